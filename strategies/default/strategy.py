@@ -1,0 +1,31 @@
+"""Nothing enforced, nothing broken: a framework without a strategy runs as it would without Muster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from strategies.changes import Changes
+from strategies.findings import Finding
+from strategies.jobs import Job
+
+__all__ = ["DefaultStrategy"]
+
+
+class DefaultStrategy:
+    """Serves every framework that has no strategy of its own."""
+
+    framework = "default"
+    version = "1"
+
+    def enforce_command(self, job: Job, changes: Changes) -> None:
+        """Leave the command alone."""
+
+    def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
+        """Add nothing: how this framework meets is not known."""
+
+    def enforce_claims(self, job: Job, changes: Changes) -> None:
+        """Add nothing."""
+
+    def validate(self, job: Job) -> Iterable[Finding]:
+        """Find nothing; the checks that hold for every framework are made elsewhere."""
+        return ()

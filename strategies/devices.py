@@ -1,0 +1,121 @@
+"""Devices: how many a pod gets, and how many Trainer believes it gets.
+
+Trainer v2.3.0 counts a GPU by finding "gpu" in a resource name (`pkg/runtime/runtime.go` GetNumGPUPerNode), the
+requests first, and looks at `resourcesPerNode` alone when it is set although the pod gets the merge of it with the
+runtime's. MIG slices and DRA claims are invisible to it. Both counts live here, side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strategies import quantities
+from strategies.documents.pods import ResourceRequirements
+
+__all__ = ["Devices", "ambiguous", "counted_by_trainer", "cpus", "gpus", "merge", "seen"]
+
+_Amounts = Mapping[str, str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What one pod of the job gets.
+
+    Attributes:
+        count: devices that a process can be started for; None when a claim's count is unknown.
+        kind: `gpu`, `mig`, `claim` or `none`.
+    """
+
+    count: int | None
+    kind: str
+
+
+def seen(
+    resources: ResourceRequirements, pod_claims: Iterable[Mapping[str, Any]], known: Mapping[str, int | None]
+) -> Devices:
+    """Count the devices of a container.
+
+    Args:
+        resources: of the container, after Trainer's merge.
+        pod_claims: the pod's `resourceClaims`.
+        known: devices by ResourceClaimTemplate or ResourceClaim name.
+    """
+    whole = gpus(resources)
+    if whole:
+        return Devices(whole, "gpu")
+    slices = sum(_largest(resources, name) for name in _names(resources) if "/mig-" in name)
+    if slices:
+        return Devices(slices, "mig")
+    return _claimed(resources, pod_claims, known)
+
+
+def gpus(resources: ResourceRequirements) -> int:
+    """Whole GPUs asked for: resources named `<vendor>/gpu`, not memory or cores of one (`nvidia.com/gpumem`)."""
+    exact = [name for name in _names(resources) if name.rsplit("/", 1)[-1].lower() == "gpu"]
+    return sum(_largest(resources, name) for name in exact)
+
+
+def counted_by_trainer(resources: ResourceRequirements) -> int:
+    """Return what Trainer takes for the number of GPUs: the first resource with "gpu" in its name.
+
+    Where several match, Go's map order decides and differs from run to run; the first one written is returned.
+    """
+    for amounts in (resources.get("requests") or {}, resources.get("limits") or {}):
+        for name, amount in amounts.items():
+            if "gpu" in name.lower():
+                if found := quantities.count(amount):
+                    return found
+                break
+    return 0
+
+
+def ambiguous(resources: ResourceRequirements) -> list[str]:
+    """Return the resource names among which Trainer's choice is arbitrary; empty when there is at most one."""
+    named = sorted(name for name in _names(resources) if "gpu" in name.lower())
+    return named if len(named) > 1 else []
+
+
+def cpus(resources: ResourceRequirements) -> int:
+    """Return Trainer's process count for a job without GPUs: CPU requests, else limits, rounded up, at least 1."""
+    for amounts in (resources.get("requests") or {}, resources.get("limits") or {}):
+        if count := quantities.count(amounts.get("cpu")):
+            return max(1, count)
+    return 1
+
+
+def merge(runtime: ResourceRequirements, override: ResourceRequirements | None) -> ResourceRequirements:
+    """Merge `resourcesPerNode` over the runtime's as the pods get it; an override drops the runtime's claims.
+
+    Source: trainer `pkg/runtime/core/trainingruntime.go` newRuntimeInfo (limits and requests only).
+    """
+    if override is None:
+        return runtime
+    return {
+        "limits": {**(runtime.get("limits") or {}), **(override.get("limits") or {})},
+        "requests": {**(runtime.get("requests") or {}), **(override.get("requests") or {})},
+    }
+
+
+def _claimed(
+    resources: ResourceRequirements, pod_claims: Iterable[Mapping[str, Any]], known: Mapping[str, int | None]
+) -> Devices:
+    wanted = {claim.get("name") for claim in resources.get("claims") or ()}
+    counts = [
+        known.get(str(claim.get("resourceClaimTemplateName") or claim.get("resourceClaimName")))
+        for claim in pod_claims
+        if claim.get("name") in wanted
+    ]
+    if not counts:
+        return Devices(0, "none")
+    return Devices(None if None in counts else sum(count or 0 for count in counts), "claim")
+
+
+def _names(resources: ResourceRequirements) -> list[str]:
+    return list({**(resources.get("requests") or {}), **(resources.get("limits") or {})})
+
+
+def _largest(resources: ResourceRequirements, name: str) -> int:
+    amounts: tuple[_Amounts, _Amounts] = (resources.get("requests") or {}, resources.get("limits") or {})
+    return max(quantities.count(amount.get(name)) for amount in amounts)

@@ -1,0 +1,161 @@
+"""Pods inside a JobSet: where the training container is, and what its env says.
+
+The same code reads a JobSet (`spec`) and the template inside a runtime (`spec.template.spec`): both are a JobSetSpec
+(jobset v0.12.0 `api/jobset/v1alpha2/jobset_types.go`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from strategies import names
+from strategies.paths import Path
+
+__all__ = [
+    "Container",
+    "EnvVar",
+    "Place",
+    "ResourceRequirements",
+    "env_value",
+    "find_env",
+    "labels",
+    "places",
+    "trainer",
+]
+
+Document = Mapping[str, Any]
+
+
+class EnvVar(TypedDict, total=False):
+    """One entry of a container's `env`: a value, or a reference (`valueFrom`)."""
+
+    name: str
+    value: str
+    valueFrom: dict[str, Any]
+
+
+class ResourceRequirements(TypedDict, total=False):
+    """`resources`: quantities by resource name, and names of pod-level claims."""
+
+    limits: dict[str, str | int]
+    requests: dict[str, str | int]
+    claims: list[dict[str, str]]
+
+
+class Container(TypedDict, total=False):
+    """The members of a container that Muster reads."""
+
+    name: str
+    image: str
+    command: list[str]
+    args: list[str]
+    env: list[EnvVar]
+    ports: list[dict[str, Any]]
+    resources: ResourceRequirements
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One container of one replicated job.
+
+    Attributes:
+        job: the replicated job as the document holds it.
+        container: the container as the document holds it.
+        job_path: where the replicated job is.
+        path: where the container is.
+    """
+
+    job: Document
+    container: Container
+    job_path: Path
+    path: Path
+
+    @property
+    def job_name(self) -> str:
+        """Name of the replicated job, `node` in Trainer's runtimes."""
+        return str(self.job.get("name", ""))
+
+    @property
+    def pod_spec(self) -> Document:
+        """The pod spec around the container."""
+        spec: Document = self.job["template"]["spec"]["template"]["spec"]
+        return spec
+
+    @property
+    def pod_path(self) -> Path:
+        """Where the pod spec is."""
+        return (*self.job_path, "template", "spec", "template", "spec")
+
+
+def places(document: Document, spec_path: Path) -> Iterator[Place]:
+    """Yield every container of every replicated job of the JobSetSpec at `spec_path`."""
+    spec: Any = document
+    for part in spec_path:
+        spec = spec.get(part) or {}
+    for index, job in enumerate(spec.get("replicatedJobs") or ()):
+        job_path: Path = (*spec_path, "replicatedJobs", index)
+        pod_spec = _dig(job, "template", "spec", "template", "spec")
+        for position, container in enumerate(pod_spec.get("containers") or ()):
+            path = (*job_path, "template", "spec", "template", "spec", "containers", position)
+            yield Place(job, container, job_path, path)
+
+
+def trainer(document: Document, spec_path: Path) -> Place | None:
+    """Find the training container.
+
+    Trainer's own rule first: container `node` of the job labelled `trainjob-ancestor-step: trainer`. For a JobSet
+    that Trainer did not make: the job with role `trainer`, else a job named `node` or `trainer`, else the only job;
+    and there container `node`, else the first one.
+    """
+    every = list(places(document, spec_path))
+    jobs = {place.job_path: place.job for place in every}
+    for wanted in (_is_ancestor, _is_role, _is_named):
+        chosen = [path for path, job in jobs.items() if wanted(job)]
+        if chosen:
+            return _container(every, chosen[0])
+    return _container(every, next(iter(jobs))) if len(jobs) == 1 else None
+
+
+def labels(job: Document) -> Document:
+    """Return the labels of a replicated job's Job template, where Trainer puts its ancestor label."""
+    return _dig(job, "template", "metadata", "labels")
+
+
+def find_env(env: Sequence[EnvVar] | None, name: str) -> EnvVar | None:
+    """Return the last entry called `name`: later entries win in Kubernetes."""
+    return next((entry for entry in reversed(env or ()) if entry.get("name") == name), None)
+
+
+def env_value(env: Sequence[EnvVar] | None, name: str) -> str | None:
+    """Return the plain value of env `name`; None when it is missing or comes from a reference."""
+    entry = find_env(env, name)
+    return None if entry is None or "valueFrom" in entry else str(entry.get("value", ""))
+
+
+def _is_ancestor(job: Document) -> bool:
+    return labels(job).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER
+
+
+def _is_role(job: Document) -> bool:
+    return labels(job).get(names.ROLE_LABEL) == "trainer"
+
+
+def _is_named(job: Document) -> bool:
+    return job.get("name") in (names.CONTAINER_NODE, "trainer")
+
+
+def _container(every: Sequence[Place], job_path: Path) -> Place | None:
+    inside = [place for place in every if place.job_path == job_path]
+    named = [place for place in inside if place.container.get("name") == names.CONTAINER_NODE]
+    if named:
+        return named[0]
+    return None if _is_ancestor(inside[0].job) else inside[0]
+
+
+def _dig(document: Document, *members: str) -> Document:
+    node: Document = document
+    for member in members:
+        node = node.get(member) or {}
+    return node

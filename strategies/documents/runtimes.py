@@ -1,0 +1,78 @@
+"""TrainingRuntime and ClusterTrainingRuntime (trainer v2.3.0 `pkg/apis/trainer/v1alpha1/trainingruntime_types.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from strategies import names
+from strategies.documents import pods
+
+__all__ = ["Runtime", "Source"]
+
+Source = Literal["snapshot", "live", "label"]
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """The runtime that governs a job, and where it was read.
+
+    Attributes:
+        document: the raw runtime.
+        source: `snapshot` (frozen by Trainer for this job) or `live`; `label` when a JobSet has no runtime and only
+            its own framework label speaks (the document then holds nothing but that label).
+    """
+
+    document: Mapping[str, Any]
+    source: Source
+
+    @property
+    def kind(self) -> str:
+        """`ClusterTrainingRuntime` or `TrainingRuntime`."""
+        return str(self.document.get("kind", ""))
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`; torchtune's names are semantic (`torchtune-llama3.2-1b`)."""
+        return str((self.document.get("metadata") or {}).get("name", ""))
+
+    @property
+    def framework(self) -> str | None:
+        """The label `trainer.kubeflow.org/framework` on the runtime itself; the template's labels do not count."""
+        labels = (self.document.get("metadata") or {}).get("labels") or {}
+        value = labels.get(names.FRAMEWORK_LABEL)
+        return str(value) if value else None
+
+    @property
+    def ml_policy(self) -> Mapping[str, Any]:
+        """`spec.mlPolicy`: `numNodes` and one source (`torch`, `mpi`, `jax`, ...)."""
+        return (self.document.get("spec") or {}).get("mlPolicy") or {}
+
+    @property
+    def is_torch(self) -> bool:
+        """Whether Trainer's torch plugin injects PET_* for this runtime (`torch: {}` counts)."""
+        return self.ml_policy.get("torch") is not None
+
+    @property
+    def trainer(self) -> pods.Place | None:
+        """The training container of the template."""
+        return pods.trainer(self.document, ("spec", "template", "spec"))
+
+    @property
+    def container_missing(self) -> bool:
+        """Whether a template exists in which Trainer would find no training container."""
+        return "spec" in self.document and self.trainer is None
+
+    @property
+    def network(self) -> Mapping[str, Any]:
+        """`spec.template.spec.network`: `subdomain`, `enableDNSHostnames`, `publishNotReadyAddresses`."""
+        template = (self.document.get("spec") or {}).get("template") or {}
+        return (template.get("spec") or {}).get("network") or {}
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """Annotations of the runtime, over those of its template (the template's reach the JobSet)."""
+        own = (self.document.get("metadata") or {}).get("annotations") or {}
+        template = (self.document.get("spec") or {}).get("template") or {}
+        return {**((template.get("metadata") or {}).get("annotations") or {}), **own}

@@ -1,0 +1,41 @@
+"""TrainJob v1alpha1 (trainer v2.3.0 `pkg/apis/trainer/v1alpha1/trainjob_types.go`): the members that Muster reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict, cast
+
+from strategies.documents.pods import EnvVar, ResourceRequirements
+
+__all__ = ["RuntimeRef", "Trainer", "runtime_ref", "trainer"]
+
+
+class RuntimeRef(TypedDict, total=False):
+    """`spec.runtimeRef`; kind defaults to ClusterTrainingRuntime."""
+
+    name: str
+    kind: str
+    apiGroup: str
+
+
+class Trainer(TypedDict, total=False):
+    """`spec.trainer`: immutable once the job exists; `command` and `args` replace the runtime's, they do not merge."""
+
+    image: str
+    command: list[str]
+    args: list[str]
+    env: list[EnvVar]
+    numNodes: int
+    numProcPerNode: int
+    resourcesPerNode: ResourceRequirements
+
+
+def runtime_ref(trainjob: Mapping[str, Any]) -> tuple[str, str]:
+    """Return (kind, name) of the runtime; the CRD's default kind where none is written, "" for a missing name."""
+    ref = cast("RuntimeRef", (trainjob.get("spec") or {}).get("runtimeRef") or {})
+    return ref.get("kind") or "ClusterTrainingRuntime", ref.get("name") or ""
+
+
+def trainer(trainjob: Mapping[str, Any]) -> Trainer:
+    """Return `spec.trainer`, empty when it is missing."""
+    return cast("Trainer", (trainjob.get("spec") or {}).get("trainer") or {})

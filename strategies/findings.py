@@ -1,0 +1,66 @@
+"""Findings: what validation and enforcement have to say to the person who wrote the job.
+
+Shaped like Kubernetes' `field.Error`: a field path, the offending value, a message that says what to do. Every rule
+adds its own; none stops the others, so that one `kubectl apply` shows all that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+__all__ = ["Finding", "Severity", "error", "errors", "warning"]
+
+_SHOWN = 120
+
+
+class Severity(Enum):
+    """`ERROR` denies the job in mode `enforce`; `WARNING` is shown and lets it pass."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to know about one field.
+
+    Attributes:
+        severity: whether it denies the job.
+        field: keyed field path, `spec.trainer.numNodes`.
+        value: the offending value as the document holds it; None when a field is missing.
+        message: what is wrong and what to do, one sentence, no full stop.
+        rule: the rule that speaks, `trl/unknown-flag`.
+    """
+
+    severity: Severity
+    field: str
+    value: Any
+    message: str
+    rule: str
+
+    def __str__(self) -> str:
+        """`field: message` with the value in between when there is one, as the API server prints field errors."""
+        if self.value is None:
+            return f"{self.field}: {self.message}"
+        shown = repr(self.value)
+        if len(shown) > _SHOWN:
+            shown = shown[: _SHOWN - 1] + "…"
+        return f"{self.field}: {shown}: {self.message}"
+
+
+def error(field: str, value: Any, message: str, *, rule: str) -> Finding:
+    """Make a finding that denies the job."""
+    return Finding(Severity.ERROR, field, value, message, rule)
+
+
+def warning(field: str, value: Any, message: str, *, rule: str) -> Finding:
+    """Make a finding that is shown and lets the job pass."""
+    return Finding(Severity.WARNING, field, value, message, rule)
+
+
+def errors(findings: Iterable[Finding]) -> list[Finding]:
+    """Return those that deny the job."""
+    return [finding for finding in findings if finding.severity is Severity.ERROR]

@@ -1,0 +1,78 @@
+"""Names that other systems fixed: labels, annotations, env names, ports.
+
+One module, so that a rename upstream is one edit and a reviewer sees every string that couples Muster to Kubeflow
+Trainer v2.3.0, JobSet v0.12.0 and torchrun. Sources: trainer `pkg/constants/constants.go`, jobset
+`api/jobset/v1alpha2`, torch `torch/distributed/argparse_util.py` (PET_*).
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ANCESTOR_LABEL",
+    "ANCESTOR_TRAINER",
+    "APPLIED_ANNOTATION",
+    "COMPLETION_INDEX_FIELD",
+    "CONTAINER_NODE",
+    "DEFAULT_PORT",
+    "EXPECTED_WORLD_SIZE",
+    "FRAMEWORK_LABEL",
+    "JOBSET_API_VERSION",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "MODE_LABEL",
+    "PET_MASTER_ADDR",
+    "PET_MASTER_PORT",
+    "PET_NNODES",
+    "PET_NODE_RANK",
+    "PET_NPROC_PER_NODE",
+    "PET_RDZV_BACKEND",
+    "PET_RDZV_ENDPOINT",
+    "PET_RDZV_ID",
+    "RENDEZVOUS_ANNOTATION",
+    "RESERVED_ENV",
+    "ROLE_LABEL",
+    "SNAPSHOT_SUFFIX",
+    "TRAINER_API_VERSION",
+    "TRAINER_GROUP",
+    "TRL_METHOD_ANNOTATION",
+    "VLLM_FEATURES_ANNOTATION",
+]
+
+TRAINER_GROUP = "trainer.kubeflow.org"
+TRAINER_API_VERSION = "trainer.kubeflow.org/v1alpha1"
+JOBSET_API_VERSION = "jobset.x-k8s.io/v1alpha2"
+
+FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
+ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
+ANCESTOR_TRAINER = "trainer"
+CONTAINER_NODE = "node"
+"""Name of the training container in every Trainer runtime, and of its replicated job."""
+
+SNAPSHOT_SUFFIX = "-runtime-snapshot"
+"""Suffix of the ConfigMap in which Trainer freezes a TrainJob's runtime (`pkg/runtime/core/snapshot.go`)."""
+
+DEFAULT_PORT = 29500
+COMPLETION_INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+
+PET_NNODES = "PET_NNODES"
+PET_NPROC_PER_NODE = "PET_NPROC_PER_NODE"
+PET_NODE_RANK = "PET_NODE_RANK"
+PET_MASTER_ADDR = "PET_MASTER_ADDR"
+PET_MASTER_PORT = "PET_MASTER_PORT"
+PET_RDZV_BACKEND = "PET_RDZV_BACKEND"
+PET_RDZV_ENDPOINT = "PET_RDZV_ENDPOINT"
+PET_RDZV_ID = "PET_RDZV_ID"
+RESERVED_ENV = frozenset({PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK, PET_MASTER_ADDR, PET_MASTER_PORT})
+"""Env that only Trainer may write; `spec.trainer.env` with one of these is refused."""
+
+MASTER_ADDR = "MASTER_ADDR"
+MASTER_PORT = "MASTER_PORT"
+EXPECTED_WORLD_SIZE = "MUSTER_EXPECTED_WORLD_SIZE"
+"""What the guard in the training images compares the achieved world size with."""
+
+APPLIED_ANNOTATION = "muster.dev/applied"
+MODE_LABEL = "muster.dev/mode"
+RENDEZVOUS_ANNOTATION = "muster.dev/rendezvous"
+ROLE_LABEL = "muster.dev/role"
+TRL_METHOD_ANNOTATION = "muster.dev/trl-method"
+VLLM_FEATURES_ANNOTATION = "muster.dev/vllm-features"

@@ -1,0 +1,123 @@
+"""Places inside a raw document, in three spellings.
+
+* `Path`: the tuple of members and indexes that code walks with.
+* a JSON pointer (RFC 6901): what a JSON Patch carries.
+* a field path, `spec.trainer.env[MASTER_ADDR].value`: what people read, and what survives a reordered list, because
+  entries of Kubernetes' keyed lists are named by their merge key and not by their index.
+
+Merge keys are those of the CRDs of Trainer v2.3.0 and JobSet v0.12.0 (x-kubernetes-list-map-keys).
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Any, Final
+
+__all__ = ["ABSENT", "Absent", "Path", "field", "locate", "lookup", "pointer", "unit"]
+
+Path = tuple[str | int, ...]
+
+
+class Absent(Enum):
+    """The type of `ABSENT`: no value at this place, which is not the same as null."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+
+_MERGE_KEYS = {"runtimePatches": "manager", "volumeMounts": "mountPath", "ports": "containerPort"}
+_ATOMIC = frozenset({"args", "command", "envFrom", "nodeSelector", "tolerations"})
+_LEAF_LISTS = frozenset(
+    {"claims", "env", "imagePullSecrets", "ports", "resourceClaims", "schedulingGates", "volumeMounts", "volumes"}
+)
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+")
+_SEGMENT = re.compile(r"\.?([A-Za-z0-9_-]+)|\[([^\]]*)\]")
+
+
+def pointer(path: Path) -> str:
+    """Return the RFC 6901 pointer of `path`; `~` and `/` are escaped."""
+    return "".join(f"/{_escape(part)}" for part in path)
+
+
+def _escape(part: str | int) -> str:
+    if isinstance(part, int):
+        return str(part)
+    return part.replace("~", "~0").replace("/", "~1") if "~" in part or "/" in part else part
+
+
+def lookup(document: Any, path: Path) -> Any:
+    """Return the value at `path`, or `ABSENT` when any step of the way is missing."""
+    node = document
+    for part in path:
+        if isinstance(part, str):
+            if not isinstance(node, dict) or part not in node:
+                return ABSENT
+        elif not isinstance(node, list) or not 0 <= part < len(node):
+            return ABSENT
+        node = node[part]
+    return node
+
+
+def field(document: Any, path: Path) -> str:
+    """Spell `path` for people; list entries are named by merge key where `document` shows one."""
+    out: list[str] = []
+    node, member = document, ""
+    for part in path:
+        if isinstance(part, str):
+            out.append(f".{part}" if _PLAIN.fullmatch(part) else f"[{part}]")
+            node, member = (node.get(part) if isinstance(node, dict) else None), part
+        else:
+            node = node[part] if isinstance(node, list) and part < len(node) else None
+            out.append(f"[{_entry_key(node, member, part)}]")
+    return "".join(out).lstrip(".")
+
+
+def _entry_key(entry: Any, member: str, index: int) -> str | int:
+    key = entry.get(_MERGE_KEYS.get(member, "name")) if isinstance(entry, dict) else None
+    return index if key is None else str(key)
+
+
+def locate(document: Any, field_path: str) -> Path | None:
+    """Find the place that `field_path` names in `document`, or None when it is not there.
+
+    The last step may be missing from an existing object: the path is then where it would be added.
+    """
+    steps = [plain or keyed for plain, keyed in _SEGMENT.findall(field_path)]
+    path: list[str | int] = []
+    node, member = document, ""
+    for position, step in enumerate(steps):
+        if isinstance(node, list):
+            index = _entry_index(node, member, step)
+            if index is None:
+                return None
+            path.append(index)
+            node = node[index]
+        elif isinstance(node, dict) and (step in node or position == len(steps) - 1):
+            path.append(step)
+            node, member = node.get(step), step
+        else:
+            return None
+    return tuple(path)
+
+
+def _entry_index(entries: list[Any], member: str, step: str) -> int | None:
+    for index, entry in enumerate(entries):
+        if _entry_key(entry, member, index) == step or (step.isdecimal() and index == int(step)):
+            return index
+    return None
+
+
+def unit(path: Path) -> Path:
+    """Return the smallest place that Kubernetes treats as one value around `path`.
+
+    `command` and `args` are atomic lists; an entry of `env`, `volumes` and the like is one value. A field that Muster
+    replaced is remembered and restored by this unit, never by a part of it.
+    """
+    for position, part in enumerate(path):
+        if part in _ATOMIC:
+            return path[: position + 1]
+        if part in _LEAF_LISTS and position + 1 < len(path) and isinstance(path[position + 1], int):
+            return path[: position + 2]
+    return path

@@ -1,0 +1,117 @@
+"""The torch strategy: the rendezvous, the process count, and a word about what it cannot enforce.
+
+torchrun already reads all that Trainer injects, so its commands stay as they are. A user's own program is never
+rewritten: it gets the same rendezvous, and a warning where its launch cannot span the processes that were asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from strategies import names, registry, rendezvous, sites, topologies, trainer_sections
+from strategies.changes import Changes
+from strategies.findings import Finding, error, warning
+from strategies.jobs import Job
+from strategies.launches import Launch, Launcher
+
+__all__ = ["TorchFamily", "TorchStrategy", "unenforced"]
+
+
+class TorchFamily:
+    """What every framework on torch.distributed shares: env, process count, checks of the runtime."""
+
+    framework = "torch"
+    version = "1"
+
+    def prepare(self, job: Job, changes: Changes) -> None:
+        """Give a TrainJob its `spec.trainer` and the right process count, before its launch is looked at."""
+        trainer_sections.ensure(job, changes, self.framework)
+        trainer_sections.pin_processes(job, changes, self.framework)
+
+    def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
+        """Add the env on a JobSet."""
+        rendezvous.enforce(job, changes, self.framework)
+
+    def enforce_claims(self, job: Job, changes: Changes) -> None:
+        """Add no claims; the process count above already follows those that the runtime makes."""
+
+    def validate(self, job: Job) -> Iterable[Finding]:
+        """Check the runtime against its label, and the launch against the topology."""
+        yield from _runtime_disagrees(job, self.framework)
+        yield from _dropped_claims(job, self.framework)
+        yield from _standalone(job, self.framework)
+
+
+@registry.strategy
+class TorchStrategy(TorchFamily):
+    """Serves `trainer.kubeflow.org/framework: torch`."""
+
+    framework = "torch"
+    version = "1"
+
+    def enforce_command(self, job: Job, changes: Changes) -> None:
+        """Rewrite nothing; report a launch that cannot span the job's processes."""
+        self.prepare(job, changes)
+        site = sites.of(job)
+        if site is not None and job.owner is None:
+            for finding in unenforced(site, topologies.of(job), self.framework):
+                changes.report(finding)
+
+
+def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) -> Iterator[Finding]:
+    """Warn about a program that will not, by itself, use all processes that the job asks for."""
+    launch, rule = site.launch, f"{framework}/not-enforced"
+    if not topology.is_distributed or _spans(launch):
+        return
+    size = topology.size
+    if launch.launcher is Launcher.NONE:
+        message = f"no command is written, so the image decides whether {size} are used; Muster set the rendezvous only"
+    elif launch.launcher is Launcher.PYTHON and topology.processes == 1:
+        return
+    else:
+        message = (
+            f"this launch is yours and was not changed; Muster set the rendezvous, but cannot make it start {size}"
+        )
+    field = f"{site.place}.command" if site.command else f"{site.place}.args"
+    yield warning(field, " ".join(site.argv[:3]) or None, message, rule=rule)
+
+
+def _spans(launch: Launch) -> bool:
+    """Whether the command line starts torchrun, directly or in a shell's text."""
+    if launch.launcher in (Launcher.TORCHRUN, Launcher.TUNE):
+        return True
+    text = " ".join(launch.rest) if launch.launcher is Launcher.SHELL else ""
+    return "torchrun" in text or "torch.distributed.run" in text
+
+
+def _runtime_disagrees(job: Job, framework: str) -> Iterator[Finding]:
+    if job.kind != "TrainJob" or job.runtime is None or job.runtime.is_torch:
+        return
+    policies = [name for name in job.runtime.ml_policy if name != "numNodes"]
+    message = (
+        f"the runtime is labelled {names.FRAMEWORK_LABEL}: {framework} but its mlPolicy is "
+        f"{', '.join(policies) or 'empty'}: Trainer would inject no PET_* env; give it mlPolicy.torch or another label"
+    )
+    yield error("spec.runtimeRef.name", job.runtime.name, message, rule=f"{framework}/label-disagrees")
+
+
+def _dropped_claims(job: Job, framework: str) -> Iterator[Finding]:
+    place = job.container
+    if job.kind != "TrainJob" or place is None or job.trainer.get("resourcesPerNode") is None:
+        return
+    if (place.container.get("resources") or {}).get("claims"):
+        message = (
+            "setting it makes Trainer v2.3.0 drop the runtime container's resource claims, while the pod still "
+            "allocates them: the devices would be taken and not seen; leave it out"
+        )
+        yield warning("spec.trainer.resourcesPerNode", None, message, rule=f"{framework}/claims-dropped")
+
+
+def _standalone(job: Job, framework: str) -> Iterator[Finding]:
+    site = sites.of(job)
+    if site is None or job.owner is not None or "standalone" not in site.launch.values:
+        return
+    nodes = topologies.of(job).nodes
+    if nodes > 1:
+        message = f"--standalone makes each of the {nodes} nodes train alone; leave it out"
+        yield error(site.place, "--standalone", message, rule=f"{framework}/standalone")

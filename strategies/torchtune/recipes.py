@@ -1,0 +1,112 @@
+"""Recipes and configs of torchtune 0.6.1, chosen as Trainer's torch plugin chooses them.
+
+Source: trainer v2.3.0 `pkg/runtime/framework/plugins/torch/torchtune.go` (getRecipeAndConfig, validateTorchTune);
+`tests/golden/torchtune` compares with what that code answers. The model is part of the runtime's name:
+`torchtune-llama3.2-1b` is `llama3_2/1B`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+__all__ = [
+    "IMMUTABLE",
+    "MODELS",
+    "Recipe",
+    "choose",
+    "dataset_overrides",
+    "model_of",
+    "overrides",
+    "uses_lora",
+    "uses_qlora",
+]
+
+LLAMA3_3_70B = "llama3_3/70B"
+QWEN2_5_1_5B = "qwen2_5/1.5B"
+MODELS = frozenset({"llama3_2/1B", "llama3_2/3B", LLAMA3_3_70B, QWEN2_5_1_5B})
+IMMUTABLE = frozenset({"output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir"})
+"""Config items that the runtime sets and a job may not."""
+
+_FULL, _LORA, _QLORA = "full", "lora", "qlora"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A recipe of `tune ls` and the config that goes with it."""
+
+    name: str
+    config: str
+
+    @property
+    def single_device(self) -> bool:
+        """Whether it runs one process only."""
+        return self.name.endswith("_single_device")
+
+
+def model_of(runtime_name: str) -> str:
+    """Return the model that a runtime's name says, "" when it does not have the form `torchtune-<family>-<size>`."""
+    parts = runtime_name.split("-")
+    return f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else ""
+
+
+def choose(model: str, nodes: int, processes: int | None, gpus: int, args: Sequence[str]) -> Recipe:
+    """Choose recipe and config.
+
+    Args:
+        model: as `model_of` spells it.
+        nodes: number of pods.
+        processes: per node, None for `auto`.
+        gpus: as Trainer counts them.
+        args: of the TrainJob, `key=value`.
+    """
+    kind = _QLORA if uses_qlora(args) else _LORA if uses_lora(args) else _FULL
+    if nodes > 1:
+        return Recipe("full_finetune_distributed", f"{model}_full_multinode")
+    family = "full" if kind == _FULL else "lora"
+    if processes == 1 or gpus == 1:
+        return Recipe(f"{family}_finetune_single_device", f"{model}_{kind}_single_device")
+    return Recipe(f"{family}_finetune_distributed", f"{model}_{kind}")
+
+
+def uses_lora(args: Sequence[str]) -> bool:
+    """Whether any argument configures LoRA's attention modules."""
+    return any("model.lora_attn_modules" in arg for arg in args)
+
+
+def uses_qlora(args: Sequence[str]) -> bool:
+    """Whether the base is quantised and DoRA is off."""
+    return _enabled(args, "model.quantize_base") and not _enabled(args, "model.use_dora")
+
+
+def overrides(runtime_command: Sequence[str]) -> list[str]:
+    """Return the runtime's own paths, which always follow the config."""
+    return [word for word in runtime_command if word.partition("=")[0] in IMMUTABLE]
+
+
+def dataset_overrides(runtime_command: Sequence[str], args: Sequence[str]) -> list[str]:
+    """Return the runtime's `dataset...=` items, unless the job brings a dataset of its own.
+
+    Trainer drops them, and the recipe then trains on its config's default dataset, which no initializer has fetched.
+    An item that the job sets as well is left to the job.
+    """
+    written = {key for key, _ in _items(args)}
+    if "dataset" in written:
+        return []
+    return [word for word in runtime_command if _is_dataset(word) and word.partition("=")[0] not in written]
+
+
+def _is_dataset(word: str) -> bool:
+    key, equals, _ = word.partition("=")
+    return bool(equals) and (key == "dataset" or key.startswith("dataset."))
+
+
+def _enabled(args: Sequence[str], item: str) -> bool:
+    return any(item in key and value.strip().lower() == "true" for key, value in _items(args))
+
+
+def _items(args: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for arg in args:
+        key, equals, value = arg.partition("=")
+        if equals:
+            yield key, value

@@ -1,0 +1,124 @@
+"""Validation of a training script's own arguments, before a pod with GPUs finds out.
+
+Every message is about what TRL 1.16 does with these arguments; the flags come from its own parsers (`flags`). A value
+that Muster cannot see (`$(NAME)`, a `--config` file) is never judged, nor is a flag that could be in such a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strategies.findings import Finding, error, warning
+from strategies.sites import Site
+from strategies.topologies import Topology
+from strategies.trl import flags
+from strategies.trl.invocations import Form, Invocation
+
+__all__ = ["check"]
+
+_LORA_PREFIX = "lora_"
+
+
+def check(found: Invocation, site: Site, topology: Topology) -> Iterator[Finding]:
+    """Yield all that is wrong with the arguments of one invocation."""
+    parsed = flags.parse(found.method, found.args)
+    where = _Where(found, site)
+    yield from _unreadable(found, parsed, where)
+    yield from _precision(parsed, where)
+    yield from _quantisation(parsed, where)
+    yield from _adapters(parsed, where)
+    yield from _vllm_server(found, parsed, where)
+    yield from _backend(parsed, topology, where)
+    if parsed.config_file is None and not parsed.opaque:
+        yield from _required(parsed, where)
+
+
+class _Where:
+    """Field paths of arguments: they are the last words of the site's command line, whatever came before."""
+
+    def __init__(self, found: Invocation, site: Site) -> None:
+        self._site = site
+        self._offset = len(site.argv) - len(found.args)
+
+    def token(self, index: int) -> str:
+        return self._site.locate(self._offset + index)
+
+    def flag(self, parsed: flags.ParsedArgs, name: str) -> str:
+        index = parsed.places.get(name)
+        return f"{self._site.place}.args" if index is None else self.token(index)
+
+
+def _unreadable(found: Invocation, parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
+    for index, token in parsed.unknown:
+        meant = flags.closest(found.method, token)
+        hint = f"; did you mean {meant}?" if meant else "; take it out"
+        message = f"is no flag of trl {found.method} (trl {flags.version()}){hint}"
+        yield error(where.token(index), token, message, rule="trl/unknown-flag")
+    for fault in parsed.faults:
+        message = f"trl {found.method} would not start: it {fault.reason}"
+        yield error(where.token(fault.index), fault.token, message, rule="trl/arguments")
+    for index, token in parsed.positionals:
+        message = f"belongs to no flag, and trl {found.method} takes no other arguments; take it out"
+        yield error(where.token(index), token, message, rule="trl/arguments")
+    if found.form in (Form.TORCHRUN, Form.MODULE):
+        for index, token in parsed.launcher:
+            message = "is a flag of accelerate launch; the script that torchrun starts does not know it; take it out"
+            yield error(where.token(index), token, message, rule="trl/launcher-flag")
+
+
+def _precision(parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
+    if parsed.values.get("bf16") is True and parsed.values.get("fp16") is True:
+        message = "bf16 and fp16 cannot both be on; choose one"
+        yield error(where.flag(parsed, "fp16"), "--fp16", message, rule="trl/precision")
+
+
+def _quantisation(parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
+    if parsed.values.get("load_in_4bit") is True and parsed.values.get("load_in_8bit") is True:
+        message = "the model can be loaded in 4 or in 8 bit, not in both; choose one"
+        yield error(where.flag(parsed, "load_in_8bit"), "--load_in_8bit", message, rule="trl/quantisation")
+
+
+def _adapters(parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
+    lora = [name for name in parsed.values if name.startswith(_LORA_PREFIX)]
+    if not lora or parsed.values.get("use_peft") is True or "use_peft" in _unseen(parsed):
+        return
+    if parsed.values.get("use_peft") is False or parsed.config_file is None:
+        message = "has no effect without --use_peft: the full model would be trained; add --use_peft or take it out"
+        yield error(where.flag(parsed, lora[0]), f"--{lora[0]}", message, rule="trl/peft")
+
+
+def _unseen(parsed: flags.ParsedArgs) -> set[str]:
+    return {name for name, value in parsed.values.items() if isinstance(value, str) and "$(" in value}
+
+
+def _vllm_server(found: Invocation, parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
+    mode = flags.spec(found.method, "--vllm_mode")
+    if mode is None or parsed.values.get("use_vllm") is not True or parsed.config_file is not None:
+        return
+    if parsed.values.get("vllm_mode", mode.default) == "server" and not (
+        {"vllm_server_base_url", "vllm_server_host"} & set(parsed.values)
+    ):
+        message = (
+            "vLLM's server mode without a server: every rank would look for one on its own pod and wait; "
+            "set --vllm_server_base_url, or --vllm_mode colocate"
+        )
+        yield error(where.flag(parsed, "vllm_mode"), "--vllm_mode server", message, rule="trl/vllm-server")
+
+
+def _backend(parsed: flags.ParsedArgs, topology: Topology, where: _Where) -> Iterator[Finding]:
+    backend = parsed.values.get("ddp_backend")
+    if not topology.on_cpu or not topology.is_distributed:
+        return
+    if isinstance(backend, str) and "$(" not in backend and backend != "gloo":
+        message = f"the job asks for no GPU, and {backend} cannot connect processes on CPU; use gloo or leave it out"
+        yield error(where.flag(parsed, "ddp_backend"), f"--ddp_backend {backend}", message, rule="trl/backend")
+    if parsed.values.get("use_cpu") is not True and parsed.config_file is None:
+        message = "the job asks for no GPU; say --use_cpu (and --bf16 false) if that is meant, or ask for GPUs"
+        yield warning(where.flag(parsed, "use_cpu"), None, message, rule="trl/cpu")
+
+
+def _required(parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
+    for name in ("model_name_or_path", "dataset_name"):
+        if name not in parsed.values:
+            message = f"--{name} is missing; TRL stops at start without it"
+            yield error(where.flag(parsed, name), None, message, rule="trl/required")
