@@ -1,0 +1,106 @@
+"""Answers: a decision as the API server reads it.
+
+Warnings are kept to 120 characters each, as Kubernetes advises, and to a number that a terminal can show; audit
+annotations to what the API server keeps (10 kB). A denial lists every error with its field path, in the message for
+people and as `causes` for programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+
+from strategies import findings
+from strategies.changes import Change
+from strategies.findings import Severity
+from webhook.admission import reviews
+from webhook.admission.decisions import Decision
+from webhook.admission.policies import Mode
+
+__all__ = ["MAX_AUDIT", "MAX_WARNING", "answer", "warnings"]
+
+MAX_WARNING = 120
+"""Characters of one warning."""
+MAX_AUDIT = 10_000
+"""Bytes of all audit annotations together."""
+_MAX_WARNINGS = 20
+_BOOKKEEPING = frozenset({"core/applied"})
+
+
+def answer(decision: Decision) -> reviews.Response:
+    """Build the AdmissionResponse of a decision."""
+    uid, audit, shown = decision.request.uid, _audit(decision), warnings(decision)
+    if decision.verdict == "error" and not decision.allowed:
+        message = f"{decision.message}; nothing was changed. Tell your platform team, or wait and try again"
+        return reviews.deny(uid, message, code=500, reason="InternalError", audit=audit)
+    if decision.verdict == "denied":
+        return _denial(decision, shown, audit)
+    if decision.verdict == "patched":
+        return reviews.patch(uid, decision.changes.patch(), warnings=shown, audit=audit)
+    return reviews.allow(uid, warnings=shown, audit=audit)
+
+
+def warnings(decision: Decision) -> list[str]:
+    """Return what kubectl should show: findings, and in mode `warn` also what would have been changed."""
+    if decision.mode is Mode.AUDIT:
+        return []
+    lines = [
+        str(found)
+        for found in decision.findings
+        if found.severity is Severity.WARNING or decision.mode is Mode.WARN
+        if decision.verdict != "unchanged" or found.rule != "core/shape"
+    ]
+    if decision.mode is Mode.WARN:
+        lines += [_would(change) for change in decision.changes if change.rule not in _BOOKKEEPING]
+    if decision.verdict == "error":
+        lines.append(f"Muster let this pass without enforcing anything: {decision.message}")
+    return _limited(lines)
+
+
+def _would(change: Change) -> str:
+    return f"Muster would {change.op} {change.field}: {change.reason}"
+
+
+def _limited(lines: Sequence[str]) -> list[str]:
+    kept = [line if len(line) <= MAX_WARNING else f"{line[: MAX_WARNING - 1]}…" for line in lines[:_MAX_WARNINGS]]
+    if len(lines) > _MAX_WARNINGS:
+        kept.append(f"and {len(lines) - _MAX_WARNINGS} more; see muster check or the audit log")
+    return kept
+
+
+def _denial(decision: Decision, shown: Sequence[str], audit: dict[str, str]) -> reviews.Response:
+    found = findings.errors(decision.findings)
+    lines = [str(each) for each in found]
+    message = lines[0] if len(lines) == 1 else f"{len(lines)} errors:\n" + "\n".join(f"- {line}" for line in lines)
+    causes = [
+        {
+            "field": each.field,
+            "message": each.message,
+            "reason": "FieldValueInvalid" if each.value is not None else "FieldValueRequired",
+        }
+        for each in found
+    ]
+    return reviews.deny(
+        decision.request.uid, message, code=422, reason="Invalid", causes=causes, warnings=shown, audit=audit
+    )
+
+
+def _audit(decision: Decision) -> dict[str, str]:
+    if decision.verdict == "skipped":
+        return {}
+    notes = {"decision": decision.verdict, "mode": decision.mode.value}
+    if decision.strategy is not None:
+        notes["strategy"] = str(decision.strategy)
+    if len(decision.changes):
+        notes["changes"] = _cut(", ".join(f"{change.field} ({change.rule})" for change in decision.changes))
+    if decision.message:
+        notes["error"] = _cut(decision.message)
+    return notes
+
+
+def _cut(text: str) -> str:
+    limit = MAX_AUDIT // 4
+    if len(orjson.dumps(text)) <= limit:
+        return text
+    return text.encode()[: limit - 8].decode(errors="ignore") + "…"

@@ -1,0 +1,136 @@
+"""What governs a job: its runtime, its owner, its framework, its namespace's mode.
+
+A TrainJob names its runtime. A JobSet that Trainer made does not carry the runtime's label (only the template's labels
+reach it), so its TrainJob is followed: first the runtime that Trainer froze for it in a ConfigMap, then the live one. A
+JobSet without Trainer speaks by its own label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from strategies import names
+from strategies.documents import pods, trainjobs
+from strategies.documents.runtimes import Runtime
+from webhook.admission import reviews
+from webhook.cluster import readers
+from webhook.cluster.readers import Ref
+
+__all__ = ["Governor", "find"]
+
+
+@dataclass(frozen=True, slots=True)
+class Governor:
+    """What was found.
+
+    Attributes:
+        runtime: None when there is none, or none that can be read.
+        owner: the TrainJob of a JobSet.
+        namespace_label: value of `muster.dev/mode` on the namespace.
+        claim_devices: devices by ResourceClaimTemplate name, None where the count is open.
+    """
+
+    runtime: Runtime | None = None
+    owner: Mapping[str, Any] | None = None
+    namespace_label: str | None = None
+    claim_devices: Mapping[str, int | None] = field(default_factory=dict)
+
+    @property
+    def framework(self) -> str | None:
+        """The framework label in force."""
+        return self.runtime.framework if self.runtime else None
+
+
+def find(request: reviews.Request, cluster: readers.ClusterReader) -> Governor:
+    """Look everything up in the reader's memory.
+
+    Raises:
+        NotCached: the reader has to fetch something first.
+        SnapshotInvalid: Trainer's frozen runtime cannot be read.
+    """
+    label = _namespace_label(request.namespace, cluster)
+    if request.kind == "TrainJob":
+        runtime, owner = _live_runtime(request.document, request.namespace, cluster), None
+    else:
+        owner = _owner(request.document, request.namespace, cluster)
+        runtime = _runtime_of_jobset(request, owner, cluster)
+    claims = dict(_claim_devices(request, runtime, cluster))
+    return Governor(runtime, owner, label, claims)
+
+
+def _namespace_label(namespace: str, cluster: readers.ClusterReader) -> str | None:
+    document = cluster.get(Ref("Namespace", "", namespace)) if namespace else None
+    labels = ((document or {}).get("metadata") or {}).get("labels") or {}
+    return labels.get(names.MODE_LABEL)
+
+
+def _live_runtime(trainjob: Mapping[str, Any], namespace: str, cluster: readers.ClusterReader) -> Runtime | None:
+    kind, name = trainjobs.runtime_ref(trainjob)
+    if not name or kind not in ("ClusterTrainingRuntime", "TrainingRuntime"):
+        return None
+    document = cluster.get(Ref(kind, namespace if kind == "TrainingRuntime" else "", name))
+    return Runtime(document, "live") if document is not None else None
+
+
+def _owner(jobset: Mapping[str, Any], namespace: str, cluster: readers.ClusterReader) -> Mapping[str, Any] | None:
+    for reference in (jobset.get("metadata") or {}).get("ownerReferences") or ():
+        group = str(reference.get("apiVersion", "")).partition("/")[0]
+        if reference.get("controller") and reference.get("kind") == "TrainJob" and group == names.TRAINER_GROUP:
+            found = cluster.get(Ref("TrainJob", namespace, str(reference.get("name", ""))))
+            if found is None or _uid(found) in (None, reference.get("uid")):
+                return found or {
+                    "kind": "TrainJob",
+                    "metadata": {"name": reference.get("name"), "uid": reference.get("uid")},
+                }
+            raise readers.NotCached(Ref("TrainJob", namespace, str(reference.get("name", ""))))
+    return None
+
+
+def _uid(document: Mapping[str, Any]) -> Any:
+    return (document.get("metadata") or {}).get("uid")
+
+
+def _runtime_of_jobset(
+    request: reviews.Request, owner: Mapping[str, Any] | None, cluster: readers.ClusterReader
+) -> Runtime | None:
+    if owner is not None:
+        name = str((owner.get("metadata") or {}).get("name", ""))
+        frozen = cluster.get(Ref("RuntimeSnapshot", request.namespace, name))
+        if frozen is not None:
+            return Runtime(frozen, "snapshot")
+        return _live_runtime(owner, request.namespace, cluster)
+    labels = (request.document.get("metadata") or {}).get("labels") or {}
+    label = labels.get(names.FRAMEWORK_LABEL)
+    return Runtime({"metadata": {"labels": {names.FRAMEWORK_LABEL: label}}}, "label") if label else None
+
+
+def _claim_devices(
+    request: reviews.Request, runtime: Runtime | None, cluster: readers.ClusterReader
+) -> Iterator[tuple[str, int | None]]:
+    if request.kind == "JobSet":
+        place = pods.trainer(request.document, ("spec",))
+    else:
+        place = runtime.trainer if runtime else None
+    for claim in (place.pod_spec.get("resourceClaims") or ()) if place else ():
+        template = claim.get("resourceClaimTemplateName")
+        if isinstance(template, str):
+            found = cluster.get(Ref("ResourceClaimTemplate", request.namespace, template))
+            yield template, None if found is None else _devices_of(found)
+
+
+def _devices_of(template: Mapping[str, Any]) -> int | None:
+    """Return the devices that every claim of this template gets; None where the allocation decides."""
+    spec = ((template.get("spec") or {}).get("spec") or {}).get("devices") or {}
+    total = 0
+    for wanted in spec.get("requests") or ():
+        counts = {_count(option) for option in (wanted.get("firstAvailable") or [wanted.get("exactly") or {}])}
+        if len(counts) != 1 or None in counts:
+            return None
+        total += counts.pop() or 0
+    return total
+
+
+def _count(request: Mapping[str, Any]) -> int | None:
+    return None if request.get("allocationMode") == "All" else int(request.get("count") or 1)

@@ -1,0 +1,80 @@
+"""Guards: a strategy is called such that its failure has a name and its slowness an end.
+
+Ours run where they are. A strategy from another distribution runs on a thread of its own with a time budget: Python
+cannot stop it, so when time is up its work is thrown away and the thread is left to end by itself. A strategy with too
+many such threads is not called again until they are gone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
+
+from strategies.registry import PluginError, Registered
+
+__all__ = ["MAX_STRAY", "call"]
+
+MAX_STRAY = 4
+"""Threads of one plugin that may be over time before it is refused."""
+
+_Result = TypeVar("_Result")
+_stray: Counter[str] = Counter()
+_lock = threading.Lock()
+
+
+def call(registered: Registered, stage: str, work: Callable[[], _Result], budget: float) -> _Result:
+    """Return what `work` returns.
+
+    Args:
+        registered: whose work it is.
+        stage: the protocol's method, for the error.
+        work: the call, without arguments.
+        budget: seconds, for strategies that are not in-tree.
+
+    Raises:
+        PluginError: the work raised, took longer than its budget, or was refused.
+    """
+    try:
+        return work() if registered.in_tree else _on_a_thread(registered, stage, work, budget)
+    except PluginError:
+        raise
+    except Exception as error:
+        raise PluginError(registered, stage, f"{type(error).__name__}: {error}") from error
+
+
+def _on_a_thread(registered: Registered, stage: str, work: Callable[[], _Result], budget: float) -> _Result:
+    name = str(registered)
+    if _stray[name] >= MAX_STRAY:
+        raise PluginError(
+            registered, stage, f"{MAX_STRAY} earlier calls are still running over their time; it is not called"
+        )
+    results: list[_Result] = []
+    failures: list[Exception] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except Exception as error:  # noqa: BLE001  # handed to the caller, who names it
+            failures.append(error)
+        finally:
+            with _lock:
+                done.set()
+                if threading.current_thread() in late:
+                    _stray[name] -= 1
+
+    late: set[threading.Thread] = set()
+    thread = threading.Thread(target=run, name=f"strategy-{registered.strategy.framework}", daemon=True)
+    thread.start()
+    if not done.wait(budget):
+        with _lock:
+            if not done.is_set():
+                late.add(thread)
+                _stray[name] += 1
+        if late:
+            raise PluginError(registered, stage, f"took longer than its {budget:g} s")
+    if failures:
+        raise failures[0]
+    return results[0]

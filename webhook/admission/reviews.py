@@ -1,0 +1,155 @@
+"""AdmissionReview v1 in and out (k8s.io/api `admission/v1/types.go`).
+
+A request is read, not decoded into an object model: what Muster does not look at passes through untouched. Responses are
+built by the constructors at the end and nowhere else.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+__all__ = ["API_VERSION", "Phase", "Request", "ReviewError", "allow", "deny", "dumps", "parse", "patch"]
+
+API_VERSION = "admission.k8s.io/v1"
+Phase = Literal["mutate", "validate"]
+_OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+
+
+class ReviewError(ValueError):
+    """A body that cannot be answered as asked.
+
+    Attributes:
+        uid: of the request when it could be read: the answer is then a review; "" for a plain 400.
+    """
+
+    def __init__(self, message: str, uid: str = "") -> None:
+        super().__init__(message)
+        self.uid = uid
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an AdmissionReview asks.
+
+    Attributes:
+        phase: from the URL path, `mutate` or `validate`.
+        document: `request.object`.
+        old: `request.oldObject`, None at CREATE.
+    """
+
+    phase: Phase
+    uid: str
+    operation: str
+    kind: str
+    namespace: str
+    name: str
+    document: Mapping[str, Any]
+    old: Mapping[str, Any] | None
+    dry_run: bool
+    username: str
+    groups: Sequence[str]
+
+
+def parse(body: bytes, phase: Phase) -> Request:
+    """Read an AdmissionReview.
+
+    Raises:
+        ReviewError: not JSON, too deeply nested, not an admission.k8s.io/v1 AdmissionReview, or a member is missing or
+            of the wrong type; the message names it.
+    """
+    try:
+        review = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ReviewError(f"the body is not JSON that can be read: {error}") from error
+    if not isinstance(review, dict) or review.get("kind") != "AdmissionReview":
+        raise ReviewError("the body is not an AdmissionReview")
+    request = review.get("request")
+    if not isinstance(request, dict):
+        raise ReviewError("request: an object is required")
+    uid = _member(request, "uid", str, "")
+    if review.get("apiVersion") != API_VERSION:
+        raise ReviewError(f"apiVersion: {review.get('apiVersion')!r} is not served; send {API_VERSION}", uid)
+    return _request(request, phase, uid)
+
+
+def _request(request: Mapping[str, Any], phase: Phase, uid: str) -> Request:
+    operation = _member(request, "operation", str, uid)
+    if operation not in _OPERATIONS:
+        raise ReviewError(f"request.operation: {operation!r} is none of {', '.join(_OPERATIONS)}", uid)
+    kind = _member(_member(request, "kind", dict, uid), "kind", str, uid, "request.kind")
+    document, old = request.get("object"), request.get("oldObject")
+    if not isinstance(document, dict) and not (document is None and operation in ("DELETE", "CONNECT")):
+        raise ReviewError("request.object: an object is required", uid)
+    if not isinstance(old, dict) and not (old is None and operation != "UPDATE"):
+        raise ReviewError("request.oldObject: an object is required for UPDATE", uid)
+    user = request.get("userInfo")
+    user = user if isinstance(user, dict) else {}
+    groups = user.get("groups")
+    return Request(
+        phase=phase,
+        uid=uid,
+        operation=operation,
+        kind=kind,
+        namespace=_text(request.get("namespace")),
+        name=_text(request.get("name")),
+        document=document or {},
+        old=old,
+        dry_run=request.get("dryRun") is True,
+        username=_text(user.get("username")),
+        groups=[str(group) for group in groups] if isinstance(groups, list) else [],
+    )
+
+
+def _member(holder: Mapping[str, Any], name: str, kind: type, uid: str, where: str = "request") -> Any:
+    value = holder.get(name)
+    if not isinstance(value, kind) or not value:
+        raise ReviewError(f"{where}.{name}: {'a string' if kind is str else 'an object'} is required", uid)
+    return value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+Response = dict[str, Any]
+
+
+def allow(uid: str, *, warnings: Sequence[str] = (), audit: Mapping[str, str] | None = None) -> Response:
+    """Build a response that lets the object pass as it is."""
+    response: Response = {"uid": uid, "allowed": True}
+    if warnings:
+        response["warnings"] = list(warnings)
+    if audit:
+        response["auditAnnotations"] = dict(audit)
+    return response
+
+
+def patch(uid: str, operations: Sequence[Any], **more: Any) -> Response:
+    """Build a response that lets the object pass with a JSON Patch; `more` as for `allow`."""
+    response = allow(uid, **more)
+    if operations:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(orjson.dumps(operations)).decode("ascii")
+    return response
+
+
+def deny(  # the members of a metav1.Status
+    uid: str, message: str, *, code: int, reason: str, causes: Sequence[Mapping[str, str]] = (), **more: Any
+) -> Response:
+    """Build a response that refuses the object; `message` is what kubectl prints."""
+    response = allow(uid, **more)
+    response["allowed"] = False
+    response["status"] = {"status": "Failure", "code": code, "reason": reason, "message": message}
+    if causes:
+        response["status"]["details"] = {"causes": list(causes)}
+    return response
+
+
+def dumps(response: Response) -> bytes:
+    """Return the AdmissionReview with this response, as the server and `muster review` both send it."""
+    return orjson.dumps({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
