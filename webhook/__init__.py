@@ -1,0 +1,1 @@
+"""The Muster service: server, admission pipeline, audit, metrics, configuration and CLI."""
