@@ -1,0 +1,68 @@
+# Everything starts here: `make demo`, `make test`. Both set up what they need, and both are quick the second time.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+# TRL and torch (about 5 GB) live outside the checkout, so that a fresh clone need not install them again.
+CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/muster
+TRL_VENV := $(CACHE)/trl-$(shell cut -c1-64 requirements/trl.txt | cksum | cut -d' ' -f1)
+export MUSTER_TRL_PYTHON := $(TRL_VENV)/bin/python
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast lint types layers unit contract bench fix clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(BIN)/muster: pyproject.toml requirements/run.txt
+	@echo "muster: setting up $(VENV) (first time: about half a minute)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet -r requirements/run.txt
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/muster requirements/dev.txt
+	@echo "muster: installing the tools of the tests"
+	@$(BIN)/pip install --quiet -r requirements/dev.txt
+	@touch $@
+
+$(TRL_VENV)/.done: requirements/trl.txt
+	@echo "muster: installing trl and torch once into $(TRL_VENV) (a few minutes, about 5 GB)"
+	@$(PYTHON) -m venv $(TRL_VENV)
+	@$(TRL_VENV)/bin/pip install --quiet -r requirements/trl.txt
+	@touch $@
+
+demo: $(BIN)/muster ## a real TrainJob, mutated and explained; no cluster, no GPU
+	@$(BIN)/python -m webhook demo
+
+test: lint types layers unit contract ## everything there is
+
+test-fast: $(VENV)/.dev ## unit tests only, seconds
+	@$(BIN)/python -m pytest -q --ignore=tests/contract
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	@$(BIN)/mypy
+
+layers: $(VENV)/.dev
+	@$(BIN)/lint-imports
+
+unit: $(VENV)/.dev
+	@$(BIN)/python -m pytest -q --ignore=tests/contract
+
+contract: $(VENV)/.dev $(TRL_VENV)/.done
+	@$(BIN)/python -m pytest -q tests/contract
+
+bench: $(VENV)/.dev ## measured costs of a decision and of a request
+	@$(BIN)/python -m bench
+
+fix: $(VENV)/.dev ## format and mend what can be mended
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+clean: ## remove what was made in this folder
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
