@@ -98,6 +98,11 @@ class Registry:
         """Return the strategy of `framework`, the default one for any other label or None."""
         return self._by_framework.get(framework or "", self._default)
 
+    @property
+    def has_plugins(self) -> bool:
+        """Whether any strategy came from another distribution."""
+        return any(not registered.in_tree for registered in self._by_framework.values())
+
     def __iter__(self) -> Iterator[Registered]:
         """All registered strategies by framework name, the default one last."""
         yield from (self._by_framework[name] for name in sorted(self._by_framework))

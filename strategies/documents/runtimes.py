@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,7 +15,7 @@ __all__ = ["Runtime", "Source"]
 Source = Literal["snapshot", "live", "label"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Runtime:
     """The runtime that governs a job, and where it was read.
 
@@ -54,7 +55,7 @@ class Runtime:
         """Whether Trainer's torch plugin injects PET_* for this runtime (`torch: {}` counts)."""
         return self.ml_policy.get("torch") is not None
 
-    @property
+    @functools.cached_property
     def trainer(self) -> pods.Place | None:
         """The training container of the template."""
         return pods.trainer(self.document, ("spec", "template", "spec"))

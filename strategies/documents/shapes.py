@@ -75,12 +75,27 @@ def check(document: Mapping[str, Any]) -> list[Finding]:
         document: a TrainJob, a JobSet or a runtime; any other kind has no errors.
     """
     shape = _SHAPES.get(str(document.get("kind")))
-    if shape is None:
+    if shape is None or _fits(document, shape):
         return []
     return [
         error(paths.field(document, path), paths.lookup(document, path), f"must be {wanted}", rule="core/shape")
         for path, wanted in _misfits(document, shape, ())
     ]
+
+
+def _fits(value: Any, shape: Any) -> bool:
+    """Answer at once for the documents that fit, which are nearly all; `_misfits` then says where one does not."""
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(_fits(entry, shape[0]) for entry in value)
+    if not isinstance(shape, dict):
+        return type(value) is shape
+    if not isinstance(value, dict):
+        return False
+    for member, inner in shape.items():
+        child = value.get(member)
+        if child is not None and type(child) is not inner and (type(inner) is type or not _fits(child, inner)):
+            return False
+    return True
 
 
 def _misfits(value: Any, shape: Any, path: Path) -> Iterator[tuple[Path, str]]:

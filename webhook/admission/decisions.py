@@ -22,7 +22,7 @@ from webhook.admission.governors import Governor
 from webhook.admission.policies import Mode, Policy
 from webhook.cluster import readers
 
-__all__ = ["Decision", "Verdict", "evaluate"]
+__all__ = ["Decision", "Verdict", "evaluate", "failed"]
 
 Verdict = Literal["patched", "unchanged", "allowed", "denied", "error", "skipped"]
 _KINDS = ("TrainJob", "JobSet")
@@ -86,6 +86,17 @@ def evaluate(request: reviews.Request, cluster: readers.ClusterReader, policy: P
         return _validated(request, governor, strategy, mode, policy, misfits)
     except PluginError as error:
         return _failed(request, governor, strategy, mode, str(error), policy)
+
+
+def failed(request: reviews.Request, policy: Policy, cause: str) -> Decision:
+    """Decide about a request that cannot be evaluated, because the cluster did not answer; by the failure mode.
+
+    Args:
+        request: the request.
+        policy: in force; its global mode counts, since the namespace's could not be read.
+        cause: one sentence, shown to the user of a denied job.
+    """
+    return _failed(request, Governor(), None, policy.mode, cause, policy)
 
 
 def _mutated(  # noqa: PLR0913  # what was found, handed on once

@@ -1,0 +1,126 @@
+"""Whatever is sent, the answer is a review or a 4xx, and soon."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+
+import orjson
+import pytest
+
+from tests.server.conftest import TRAINJOB, review
+
+JSON = {"Content-Type": "application/json"}
+
+
+def without(*path):
+    body = review()
+    node = body
+    for part in path[:-1]:
+        node = node[part]
+    del node[path[-1]]
+    return orjson.dumps(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"\xff\xfe", 400),
+        (b"[]", 400),
+        (b"null", 400),
+        (b'{"kind": "Pod"}', 400),
+        (b'{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}', 400),
+        (b"[" * 100_000, 400),
+        (b'{"a":' * 100_000, 400),
+        (without("request"), 400),
+        (without("request", "uid"), 400),
+        (gzip.compress(orjson.dumps(review())), 400),
+    ],
+    ids=["empty", "cut", "bytes", "list", "null", "other", "no-request", "deep-lists", "deep-objects", "r", "uid", "gzip"],
+)
+async def test_what_is_no_review_gets_a_plain_400(serve, body, status):
+    webhook = await serve()
+    assert (await webhook.post("/mutate/trainjobs", body))[0] == status
+
+
+@pytest.mark.parametrize("member", ["operation", "kind", "object"])
+async def test_a_review_that_lacks_a_member_is_refused_by_name(serve, member):
+    webhook = await serve()
+    status, body = await webhook.post("/mutate/trainjobs", without("request", member))
+    response = orjson.loads(body)["response"]
+    assert (status, response["allowed"], response["uid"]) == (200, False, "u1")
+    assert f"request.{member}" in response["status"]["message"]
+
+
+async def test_another_version_is_refused_with_the_one_that_is_served(serve):
+    webhook = await serve()
+    _, body = await webhook.post("/mutate/trainjobs", review() | {"apiVersion": "admission.k8s.io/v1beta1"})
+    assert "admission.k8s.io/v1" in orjson.loads(body)["response"]["status"]["message"]
+
+
+async def test_an_update_without_its_old_object_is_refused(serve):
+    webhook = await serve()
+    response = await webhook.admit(operation="UPDATE", old=None)
+    assert "request.oldObject" in response["status"]["message"]
+
+
+async def test_another_content_type_is_refused(serve):
+    webhook = await serve()
+    status, _ = await webhook.post("/mutate/trainjobs", review(), headers={"Content-Type": "text/yaml"})
+    assert status == 415
+
+
+async def test_only_post_is_served_on_admission_paths(serve):
+    webhook = await serve()
+    async with webhook.http.get(webhook.url + "/mutate/trainjobs") as answer:
+        assert (answer.status, answer.headers["Allow"]) == (405, "POST")
+
+
+async def test_an_unknown_path_is_not_found(serve):
+    webhook = await serve()
+    assert (await webhook.post("/mutate/pods", review()))[0] == 404
+
+
+async def test_an_object_of_three_mebibytes_is_admitted(serve):
+    webhook = await serve()
+    metadata = TRAINJOB["metadata"] | {"annotations": {"notes": "x" * 3 * 1024 * 1024}}
+    assert (await webhook.admit(document=TRAINJOB | {"metadata": metadata}))["allowed"]
+
+
+async def test_a_body_over_the_limit_is_refused_and_the_next_one_is_served(serve):
+    webhook = await serve(body_limit=100_000)
+    assert (await webhook.post("/mutate/trainjobs", b" " * 200_000))[0] == 413
+    assert (await webhook.admit())["allowed"]
+
+
+async def test_a_body_that_never_ends_is_given_up(serve):
+    webhook = await serve(limits=(200, 0.1))
+
+    async def slowly():
+        yield b"{"
+        await asyncio.sleep(5)
+
+    async with webhook.http.post(webhook.url + "/mutate/trainjobs", data=slowly(), headers=JSON) as answer:
+        assert answer.status == 408
+
+
+async def test_more_admissions_at_once_than_allowed_are_turned_away(serve):
+    webhook = await serve(limits=(1, 0.2))
+    started = asyncio.Event()
+
+    async def slowly():
+        yield b"{"
+        started.set()
+        await asyncio.sleep(5)
+
+    async def first():
+        async with webhook.http.post(webhook.url + "/mutate/trainjobs", data=slowly(), headers=JSON) as answer:
+            return answer.status
+
+    waiting = asyncio.create_task(first())
+    await started.wait()
+    await asyncio.sleep(0.05)
+    assert (await webhook.post("/mutate/trainjobs", review()))[0] == 429
+    assert await waiting == 408

@@ -1,0 +1,71 @@
+"""A decision that the cache cannot make costs one fetch per missing document, and no more."""
+
+from __future__ import annotations
+
+from tests.server.conftest import RUNTIME, TRAINJOB
+from webhook.admission.policies import Mode, Policy
+from webhook.cluster import readers
+
+
+class Empty:
+    """A cache that knows nothing."""
+
+    def get(self, ref):
+        raise readers.NotCached(ref)
+
+
+def fetching(asked, **documents):
+    async def fetch(ref):
+        asked.append(ref)
+        return documents.get(ref.kind)
+
+    return fetch
+
+
+async def test_each_missing_document_is_fetched_once(serve):
+    asked = []
+    webhook = await serve(Empty(), fetching(asked, ClusterTrainingRuntime=RUNTIME[0]))
+    assert "patch" in await webhook.admit()
+    assert sorted(ref.kind for ref in asked) == ["ClusterTrainingRuntime", "Namespace"]
+
+
+async def test_a_runtime_that_does_not_exist_leaves_the_job_alone_and_validation_says_so(serve):
+    webhook = await serve(Empty(), fetching([]))
+    assert "patch" not in await webhook.admit()
+    response = await webhook.admit("/validate/trainjobs")
+    assert "no ClusterTrainingRuntime of this name exists" in response["status"]["message"]
+
+
+async def unreachable(ref):
+    raise readers.ClusterUnavailable("no route")
+
+
+async def test_an_unreachable_cluster_refuses_a_create_and_says_what_to_do(serve):
+    webhook = await serve(Empty(), unreachable)
+    response = await webhook.admit()
+    assert (response["allowed"], response["status"]["code"]) == (False, 500)
+    assert "try again" in response["status"]["message"]
+
+
+async def test_an_unreachable_cluster_lets_jobs_pass_where_the_platform_says_so(serve):
+    for policy in (Policy(on_plugin_failure="allow"), Policy(mode=Mode.WARN)):
+        webhook = await serve(Empty(), unreachable, policy)
+        assert (await webhook.admit())["allowed"]
+
+
+async def test_an_update_needs_no_cluster(serve):
+    webhook = await serve(Empty(), unreachable)
+    for path in ("/mutate/trainjobs", "/validate/trainjobs"):
+        assert (await webhook.admit(path, operation="UPDATE", old=TRAINJOB))["allowed"]
+
+
+async def test_documents_that_never_agree_end_in_an_error_not_in_a_loop(serve):
+    asked = []
+
+    class Moving:
+        def get(self, ref):
+            raise readers.NotCached(readers.Ref(ref.kind, ref.namespace, f"{ref.name}-{len(asked)}"))
+
+    webhook = await serve(Moving(), fetching(asked))
+    assert "changed while they were read" in (await webhook.admit())["status"]["message"]
+    assert len(asked) < 10

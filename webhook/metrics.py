@@ -1,0 +1,121 @@
+"""Metrics for Prometheus, without labels that grow.
+
+No label holds a namespace, an object's name, a user or a message: series multiply by such labels until they cost more
+than the service (Kyverno #8401: 1.2 million series of one histogram). Who and what is in the audit log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+__all__ = ["CONTENT_TYPE", "Metrics"]
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class Metrics:
+    """All series of one service; each instance has a registry of its own, so that tests do not share counts."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "muster_admission_requests",
+            "Admission decisions",
+            ("resource", "operation", "phase", "decision", "mode"),
+            registry=self.registry,
+        )
+        self._duration = Histogram(
+            "muster_admission_duration_seconds",
+            "Time from the body's arrival to the answer",
+            ("resource", "phase"),
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._failures = Counter(
+            "muster_plugin_failures",
+            "Strategies that raised, hung or answered nonsense",
+            ("framework",),
+            registry=self.registry,
+        )
+        self._refused = Counter(
+            "muster_refused_requests", "Requests that were no readable review", ("reason",), registry=self.registry
+        )
+        self._fetches = Counter(
+            "muster_cluster_fetches", "Direct GETs after a cache miss", ("outcome",), registry=self.registry
+        )
+        self._reloads = Counter(
+            "muster_config_reloads", "Changed configuration files", ("outcome",), registry=self.registry
+        )
+        self._audit = Counter(
+            "muster_audit_problems", "Audit records dropped, and failures of a sink", ("kind",), registry=self.registry
+        )
+        self._in_flight = Gauge("muster_admission_in_flight", "Admissions under way", registry=self.registry)
+        self._observers: dict[tuple[str, ...], Callable[[float], None]] = {}
+
+    def observe(self, labels: tuple[str, str, str, str, str], seconds: float) -> None:
+        """Count one decision: (resource, operation, phase, decision, mode)."""
+        observer = self._observers.get(labels)
+        if observer is None:
+            observer = self._observers[labels] = self._observer(labels)
+        observer(seconds)
+
+    def _observer(self, labels: tuple[str, str, str, str, str]) -> Callable[[float], None]:
+        count = self._requests.labels(*labels).inc
+        duration = self._duration.labels(labels[0], labels[2]).observe
+
+        def observe(seconds: float) -> None:
+            count()
+            duration(seconds)
+
+        return observe
+
+    def plugin_failed(self, framework: str) -> None:
+        """Count a failing strategy; `framework` is a registered one, never a label that somebody wrote."""
+        self._failures.labels(framework).inc()
+
+    def refused(self, reason: str) -> None:
+        """Count a request that was answered without a decision."""
+        self._refused.labels(reason).inc()
+
+    def fetched(self, outcome: str) -> None:
+        """Count a direct GET: `found`, `missing`, `failed`."""
+        self._fetches.labels(outcome).inc()
+
+    def reloaded(self, outcome: str) -> None:
+        """Count a changed configuration: `taken` or `refused`."""
+        self._reloads.labels(outcome).inc()
+
+    def audit_problem(self, kind: str, count: int = 1) -> None:
+        """Count `dropped` records or `sink` failures."""
+        self._audit.labels(kind).inc(count)
+
+    def in_flight(self, count: int) -> None:
+        """Set the number of admissions under way."""
+        self._in_flight.set(count)
+
+    def watch(self, name: str, text: str, label: str, read: Callable[[], Mapping[str, float]]) -> None:
+        """Add a gauge that is read at each scrape, one series per key of what `read` returns."""
+        self.registry.register(_Watched(name, text, label, read))  # a Collector by shape
+
+    def render(self) -> bytes:
+        """Return the text exposition."""
+        return generate_latest(self.registry)
+
+
+class _Watched:
+    def __init__(self, name: str, text: str, label: str, read: Callable[[], Mapping[str, float]]) -> None:
+        self._name, self._text, self._label, self._read = name, text, label, read
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(self._name, self._text, labels=[self._label])
+        for key, value in self._read().items():
+            family.add_metric([key], value)
+        yield family
+
+    def describe(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily(self._name, self._text, labels=[self._label])

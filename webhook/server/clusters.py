@@ -1,0 +1,87 @@
+"""Where the running service reads the cluster: the API server, or files for a webhook without one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from webhook import configs, manifests
+from webhook.cluster import kinds, live, readers, transports
+from webhook.server.resolvers import Fetch
+
+__all__ = ["Cluster", "FileCluster", "LiveCluster", "open_cluster"]
+
+
+class Cluster(Protocol):
+    """A reader with a life."""
+
+    reader: readers.ClusterReader
+    fetch: Fetch | None
+
+    def problem(self) -> str:
+        """Return what keeps the reader from being complete, "" for nothing."""
+
+    def ages(self) -> Mapping[str, float]:
+        """Return seconds since the source last spoke, by kind."""
+
+    async def stop(self) -> None:
+        """Let go of everything."""
+
+
+class FileCluster:
+    """Reads what files hold, once."""
+
+    fetch = None
+
+    def __init__(self, config: configs.Cluster) -> None:
+        self.reader: readers.ClusterReader = manifests.reader(config.files)
+
+    def problem(self) -> str:
+        """Files are complete once they are read."""
+        return ""
+
+    def ages(self) -> Mapping[str, float]:
+        """Files do not age."""
+        return {}
+
+    async def stop(self) -> None:
+        """Nothing is open."""
+
+
+class LiveCluster:
+    """Follows the API server."""
+
+    def __init__(self, api: transports.Api, config: configs.Cluster) -> None:
+        self._api = api
+        self._live = live.LiveReader(kinds.KINDS.values(), api, deadline=config.deadline)
+        self.reader: readers.ClusterReader = self._live
+        self.fetch: Fetch | None = self._live.fetch
+        self._live.start()
+
+    def problem(self) -> str:
+        """Return what is not in the cache yet, and why."""
+        if self._live.synced:
+            return ""
+        problems = "; ".join(f"{kind}: {problem}" for kind, problem in sorted(self._live.problems().items()))
+        return problems or "caches are being filled"
+
+    def ages(self) -> Mapping[str, float]:
+        """Return the age of each cache."""
+        return self._live.ages()
+
+    async def stop(self) -> None:
+        """Stop to follow and close the connection."""
+        await self._live.stop()
+        await self._api.close()
+
+
+async def open_cluster(config: configs.Cluster) -> Cluster:
+    """Open what the configuration names.
+
+    Raises:
+        NoClusterError: there is no API server to connect to.
+        ManifestError: a file cannot be used.
+    """
+    if config.source == "files":
+        return FileCluster(config)
+    return LiveCluster(await live.connect(config.kubeconfig), config)

@@ -1,0 +1,74 @@
+"""Resolvers: evaluate, and where the cache cannot answer, fetch once and evaluate again.
+
+The only place where a decision meets the network. When caches are warm it never does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from webhook.admission import decisions, reviews
+from webhook.admission.decisions import Decision
+from webhook.admission.policies import Policy
+from webhook.cluster import readers
+from webhook.cluster.overlay import Overlay
+from webhook.metrics import Metrics
+
+__all__ = ["Resolver"]
+
+_MAX_FETCHES = 6
+_THREADS = 8
+
+Fetch = Callable[[readers.Ref], Awaitable[readers.Document | None]]
+
+
+class Resolver:
+    """Turns requests into decisions.
+
+    Args:
+        cluster: answers from memory.
+        fetch: asks the API server for one document; None when the reader is complete (files).
+        metrics: counts fetches.
+    """
+
+    def __init__(self, cluster: readers.ClusterReader, fetch: Fetch | None, metrics: Metrics) -> None:
+        self._cluster = cluster
+        self._fetch = fetch
+        self._metrics = metrics
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="evaluate")
+
+    async def decide(self, request: reviews.Request, policy: Policy) -> Decision:
+        """Return the decision; a cluster that does not answer ends in the policy's failure mode."""
+        overlay = Overlay(self._cluster)
+        for _ in range(_MAX_FETCHES):
+            try:
+                return await self._evaluate(request, overlay, policy)
+            except readers.NotCached as missing:
+                try:
+                    await self._fill(overlay, missing.ref)
+                except readers.ClusterError as error:
+                    self._metrics.fetched("failed")
+                    return decisions.failed(request, policy, f"{missing.ref} could not be read: {error}")
+        cause = "the objects that govern this job changed while they were read; try again"
+        return decisions.failed(request, policy, cause)
+
+    def close(self) -> None:
+        """Let go of the threads; work that hangs in one does not keep the process alive."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _evaluate(self, request: reviews.Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:
+        """Our own strategies take microseconds and run here; a plugin may hang, so it must not hold the event loop."""
+        if not policy.registry.has_plugins:
+            return decisions.evaluate(request, cluster, policy)
+        work = partial(decisions.evaluate, request, cluster, policy)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def _fill(self, overlay: Overlay, ref: readers.Ref) -> None:
+        if self._fetch is None:
+            raise readers.ClusterUnavailable("it is in none of the files that were given")
+        document = await self._fetch(ref)
+        self._metrics.fetched("missing" if document is None else "found")
+        overlay.put(ref, document)

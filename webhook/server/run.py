@@ -1,0 +1,53 @@
+"""`muster serve`: read the configuration, start the service, wait for a signal, stop it in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from pathlib import Path
+
+import uvloop
+
+from certs.errors import CertificateError
+from strategies.registry import PluginImportError
+from webhook import configs, logs
+from webhook.server.services import Service
+
+__all__ = ["serve"]
+
+_log = logging.getLogger(__name__)
+
+
+def serve(config_path: Path | None, *, self_signed: bool = False) -> int:
+    """Serve until SIGTERM or SIGINT; return the exit code, 2 when the service could not be started.
+
+    Args:
+        config_path: the configuration file; None for the defaults.
+        self_signed: make a certificate, whatever the file says of TLS.
+    """
+    logs.configure()
+    try:
+        config = configs.load(config_path)
+        if self_signed:
+            config = config.model_copy(update={"tls": config.tls.model_copy(update={"self_signed": True})})
+        uvloop.run(_serve(config, config_path))
+    except (configs.ConfigError, CertificateError, PluginImportError, ValueError, TypeError, OSError) as error:
+        print(f"muster: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+async def _serve(config: configs.Config, path: Path | None) -> None:
+    service = Service(config, path)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    await service.start()
+    await stop.wait()
+    _log.info("stopping", extra={"port": service.port})
+    with contextlib.suppress(asyncio.CancelledError):
+        await service.stop()

@@ -1,0 +1,134 @@
+"""The service: every part made, started and stopped, in one place.
+
+Wiring only; each part is explained where it lives. Parts start in the order in which they need each other and stop in
+the reverse. Readiness fails before the listener closes, so that a rolling update loses no request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+
+from aiohttp import web
+
+from strategies import builtin
+from webhook import configs
+from webhook.metrics import CONTENT_TYPE, Metrics
+from webhook.server import certificates, clusters, handlers, recorders
+from webhook.server.health import Health
+from webhook.server.listeners import Handler, Listener
+from webhook.server.reloads import Reloader
+from webhook.server.resolvers import Resolver
+
+__all__ = ["Service"]
+
+_log = logging.getLogger(__name__)
+
+
+class Service:
+    """One running webhook.
+
+    Args:
+        config: as read at start.
+        path: of the configuration file, followed for changes; None when there is none.
+
+    Attributes:
+        port: that is listened on, 0 before `start`.
+        metrics: of this service.
+    """
+
+    def __init__(self, config: configs.Config, path: Path | None = None) -> None:
+        self._config = config
+        self._path = path
+        self._stack = AsyncExitStack()
+        self._health: Health | None = None
+        self.metrics = Metrics()
+        self.port = 0
+
+    async def start(self) -> None:
+        """Start every part; what was started is stopped again when a later part fails.
+
+        Raises:
+            ConfigError, CertificateError, NoClusterError, ManifestError, PluginImportError, OSError: see the parts.
+        """
+        async with AsyncExitStack() as stack:
+            await self._start(stack)
+            self._stack = stack.pop_all()
+
+    async def _start(self, stack: AsyncExitStack) -> None:
+        config = self._config
+        reloader = Reloader(self._path, config, builtin.load(), self.metrics)
+        recorder = recorders.open_recorder(config.audit, self.metrics)
+        stack.push_async_callback(asyncio.to_thread, recorder.close)
+        certificate = certificates.Certificate(certificates.choose(config.tls))
+        serving = await certificate.start()
+        stack.push_async_callback(certificate.stop)
+        cluster = await clusters.open_cluster(config.cluster)
+        stack.push_async_callback(cluster.stop)
+        resolver = Resolver(cluster.reader, cluster.fetch, self.metrics)
+        stack.callback(resolver.close)
+        self._health = Health({"cluster": _checked(cluster.problem), "tls": self._tls_check(certificate)})
+        admission = handlers.Admission(
+            reloader.policy,
+            resolver,
+            recorder,
+            self.metrics,
+            (config.server.in_flight_limit, config.server.request_timeout),
+        )
+        listener = Listener(
+            _handlers(admission, self._health, self.metrics), config.server.body_limit, config.server.shutdown_grace
+        )
+        stack.push_async_callback(listener.close)
+        self.port = await listener.open(config.server.host, config.server.port, serving.ssl_context)
+        self.metrics.watch("muster_cluster_cache_age_seconds", "Since the source last spoke", "kind", cluster.ages)
+        self.metrics.watch(
+            "muster_certificate_expiry_seconds", "Until a certificate expires", "certificate", certificate.seconds_left
+        )
+        follower = asyncio.create_task(reloader.run(), name="configuration follower")
+        stack.push_async_callback(_cancelled, follower)
+        _log.info("serving", extra={"port": self.port, "mode": config.mode.value, "cluster": config.cluster.source})
+
+    async def problems(self) -> dict[str, str]:
+        """Return what keeps the service from being ready."""
+        return await self._health.problems() if self._health else {"start": "has not ended"}
+
+    async def stop(self) -> None:
+        """Fail readiness, wait for endpoints to be withdrawn, let open requests end, stop every part."""
+        if self._health is not None:
+            self._health.drain()
+            await asyncio.sleep(self._config.server.readiness_delay)
+        await self._stack.aclose()
+        _log.info("stopped", extra={"port": self.port})
+
+    def _tls_check(self, certificate: certificates.Certificate) -> Callable[[], Awaitable[str]]:
+        async def check() -> str:
+            return await certificate.problem(self.port)
+
+        return check
+
+
+def _handlers(admission: handlers.Admission, health: Health, metrics: Metrics) -> dict[str, Handler]:
+    async def render(_request: web.BaseRequest) -> web.Response:
+        return web.Response(body=metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+    out: dict[str, Handler] = {
+        path: partial(admission.handle, phase=phase, kind=kind)
+        for path, (phase, kind) in handlers.ADMISSION_PATHS.items()
+    }
+    return out | {"/healthz": health.healthz, "/readyz": health.readyz, "/metrics": render}
+
+
+def _checked(problem: Callable[[], str]) -> Callable[[], Awaitable[str]]:
+    async def check() -> str:
+        return problem()
+
+    return check
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
