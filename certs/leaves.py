@@ -1,0 +1,113 @@
+"""The leaf: the certificate that the webhook shows, for the names under which it is called.
+
+Issuing takes well under a millisecond of signing, so each process makes its own leaf with a key that never leaves
+it; what replicas share is the authority. A leaf never outlives the CA that signed it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509 import oid
+
+from certs import authorities, chains, errors, expiries, names, probes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["VALIDITY", "Leaf", "issue"]
+
+VALIDITY = timedelta(days=90)
+
+_LONGEST_COMMON_NAME = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaf:
+    """A server certificate and its key."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey = field(repr=False)
+
+    @property
+    def window(self) -> expiries.Window:
+        """Its validity."""
+        return chains.window(self.certificate)
+
+    @property
+    def sans(self) -> tuple[str, ...]:
+        """The names that it is for, IP addresses included."""
+        return chains.sans(self.certificate)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the certificate, in hex."""
+        return probes.fingerprint(self.certificate.public_bytes(serialization.Encoding.DER))
+
+
+def issue(
+    authority: authorities.Authority, sans: Sequence[str], now: datetime, *, validity: timedelta = VALIDITY
+) -> Leaf:
+    """A leaf for `sans` (DNS names and IP addresses, at least one), signed by `authority`, with a key of its own.
+
+    Valid from five minutes ago, clipped to the validity of the CA. Raises NamesError for a name that cannot stand
+    in a certificate and AuthorityError when the CA is not valid at `now`.
+    """
+    if not sans:
+        raise errors.NamesError("names", "none given", "name at least what the API server dials")
+    names.check(sans)
+    authorities.require_valid(authority, now)
+    key = ec.generate_private_key(ec.SECP256R1())
+    window = expiries.opening(now, validity).clipped(authority.window)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(_subject(sans))
+        .issuer_name(authority.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(window.not_before)
+        .not_valid_after(window.not_after)
+        .add_extension(x509.SubjectAlternativeName(map(_general_name, sans)), critical=False)
+    )
+    return Leaf(_with_usage(builder, key, authority).sign(authority.key, hashes.SHA256()), key)
+
+
+def _with_usage(
+    builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, authority: authorities.Authority
+) -> x509.CertificateBuilder:
+    return (
+        builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([oid.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(authorities.key_identifier(authority.key), critical=False)
+    )
+
+
+def _subject(sans: Sequence[str]) -> x509.Name:
+    # For people only: clients ignore it, and X.520 caps it at 64 characters, which the names of a Service can pass.
+    return x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, sans[0][:_LONGEST_COMMON_NAME])])
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    address = names.address(name)
+    return x509.DNSName(name) if address is None else x509.IPAddress(address)
+
+
+def _usage() -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=False,
+        crl_sign=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

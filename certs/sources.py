@@ -1,0 +1,101 @@
+"""Where material comes from: files that somebody else renews, or an authority of our own.
+
+A source answers one question, "what should be served now?", as often as it is asked. It keeps no account of what
+was delivered, so a reload that failed is simply tried again. A Secret shared by replicas will be one more source.
+Making certificates needs `cryptography`, which is imported when a source is first asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from certs import expiries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from certs import authorities, files, materials
+
+__all__ = ["CertificateSource", "FileSource", "SelfSignedSource"]
+
+
+class CertificateSource(Protocol):
+    """The seam between those who make certificates and the one who serves them."""
+
+    def current(self) -> materials.Material:
+        """What should be served now; equal material means no change.
+
+        May block on files or on making keys, so an event loop calls it in a thread; never called twice at once.
+        Raises CertificateError when there is nothing to serve at present; asking again later is in order.
+        """
+        ...
+
+
+class FileSource:
+    """Certificate, key and CA bundle from files, such as a mounted Secret that cert-manager keeps fresh.
+
+    The contents are compared at each call, since modification times are too coarse for it and three small files
+    cost microseconds. `names` must be covered by the certificate, the one that the API server dials first.
+    """
+
+    def __init__(
+        self, where: files.Locations, names: Sequence[str], *, clock: expiries.Clock = expiries.utc_now
+    ) -> None:
+        self._where = where
+        self._names = tuple(names)
+        self._clock = clock
+        self._contents: tuple[bytes, bytes, bytes] | None = None
+        self._material: materials.Material | None = None
+
+    def current(self) -> materials.Material:
+        """As the protocol says; changed contents that are not usable raise MaterialError at every call."""
+        from certs import materials  # noqa: PLC0415 - see the module's docstring
+
+        contents = self._where.contents()
+        if self._material is None or contents != self._contents:
+            self._material = materials.parse(self._where, contents, self._names, self._clock())
+            self._contents = contents
+        return self._material
+
+
+class SelfSignedSource:
+    """An authority and a leaf of our own, renewed when two thirds of their validity have gone.
+
+    They live in memory and end with the process, unless a `directory` is given: the authority then outlives it, so
+    that clients go on trusting the same CA, and the certificate lies there for other programs.
+    """
+
+    def __init__(
+        self, names: Sequence[str], *, directory: Path | None = None, clock: expiries.Clock = expiries.utc_now
+    ) -> None:
+        self._names = tuple(names)
+        self._directory = directory
+        self._clock = clock
+        self._authority: authorities.Authority | None = None
+        self._material: materials.Material | None = None
+
+    def current(self) -> materials.Material:
+        """As the protocol says; MaterialError or StorageError if the directory cannot be used."""
+        now = self._clock()
+        material = self._material
+        if material is None or material.leaf.due(now) or material.authority.due(now):
+            material = self._renewed(now)
+        return material
+
+    def _renewed(self, now: datetime) -> materials.Material:
+        from certs import authorities, leaves, materials, stores  # noqa: PLC0415 - see the module's docstring
+
+        authority = self._authority
+        if authority is None and self._directory is not None:
+            authority = stores.load(self._directory)
+        if authority is None:
+            authority = authorities.create(now)
+        elif authority.window.due(now):
+            authority = authorities.succeed(authority, now)
+        material = materials.from_authority(authority, leaves.issue(authority, self._names, now))
+        if self._directory is not None:
+            stores.save(self._directory, authority, material)
+        self._authority, self._material = authority, material
+        return material
