@@ -31,10 +31,18 @@ class _Model(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, alias_generator=alias_generators.to_camel)
 
 
+def _spoken(value: object) -> object:
+    return "off" if value is False else value
+
+
+SpokenMode = Annotated[Mode, pydantic.BeforeValidator(_spoken)]
+"""A mode; YAML 1.1 reads the bare word off as false."""
+
+
 class Framework(_Model):
     """Settings of one framework."""
 
-    mode: Mode | None = None
+    mode: SpokenMode | None = None
     rendezvous: Literal["static", "c10d"] = "static"
 
 
@@ -112,7 +120,7 @@ class Config(_Model):
 
     api_version: Literal["muster.dev/v1alpha1"] = "muster.dev/v1alpha1"
     kind: Literal["MusterConfig"] = "MusterConfig"
-    mode: Mode = Mode.ENFORCE
+    mode: SpokenMode = Mode.ENFORCE
     frameworks: dict[str, Framework] = {}
     on_failure: Literal["deny", "allow"] = "deny"
     plugin_budget: Annotated[float, pydantic.Field(gt=0, le=10)] = 1.0

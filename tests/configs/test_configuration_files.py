@@ -34,6 +34,10 @@ def test_modes_and_settings_reach_the_policy():
     assert policy.framework("torch").settings.rendezvous == "static"
 
 
+def test_the_bare_word_off_is_a_mode_although_yaml_reads_false():
+    assert parsed("mode: off\nframeworks: {trl: {mode: off}}").policy(REGISTRY).mode_of("trl", None) is Mode.OFF
+
+
 @pytest.mark.parametrize(
     ("text", "field"),
     [
