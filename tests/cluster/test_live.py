@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pytest
+
+from webhook.cluster import kinds, live, readers
+
+JOB = readers.Ref("TrainJob", "team-a", "llama")
+CLAIM = readers.Ref("ResourceClaimTemplate", "team-a", "gpus")
+SERVED_LATE = {"trainjobs", "trainingruntimes", "clustertrainingruntimes", "resourceclaimtemplates"}
+
+
+@pytest.fixture
+async def reader(api):
+    made = live.LiveReader(kinds.KINDS.values(), api)
+    yield made
+    await made.stop()
+
+
+async def test_what_is_cached_is_an_answer(server, reader, trainjob, until):
+    server.put(trainjob())
+    reader.start()
+    await until(lambda: reader.synced)
+    assert reader.get(JOB)["spec"] == trainjob()["spec"]
+    assert server.count("get") == 0
+
+
+async def test_what_is_not_cached_is_a_question_even_after_the_list(reader, until):
+    reader.start()
+    await until(lambda: reader.synced)
+    with pytest.raises(readers.NotCached) as asked:
+        reader.get(JOB)
+    assert asked.value.ref == JOB
+    assert await reader.fetch(JOB) is None
+
+
+async def test_an_optional_kind_that_is_not_served_is_absent_and_no_question(server, reader, until):
+    server.not_served.update(SERVED_LATE)
+    reader.start()
+    await until(lambda: reader.synced)
+    assert reader.get(CLAIM) is None
+    with pytest.raises(readers.NotCached):
+        reader.get(JOB)
+    assert set(reader.problems()) == {
+        "TrainJob",
+        "TrainingRuntime",
+        "ClusterTrainingRuntime",
+        "ResourceClaimTemplate",
+    }
+
+
+async def test_an_optional_kind_that_is_served_is_a_question_like_the_others(reader, until):
+    reader.start()
+    await until(lambda: reader.synced)
+    with pytest.raises(readers.NotCached):
+        reader.get(CLAIM)
+
+
+async def test_one_kind_without_access_keeps_the_reader_from_being_synced(server, reader, refuse, until):
+    for _ in range(50):
+        server.fault("list", refuse(403))
+    reader.start()
+    await until(lambda: len(reader.problems()) == len(kinds.KINDS))
+    assert not reader.synced
+
+
+async def test_a_kind_that_is_not_watched_is_always_a_question_and_can_be_fetched(server, api, snapshot):
+    reader = live.LiveReader([], api)
+    ref = readers.Ref("RuntimeSnapshot", "team-a", "llama")
+    server.put(snapshot("kind: TrainingRuntime\nmetadata: {name: trl}"))
+    with pytest.raises(readers.NotCached):
+        reader.get(ref)
+    assert (await reader.fetch(ref))["metadata"]["name"] == "trl"
+    await reader.stop()
+
+
+async def test_an_unknown_kind_is_an_error_and_no_question(reader):
+    with pytest.raises(readers.UnknownKindError):
+        reader.get(readers.Ref("Pod", "team-a", "x"))
+    with pytest.raises(readers.UnknownKindError):
+        await reader.fetch(readers.Ref("Pod", "team-a", "x"))
+
+
+async def test_what_was_cached_stays_readable_when_the_server_is_gone(server, reader, trainjob, until):
+    server.put(trainjob())
+    reader.start()
+    await until(lambda: reader.synced)
+    await server.stop()
+    await until(lambda: len(reader.problems()) == len(kinds.KINDS))
+    assert reader.get(JOB)["spec"] == trainjob()["spec"]
+    assert reader.synced
+    with pytest.raises(readers.ClusterUnavailable):
+        await reader.fetch(JOB)
+
+
+async def test_there_is_one_age_for_each_watched_kind(reader):
+    assert set(reader.ages()) == set(kinds.KINDS)
+    assert all(age >= 0 for age in reader.ages().values())
+
+
+async def test_starting_twice_is_an_error_and_stopping_twice_is_not(reader, until):
+    reader.start()
+    with pytest.raises(RuntimeError, match="started before"):
+        reader.start()
+    await reader.stop()
+    await reader.stop()
+    reader.start()
+    await until(lambda: reader.synced)

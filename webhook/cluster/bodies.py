@@ -1,0 +1,119 @@
+"""Reads answers of the API server, whole or line by line, and never more than a set size.
+
+A cache that lives inside an admission webhook must survive one absurd object somewhere in the cluster, so every body
+and every line has a cap, and what does not look like Kubernetes is an error rather than a surprise further on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from webhook.cluster import transports
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+__all__ = ["checked", "lines", "parsed", "read"]
+
+_MAX_ERROR = 64 * 1024
+_SHOWN = 300
+
+
+async def read(response: transports.Response, limit: int, what: str) -> dict[str, Any]:
+    """Return the body as a JSON object.
+
+    Args:
+        response: its status is not looked at; see `checked`.
+        limit: bytes; reading stops there.
+        what: names the body in errors: `a page of trainjobs`.
+
+    Raises:
+        OversizedError: the body is longer.
+        MalformedError: it is not a JSON object.
+        UnreachableError: the connection broke.
+    """
+    return parsed(await _collected(response, limit, what), what)
+
+
+async def lines(response: transports.Response, limit: int, what: str) -> AsyncIterator[bytes]:
+    """Yield the lines of an endless body without their ends; an unended rest is dropped.
+
+    Chunks may end anywhere, also inside a character.
+
+    Raises:
+        OversizedError: a line is longer than `limit` bytes.
+        UnreachableError: the connection broke.
+    """
+    buffer = bytearray()
+    async for chunk in response.chunks():
+        searched = len(buffer)
+        buffer += chunk
+        start = 0
+        while (end := buffer.find(b"\n", max(start, searched))) >= 0:
+            if end - start > limit:
+                raise transports.OversizedError(what, limit)
+            if end > start:
+                yield bytes(buffer[start:end])
+            start = end + 1
+        del buffer[:start]
+        if len(buffer) > limit:
+            raise transports.OversizedError(what, limit)
+
+
+def parsed(body: bytes | bytearray, what: str) -> dict[str, Any]:
+    """Return a JSON object.
+
+    Raises:
+        MalformedError: it is something else.
+    """
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise transports.MalformedError(
+            f"{what} is not JSON: {error}; is the address that of an API server?"
+        ) from error
+    if not isinstance(value, dict):
+        raise transports.MalformedError(f"{what} is JSON {type(value).__name__}, not an object")
+    return value
+
+
+async def checked(response: transports.Response) -> transports.Response:
+    """Return the response when it is a success.
+
+    Raises:
+        RefusedError: it is not; the message is that of the Status object in the body, when there is one.
+        UnreachableError: the connection broke while the message was read.
+    """
+    if 200 <= response.status < 300:
+        return response
+    raise transports.RefusedError(response.status, await _message(response), _retry_after(response))
+
+
+async def _collected(response: transports.Response, limit: int, what: str) -> bytearray:
+    body = bytearray()
+    async for chunk in response.chunks():
+        body += chunk
+        if len(body) > limit:
+            raise transports.OversizedError(what, limit)
+    return body
+
+
+async def _message(response: transports.Response) -> str:
+    """Return the Status object's message, or the start of whatever a proxy sent in its place."""
+    try:
+        body = await _collected(response, _MAX_ERROR, "the error")
+    except transports.OversizedError:
+        return "a long answer that is no Status object"
+    try:
+        message = parsed(body, "the error").get("message")
+    except transports.MalformedError:
+        message = body.decode(errors="replace")
+    return " ".join(str(message or "no message").split())[:_SHOWN]
+
+
+def _retry_after(response: transports.Response) -> float | None:
+    """Read the header's form in seconds; the API server never sends the form with a date."""
+    value = response.headers.get("Retry-After", "")
+    return float(value) if value.isascii() and value.isdigit() else None

@@ -1,0 +1,100 @@
+"""Reads single documents from the API server, for what a cache cannot answer.
+
+The caller is an admission request with a second or two to live, and many such requests may lack one and the same
+document. So every fetch has a deadline, requests for one document share one GET, "there is none" is remembered for a
+second, and beyond a fixed number of GETs under way the answer is an error at once rather than a queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from webhook.cluster import bodies, kinds, readers, transports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["MAX_ABSENT", "MAX_FLIGHTS", "Fetches"]
+
+MAX_FLIGHTS = 16
+MAX_ABSENT = 1024
+_ABSENT_FOR = 1.0  # seconds
+_MAX_OBJECT = 4 * 1024 * 1024  # bytes
+
+
+class Fetches:
+    """Single GETs, shared and bounded.
+
+    Args:
+        api: where from; not closed here.
+        deadline: seconds for one GET, connection included.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self, api: transports.Api, deadline: float = 1.0, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._api = api
+        self._deadline = deadline
+        self._clock = clock
+        self._flights: dict[readers.Ref, asyncio.Task[readers.Document | None]] = {}
+        self._absent: OrderedDict[readers.Ref, float] = OrderedDict()  # until when, soonest first
+
+    async def fetch(self, ref: readers.Ref) -> readers.Document | None:
+        """Return the document as the API server has it now, or None when it has none.
+
+        A caller who goes away does not end the GET for the others.
+
+        Raises:
+            ClusterBusy: `MAX_FLIGHTS` other documents are being fetched.
+            ClusterUnavailable: no usable answer within the deadline; the cause is chained.
+            SnapshotInvalid: it is a snapshot and no runtime.
+            UnknownKindError: no such kind.
+        """
+        kind = kinds.named(ref.kind)
+        if not kind.can_exist(ref) or self._absent.get(ref, 0.0) > self._clock():
+            return None
+        flight = self._flights.get(ref)
+        if flight is None:
+            if len(self._flights) >= MAX_FLIGHTS:
+                raise readers.ClusterBusy(f"{ref} was not fetched: {MAX_FLIGHTS} fetches are under way; try again")
+            flight = asyncio.create_task(self._get(kind, ref), name=f"fetch {ref}")
+            self._flights[ref] = flight
+            flight.add_done_callback(lambda _: self._flights.pop(ref))
+        return await asyncio.shield(flight)
+
+    async def stop(self) -> None:
+        """Cancel all GETs; whoever waits for one is cancelled too."""
+        flights = tuple(self._flights.values())
+        for flight in flights:
+            flight.cancel()
+        await asyncio.gather(*flights, return_exceptions=True)
+
+    async def _get(self, kind: kinds.Kind, ref: readers.Ref) -> readers.Document | None:
+        patience = transports.Patience(self._deadline, self._deadline)
+        try:
+            async with (
+                asyncio.timeout(self._deadline),
+                self._api.get(kind.path(ref.namespace, ref.name), {}, patience) as response,
+            ):
+                document = await bodies.read(await bodies.checked(response), _MAX_OBJECT, str(ref))
+        except transports.RefusedError as error:
+            if error.status == 404:
+                self._remember_absent(ref)
+                return None
+            hint = f"; this service account needs: {kind.rbac}" if error.status in {401, 403} else ""
+            raise readers.ClusterUnavailable(f"{ref} could not be fetched: {error}{hint}") from error
+        except transports.TransportError as error:
+            raise readers.ClusterUnavailable(f"{ref} could not be fetched: {error}") from error
+        except TimeoutError as error:
+            raise readers.ClusterUnavailable(f"{ref} could not be fetched within {self._deadline} s") from error
+        return kind.read(ref, document)
+
+    def _remember_absent(self, ref: readers.Ref) -> None:
+        self._absent[ref] = self._clock() + _ABSENT_FOR
+        self._absent.move_to_end(ref)
+        while len(self._absent) > MAX_ABSENT:
+            self._absent.popitem(last=False)

@@ -1,0 +1,115 @@
+"""The running cluster, as a reader.
+
+An informer cache lags behind the API server by a few milliseconds, and a runtime and its TrainJob often arrive in one
+`kubectl apply`. So what the cache holds is an answer, but what it does not hold is a question: `get` raises
+`NotCached`, the caller fetches, and only the API server itself ever says that something does not exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from webhook.cluster import fetches, kinds, readers, reflector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from webhook.cluster import transports
+
+__all__ = ["LiveReader", "connect"]
+
+
+async def connect(kubeconfig: Path | None = None) -> transports.Api:
+    """Return a connection to an API server; the caller closes it. Nothing is sent yet.
+
+    Args:
+        kubeconfig: a file; without one, the service account when in a pod, else KUBECONFIG, else `~/.kube/config`.
+
+    Raises:
+        transports.NoClusterError: there is no such file, it is wrong, or there is nothing to connect to.
+    """
+    from webhook.cluster import api  # noqa: PLC0415 - kubernetes costs 16 MiB and 0.2 s that offline use need not pay
+
+    return await api.connect(kubeconfig)
+
+
+class LiveReader:
+    """Answers from caches that follow the API server, and fetches the rest.
+
+    Without `start` nothing is cached, every answer is `NotCached`, and `fetch` works: enough for one offline look.
+
+    Args:
+        watched: kinds to cache; a known kind left out is fetched each time, and needs only the RBAC verb get.
+        api: not closed here.
+        deadline: seconds for one fetch.
+        pace: clock, jitter and waiting times.
+    """
+
+    def __init__(
+        self,
+        watched: Iterable[kinds.Kind],
+        api: transports.Api,
+        deadline: float = 1.0,
+        *,
+        pace: reflector.Pace | None = None,
+    ) -> None:
+        pace = pace or reflector.Pace()
+        self._clock = pace.clock
+        self._fetches = fetches.Fetches(api, deadline, clock=pace.clock)
+        self._reflectors = {kind.name: reflector.Reflector(kind, api, pace) for kind in watched}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to follow; needs a running event loop. Returns at once, see `synced`.
+
+        Raises:
+            RuntimeError: it was started before.
+        """
+        if self._tasks:
+            raise RuntimeError("this LiveReader was started before; stop it first")
+        self._tasks = [
+            asyncio.create_task(each.run(), name=f"reflector {name}") for name, each in self._reflectors.items()
+        ]
+
+    async def stop(self) -> None:
+        """Stop to follow and drop fetches under way; what is cached stays readable. Stopping twice does no harm."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._fetches.stop()
+
+    @property
+    def synced(self) -> bool:
+        """Whether each watched kind was listed once, or is known not to be served."""
+        return all(each.synced for each in self._reflectors.values())
+
+    def ages(self) -> dict[str, float]:
+        """Seconds since the API server last said anything about each kind; above 130 a watch is in trouble."""
+        now = self._clock()
+        return {name: now - each.contact for name, each in self._reflectors.items()}
+
+    def problems(self) -> dict[str, str]:
+        """What is wrong now, in words, for the kinds with which something is: RBAC, CRD not installed, no contact."""
+        return {name: each.problem for name, each in self._reflectors.items() if each.problem}
+
+    def get(self, ref: readers.Ref) -> readers.Document | None:
+        """Return the cached document. See `ClusterReader.get`.
+
+        Returns:
+            A copy of the caller's own; None only for an optional kind that this API server does not serve.
+        """
+        each = self._reflectors.get(ref.kind)
+        if each is None:
+            kinds.named(ref.kind)
+            raise readers.NotCached(ref)
+        document = each.store.get(ref)
+        if document is None and not (each.absent and each.kind.optional):
+            raise readers.NotCached(ref)
+        return document
+
+    async def fetch(self, ref: readers.Ref) -> readers.Document | None:
+        """Ask the API server itself, once. See `fetches.Fetches.fetch` for limits and errors."""
+        return await self._fetches.fetch(ref)

@@ -1,0 +1,100 @@
+"""A cluster made of documents: what the offline CLI, the tests and the benchmarks read from.
+
+Everything is known here, so what was not given does not exist: `get` answers None and never asks for a fetch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from webhook.cluster import kinds, readers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["DuplicateError", "InMemoryReader", "UnnamedError"]
+
+
+class DuplicateError(ValueError):
+    """Two documents have one kind, namespace and name."""
+
+    def __init__(self, ref: readers.Ref, first: str, second: str) -> None:
+        super().__init__(f"{ref} is given twice: in {first} and in {second}; remove one")
+        self.ref = ref
+
+
+class UnnamedError(ValueError):
+    """A document without a name cannot be referred to."""
+
+    def __init__(self, kind: str, source: str) -> None:
+        super().__init__(f"{source}: {kind} has no metadata.name; give it one")
+
+
+class InMemoryReader:
+    """Answers from the documents it was given.
+
+    Args:
+        documents: raw objects of any kind; kinds that Muster does not read and ordinary ConfigMaps are ignored.
+        default_namespace: where a document of a namespaced kind lives that names no namespace.
+    """
+
+    def __init__(self, documents: Iterable[readers.Document] = (), *, default_namespace: str = "default") -> None:
+        self._default_namespace = default_namespace
+        self._documents: dict[readers.Ref, readers.Document | readers.SnapshotInvalid] = {}
+        self._sources: dict[readers.Ref, str] = {}
+        for number, document in enumerate(documents, 1):
+            self.add(document, source=f"document {number}")
+
+    def add(self, document: readers.Document, source: str = "an unnamed source") -> readers.Ref | None:
+        """Add one raw object; return under what it is kept, or None when its kind is not read.
+
+        Args:
+            document: what is kept shares its parts; a snapshot ConfigMap that is no runtime fails when it is asked for.
+            source: where it comes from, for errors: `jobs.yaml document 2`.
+
+        Raises:
+            DuplicateError: the object was added before; both sources are named and the first one stays.
+            UnnamedError: the object has no name.
+        """
+        kind = kinds.of(document)
+        if kind is None:
+            return None
+        metadata = document.get("metadata")
+        if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
+            raise UnnamedError(kind.served, source)
+        ref = kind.ref(document)
+        if ref is None:
+            return None
+        if kind.namespaced and not ref.namespace:
+            ref = ref._replace(namespace=self._default_namespace)
+        if ref in self._documents:
+            raise DuplicateError(ref, self._sources[ref], source)
+        try:
+            self._documents[ref] = kind.read(ref, document)
+        except readers.SnapshotInvalid as error:
+            self._documents[ref] = error
+        self._sources[ref] = source
+        return ref
+
+    def with_documents(self, documents: Iterable[readers.Document]) -> InMemoryReader:
+        """Return another reader that has these documents too; this one stays as it is.
+
+        Raises:
+            DuplicateError: one of them is there already.
+            UnnamedError: one of them has no name.
+        """
+        other = InMemoryReader(default_namespace=self._default_namespace)
+        other._documents.update(self._documents)
+        other._sources.update(self._sources)
+        for number, document in enumerate(documents, 1):
+            other.add(document, source=f"added document {number}")
+        return other
+
+    def get(self, ref: readers.Ref) -> readers.Document | None:
+        """Return the document, trimmed as a live reader would; None when it was not given. See `ClusterReader.get`."""
+        kinds.named(ref.kind)
+        document = self._documents.get(ref)
+        if isinstance(document, readers.SnapshotInvalid):
+            raise document.with_traceback(None)
+        return document

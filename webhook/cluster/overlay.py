@@ -1,0 +1,36 @@
+"""One request's view of the cluster.
+
+Between two attempts at one decision the cache may move on, and a fetched document is newer than the cache. The overlay
+pins the first answer to each question, fetched or cached, so that one decision never sees two versions of one runtime.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from webhook.cluster import readers
+
+__all__ = ["Overlay"]
+
+
+class Overlay:
+    """A reader over another one that remembers what was fetched and read; make one for each request.
+
+    Args:
+        reader: answers what has not been put or read before.
+    """
+
+    def __init__(self, reader: readers.ClusterReader) -> None:
+        self._reader = reader
+        self._answers: dict[readers.Ref, readers.Document | None] = {}
+
+    def put(self, ref: readers.Ref, document: readers.Document | None) -> None:
+        """Answer `ref` with this document from now on; None says that it does not exist."""
+        self._answers[ref] = document
+
+    def get(self, ref: readers.Ref) -> readers.Document | None:
+        """Return what was put, else what the reader says, which is then pinned. See `ClusterReader.get`."""
+        if ref not in self._answers:
+            self._answers[ref] = self._reader.get(ref)
+        return self._answers[ref]

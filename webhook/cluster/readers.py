@@ -1,0 +1,99 @@
+"""The seam between a decision and the cluster.
+
+A decision is pure and synchronous, so it cannot wait for the network. It asks a reader, which answers from memory. When
+a live reader cannot answer, it says so with `NotCached`; the caller fetches that one document and decides again. Files,
+tests, benchmarks and the live cluster therefore all run the same decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+__all__ = [
+    "ClusterBusy",
+    "ClusterError",
+    "ClusterReader",
+    "ClusterUnavailable",
+    "Document",
+    "NotCached",
+    "Ref",
+    "SnapshotInvalid",
+    "UnknownKindError",
+]
+
+# Any: a raw Kubernetes object as the API server sent it; the reader must not assume more than it looks at.
+Document = Mapping[str, Any]
+
+
+class Ref(NamedTuple):
+    """Names one document.
+
+    Attributes:
+        kind: a name of `kinds.KINDS`, such as `TrainJob` or `RuntimeSnapshot`.
+        namespace: empty for cluster-scoped kinds.
+        name: `metadata.name`; for a `RuntimeSnapshot` the name of its TrainJob.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """`TrainJob team-a/llama`, or `Namespace team-a` for what has no namespace."""
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+class ClusterReader(Protocol):
+    """Answers from memory what a document of the cluster holds."""
+
+    def get(self, ref: Ref) -> Document | None:
+        """Return the document, or None when it is known not to exist. Never does I/O.
+
+        Raises:
+            NotCached: the reader cannot tell without asking the API server.
+            SnapshotInvalid: the snapshot exists and cannot be read as a runtime.
+            UnknownKindError: no reader knows such a kind.
+        """
+        ...
+
+
+class NotCached(Exception):  # noqa: N818 - a question to the caller, not a fault
+    """The cache cannot answer; fetch `ref` once and ask again."""
+
+    def __init__(self, ref: Ref) -> None:
+        super().__init__(f"{ref} is not in the cache; fetch it from the API server and ask again")
+        self.ref = ref
+
+
+class UnknownKindError(LookupError):
+    """A kind that is not in `kinds.KINDS` was asked for."""
+
+    def __init__(self, kind: str, known: tuple[str, ...]) -> None:
+        super().__init__(f"kind {kind!r} is not read by Muster; it reads {', '.join(known)}")
+        self.kind = kind
+
+
+class SnapshotInvalid(ValueError):  # noqa: N818 - reads as the sentence it is
+    """A runtime snapshot exists and its YAML is not a runtime."""
+
+    def __init__(self, namespace: str, configmap: str, reason: str) -> None:
+        super().__init__(
+            f"ConfigMap {namespace}/{configmap}: data.runtime is not a readable runtime: {reason}; "
+            "delete the ConfigMap and the Trainer writes it again from the live runtime"
+        )
+        self.namespace = namespace
+        self.configmap = configmap
+        self.reason = reason
+
+
+class ClusterError(Exception):
+    """A fetch got no answer; the document may or may not exist."""
+
+
+class ClusterUnavailable(ClusterError):  # noqa: N818 - reads as the sentence it is
+    """The API server did not answer in time, refused, or could not be reached; the cause is chained."""
+
+
+class ClusterBusy(ClusterError):  # noqa: N818 - reads as the sentence it is
+    """Too many fetches are under way; none was started for this one."""

@@ -1,0 +1,220 @@
+"""Keeps one kind's store equal to the API server's: list once, then watch.
+
+The protocol is that of https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes.
+What decides whether such a cache can be trusted is what happens when things break, so each way to fail has one answer
+here: a broken connection resumes the watch where it was, a refused or unreadable one starts over with a list, and the
+old objects stay readable until a new list is complete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from webhook.cluster import backoffs, bodies, stores, transports
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from webhook.cluster import kinds
+
+__all__ = ["MAX_OBJECT", "MAX_PAGE", "Pace", "Reflector"]
+
+MAX_OBJECT = 4 * 1024 * 1024  # bytes of one watch event; etcd takes requests of at most 1.5 MiB by default
+MAX_PAGE = 8 * 1024 * 1024  # bytes of one list page, which is six times that when parsed
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a reflector spends time, in seconds.
+
+    Attributes:
+        connect: until a connection stands.
+        page: until one list page has arrived.
+        watch: bounds of the length of one watch, which the server ends; random, so that replicas spread.
+        silence: without event or bookmark before a watch is taken for dead; bookmarks come each minute, but some not.
+        absent: between two looks at a kind that the API server does not serve, give or take a fifth.
+        settled: a watch that lasted this long ends a row of failures.
+        clock: tells monotonic time.
+        sleep: waits.
+        rng: source of jitter.
+    """
+
+    connect: float = 5.0
+    page: float = 60.0
+    watch: tuple[float, float] = (240.0, 480.0)
+    silence: float = 130.0
+    absent: float = 30.0
+    settled: float = 5.0
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    rng: random.Random = field(default_factory=random.Random)
+
+
+class Reflector:
+    """Mirrors one kind into a store, for ever.
+
+    Attributes:
+        kind: what is mirrored.
+        store: the objects, whole and consistent at each moment; empty until `synced`.
+        synced: a list was complete once, or the kind is known to be absent.
+        absent: the API server does not serve the kind.
+        contact: clock reading of the last word from the API server about this kind.
+        problem: what is wrong now, for people; empty when nothing is.
+
+    Args:
+        kind: what to mirror.
+        api: where from; not closed here.
+        pace: clock, jitter and waiting times.
+    """
+
+    def __init__(self, kind: kinds.Kind, api: transports.Api, pace: Pace) -> None:
+        self.kind = kind
+        self.store = stores.Store(kind)
+        self.synced = False
+        self.absent = False
+        self.contact = pace.clock()
+        self.problem = ""
+        self._api = api
+        self._pace = pace
+        self._backoff = backoffs.Backoff(pace.rng)
+        self._page = kind.page
+        self._version = ""  # resourceVersion to watch from; empty when a list is due
+        self._watching_since: float | None = None
+
+    async def run(self) -> None:
+        """Mirror until cancelled. Nothing but cancellation ends it."""
+        while True:
+            await self._pace.sleep(await self.cycle())
+
+    async def cycle(self) -> float:
+        """List if that is due, watch until the watch ends, and return seconds to wait before the next cycle."""
+        self._watching_since = None
+        try:
+            if not self._version:
+                await self._list()
+            await self._watch()
+        except transports.UnreachableError as error:
+            return self._failed(error)
+        except transports.RefusedError as error:
+            return self._refused(error)
+        except transports.TransportError as error:
+            self._version = ""
+            return self._failed(error)
+        except Exception as error:  # a cache that stopped for ever, silently, would be worse than any defect here
+            self._version = ""
+            _logger.exception("cluster reflector defect", extra={"kind": self.kind.name})
+            return self._failed(error)
+        return self._delay()
+
+    async def _list(self) -> None:
+        """Fetch all pages, then replace the store in one step."""
+        entries: stores.Entries = {}
+        query = {"limit": str(self._page)}
+        while True:
+            page = await self._list_page(query)
+            entries.update(self.store.pack(page["items"]))
+            metadata = page["metadata"]
+            if not metadata.get("continue"):
+                break
+            query["continue"] = metadata["continue"]
+        self.store.replace(entries)
+        self._version = metadata["resourceVersion"]
+        if self.absent or not self.synced:
+            _logger.info("cluster kind synced", extra={"kind": self.kind.name, "objects": len(self.store)})
+        self.synced, self.absent = True, False
+
+    async def _list_page(self, query: dict[str, str]) -> dict[str, Any]:
+        patience = transports.Patience(self._pace.connect, self._pace.page)
+        what = f"a page of {self.kind.plural}"
+        try:
+            async with asyncio.timeout(self._pace.page), self._api.get(self.kind.path(), query, patience) as response:
+                page = await bodies.read(await bodies.checked(response), MAX_PAGE, what)
+        except TimeoutError as error:
+            raise transports.UnreachableError(f"{what} took more than {self._pace.page} s") from error
+        except transports.OversizedError:
+            self._page = max(1, self._page // 4)
+            raise
+        self.contact = self._pace.clock()
+        if not isinstance(page.get("items"), list) or not isinstance(page.get("metadata"), dict):
+            raise transports.MalformedError(
+                f"{what} has no items or no metadata; is the address that of an API server?"
+            )
+        return page
+
+    async def _watch(self) -> None:
+        """Apply events until the server ends the watch."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(int(self._pace.rng.uniform(*self._pace.watch))),
+        }
+        patience = transports.Patience(self._pace.connect, self._pace.silence)
+        what = f"a watch event of {self.kind.plural}"
+        async with self._api.get(self.kind.path(), query, patience) as response:
+            await bodies.checked(response)
+            self.contact = self._watching_since = self._pace.clock()
+            if self.problem:
+                _logger.info("cluster contact restored", extra={"kind": self.kind.name, "problem": self.problem})
+            self.problem = ""
+            async for line in bodies.lines(response, MAX_OBJECT, what):
+                self._apply(bodies.parsed(line, what))
+                self.contact = self._pace.clock()
+
+    def _apply(self, event: dict[str, Any]) -> None:
+        document = event["object"]
+        match event["type"]:
+            case "ADDED" | "MODIFIED":
+                self.store.put(document)
+            case "DELETED":
+                self.store.drop(document)
+            case "BOOKMARK":
+                pass
+            case "ERROR":
+                raise transports.RefusedError(int(document.get("code") or 500), str(document.get("message")))
+            case other:
+                raise transports.MalformedError(f"a watch event has the unknown type {other!r}")
+        self._version = document["metadata"]["resourceVersion"]
+
+    def _refused(self, error: transports.RefusedError) -> float:
+        """Start over with a list, at once or when that has a chance to succeed."""
+        listing = not self._version
+        self._version = ""
+        if error.status == 404 and listing:
+            return self._absent()
+        if error.status == 410:
+            _logger.info("cluster watch expired", extra={"kind": self.kind.name, "error": str(error)})
+            return self._delay()
+        return self._failed(error, error.retry_after)
+
+    def _absent(self) -> float:
+        self.store.replace({})
+        self.synced = self.absent = True
+        self.contact = self._pace.clock()
+        problem = f"the API server does not serve {self.kind.plural}.{self.kind.group}"
+        if problem != self.problem:
+            _logger.warning("cluster kind not served", extra={"kind": self.kind.name, "problem": problem})
+        self.problem = problem
+        return self._pace.absent * self._pace.rng.uniform(0.8, 1.2)
+
+    def _failed(self, error: Exception, retry_after: float | None = None) -> float:
+        """Log a problem when it is new, not each of a hundred equal attempts."""
+        denied = isinstance(error, transports.RefusedError) and error.status in {401, 403}
+        problem = f"{error}; this service account needs: {self.kind.rbac}" if denied else str(error)
+        if problem != self.problem:
+            level = logging.ERROR if denied or isinstance(error, transports.OversizedError) else logging.WARNING
+            _logger.log(level, "cluster contact failed", extra={"kind": self.kind.name, "problem": problem})
+        self.problem = problem
+        return self._delay(retry_after)
+
+    def _delay(self, retry_after: float | None = None) -> float:
+        if self._watching_since is not None and self._pace.clock() - self._watching_since >= self._pace.settled:
+            self._backoff.reset()
+        return self._backoff.delay(retry_after)

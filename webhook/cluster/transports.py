@@ -1,0 +1,114 @@
+"""What the readers ask of an HTTP client, and nothing of which client it is.
+
+Lists, watches and single reads are all GETs of JSON, some of them endless. Keeping this seam in our own words leaves
+the kubernetes client in one module, and its model classes out of the process: bytes go straight to the JSON parser.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+__all__ = [
+    "Api",
+    "MalformedError",
+    "NoClusterError",
+    "OversizedError",
+    "Patience",
+    "RefusedError",
+    "Response",
+    "TransportError",
+    "UnreachableError",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long one request may keep us waiting, in seconds.
+
+    Attributes:
+        connect: until the connection stands, TLS included.
+        silence: between two arrivals of bytes; there is no limit on the whole, for a watch has none.
+    """
+
+    connect: float
+    silence: float
+
+
+class Response(Protocol):
+    """An answer whose body has not been read."""
+
+    @property
+    def status(self) -> int:
+        """HTTP status."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers; look-ups ignore case."""
+        ...
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives, in pieces of any size.
+
+        Raises:
+            UnreachableError: the connection broke or was silent for too long.
+        """
+        ...
+
+
+class Api(Protocol):
+    """A connection to one API server, with its credentials."""
+
+    def get(self, path: str, query: Mapping[str, str], patience: Patience) -> AbstractAsyncContextManager[Response]:
+        """Send a GET; the body is dropped and the connection closed when the context ends before the body does.
+
+        Raises:
+            UnreachableError: no answer came.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class NoClusterError(Exception):
+    """There is no API server to connect to, or no way to learn which; the message says what to do."""
+
+
+class TransportError(Exception):
+    """A request to the API server failed; the subclass says how."""
+
+
+class UnreachableError(TransportError):
+    """No answer, or the answer broke off; the client's own error is chained."""
+
+
+class MalformedError(TransportError):
+    """The answer is not what a Kubernetes API server says."""
+
+
+class OversizedError(TransportError):
+    """The answer, or one line of it, is larger than we hold."""
+
+    def __init__(self, what: str, limit: int) -> None:
+        super().__init__(f"{what} is larger than {limit // 1024} KiB")
+
+
+class RefusedError(TransportError):
+    """The API server answered with an error.
+
+    Attributes:
+        status: HTTP status, or the `code` of a Status object inside a watch.
+        retry_after: seconds that the server asks us to wait, or None.
+    """
+
+    def __init__(self, status: int, message: str, retry_after: float | None = None) -> None:
+        super().__init__(f"HTTP {status}: {message}")
+        self.status = status
+        self.retry_after = retry_after
