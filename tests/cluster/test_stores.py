@@ -51,7 +51,15 @@ def test_equal_snapshots_are_held_once_and_read_once_and_only_when_asked_for(fro
     assert read == []
     assert frozen.get(SNAPSHOT) == frozen.get(SNAPSHOT._replace(name="other"))
     assert read == [text]
-    assert len({id(entry) for entry in frozen._entries.values()}) == 1
+    assert len({id(entry.text) for entry in frozen._entries.values()}) == 1
+
+
+def test_a_snapshot_says_which_incarnation_of_its_job_it_was_made_for(frozen, snapshot):
+    document = snapshot(RUNTIME)
+    document["metadata"]["ownerReferences"] = [{"kind": "TrainJob", "controller": True, "name": "llama", "uid": "u7"}]
+    frozen.put(document)
+    (owner,) = frozen.get(SNAPSHOT)["metadata"]["ownerReferences"]
+    assert owner["uid"] == "u7"
 
 
 def test_a_reader_of_a_snapshot_cannot_spoil_it_for_the_next(frozen, snapshot):

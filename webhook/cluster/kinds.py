@@ -106,12 +106,17 @@ class Kind:
     def read(self, ref: readers.Ref, document: readers.Document) -> readers.Document:
         """Return what `ClusterReader.get` answers for a served object: it trimmed, or the runtime in a snapshot.
 
+        A snapshot's runtime has the owners of its ConfigMap, since a job may have had a namesake before it.
+
         Raises:
             SnapshotInvalid: a snapshot that is no runtime.
         """
-        if self.suffix:
-            return _trimmed(snapshots.parse(ref, snapshots.text(document)))
-        return self.trim(document)
+        if not self.suffix:
+            return self.trim(document)
+        runtime = _trimmed(snapshots.parse(ref, snapshots.text(document)))
+        if owners := (document.get("metadata") or {}).get("ownerReferences"):
+            runtime["metadata"] = {**runtime["metadata"], "ownerReferences": owners}
+        return runtime
 
 
 KINDS: Mapping[str, Kind] = {

@@ -9,7 +9,7 @@ all snapshots of one runtime are.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Entries", "Store"]
 
-Entries = dict[readers.Ref, bytes | str]  # JSON, or the YAML of a snapshot
+
+class Frozen(NamedTuple):
+    """A snapshot: its YAML, and the uid of the TrainJob that it was made for ("" when the ConfigMap has no owner)."""
+
+    text: str
+    owner: str
+
+
+Entries = dict[readers.Ref, bytes | Frozen]  # JSON, or a snapshot
 
 
 class Store:
@@ -66,13 +74,23 @@ class Store:
         entry = self._entries.get(ref)
         if entry is None:
             return None
-        if isinstance(entry, str):
-            return self._kind.read(ref, {"data": {snapshots.DATA_KEY: entry}})
+        if isinstance(entry, Frozen):
+            owners = [{"kind": "TrainJob", "controller": True, "uid": entry.owner}] if entry.owner else []
+            return self._kind.read(
+                ref, {"metadata": {"ownerReferences": owners}, "data": {snapshots.DATA_KEY: entry.text}}
+            )
         document: readers.Document = orjson.loads(entry)
         return document
 
-    def _packed(self, document: readers.Document) -> bytes | str:
+    def _packed(self, document: readers.Document) -> bytes | Frozen:
         if self._kind.suffix:
-            return sys.intern(snapshots.text(document))
+            return Frozen(sys.intern(snapshots.text(document)), sys.intern(_owner(document)))
         # a copy has its exact size; orjson's own result keeps the room it grew in, four times as much (measured)
         return bytes(memoryview(orjson.dumps(self._kind.trim(document))))
+
+
+def _owner(document: readers.Document) -> str:
+    for reference in document["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            return str(reference.get("uid") or "")
+    return ""
