@@ -38,7 +38,20 @@ def without(*path):
         (without("request", "uid"), 400),
         (gzip.compress(orjson.dumps(review())), 400),
     ],
-    ids=["empty", "cut", "bytes", "list", "null", "other", "no-request", "deep-lists", "deep-objects", "r", "uid", "gzip"],
+    ids=[
+        "empty",
+        "cut",
+        "bytes",
+        "list",
+        "null",
+        "other",
+        "no-request",
+        "deep-lists",
+        "deep-objects",
+        "r",
+        "uid",
+        "gzip",
+    ],
 )
 async def test_what_is_no_review_gets_a_plain_400(serve, body, status):
     webhook = await serve()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from webhook import configs, manifests
-from webhook.cluster import kinds, live, readers, transports
+from webhook import configs
+from webhook.cluster import kinds, live, memory, readers, transports
 from webhook.server.resolvers import Fetch
 
 __all__ = ["Cluster", "FileCluster", "LiveCluster", "open_cluster"]
@@ -34,7 +34,7 @@ class FileCluster:
     fetch = None
 
     def __init__(self, config: configs.Cluster) -> None:
-        self.reader: readers.ClusterReader = manifests.reader(config.files)
+        self.reader: readers.ClusterReader = _read(config.files)
 
     def problem(self) -> str:
         """Files are complete once they are read."""
@@ -85,3 +85,14 @@ async def open_cluster(config: configs.Cluster) -> Cluster:
     if config.source == "files":
         return FileCluster(config)
     return LiveCluster(await live.connect(config.kubeconfig), config)
+
+
+def _read(files):
+    from pathlib import Path
+    from webhook import yamls
+    r = memory.InMemoryReader()
+    for f in files:
+        for p in (sorted(Path(f).glob("*.yaml")) if Path(f).is_dir() else [Path(f)]):
+            for d in yamls.load_all(p.read_text()):
+                if d.value: r.add(d.value, f"{p} document {d.number}")
+    return r

@@ -1,0 +1,138 @@
+"""The whole service over TLS, as `muster serve` starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import ssl
+import subprocess
+import sys
+
+import aiohttp
+import orjson
+import pytest
+import yaml
+
+from tests.server.conftest import ROOT, review
+from webhook import configs
+from webhook.server.services import Service
+
+JSON = {"Content-Type": "application/json"}
+
+
+def written(folder, **more):
+    config = {
+        "server": {"host": "127.0.0.1", "port": 0, "readinessDelay": 0},
+        "tls": {"selfSigned": True, "directory": str(folder)},
+        "cluster": {"source": "files", "files": [str(ROOT / "manifests" / "runtimes")]},
+        "audit": {"stdout": False, "file": {"path": str(folder / "audit.log")}},
+    }
+    path = folder / "muster.yaml"
+    path.write_text(yaml.safe_dump(config | more))
+    return path
+
+
+@pytest.fixture
+async def running(tmp_path):
+    path = written(tmp_path)
+    service = Service(configs.load(path), path)
+    await service.start()
+    context = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
+    async with aiohttp.ClientSession(f"https://localhost:{service.port}") as http:
+
+        async def call(method, where, **options):
+            async with http.request(method, where, ssl=context, **options) as answer:
+                return answer.status, await answer.read()
+
+        yield service, call
+    await service.stop()
+
+
+async def test_it_is_ready_when_its_own_port_shows_a_verified_certificate(running):
+    _, call = running
+    assert await call("GET", "/readyz") == (200, b"ok\n")
+    assert await call("GET", "/healthz") == (200, b"ok\n")
+
+
+async def test_an_https_request_gets_the_bytes_that_muster_review_prints(running):
+    _, call = running
+    body = orjson.dumps(review())
+    status, answered = await call("POST", "/mutate/trainjobs", data=body, headers=JSON)
+    command = [sys.executable, "-m", "webhook", "review"]
+    printed = await asyncio.to_thread(subprocess.run, command, input=body, capture_output=True, check=True, cwd=ROOT)
+    assert status == 200
+    assert b"JSONPatch" in answered
+    assert printed.stdout.strip() == answered
+
+
+async def test_metrics_tell_requests_caches_and_certificates(running):
+    _, call = running
+    await call("POST", "/mutate/trainjobs", data=orjson.dumps(review()), headers=JSON)
+    _, text = await call("GET", "/metrics")
+    assert b'muster_admission_requests_total{decision="patched"' in text
+    assert b'muster_certificate_expiry_seconds{certificate="leaf"} 7.' in text
+
+
+async def test_every_decision_is_in_the_audit_file_after_the_stop(tmp_path):
+    path = written(tmp_path)
+    service = Service(configs.load(path), path)
+    await service.start()
+    context = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
+    async with aiohttp.ClientSession(f"https://localhost:{service.port}") as http:
+        for _ in range(20):
+            async with http.post("/mutate/trainjobs", json=review(), ssl=context) as answer:
+                assert answer.status == 200
+    await service.stop()
+    lines = [orjson.loads(line) for line in (tmp_path / "audit.log").read_bytes().splitlines()]
+    assert [line["seq"] for line in lines] == list(range(1, 21))
+
+
+async def test_a_part_that_fails_to_start_stops_the_parts_before_it(tmp_path):
+    path = written(tmp_path, cluster={"source": "files", "files": [str(tmp_path / "nothing.yaml")]})
+    before = len(asyncio.all_tasks())
+    with pytest.raises((ValueError, OSError), match=r"nothing\.yaml"):
+        await Service(configs.load(path), path).start()
+    assert len(asyncio.all_tasks()) == before
+
+
+@pytest.mark.parametrize(
+    ("tls", "said"), [({}, "certFile, keyFile, caFile missing"), ({"certFile": "/x"}, "keyFile, caFile missing")]
+)
+async def test_a_service_without_a_certificate_says_what_to_configure(tmp_path, tls, said):
+    with pytest.raises(configs.ConfigError, match=said):
+        await Service(configs.load(written(tmp_path, tls=tls))).start()
+
+
+def started(path):
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "webhook", "serve", "--config", str(path)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
+
+
+@contextlib.contextmanager
+def ended(process):
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(10)
+        process.stderr.close()
+
+
+def test_a_signal_ends_the_process_in_order(tmp_path):
+    with ended(started(written(tmp_path))) as process:
+        for line in process.stderr:
+            if orjson.loads(line)["message"] == "serving":
+                break
+        process.send_signal(signal.SIGTERM)
+        messages = [orjson.loads(line)["message"] for line in process.stderr]
+        assert process.wait(10) == 0
+        assert messages == ["stopping", "stopped"]
+
+
+def test_a_wrong_configuration_ends_the_process_with_one_line(tmp_path):
+    with ended(started(written(tmp_path, mode="sometimes"))) as process:
+        assert process.wait(20) == 2
+        assert process.stderr.read().startswith(f"muster: {tmp_path}/muster.yaml: mode: 'sometimes'")
