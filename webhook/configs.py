@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pydantic
-import yaml
 from pydantic import alias_generators
 
 from strategies.jobs import Settings
 from strategies.registry import Registry
+from webhook import yamls
 from webhook.admission.policies import FrameworkPolicy, Mode, Policy
 
 __all__ = ["Audit", "AuditFile", "Cluster", "Config", "ConfigError", "Framework", "Server", "Tls", "load", "parse"]
@@ -171,11 +171,11 @@ def parse(text: bytes, source: str) -> Config:
         ConfigError: as `load`.
     """
     try:
-        document = yaml.load(text.decode("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  # both are safe loaders
+        document = yamls.load(text.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ConfigError(f"{source}: is not UTF-8 at byte {error.start}; save it as UTF-8") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{source}: is not YAML: {' '.join(str(error).split())}") from error
+    except yamls.YamlError as error:
+        raise ConfigError(f"{source}: line {error.line}: {error}") from error
     if document is None:
         return Config()
     if not isinstance(document, dict):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Protocol
 
 from webhook import configs
 from webhook.cluster import kinds, live, memory, readers, transports
 from webhook.server.resolvers import Fetch
+from webhook.yamls import sources
 
 __all__ = ["Cluster", "FileCluster", "LiveCluster", "open_cluster"]
 
@@ -31,9 +33,8 @@ class Cluster(Protocol):
 class FileCluster:
     """Reads what files hold, once."""
 
-    fetch = None
-
     def __init__(self, config: configs.Cluster) -> None:
+        self.fetch: Fetch | None = None
         self.reader: readers.ClusterReader = _read(config.files)
 
     def problem(self) -> str:
@@ -80,19 +81,18 @@ async def open_cluster(config: configs.Cluster) -> Cluster:
 
     Raises:
         NoClusterError: there is no API server to connect to.
-        ManifestError: a file cannot be used.
+        ConfigError: a file cannot be read; all of them are named.
     """
     if config.source == "files":
         return FileCluster(config)
     return LiveCluster(await live.connect(config.kubeconfig), config)
 
 
-def _read(files):
-    from pathlib import Path
-    from webhook import yamls
-    r = memory.InMemoryReader()
-    for f in files:
-        for p in (sorted(Path(f).glob("*.yaml")) if Path(f).is_dir() else [Path(f)]):
-            for d in yamls.load_all(p.read_text()):
-                if d.value: r.add(d.value, f"{p} document {d.number}")
-    return r
+def _read(paths: Iterable[Path]) -> memory.InMemoryReader:
+    found = sources.read(str(path) for path in paths)
+    if found.unreadable:
+        raise configs.ConfigError("\n".join(f"cluster.files: {each}" for each in found.unreadable))
+    reader = memory.InMemoryReader()
+    for source in found.sources:
+        reader.add(source.document, str(source.origin))
+    return reader

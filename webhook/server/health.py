@@ -1,8 +1,8 @@
 """Health: alive is cheap, ready is proven.
 
 `/healthz` answers while the event loop runs. `/readyz` answers 200 only when the caches are filled and this process's
-own TLS port, dialled as the API server dials it, shows a certificate that verifies: a webhook that is ready and cannot be
-reached blocks every job of the cluster.
+own TLS port, dialled as the API server dials it, shows a certificate that verifies: a webhook that is ready and cannot
+be reached blocks every job of the cluster.
 """
 
 from __future__ import annotations

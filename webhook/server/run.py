@@ -14,6 +14,7 @@ import uvloop
 from certs.errors import CertificateError
 from strategies.registry import PluginImportError
 from webhook import configs, logs
+from webhook.cluster.transports import NoClusterError
 from webhook.server.services import Service
 
 __all__ = ["serve"]
@@ -34,8 +35,8 @@ def serve(config_path: Path | None, *, self_signed: bool = False) -> int:
         if self_signed:
             config = config.model_copy(update={"tls": config.tls.model_copy(update={"self_signed": True})})
         uvloop.run(_serve(config, config_path))
-    except (configs.ConfigError, CertificateError, PluginImportError, ValueError, TypeError, OSError) as error:
-        print(f"muster: {error}", file=sys.stderr)
+    except (CertificateError, NoClusterError, PluginImportError, ValueError, TypeError, OSError) as error:
+        sys.stderr.write(f"muster: {error}\n")
         return 2
     return 0
 

@@ -53,7 +53,7 @@ class Service:
         """Start every part; what was started is stopped again when a later part fails.
 
         Raises:
-            ConfigError, CertificateError, NoClusterError, ManifestError, PluginImportError, OSError: see the parts.
+            ConfigError, CertificateError, NoClusterError, PluginImportError, OSError: see the parts.
         """
         async with AsyncExitStack() as stack:
             await self._start(stack)
