@@ -83,3 +83,9 @@ async def test_a_create_is_refused_when_it_must_be_recorded_and_cannot(serve):
     webhook.records.full = True
     assert (await webhook.admit())["status"]["code"] == 503
     assert (await webhook.admit(operation="UPDATE", old=TRAINJOB))["allowed"]
+
+
+async def test_an_operation_that_is_not_ours_passes_and_leaves_no_record(serve):
+    webhook = await serve()
+    assert (await webhook.admit(operation="DELETE", old=TRAINJOB))["allowed"]
+    assert webhook.records.kept == []

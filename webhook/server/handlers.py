@@ -117,8 +117,10 @@ class Admission:
     def _finish(self, decision: decisions.Decision, started: float) -> reviews.Response:
         response = answers.answer(decision)
         seconds = time.perf_counter() - started
-        kept = self._recorder.submit(accounts.record(decision, datetime.datetime.now(datetime.UTC), seconds))
         review = decision.request
+        if review.operation not in ("CREATE", "UPDATE"):
+            return response  # a webhook configuration that matches more than ours: nothing was decided
+        kept = self._recorder.submit(accounts.record(decision, datetime.datetime.now(datetime.UTC), seconds))
         labels = (_RESOURCES[review.kind], review.operation, review.phase, decision.verdict, decision.mode.value)
         self._metrics.observe(labels, seconds)
         if not kept and review.operation == "CREATE":

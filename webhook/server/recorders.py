@@ -30,7 +30,6 @@ def open_recorder(config: configs.Audit, metrics: Metrics) -> AuditRecorder:
 
     Raises:
         ConfigError: no sink is named, or a redaction pattern is no regular expression.
-        OSError: the file cannot be opened.
     """
     chosen: list[sinks.Sink] = []
     if config.file is not None:

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webhook.audit import names
+
+SECRET = [
+    "HF_TOKEN",
+    "HFTOKEN",
+    "HF_TOKEN_2",
+    "token2",
+    "--hub_token",
+    "hubToken",
+    "hub-token",
+    "WANDB_API_KEY",
+    "wandbApiKey",
+    "WANDBAPIKEY",
+    "x-api-key",
+    "apikey",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_ACCESS_KEY_ID",
+    "AccountKey",
+    "OPENAI_KEY",
+    "PRIVATE_KEY",
+    "PGPASSWORD",
+    "MYSQL_PWD",
+    "DB_PASS",
+    "SSH_PASSPHRASE",
+    "GITHUB_PAT",
+    "Authorization",
+    "authToken",
+    "auth",
+    "basicAuth",
+    "OAuth2Token",
+    "COOKIE",
+    "credentials",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "MAX_SECRET_TOKENS",
+    "API_TOKENS",
+    "PAD_API_KEY_TOKEN",
+    "X-Amz-Signature",
+    "wandb.api_key",
+]
+
+PLAIN = [
+    "TOKENIZERS_PARALLELISM",
+    "tokenizer_name",
+    "PET_MASTER_ADDR",
+    "PET_NNODES",
+    "NCCL_DEBUG",
+    "PAD_TOKEN",
+    "eos_token_id",
+    "--max_new_tokens",
+    "max_num_batched_tokens",
+    "MAX_TOKENS",
+    "num_virtual_tokens",
+    "GIT_AUTHOR_NAME",
+    "author",
+    "PWD",
+    "OLDPWD",
+    "PATH",
+    "key",
+    "topologyKey",
+    "sort_key",
+    "bypass",
+    "keyboard",
+    "monkey",
+    "signature_columns",
+    "model_name_or_path",
+    "PYTHONPATH",
+    "compass",
+]
+
+
+@pytest.mark.parametrize("name", SECRET)
+def test_a_name_that_announces_a_secret_is_secret(name):
+    assert names.is_secret(name)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_name_that_only_resembles_one_is_not(name):
+    assert not names.is_secret(name)
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["token", "secret", "password", "api_key", "private_key"]),
+    st.sampled_from(["", "hf", "wandb", "my"]),
+)
+def test_spelling_does_not_matter(word, prefix):
+    snake = f"{prefix}_{word}" if prefix else word
+    camel = "".join(part.title() for part in snake.split("_"))
+    assert all(names.is_secret(name) for name in (snake, snake.upper(), snake.replace("_", "-"), camel))
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([*SECRET, *PLAIN, "x", "2"]), min_size=1, max_size=4), st.sampled_from("_-."))
+def test_every_secret_name_holds_a_hint(parts, separator):
+    name = separator.join(parts)
+    assert not names.is_secret(name) or any(hint in name.lower() for hint in names.HINTS)
+
+
+def test_a_name_too_long_to_remember_is_still_judged():
+    assert names.is_secret("A_" * 5000 + "TOKEN")
+    assert not names.is_secret("A_" * 5000 + "B")

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from webhook.audit import records, schemas
+
+
+def test_a_record_as_the_pipeline_builds_it_fits(make_record, make_change, make_finding):
+    record = make_record(
+        changes=[make_change(before=None, after={"x": 1})], findings=[make_finding("a", 1)], message="x"
+    )
+    assert schemas.check(record, records.Record) == []
+
+
+def test_a_field_of_a_later_version_is_let_through(make_record):
+    assert schemas.check(make_record(later={"x": 1}), records.Record) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"decision": "permitted"}, "decision: 'permitted' is not one of patched, unchanged, allowed"),
+        ({"schema": "muster.dev/audit/v2"}, "schema: 'muster.dev/audit/v2' is not one of muster.dev/audit/v1"),
+        ({"time": "2026-03-01"}, "time: '2026-03-01' is not a string that matches"),
+        ({"uid": None}, "uid: None is not a string"),
+        ({"dryRun": 1}, "dryRun: 1 is not true or false"),
+        ({"latencyMicroseconds": True}, "latencyMicroseconds: True is not an integer"),
+        ({"user": {"username": "a", "groups": ["b", 3]}}, "user.groups[1]: 3 is not a string"),
+        ({"owner": {"kind": "TrainJob", "name": "a"}}, "owner.uid: is missing"),
+        ({"owner": []}, "owner: [] is not an object"),
+        ({"changes": {}}, "changes: {} is not a list"),
+        ({"changes": [{"op": "add"}]}, "changes[0].path: is missing"),
+        ({"message": "x" * 99, "framework": ["y" * 99]}, f"framework: ['{'y' * 58}... is not a string"),
+    ],
+)
+def test_each_misfit_is_named_with_its_field_and_value(make_record, fields, problem):
+    assert schemas.check(make_record(**fields), records.Record)[0].startswith(problem)
+
+
+def test_all_misfits_are_listed_not_only_the_first(make_record):
+    assert len(schemas.check(make_record(uid=1, mode="x", phase=None), records.Record)) == 3
+
+
+@pytest.mark.parametrize("value", [None, [], "x", 3])
+def test_what_is_no_object_is_no_record(value):
+    assert schemas.check(value)
+    assert not schemas.is_sealed(value)
+    assert not schemas.is_link(value)
+
+
+def test_a_record_without_its_place_in_the_chain_is_not_sealed(make_record):
+    record = make_record()
+    assert not schemas.is_sealed(record)
+    assert schemas.is_sealed({**record, "seq": 1, "prev": "0" * 64, "hash": "f" * 64})

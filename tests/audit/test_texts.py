@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webhook.audit import texts
+
+REDACTED = [
+    ("HF_TOKEN=abc python x.py --lr 1", "HF_TOKEN=<redacted> python x.py --lr 1"),
+    ("python x.py --hub_token 'q r' --lr 1", "python x.py --hub_token <redacted> --lr 1"),
+    ("--hub_token=a b;c", "--hub_token=<redacted>"),
+    ("wandb.api_key=abc", "wandb.api_key=<redacted>"),
+    ("export A_SECRET=x;run", "export A_SECRET=<redacted>;run"),
+    ("env \"HF_TOKEN=a b\" 'A_SECRET=c d' run", "env \"HF_TOKEN=<redacted>\" 'A_SECRET=<redacted>' run"),
+    ("sh -c \"HF_TOKEN='a b' x\" y", 'sh -c "HF_TOKEN=<redacted>" y'),
+    ("HF_TOKEN='a'\"'\"'b c' x", "HF_TOKEN=<redacted> x"),
+    ('x HF_TOKEN="never closed', "x HF_TOKEN=<redacted>"),
+    ("os.environ['HF_TOKEN'] = 'abc'", "os.environ['HF_TOKEN'] = <redacted>"),
+    ("got {'token': 'abc'}", "got {'token': <redacted>"),
+    ("git clone https://u:p@ss@host/x", "git clone https://<redacted>@host/x"),
+    ("https://host/x?a=b@c&token=zzz&q=1", "https://host/x?a=b@c&token=<redacted>&q=1"),
+    ("Authorization: Bearer abc", "Authorization: <redacted>"),
+    ('curl -H "Authorization: Basic abc" x', 'curl -H "Authorization: <redacted>" x'),
+    ("lr: 1\nhub_token: abc\nseed: 2", "lr: 1\nhub_token: <redacted>\nseed: 2"),
+    ("hub_token:\tabc", "hub_token:\t<redacted>"),
+    ("- name: HF_TOKEN\n  value: abc", "- name: HF_TOKEN\n  value: <redacted>"),
+    ("with Bearer abcdefgh.ijk now", "with Bearer <redacted> now"),
+    ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nx", "<redacted>\nx"),
+]
+
+KEPT = [
+    "TOKENIZERS_PARALLELISM=false",
+    "--pad_token <pad> --max_new_tokens 512",
+    "--hub_token $HF_TOKEN --use_auth_token True",
+    "--hub_token=$(HF_TOKEN)",
+    "--push_to_hub --hub_token --lr 1",
+    "task-2 on disk-1 of risk-0-in-the-eyes-of-the-desk-0",
+    "https://example.com/a@b",
+    "mail alice@example.com",
+    "HF_TOKEN is missing from env",
+]
+
+FORMATS = {
+    "Hugging Face": "hf_" + "aB3" * 11,
+    "OpenAI": "sk-proj-" + "x1Y" * 10,
+    "GitHub": "ghp_" + "A1b" * 12,
+    "GitHub, fine-grained": "github_pat_" + "a1_" * 20,
+    "GitLab": "glpat-" + "x-1" * 7,
+    "AWS": "AKIA" + "A2B3" * 4,
+    "Google": "AIza" + "a-1_b" * 7,
+    "Slack": "xoxb-" + "12ab-" * 4,
+    "NVIDIA": "nvapi-" + "aB1_" * 8,
+    "JWT": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), REDACTED)
+def test_the_secret_part_of_a_text_is_replaced_and_the_rest_stays(text, expected):
+    assert texts.scrub(text) == expected
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_a_text_without_a_secret_stays_as_it_is(text):
+    assert texts.scrub(text) == text
+
+
+@pytest.mark.parametrize("token", FORMATS.values(), ids=FORMATS)
+@pytest.mark.parametrize("around", ["{}", "see {} there", "model:{}@main", '"{}"', "https://x.test/{}", "a={}"])
+def test_a_known_token_format_is_found_without_a_name(token, around):
+    assert token not in texts.scrub(around.format(token))
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from([text for text, _ in REDACTED] + KEPT + list(FORMATS.values())), st.sampled_from([" ", "\n", "; "])
+)
+def test_scrubbing_twice_changes_nothing_more(text, separator):
+    once = texts.scrub(f"{text}{separator}{text}")
+    assert texts.scrub(once) == once
+
+
+def test_what_was_replaced_is_reported_with_and_without_its_quotes():
+    found: set[str] = set()
+    texts.scrub("HF_TOKEN='it'\"'\"'s me' x; git clone https://bob:builder@host", found=found)
+    assert {"it's me", "builder"} <= found
+
+
+def test_a_judge_of_ones_own_finds_other_names():
+    assert texts.scrub("LICENCE_PLATE=abc x", judge=lambda name: "LICENCE" in name) == "LICENCE_PLATE=<redacted> x"
+
+
+HOSTILE = [
+    "a",
+    "sk-",
+    "eyJ-",
+    "eyJaaaa.",
+    "--token ",
+    'token="',
+    "'token'",
+    "a@://",
+    "-----BEGIN ",
+    "name:",
+    "auth-",
+    "hf_",
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_a_secret_behind_a_long_hostile_text_is_found(piece):
+    # A pattern that is quadratic in the text would not come to its end here.
+    text = piece * (200_000 // len(piece)) + " private key- HF_TOKEN=planted-here"
+    assert "planted-here" not in texts.scrub(text)

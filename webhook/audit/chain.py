@@ -1,0 +1,91 @@
+"""Chain records by hash, so that a line which is edited, removed, inserted or moved no longer fits its neighbours.
+
+Each line carries its number (`seq`), the hash of the line before (`prev`) and its own (`hash`): the SHA-256 of its
+canonical JSON without `hash`, that is with sorted keys and no spaces. The chain proves that the lines belong together
+in this order. It proves nothing against somebody who can rewrite the whole file and compute all hashes anew; an
+anchor kept elsewhere does (`verification`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import orjson
+
+from webhook.audit import records, schemas
+from webhook.audit.records import Link, Record
+
+__all__ = ["GENESIS", "Chain", "ChainError", "digest_of", "line_of"]
+
+GENESIS = "0" * 64
+"""The `prev` of the first record of a chain, whose `seq` is 1."""
+
+
+class ChainError(ValueError):
+    """A line does not hold a record from which a chain can go on."""
+
+
+class Chain:
+    """The end of a chain: `seq` and `prev` are number and hash of the last record that belongs to it."""
+
+    def __init__(self, seq: int = 0, prev: str = GENESIS) -> None:
+        self.seq = seq
+        self.prev = prev
+
+    @classmethod
+    def resume_from(cls, last_line: bytes) -> Chain:
+        """Continue after `last_line`; a line that is torn, foreign or edited raises ChainError."""
+        try:
+            record = orjson.loads(last_line)
+        except orjson.JSONDecodeError as error:
+            message = f"cannot continue the audit chain after {last_line[:60]!r}: it is no JSON; take the line out"
+            raise ChainError(message) from error
+        if not schemas.is_link(record):
+            misfit = schemas.check(record, records.Link)[0]
+            raise ChainError(f"cannot continue the audit chain: {misfit}; take the line out")
+        if digest_of(record) != record["hash"]:
+            raise ChainError(f"cannot continue the audit chain after record {record['seq']}: it was edited")
+        return cls(record["seq"], record["hash"])
+
+    def seal(self, record: Record, dropped: int = 0) -> bytes:
+        """Return `record` as the chain's next line, with its end of line.
+
+        The chain moves on at once. When the line then does not reach its place, take the chain from that place again.
+
+        Args:
+            record: what to seal; it is not changed.
+            dropped: how many records before this one were not written here; 0 is not mentioned.
+
+        Raises:
+            TypeError: the record holds something that JSON cannot.
+        """
+        body = {**record, "seq": self.seq + 1, "prev": self.prev}
+        if dropped:
+            body["dropped"] = dropped
+        canonical = _canonical(_without_hash(body))
+        digest = hashlib.sha256(canonical).hexdigest()
+        self.seq, self.prev = self.seq + 1, digest
+        return _with_hash(canonical, digest)
+
+
+def digest_of(record: Link) -> str:
+    """Compute the hash that a sealed record should have, from everything in it but `hash`."""
+    return hashlib.sha256(_canonical(_without_hash(record))).hexdigest()
+
+
+def line_of(record: Link) -> bytes:
+    """Return the one spelling of a sealed record: two lines that mean the same are the same bytes."""
+    return _with_hash(_canonical(_without_hash(record)), record["hash"])
+
+
+def _without_hash(record: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in record.items() if key != "hash"}
+
+
+def _canonical(body: dict[str, object]) -> bytes:
+    return orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+
+
+def _with_hash(canonical: bytes, digest: str) -> bytes:
+    return canonical[:-1] + b',"hash":"' + digest.encode() + b'"}\n'

@@ -1,0 +1,147 @@
+"""The shape of one audit record, schema `muster.dev/audit/v1`.
+
+The log outlives the process that wrote it and is read by programs that are not ours, so its shape is a published
+interface: fields are added within v1 and never renamed, retyped or removed. The shapes are declared once, here;
+`schemas` checks lines against these declarations and docs/audit.md explains them field by field.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Literal, NotRequired, TypeAlias, TypedDict
+
+__all__ = [
+    "SCHEMA",
+    "Change",
+    "Decision",
+    "Digest",
+    "Finding",
+    "Link",
+    "Mode",
+    "Object",
+    "Operation",
+    "Owner",
+    "Phase",
+    "Record",
+    "Runtime",
+    "Sealed",
+    "Strategy",
+    "Time",
+    "User",
+    "timestamp",
+]
+
+SCHEMA = "muster.dev/audit/v1"
+
+# The second argument of Annotated is the regular expression that `schemas.check` holds the text against.
+Time: TypeAlias = Annotated[str, r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"]
+Digest: TypeAlias = Annotated[str, r"[0-9a-f]{64}"]
+
+Operation: TypeAlias = Literal["CREATE", "UPDATE"]
+Phase: TypeAlias = Literal["mutate", "validate"]
+Mode: TypeAlias = Literal["enforce", "warn", "audit", "off"]
+Decision: TypeAlias = Literal["patched", "unchanged", "allowed", "denied", "error", "skipped"]
+
+
+class User(TypedDict):
+    """Who asked, as the API server authenticated them (AdmissionReview `request.userInfo`)."""
+
+    username: str
+    groups: NotRequired[list[str]]
+
+
+class Object(TypedDict):
+    """What was admitted. `name` is empty while only `generateName` is known, as at CREATE."""
+
+    kind: str
+    namespace: str
+    name: str
+    generateName: NotRequired[str]
+
+
+class Owner(TypedDict):
+    """The TrainJob that owns the JobSet under admission."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+class Runtime(TypedDict):
+    """The training runtime that governs the job, and how it was found."""
+
+    kind: str
+    name: str
+    source: Literal["snapshot", "live", "label", "none"]
+
+
+class Strategy(TypedDict):
+    """The strategy that decided: `origin` is `in-tree` or the distribution that the plugin came in."""
+
+    framework: str
+    version: str
+    origin: str
+
+
+class Change(TypedDict):
+    """One JSON Patch operation and why: `path` is a JSON pointer, `field` the same place with list items by name."""
+
+    op: str
+    path: str
+    field: str
+    before: NotRequired[object]
+    after: NotRequired[object]
+    rule: str
+    reason: str
+
+
+class Finding(TypedDict):
+    """One thing that validation had to say about one field."""
+
+    severity: str
+    field: str
+    value: object
+    message: str
+    rule: str
+
+
+class Record(TypedDict):
+    """One admission decision, as the admission pipeline builds it."""
+
+    schema: Literal["muster.dev/audit/v1"]
+    time: Time
+    uid: str
+    user: User
+    operation: Operation
+    phase: Phase
+    object: Object
+    owner: Owner | None
+    runtime: Runtime | None
+    framework: str | None
+    strategy: Strategy | None
+    mode: Mode
+    dryRun: bool
+    decision: Decision
+    changes: list[Change]
+    findings: list[Finding]
+    latencyMicroseconds: int
+    message: NotRequired[str]
+
+
+class Link(TypedDict):
+    """A record's place in the chain: its number, the hash of the record before, its own hash."""
+
+    seq: int
+    prev: Digest
+    hash: Digest
+
+
+class Sealed(Record, Link):
+    """A record as it stands in the log; `dropped` counts the records just before it that were not written there."""
+
+    dropped: NotRequired[int]
+
+
+def timestamp(moment: datetime.datetime) -> Time:
+    """Write an aware `moment` as the log does: RFC 3339, microseconds, UTC, `Z`."""
+    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
