@@ -21,7 +21,7 @@ class Load:
     latencies: list[float]
 
 
-async def drive(
+async def drive(  # noqa: PLR0913  # what makes up one load
     port: int, path: str, body: bytes, *, connections: int, seconds: float, context: ssl.SSLContext
 ) -> Load:
     """Send the body as fast as answers come, on so many connections, for so long.

@@ -1,7 +1,7 @@
 """The two reviews that everything is measured with: a TrainJob of about 6 kB and a JobSet of about 12 kB.
 
-The TrainJob is what `kubectl apply` sends for a two-node TRL job with a realistic env; the JobSet is what Trainer makes
-from it, with managed fields as the API server adds them.
+The TrainJob is what `kubectl apply` sends for a two-node TRL job; the JobSet is what Trainer makes from it, with two
+initializers. As on a cluster, a good part of each is managed fields.
 """
 
 from __future__ import annotations
@@ -42,21 +42,29 @@ def cluster_yaml() -> str:
 
 def trainjob_review() -> bytes:
     """Return the review of the TrainJob."""
-    return _padded(lambda env: _review(_trainjob(env)), _TRAINJOB_BYTES)
+    return _padded(_trainjob(_env(24)), _TRAINJOB_BYTES)
 
 
 def jobset_review() -> bytes:
     """Return the review of the JobSet."""
-    return _padded(lambda env: _review(_jobset(env)), _JOBSET_BYTES)
+    return _padded(_jobset(_env(24)), _JOBSET_BYTES)
 
 
-def _padded(make: Any, size: int) -> bytes:
-    count = 0
+def _env(count: int) -> list[dict[str, str]]:
+    return [{"name": f"SETTING_{index:02}", "value": "x" * 60} for index in range(count)]
+
+
+def _padded(document: dict[str, Any], size: int) -> bytes:
+    managed: list[dict[str, Any]] = []
+    document["metadata"]["managedFields"] = managed
     while True:
-        body = orjson.dumps(make([{"name": f"SETTING_{index:03}", "value": "x" * 60} for index in range(count)]))
+        body = orjson.dumps(_review(document))
         if len(body) >= size:
             return body
-        count += 1
+        fields: dict[str, Any] = {
+            f'k:{{"name":"SETTING_{index:02}"}}': {".": {}, "f:name": {}, "f:value": {}} for index in range(8)
+        }
+        managed.append({"manager": f"trainer-{len(managed)}", "operation": "Apply", "fieldsV1": {"f:env": fields}})
 
 
 def _review(document: dict[str, Any]) -> dict[str, Any]:
@@ -72,8 +80,7 @@ def _review(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _metadata(**more: Any) -> dict[str, Any]:
-    managed = [{"manager": "kubectl", "operation": "Apply", "fieldsV1": {f"f:field{n}": {} for n in range(20)}}]
-    return {"name": "llama", "namespace": "ml", "managedFields": managed, **more}
+    return {"name": "llama", "namespace": "ml", **more}
 
 
 def _trainjob(env: list[dict[str, str]]) -> dict[str, Any]:
@@ -86,6 +93,17 @@ def _trainjob(env: list[dict[str, str]]) -> dict[str, Any]:
         "kind": "TrainJob",
         "metadata": _metadata(uid="t1"),
         "spec": spec,
+    }
+
+
+def _initializer(step: str) -> dict[str, Any]:
+    container = {"name": step, "image": f"ghcr.io/kubeflow/trainer/{step}", "env": _env(4)}
+    template = {"metadata": {}, "spec": {"containers": [container], "restartPolicy": "OnFailure"}}
+    labels = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": step}}
+    return {
+        "name": step,
+        "replicas": 1,
+        "template": {"metadata": labels, "spec": {"parallelism": 1, "template": template}},
     }
 
 
@@ -110,7 +128,11 @@ def _jobset(env: list[dict[str, str]]) -> dict[str, Any]:
         "uid": "t1",
         "controller": True,
     }
+    initializers = [_initializer(step) for step in ("dataset-initializer", "model-initializer")]
     network = {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
-    spec = {"network": network, "replicatedJobs": [{"name": "node", "replicas": 1, "template": template}]}
+    spec = {
+        "network": network,
+        "replicatedJobs": [*initializers, {"name": "node", "replicas": 1, "template": template}],
+    }
     metadata = _metadata(ownerReferences=[owner])
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": spec}
