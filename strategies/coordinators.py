@@ -1,7 +1,7 @@
 """The coordinator: the one address at which all ranks meet.
 
 A JobSet gives its pods the DNS names `<jobset>-<replicatedJob>-<job index>-<pod index>.<subdomain>`; the subdomain is
-the JobSet's name unless `spec.network.subdomain` says otherwise (jobset v0.12.0 `pkg/controllers/jobset_controller.go`).
+the JobSet's name unless `spec.network.subdomain` says otherwise (jobset v0.12.0 `pkg/controllers`, GetSubdomain).
 Trainer's PET_MASTER_ADDR ignores the subdomain, which is why the address is computed here and not copied.
 """
 
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from strategies import names
+from strategies import names, topologies
 from strategies.documents import pods
 from strategies.findings import Finding, error, warning
 from strategies.jobs import Job
@@ -23,6 +23,15 @@ _GENERATED_SUFFIX = "xxxxx"
 _POD_SUFFIX = len("-abcde")
 _MAX_LABEL = 63
 _MAX_GENERATE_BASE = 58
+_NETWORK = (
+    ("enableDNSHostnames", error, "core/dns-hostnames", "the coordinator's name would never resolve"),
+    (
+        "publishNotReadyAddresses",
+        warning,
+        "core/not-ready-addresses",
+        "pods with a readiness probe would wait for a name that appears only when they are ready",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +50,27 @@ class Coordinator:
 def of(job: Job) -> Coordinator | None:
     """Return the coordinator; None when the job's name or its training container is not known yet.
 
-    A JobSet's own `spec.coordinator` wins; else it is pod 0 of job 0 of the training replicated job.
+    A JobSet's own `spec.coordinator` wins; else it is pod 0 of job 0 of the training replicated job. One pod alone that
+    gets no DNS name meets itself on `localhost`.
     """
     place = job.container
     if place is None or job.name is None:
         return None
+    port = _port(place.container)
+    unnamed = place.job["template"]["spec"].get("completionMode") == "NonIndexed"
+    if (unnamed or job.network.get("enableDNSHostnames") is False) and topologies.of(job).nodes == 1:
+        return Coordinator("localhost", port)
     subdomain = job.network.get("subdomain") or job.name
-    replicated_job, job_index, pod_index = place.job_name, 0, 0
+    replicated_job, job_index, pod_index = _chosen(job) or (place.job_name, 0, 0)
+    return Coordinator(f"{job.name}-{replicated_job}-{job_index}-{pod_index}.{subdomain}", port)
+
+
+def _chosen(job: Job) -> tuple[str, int, int] | None:
+    """Return (replicated job, job index, pod index) of a JobSet's own `spec.coordinator`."""
     chosen = (job.document.get("spec") or {}).get("coordinator") if job.kind == "JobSet" else None
-    if chosen:
-        replicated_job = chosen.get("replicatedJob") or replicated_job
-        job_index, pod_index = chosen.get("jobIndex") or 0, chosen.get("podIndex") or 0
-    return Coordinator(f"{job.name}-{replicated_job}-{job_index}-{pod_index}.{subdomain}", _port(place.container))
+    if not chosen:
+        return None
+    return chosen.get("replicatedJob") or "", chosen.get("jobIndex") or 0, chosen.get("podIndex") or 0
 
 
 def _port(container: pods.Container) -> int:
@@ -73,11 +91,11 @@ def validate(job: Job, nodes: int) -> Iterator[Finding]:
     yield from _name_findings(job, nodes)
     if nodes > 1:
         yield from _network_findings(job)
+        yield from _coordinator_findings(job)
 
 
 def _name_findings(job: Job, nodes: int) -> Iterator[Finding]:
     metadata = job.document.get("metadata") or {}
-    place = job.container
     field, name = "metadata.name", job.name
     if name is None:
         field, name = "metadata.generateName", str(metadata.get("generateName") or "")[:_MAX_GENERATE_BASE]
@@ -88,24 +106,54 @@ def _name_findings(job: Job, nodes: int) -> Iterator[Finding]:
     elif not _LABEL.fullmatch(name):
         message = "cannot be part of a DNS name; use lower case letters, digits and -, starting with a letter"
         yield error(field, written, message, rule="core/dns-name")
-    elif place is not None:
-        longest = len(f"{name}-{place.job_name}-0-{max(nodes - 1, 0)}") + _POD_SUFFIX
-        if longest > _MAX_LABEL:
+    else:
+        length, longest = max(_pod_names(job, name, nodes), default=(0, ""))
+        if length > _MAX_LABEL:
             message = (
-                f"is {longest - _MAX_LABEL} characters too long: pod names made from it exceed {_MAX_LABEL}; shorten it"
+                f"is {length - _MAX_LABEL} characters too long: JobSet refuses pod names of more than {_MAX_LABEL}, "
+                f"and those of {longest} would be longer; shorten it"
             )
             yield error(field, written, message, rule="core/dns-name")
 
 
+def _pod_names(job: Job, name: str, nodes: int) -> Iterator[tuple[int, str]]:
+    """Yield the length of the longest pod name of each replicated job, and that job's name.
+
+    JobSet checks them all (`pkg/webhooks/jobset_webhook.go` ValidateCreate); an initializer's are longer than `node`'s.
+    """
+    document, path = (job.document, ("spec",)) if job.kind == "JobSet" else _template(job)
+    training = job.container.job_name if job.container else ""
+    for place in pods.places(document, path):
+        spec, replicas = place.job["template"]["spec"], place.job.get("replicas") or 1
+        pods_each = spec.get("completions") or spec.get("parallelism") or 1
+        if job.kind == "TrainJob" and place.job_name == training:
+            pods_each = nodes
+        yield len(f"{name}-{place.job_name}-{replicas - 1}-{max(pods_each - 1, 0)}") + _POD_SUFFIX, place.job_name
+
+
+def _template(job: Job) -> tuple[pods.Document, tuple[str, ...]]:
+    return (job.runtime.document if job.runtime else {}), ("spec", "template", "spec")
+
+
 def _network_findings(job: Job) -> Iterator[Finding]:
-    prefix = "spec.network" if job.kind == "JobSet" else "spec.runtimeRef"
-    whose = "" if job.kind == "JobSet" else "the runtime's network."
-    if job.network.get("enableDNSHostnames") is False:
-        message = f"{whose}enableDNSHostnames is false, so the coordinator's name never resolves; set it to true"
-        yield error(prefix, job.network.get("enableDNSHostnames"), message, rule="core/dns-hostnames")
-    if job.network.get("publishNotReadyAddresses") is False:
+    for member, find, rule, effect in _NETWORK:
+        if job.network.get(member) is not False:
+            continue
+        if job.kind == "JobSet":
+            yield find(f"spec.network.{member}", False, f"{effect}; set it to true", rule=rule)
+        elif job.runtime is not None:
+            message = f"its network.{member} is false: {effect}; set it to true"
+            yield find("spec.runtimeRef.name", job.runtime.name, message, rule=rule)
+
+
+def _coordinator_findings(job: Job) -> Iterator[Finding]:
+    chosen, place = _chosen(job), job.container
+    annotated = job.annotation(names.RENDEZVOUS_ANNOTATION)
+    if chosen is None or place is None or chosen == (place.job_name, 0, 0):
+        return
+    if chosen[0] != place.job_name or annotated is None or annotated[0] != "c10d":
         message = (
-            f"{whose}publishNotReadyAddresses is false: pods with a readiness probe wait for a name that appears only "
-            "when they are ready; set it to true"
+            f"static ranks meet at rank 0, which is pod 0 of {place.job_name}, and would wait here for ever; name that "
+            f"pod, or another of {place.job_name} with the annotation {names.RENDEZVOUS_ANNOTATION}: c10d"
         )
-        yield warning(prefix, False, message, rule="core/not-ready-addresses")
+        yield warning("spec.coordinator", "-".join(map(str, chosen)), message, rule="core/coordinator")

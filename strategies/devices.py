@@ -3,10 +3,14 @@
 Trainer v2.3.0 counts a GPU by finding "gpu" in a resource name (`pkg/runtime/runtime.go` GetNumGPUPerNode), the
 requests first, and looks at `resourcesPerNode` alone when it is set although the pod gets the merge of it with the
 runtime's. MIG slices and DRA claims are invisible to it. Both counts live here, side by side.
+
+Of several MIG slices only one is of use to a pod: CUDA shows a process one slice, whatever its container holds (NVIDIA
+MIG user guide, device enumeration), so a second rank dies of an invalid device ordinal (pytorch/pytorch#130181).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +18,10 @@ from typing import Any
 from strategies import quantities
 from strategies.documents.pods import ResourceRequirements
 
-__all__ = ["Devices", "ambiguous", "counted_by_trainer", "cpus", "gpus", "merge", "seen"]
+__all__ = ["Devices", "counted_by_trainer", "cpus", "gpus", "merge", "seen"]
 
 _Amounts = Mapping[str, str | int]
+_ACCELERATOR = re.compile(r"gpu|gaudi|ascend|tpu|npu|neuron|mlu|dcu|xpu|vcuda", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +29,15 @@ class Devices:
     """What one pod of the job gets.
 
     Attributes:
-        count: devices that a process can be started for; None when a claim's count is unknown.
-        kind: `gpu`, `mig`, `claim` or `none`.
+        count: devices that a process can be started for; None when it is unknown: of a claim, or of a resource that
+            says no number of devices (`aliyun.com/gpu-mem`, shares of a GPU, another maker's accelerator).
+        kind: `gpu`, `mig`, `claim`, `other` or `none`.
+        idle: devices that no process can reach.
     """
 
     count: int | None
     kind: str
+    idle: int = 0
 
 
 def seen(
@@ -42,13 +50,16 @@ def seen(
         pod_claims: the pod's `resourceClaims`.
         known: devices by ResourceClaimTemplate or ResourceClaim name.
     """
-    whole = gpus(resources)
-    if whole:
+    names = _names(resources)
+    if whole := gpus(resources):
         return Devices(whole, "gpu")
-    slices = sum(_largest(resources, name) for name in _names(resources) if "/mig-" in name)
+    slices = sum(_largest(resources, name) for name in names if "/mig-" in name)
     if slices:
-        return Devices(slices, "mig")
-    return _claimed(resources, pod_claims, known)
+        return Devices(1, "mig", idle=slices - 1)
+    claimed = _claimed(resources, pod_claims, known)
+    if claimed.kind == "none" and any(_ACCELERATOR.search(name) and _largest(resources, name) for name in names):
+        return Devices(None, "other")
+    return claimed
 
 
 def gpus(resources: ResourceRequirements) -> int:
@@ -69,12 +80,6 @@ def counted_by_trainer(resources: ResourceRequirements) -> int:
                     return found
                 break
     return 0
-
-
-def ambiguous(resources: ResourceRequirements) -> list[str]:
-    """Return the resource names among which Trainer's choice is arbitrary; empty when there is at most one."""
-    named = sorted(name for name in _names(resources) if "gpu" in name.lower())
-    return named if len(named) > 1 else []
 
 
 def cpus(resources: ResourceRequirements) -> int:

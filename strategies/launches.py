@@ -2,16 +2,18 @@
 
 A strategy never chooses itself by a command, but it may only rewrite a command that it understands. `parse` names the
 launcher, its own options and the program behind it; whatever it does not know is the user's own and stays `OTHER`.
-torchrun's options are those of torch 2.13 `torch/distributed/run.py`; every one may be spelt with - or _.
+torchrun's options are those of torch 2.13 `torch/distributed/run.py`; every one may be spelt with - or _, and cut short
+while it stays unique. `tune run` takes them too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = ["Launch", "Launcher", "is_true", "parse"]
+__all__ = ["Launch", "Launcher", "parse", "program"]
 
 
 class Launcher(Enum):
@@ -32,13 +34,15 @@ class Launcher(Enum):
 class Launch:
     """A parsed command line.
 
+    `head`, `options`, `target` and `rest` hold all of its words but the switch that `module` stands for and a `--`.
+
     Attributes:
         launcher: who starts the processes.
-        head: the launcher's own words, without its options: `("torchrun",)` or `("python", "-m", "trl")`.
+        head: the launcher's own words, without its options: `("torchrun",)`, `("tune", "run")`.
         options: the launcher's own options as they were written.
-        values: the same by name, dashes as underscores and no leading ones: `{"nproc_per_node": "4"}`.
+        values: the same by full name, dashes as underscores and no leading ones: `{"nproc_per_node": "4"}`.
         module: whether `target` is a Python module (`-m`).
-        target: program, module or subcommand that is started; "" when there is none.
+        target: program, module, subcommand or recipe that is started; "" when there is none.
         rest: its arguments.
     """
 
@@ -50,37 +54,58 @@ class Launch:
     target: str = ""
     rest: tuple[str, ...] = ()
 
+    @property
+    def starts_torchrun(self) -> bool:
+        """Whether torchrun starts the processes: directly, through `tune run`, or named in a shell's text."""
+        if self.launcher in (Launcher.SHELL, Launcher.OTHER):
+            text = self.text
+            return "torchrun" in text or "torch.distributed.run" in text
+        return self.launcher is Launcher.TORCHRUN or (self.launcher is Launcher.TUNE and self.head[-1] == "run")
 
-_TORCHRUN_FLAGS = frozenset({"standalone", "m", "module", "no_python", "run_path", "virtual_local_rank", "h", "help"})
-_PYTHON_FLAGS_WITH_VALUE = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+    @property
+    def text(self) -> str:
+        """All words, for a look into a shell's script."""
+        return " ".join((*self.head, *self.options, self.target, *self.rest))
+
+
+_FLAGS = ("standalone", "m", "module", "no_python", "run_path", "virtual_local_rank", "use_env", "h", "help")
+_OPTIONS = (
+    *("nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port", "local_addr", "max_restarts"),
+    *("rdzv_backend", "rdzv_endpoint", "rdzv_id", "rdzv_conf", "monitor_interval", "start_method", "role"),
+    *("event_log_handler", "log_dir", "r", "redirects", "t", "tee", "local_ranks_filter", "logs_specs"),
+    *("duplicate_stdout_filters", "duplicate_stderr_filters", "numa_binding", "signals_to_handle", "shutdown_timeout"),
+)
+_PYTHON = re.compile(r"python[\d.]*t?")
+_PYTHON_VALUES = "WX"
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh"})
 _TORCHRUN_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
-_PYTHON_MODULES = {"trl": Launcher.TRL, "trl.cli": Launcher.TRL}
+_PROGRAMS = {"trl": Launcher.TRL, "vllm": Launcher.VLLM}
+_TRL_MODULES = frozenset({"trl", "trl.cli", "trl.cli.main"})
+_ACCELERATE = frozenset({"accelerate", "accelerate-launch"})
 _ACCELERATE_MODULES = frozenset({"accelerate.commands.launch", "accelerate.commands.accelerate_cli"})
-_PROGRAMS = {"trl": Launcher.TRL, "tune": Launcher.TUNE, "vllm": Launcher.VLLM}
 
 
 def parse(argv: Sequence[str]) -> Launch:
     """Read a command line (`command` followed by `args`)."""
     if not argv:
         return Launch(Launcher.NONE)
-    program = argv[0].rsplit("/", 1)[-1]
-    if program == "torchrun":
-        return _torchrun(tuple(argv[:1]), argv[1:])
-    if program in _PROGRAMS:
-        return _subcommand(_PROGRAMS[program], tuple(argv[:1]), argv[1:])
-    if program == "accelerate":
-        return Launch(Launcher.ACCELERATE, tuple(argv[:1]), rest=tuple(argv[1:]))
-    if program in _SHELLS:
-        return Launch(Launcher.SHELL, tuple(argv[:1]), rest=tuple(argv[1:]))
-    if program.startswith("python"):
+    head, rest, name = tuple(argv[:1]), tuple(argv[1:]), program(argv[0])
+    if name == "torchrun":
+        return _torchrun(Launcher.TORCHRUN, head, rest)
+    if name in _PROGRAMS:
+        return _subcommand(_PROGRAMS[name], head, rest)
+    if name == "tune":
+        run = rest[:1] == ("run",)
+        return _torchrun(Launcher.TUNE, (*head, "run"), rest[1:]) if run else _subcommand(Launcher.TUNE, head, rest)
+    if _PYTHON.fullmatch(name):
         return _python(argv)
-    return Launch(Launcher.OTHER, tuple(argv[:1]), rest=tuple(argv[1:]))
+    launcher = Launcher.SHELL if name in _SHELLS else Launcher.OTHER
+    return Launch(Launcher.ACCELERATE if name in _ACCELERATE else launcher, head, rest=rest)
 
 
-def is_true(value: str | None) -> bool:
-    """Return whether an annotation's or env's text means yes."""
-    return value is not None and value.strip().lower() in {"1", "true", "yes", "on"}
+def program(word: str) -> str:
+    """Return the name of a program that may be written with its folder."""
+    return word.rsplit("/", 1)[-1]
 
 
 def _subcommand(launcher: Launcher, head: tuple[str, ...], rest: Sequence[str]) -> Launch:
@@ -89,40 +114,66 @@ def _subcommand(launcher: Launcher, head: tuple[str, ...], rest: Sequence[str]) 
 
 
 def _python(argv: Sequence[str]) -> Launch:
-    position = 1
-    while position < len(argv) and argv[position].startswith("-") and argv[position] not in {"-m", "-c", "-"}:
-        position += 2 if argv[position] in _PYTHON_FLAGS_WITH_VALUE else 1
-    if position + 1 < len(argv) and argv[position] == "-m":
-        module, head, rest = argv[position + 1], tuple(argv[: position + 2]), argv[position + 2 :]
-        if module in _TORCHRUN_MODULES:
-            return _torchrun(head, rest)
-        if module in _PYTHON_MODULES:
-            return _subcommand(_PYTHON_MODULES[module], head, rest)
-        if module in _ACCELERATE_MODULES:
-            return Launch(Launcher.ACCELERATE, head, rest=tuple(rest))
-        return Launch(Launcher.PYTHON, tuple(argv[:position]), module=True, target=module, rest=tuple(rest))
-    target = argv[position] if position < len(argv) else ""
-    return Launch(Launcher.PYTHON, tuple(argv[:position]), target=target, rest=tuple(argv[position + 1 :]))
+    """Read `python [options] [-m module | -c text | file] arguments`; one-letter options may be run together."""
+    head = list(argv[:1])
+    rest = list(argv[1:])
+    while rest and rest[0].startswith("-") and rest[0] not in ("-", "--"):
+        word = rest.pop(0)
+        letter = "" if word.startswith("--") else _deciding_letter(word)
+        before, _, attached = word.partition(letter) if letter else (word, "", "")
+        if letter == "m":
+            module = attached or (rest.pop(0) if rest else "")
+            return _python_module((*head, *((before,) if before != "-" else ())), module, rest)
+        if letter == "c":
+            return Launch(Launcher.PYTHON, tuple(head), target=word, rest=tuple(rest))
+        head.append(word)
+        if rest and ((letter in _PYTHON_VALUES and letter and not attached) or word == "--check-hash-based-pycs"):
+            head.append(rest.pop(0))
+    target = rest.pop(0) if rest else ""
+    return Launch(Launcher.PYTHON, tuple(head), target=target, rest=tuple(rest))
 
 
-def _option(token: str) -> tuple[str, bool, str]:
-    if not token.startswith("--") and len(token) > 2:
-        return token[1], True, token[2:].lstrip("=")
-    name, equals, value = token.lstrip("-").partition("=")
-    return name.replace("-", "_"), bool(equals), value
+def _deciding_letter(word: str) -> str:
+    """Return the first letter of a cluster of options that ends it, because the rest belongs to that letter."""
+    return next((letter for letter in word[1:] if letter in "mc" + _PYTHON_VALUES), "")
 
 
-def _torchrun(head: tuple[str, ...], rest: Sequence[str]) -> Launch:
+def _python_module(interpreter: tuple[str, ...], module: str, rest: Sequence[str]) -> Launch:
+    head = (*interpreter, "-m", module)
+    if module in _TORCHRUN_MODULES:
+        return _torchrun(Launcher.TORCHRUN, head, rest)
+    if module in _TRL_MODULES:
+        return _subcommand(Launcher.TRL, head, rest)
+    if module in _ACCELERATE_MODULES:
+        return Launch(Launcher.ACCELERATE, head, rest=tuple(rest))
+    return Launch(Launcher.PYTHON, interpreter, module=True, target=module, rest=tuple(rest))
+
+
+def _torchrun(launcher: Launcher, head: tuple[str, ...], words: Sequence[str]) -> Launch:
     values: dict[str, str] = {}
-    position = 0
-    while position < len(rest) and rest[position].startswith("-"):
-        name, attached, value = _option(rest[position])
-        takes_value = not attached and name not in _TORCHRUN_FLAGS
-        if takes_value and position + 1 < len(rest):
-            value = rest[position + 1]
+    options: list[str] = []
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        word = rest.pop(0)
+        if word == "--":
+            break
+        name, attached, value = _option(word)
+        if name not in ("m", "module"):
+            options.append(word)
+        if not attached and name not in _FLAGS and rest and not rest[0].startswith("-"):
+            value = rest.pop(0)
+            options.append(value)
         values[name] = value
-        position += 2 if takes_value else 1
     module = "m" in values or "module" in values
-    target = rest[position] if position < len(rest) else ""
-    options = tuple(option for option in rest[:position] if option not in {"-m", "--module"})
-    return Launch(Launcher.TORCHRUN, head, options, values, module, target, tuple(rest[position + 1 :]))
+    target = rest.pop(0) if rest else ""
+    return Launch(launcher, head, tuple(options), values, module, target, tuple(rest))
+
+
+def _option(word: str) -> tuple[str, bool, str]:
+    """Return an option's full name, whether its value is attached, and that value."""
+    if not word.startswith("--"):
+        return word[1:2], len(word) > 2, word[2:].lstrip("=")
+    written, equals, value = word[2:].partition("=")
+    name = written.replace("-", "_")
+    longer = [known for known in (*_FLAGS, *_OPTIONS) if len(known) > 1 and known.startswith(name)]
+    return (longer[0] if len(longer) == 1 and name not in _OPTIONS else name), bool(equals), value

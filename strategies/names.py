@@ -17,6 +17,7 @@ __all__ = [
     "EXPECTED_WORLD_SIZE",
     "FRAMEWORK_LABEL",
     "JOBSET_API_VERSION",
+    "JOBSET_GROUP",
     "MASTER_ADDR",
     "MASTER_PORT",
     "MODE_LABEL",
@@ -40,6 +41,7 @@ __all__ = [
 
 TRAINER_GROUP = "trainer.kubeflow.org"
 TRAINER_API_VERSION = "trainer.kubeflow.org/v1alpha1"
+JOBSET_GROUP = "jobset.x-k8s.io"
 JOBSET_API_VERSION = "jobset.x-k8s.io/v1alpha2"
 
 FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"

@@ -3,7 +3,9 @@
 * `Path`: the tuple of members and indexes that code walks with.
 * a JSON pointer (RFC 6901): what a JSON Patch carries.
 * a field path, `spec.trainer.env[MASTER_ADDR].value`: what people read, and what survives a reordered list, because
-  entries of Kubernetes' keyed lists are named by their merge key and not by their index.
+  entries of Kubernetes' keyed lists are named by their merge key and not by their index. Where the key would not tell
+  (it is missing, an earlier entry has it too, or it reads like an index of this very list) the index stands, so that
+  `locate` finds in a document exactly what `field` named in it. A backslash escapes `]` and itself inside brackets.
 
 Merge keys are those of the CRDs of Trainer v2.3.0 and JobSet v0.12.0 (x-kubernetes-list-map-keys).
 """
@@ -33,7 +35,9 @@ _LEAF_LISTS = frozenset(
     {"claims", "env", "imagePullSecrets", "ports", "resourceClaims", "schedulingGates", "volumeMounts", "volumes"}
 )
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
-_SEGMENT = re.compile(r"\.?([A-Za-z0-9_-]+)|\[([^\]]*)\]")
+_SEGMENT = re.compile(r"\.?([A-Za-z0-9_-]+)|\[((?:[^\]\\]|\\.)*)\]", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_LONGEST_INDEX = 9  # digits; no list is longer, and int() of a million digits takes long
 
 
 def pointer(path: Path) -> str:
@@ -66,25 +70,49 @@ def field(document: Any, path: Path) -> str:
     node, member = document, ""
     for part in path:
         if isinstance(part, str):
-            out.append(f".{part}" if _PLAIN.fullmatch(part) else f"[{part}]")
+            out.append(f".{part}" if _PLAIN.fullmatch(part) else f"[{_quoted(part)}]")
             node, member = (node.get(part) if isinstance(node, dict) else None), part
         else:
-            node = node[part] if isinstance(node, list) and part < len(node) else None
-            out.append(f"[{_entry_key(node, member, part)}]")
+            entries = node if isinstance(node, list) else []
+            out.append(f"[{_entry_step(entries, member, part)}]")
+            node = entries[part] if 0 <= part < len(entries) else None
     return "".join(out).lstrip(".")
 
 
-def _entry_key(entry: Any, member: str, index: int) -> str | int:
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("]", "\\]") if "\\" in text or "]" in text else text
+
+
+def _entry_step(entries: list[Any], member: str, index: int) -> str | int:
+    entry = entries[index] if 0 <= index < len(entries) else None
     key = entry.get(_MERGE_KEYS.get(member, "name")) if isinstance(entry, dict) else None
-    return index if key is None else str(key)
+    if key is None or _is_index(str(key), entries) or _first(entries, member, str(key)) != index:
+        return index
+    return _quoted(str(key))
+
+
+def _first(entries: list[Any], member: str, key: str) -> int | None:
+    merge_key = _MERGE_KEYS.get(member, "name")
+    keys = [entry.get(merge_key) if type(entry) is dict else None for entry in entries]
+    if key in keys:
+        return keys.index(key)
+    if merge_key == "name":
+        return None
+    return next((index for index, found in enumerate(keys) if found is not None and str(found) == key), None)
+
+
+def _is_index(text: str, entries: list[Any]) -> bool:
+    return len(text) <= _LONGEST_INDEX and text.isdecimal() and str(int(text)) == text and int(text) < len(entries)
 
 
 def locate(document: Any, field_path: str) -> Path | None:
-    """Find the place that `field_path` names in `document`, or None when it is not there.
+    """Find the place that `field_path` names in `document`, or None when it is not there or is no field path.
 
     The last step may be missing from an existing object: the path is then where it would be added.
     """
-    steps = [plain or keyed for plain, keyed in _SEGMENT.findall(field_path)]
+    steps = _steps(field_path)
+    if steps is None:
+        return None
     path: list[str | int] = []
     node, member = document, ""
     for position, step in enumerate(steps):
@@ -102,11 +130,21 @@ def locate(document: Any, field_path: str) -> Path | None:
     return tuple(path)
 
 
+def _steps(field_path: str) -> list[str] | None:
+    """Read the steps one by one: a search would need quadratic time for text that is no field path."""
+    steps: list[str] = []
+    position = 0
+    while segment := _SEGMENT.match(field_path, position):
+        plain, keyed = segment.groups()
+        steps.append(plain or (_ESCAPED.sub(r"\1", keyed) if "\\" in keyed else keyed))
+        position = segment.end()
+    return steps if position == len(field_path) else None
+
+
 def _entry_index(entries: list[Any], member: str, step: str) -> int | None:
-    for index, entry in enumerate(entries):
-        if _entry_key(entry, member, index) == step or (step.isdecimal() and index == int(step)):
-            return index
-    return None
+    if _is_index(step, entries):
+        return int(step)
+    return _first(entries, member, step)
 
 
 def unit(path: Path) -> Path:

@@ -21,7 +21,7 @@ __all__ = ["FrameworkStrategy"]
 class FrameworkStrategy(Protocol):
     """Makes the jobs of one framework run as meant.
 
-    All methods are pure: they read `job`, record on `changes`, and do no I/O. They are called for a TrainJob and, later,
+    All methods are pure: they read `job`, record on `changes`, and do no I/O. They are called for a TrainJob and later
     for the JobSet that Trainer makes from it; only at CREATE, since most of what they touch is immutable afterwards.
     Whatever was enforced already, by an earlier call or by the user, must lead to no further change.
 

@@ -1,18 +1,25 @@
 """Kubernetes quantities as the integers that Trainer counts with.
 
-Source: apimachinery `pkg/api/resource/quantity.go`: decimal and binary suffixes, exponents; `Value()` rounds up to the
-next integer, so `2500m` CPU is 3.
+Source: apimachinery `pkg/api/resource/quantity.go`: decimal and binary suffixes, exponents; `Value()` rounds away from
+zero to the next integer, so `2500m` CPU is 3, and no amount exceeds 64 bits. Anybody who may create a job may write
+`1e999999999`, so numbers are bounded before they are computed.
 """
 
 from __future__ import annotations
 
 import re
 from fractions import Fraction
-from math import ceil
+from math import ceil, floor
 
 __all__ = ["count", "value"]
 
-_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E))?")
+_QUANTITY = re.compile(
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([+-]?[0-9]+)|(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E))?"
+)
+_MAX_DIGITS = 18  # of any number within 64 bits
+_MAX_TEXT = 64  # characters
+_MAX_EXPONENT = 99  # beyond it any number of 64 characters is over 64 bits, or under 1
+_MAX = 2**63 - 1
 _FACTORS = {
     **{suffix: Fraction(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)},
     **{suffix: Fraction(1000) ** power for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), start=1)},
@@ -21,22 +28,23 @@ _FACTORS = {
 
 
 def value(quantity: str | float) -> int:
-    """Return `Value()` of a quantity: its amount, rounded up to an integer.
+    """Return `Value()` of a quantity: its amount, rounded away from zero to an integer of at most 64 bits.
 
     Raises:
         ValueError: the text is not a quantity.
     """
-    if isinstance(quantity, int):
-        return quantity
+    if type(quantity) is int:
+        return max(-_MAX, min(_MAX, quantity))
     text = str(quantity)
-    if text.isdecimal():
+    if len(text) <= _MAX_DIGITS and text.isascii() and text.isdigit():
         return int(text)
-    match = _QUANTITY.fullmatch(text)
+    match = _QUANTITY.fullmatch(text) if len(text) <= _MAX_TEXT else None
     if match is None:
-        raise ValueError(f"{text!r} is not a Kubernetes quantity such as 2, 500m or 16Gi")
+        raise ValueError(f"{text[:_MAX_TEXT]!r} is not a Kubernetes quantity such as 2, 500m or 16Gi")
     number, exponent, suffix = match.groups()
-    amount = Fraction(number + (exponent or "")) * _FACTORS.get(suffix, Fraction(1))
-    return ceil(amount)
+    power = max(-_MAX_EXPONENT, min(_MAX_EXPONENT, int(exponent or 0)))
+    amount = Fraction(number) * Fraction(10) ** power * _FACTORS.get(suffix, 1)
+    return max(-_MAX, min(_MAX, ceil(amount) if amount > 0 else floor(amount)))
 
 
 def count(quantity: str | float | None) -> int:

@@ -9,6 +9,7 @@ or another strategy with it.
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -19,7 +20,9 @@ __all__ = ["ENTRY_POINT_GROUP", "PluginError", "PluginImportError", "Registered"
 
 ENTRY_POINT_GROUP = "muster.strategies"
 IN_TREE = "in-tree"
-_MEMBERS = ("enforce_command", "enforce_rendezvous", "enforce_claims", "validate")
+_METHODS = ("enforce_command", "enforce_rendezvous", "enforce_claims", "validate")
+_TEXTS = ("framework", "version")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 _Class = TypeVar("_Class", bound=type)
 _decorated: list[type] = []
@@ -80,13 +83,17 @@ class Registry:
 
         Raises:
             TypeError: a member of the protocol is missing; it is named.
-            ValueError: the framework is taken; both strategies are named.
+            ValueError: the framework is taken, and both strategies are named; or no label can hold it.
         """
-        missing = [name for name in _MEMBERS if not callable(getattr(candidate, name, None))]
-        missing += [name for name in ("framework", "version") if not isinstance(getattr(candidate, name, None), str)]
+        missing = _missing(candidate)
         if missing:
             raise TypeError(f"strategy {_called(candidate)} ({origin}) lacks {', '.join(missing)}")
-        taken = self._by_framework.get(candidate.framework)
+        if not _LABEL_VALUE.fullmatch(candidate.framework):
+            raise ValueError(
+                f"strategy {_called(candidate)} ({origin}): framework {candidate.framework!r} is no value of a label; "
+                "use up to 63 letters, digits, -, _ and ."
+            )
+        taken = {self._default.strategy.framework: self._default, **self._by_framework}.get(candidate.framework)
         if taken is not None:
             raise ValueError(
                 f"framework {candidate.framework!r} has two strategies: {_called(taken.strategy)} ({taken.origin}) and "
@@ -132,12 +139,19 @@ class PluginImportError(Exception):
 def _loaded(point: importlib.metadata.EntryPoint) -> FrameworkStrategy:
     try:
         found: Callable[[], FrameworkStrategy] | FrameworkStrategy = point.load()
-        return found() if isinstance(found, type) else found  # type: ignore[return-value]  # register() checks it
-    except Exception as error:
+        made: FrameworkStrategy = found() if isinstance(found, type) else found  # type: ignore[assignment]  # register() checks it
+        _missing(made)  # a member may be computed, and fail
+    except (Exception, SystemExit) as error:
         raise PluginImportError(
             f"entry point {point.name} = {point.value} of {_origin(point)} cannot be loaded: "
             f"{type(error).__name__}: {error}; fix or uninstall that package"
         ) from error
+    return made
+
+
+def _missing(candidate: object) -> list[str]:
+    missing = [name for name in _METHODS if not callable(getattr(candidate, name, None))]
+    return missing + [name for name in _TEXTS if not isinstance(getattr(candidate, name, None), str)]
 
 
 def _origin(point: importlib.metadata.EntryPoint) -> str:

@@ -5,26 +5,40 @@ value from before Muster's change, on a field that is immutable; without restore
 could not even be suspended. What was replaced is remembered on the object itself: the annotation `muster.dev/applied`
 holds, for each changed field, a hash of the value before.
 
+The annotation is the user's to write at CREATE, so it is not trusted: only fields are restored that the API server
+holds immutable anyway. Naming another could keep a queue from suspending the job; naming one of these gains nothing.
+
 Nothing is recomputed on UPDATE: not by a newer Muster, not after a changed runtime or configuration. A value that is
-neither the remembered one nor the stored one is somebody's edit; it is left alone, and the API's own answer reaches them.
+neither the remembered one nor the stored one is somebody's edit; it is left alone, and the API's answer reaches them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from strategies import names, paths
 from strategies.changes import Changes
-from strategies.paths import ABSENT, Absent
+from strategies.paths import ABSENT, Absent, Path
 
 __all__ = ["applied", "remember", "restore"]
 
 _ABSENT_HASH = "-"
 _ANNOTATION = ("metadata", "annotations", names.APPLIED_ANNOTATION)
 _RULE = "core/restore"
+_MAX_FIELDS = 1000  # of one memory; 256 kB of annotations hold more, and each costs two searches
+
+# Immutable on a TrainJob (CEL, trainer v2.3.0) or a JobSet (vjobset and CEL, v0.12.0), and what inside stays mutable.
+_FROZEN = frozenset(
+    {
+        *("trainer", "initializer", "runtimeRef"),
+        *("replicatedJobs", "network", "successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies"),
+    }
+)
+_MUTABLE = frozenset({"annotations", "labels", "nodeSelector", "tolerations", "schedulingGates"})
 
 
 def remember(changes: Changes, framework: str, version: str) -> None:
@@ -32,10 +46,11 @@ def remember(changes: Changes, framework: str, version: str) -> None:
     units = changes.units()
     if not units:
         return
+    earlier = applied(changes.original).get("fields", {})  # of a first pass, before another webhook changed the object
     note = {
         "strategy": framework,
         "version": version,
-        "fields": {field: _hash(value) for field, value in units.items()},
+        "fields": {**earlier, **{field: _hash(value) for field, value in units.items() if field not in earlier}},
     }
     text = json.dumps(note, separators=(",", ":"))  # in the order of recording: restored entries keep theirs
     reason = "remembers what was changed, so that a re-apply of the original does not undo it"
@@ -49,7 +64,7 @@ def applied(document: Mapping[str, Any]) -> Mapping[str, Any]:
         return {}
     try:
         note = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return note if isinstance(note, dict) and isinstance(note.get("fields"), dict) else {}
 
@@ -61,40 +76,46 @@ def restore(old: Mapping[str, Any], changes: Changes) -> None:
         old: the stored object; its annotation is the memory, whatever the update brings.
         changes: of the incoming object.
     """
-    fields = applied(old).get("fields", {})
-    for field, digest in fields.items():
-        _restore_field(old, changes, field, digest)
-    if fields and isinstance(changes.get(*_ANNOTATION), Absent):
-        reason = "the update left out Muster's memory of the job"
-        changes.set(_ANNOTATION, paths.lookup(old, _ANNOTATION), rule=_RULE, reason=reason)
+    if old.get("spec") != changes.document.get("spec"):  # most updates touch metadata only
+        fields = applied(old).get("fields", {})
+        for field, digest in itertools.islice(fields.items(), _MAX_FIELDS):
+            _restore_field(old, changes, field, digest)
+    note = paths.lookup(old, _ANNOTATION)
+    if isinstance(note, Absent):
+        changes.remove(_ANNOTATION, rule=_RULE, reason="only Muster writes its memory, when a job is created")
+    else:
+        changes.set(_ANNOTATION, note, rule=_RULE, reason="Muster's memory of the job stays as it was stored")
 
 
-def _restore_field(old: Mapping[str, Any], changes: Changes, field: str, digest: str) -> None:
-    stored_at = paths.locate(old, field)
+def _restore_field(old: Mapping[str, Any], changes: Changes, field: str, digest: Any) -> None:
+    stored_at, incoming_at = paths.locate(old, field), paths.locate(changes.document, field)
     stored = ABSENT if stored_at is None else paths.lookup(old, stored_at)
-    incoming_at = paths.locate(changes.document, field)
     incoming = ABSENT if incoming_at is None else paths.lookup(changes.document, incoming_at)
-    if incoming == stored or _hash(incoming) != digest:
+    if incoming == stored or _hash(incoming) != digest or not _is_frozen(stored_at or incoming_at or ()):
         return
     reason = "the update carries the value that was replaced when the job was created; it stays as it was stored"
     if isinstance(stored, Absent):
         if incoming_at is not None:
             changes.remove(incoming_at, rule=_RULE, reason=reason)
-    elif incoming_at is not None:
+    elif incoming_at is not None and not isinstance(incoming, Absent):
         changes.set(incoming_at, stored, rule=_RULE, reason=reason)
     elif stored_at is not None:
-        _put_back(changes, stored_at, field, stored, reason)
+        _put_back(old, changes, stored_at, stored, reason)
 
 
-def _put_back(changes: Changes, stored_at: paths.Path, field: str, stored: Any, reason: str) -> None:
-    """Add an entry of a keyed list, or a member whose parent is missing, where the update has none."""
+def _is_frozen(path: Path) -> bool:
+    return len(path) > 1 and path[0] == "spec" and path[1] in _FROZEN and _MUTABLE.isdisjoint(path)
+
+
+def _put_back(old: Mapping[str, Any], changes: Changes, stored_at: Path, stored: Any, reason: str) -> None:
+    """Add a member or an entry where the update has none; where it has not even the parent, that is an edit."""
+    parent_at = paths.locate(changes.document, paths.field(old, stored_at[:-1]))
+    parent = ABSENT if parent_at is None else paths.lookup(changes.document, parent_at)
     last = stored_at[-1]
-    if isinstance(last, str):
-        changes.set(stored_at, stored, rule=_RULE, reason=reason)
-        return
-    container = paths.locate(changes.document, field[: field.rindex("[")])
-    if container is not None:
-        changes.append(container, stored, rule=_RULE, reason=reason)
+    if parent_at is not None and isinstance(last, str) and isinstance(parent, Mapping):
+        changes.set((*parent_at, last), stored, rule=_RULE, reason=reason)
+    elif parent_at is not None and isinstance(last, int) and isinstance(parent, list):
+        changes.append(parent_at, stored, rule=_RULE, reason=reason)
 
 
 def _hash(value: Any) -> str:

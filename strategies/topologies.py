@@ -7,7 +7,7 @@ writes the right PET_NPROC_PER_NODE.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strategies import devices, names
@@ -30,7 +30,7 @@ class Topology:
         processes: per node; None when it cannot be known at admission.
         devices: what each node has.
         explicit: whether the number of processes was written by a person.
-        elastic: whether the number of nodes is a range, so that the world size is decided at run time.
+        elastic: whether the number of nodes is decided at run time: it is a range, or an env's that only the pod knows.
     """
 
     nodes: int
@@ -59,7 +59,7 @@ class Topology:
     @property
     def on_cpu(self) -> bool:
         """Whether no device was asked for at all."""
-        return self.devices.count == 0
+        return self.devices.kind == "none"
 
 
 def of(job: Job) -> Topology:
@@ -68,20 +68,31 @@ def of(job: Job) -> Topology:
 
 
 def launched(topology: Topology, launch: Launch) -> Topology:
-    """Return the topology that torchrun's own flags make of it: they win over every env."""
-    if launch.launcher is not Launcher.TORCHRUN:
+    """Return the topology that the flags of torchrun or `tune run` make of it: they win over every env."""
+    if launch.launcher is Launcher.TUNE and not launch.options:
+        return Topology(1, 1, topology.devices)  # tune starts one process, and no torchrun, unless it finds an option
+    if launch.launcher not in (Launcher.TORCHRUN, Launcher.TUNE):
         return topology
-    nodes, processes, elastic = topology.nodes, topology.processes, topology.elastic
-    written = launch.values.get("nnodes", "")
-    if re.fullmatch(r"\d+:\d+", written):
-        low, high = written.split(":")
-        nodes, elastic = int(high), low != high
-    elif written.isdecimal():
-        nodes = int(written)
+    nodes, elastic = _nodes(launch.values.get("nnodes", ""), topology)
+    if "standalone" in launch.values:
+        nodes, elastic = 1, False
     per_node = launch.values.get("nproc_per_node", "")
-    if per_node.isdecimal():
-        processes = int(per_node)
+    processes = _processes(per_node, topology.devices) if per_node else topology.processes
     return Topology(nodes, processes, topology.devices, topology.explicit or per_node.isdecimal(), elastic)
+
+
+def _nodes(written: str, otherwise: Topology) -> tuple[int, bool]:
+    low, colon, high = written.partition(":")
+    if low.isdecimal() and (high.isdecimal() or not colon):
+        return int(high or low), bool(colon) and low != high
+    return otherwise.nodes, otherwise.elastic or bool(written)
+
+
+def _processes(written: str, found: devices.Devices) -> int | None:
+    """Return what torchrun makes of its `nproc_per_node`: a number, or the devices that it finds at run time."""
+    if written.isdecimal():
+        return int(written)
+    return found.count or None if written in ("auto", "gpu") else None
 
 
 def trainer_processes(job: Job) -> int | str:
@@ -104,7 +115,8 @@ def _of_trainjob(job: Job) -> Topology:
     claims = (place.pod_spec.get("resourceClaims") or ()) if place else ()
     found = devices.seen(merged, claims, job.claim_devices)
     policy = job.runtime.ml_policy if job.runtime else {}
-    nodes = trainer.get("numNodes") or policy.get("numNodes") or 1
+    written = trainer.get("numNodes")
+    nodes = (policy.get("numNodes") or 1) if written is None else written
     explicit = trainer.get("numProcPerNode")
     if explicit is not None:
         return Topology(nodes, explicit, found, explicit=True)
@@ -118,12 +130,15 @@ def _of_jobset(job: Job) -> Topology:
     env, spec = place.container.get("env"), place.job["template"]["spec"]
     resources = place.container.get("resources") or {}
     found = devices.seen(resources, place.pod_spec.get("resourceClaims") or (), job.claim_devices)
-    nodes_text = pods.env_value(env, names.PET_NNODES)
-    pods_wanted = spec.get("parallelism") or 1
-    elastic = nodes_text is not None and ":" in nodes_text
-    nodes = int(nodes_text) if nodes_text and nodes_text.isdecimal() else pods_wanted
-    per_node = pods.env_value(env, names.PET_NPROC_PER_NODE)
-    if per_node is not None and per_node.isdecimal():
-        return Topology(nodes, int(per_node), found, explicit=True, elastic=elastic)
-    processes = found.count if found.count != 0 else 1
-    return Topology(nodes, processes, found, elastic=elastic)
+    counted = Topology((place.job.get("replicas") or 1) * (spec.get("parallelism") or 1), 1, found)
+    nodes, elastic = _nodes(_written(env, names.PET_NNODES), counted)
+    per_node = _written(env, names.PET_NPROC_PER_NODE)
+    if per_node:
+        return Topology(nodes, _processes(per_node, found), found, per_node.isdecimal(), elastic)
+    return Topology(nodes, 1 if found.count == 0 else found.count, found, elastic=elastic)
+
+
+def _written(env: Sequence[pods.EnvVar] | None, name: str) -> str:
+    """Return the text of an env, "" without one; a reference is some text that admission cannot see."""
+    entry = pods.find_env(env, name)
+    return "" if entry is None else str(entry.get("value", entry.get("valueFrom", "")))

@@ -89,33 +89,29 @@ class Place:
         return (*self.job_path, "template", "spec", "template", "spec")
 
 
-def places(document: Document, spec_path: Path) -> Iterator[Place]:
+def places(document: Document, spec_path: tuple[str, ...]) -> Iterator[Place]:
     """Yield every container of every replicated job of the JobSetSpec at `spec_path`."""
-    spec: Any = document
-    for part in spec_path:
-        spec = spec.get(part) or {}
-    for index, job in enumerate(spec.get("replicatedJobs") or ()):
+    for index, job in enumerate(_dig(document, *spec_path).get("replicatedJobs") or ()):
         job_path: Path = (*spec_path, "replicatedJobs", index)
-        pod_spec = _dig(job, "template", "spec", "template", "spec")
-        for position, container in enumerate(pod_spec.get("containers") or ()):
+        for position, container in enumerate(_containers(job)):
             path = (*job_path, "template", "spec", "template", "spec", "containers", position)
             yield Place(job, container, job_path, path)
 
 
-def trainer(document: Document, spec_path: Path) -> Place | None:
+def trainer(document: Document, spec_path: tuple[str, ...]) -> Place | None:
     """Find the training container.
 
     Trainer's own rule first: container `node` of the job labelled `trainjob-ancestor-step: trainer`. For a JobSet
     that Trainer did not make: the job with role `trainer`, else a job named `node` or `trainer`, else the only job;
     and there container `node`, else the first one.
     """
-    every = list(places(document, spec_path))
-    jobs = {place.job_path: place.job for place in every}
+    jobs = _dig(document, *spec_path).get("replicatedJobs") or ()
+    filled = [(index, job) for index, job in enumerate(jobs) if _containers(job)]
     for wanted in (_is_ancestor, _is_role, _is_named):
-        chosen = [path for path, job in jobs.items() if wanted(job)]
-        if chosen:
-            return _container(every, chosen[0])
-    return _container(every, next(iter(jobs))) if len(jobs) == 1 else None
+        for index, job in filled:
+            if wanted(job):
+                return _place(job, (*spec_path, "replicatedJobs", index))
+    return _place(filled[0][1], (*spec_path, "replicatedJobs", filled[0][0])) if len(filled) == 1 else None
 
 
 def labels(job: Document) -> Document:
@@ -125,13 +121,18 @@ def labels(job: Document) -> Document:
 
 def find_env(env: Sequence[EnvVar] | None, name: str) -> EnvVar | None:
     """Return the last entry called `name`: later entries win in Kubernetes."""
-    return next((entry for entry in reversed(env or ()) if entry.get("name") == name), None)
+    entry: EnvVar
+    if env is not None:
+        for entry in reversed(env):
+            if entry.get("name") == name:
+                return entry
+    return None
 
 
 def env_value(env: Sequence[EnvVar] | None, name: str) -> str | None:
     """Return the plain value of env `name`; None when it is missing or comes from a reference."""
     entry = find_env(env, name)
-    return None if entry is None or "valueFrom" in entry else str(entry.get("value", ""))
+    return None if entry is None or entry.get("valueFrom") is not None else str(entry.get("value") or "")
 
 
 def _is_ancestor(job: Document) -> bool:
@@ -146,12 +147,19 @@ def _is_named(job: Document) -> bool:
     return job.get("name") in (names.CONTAINER_NODE, "trainer")
 
 
-def _container(every: Sequence[Place], job_path: Path) -> Place | None:
-    inside = [place for place in every if place.job_path == job_path]
-    named = [place for place in inside if place.container.get("name") == names.CONTAINER_NODE]
-    if named:
-        return named[0]
-    return None if _is_ancestor(inside[0].job) else inside[0]
+def _place(job: Document, job_path: Path) -> Place | None:
+    containers = _containers(job)
+    named = [position for position, each in enumerate(containers) if each.get("name") == names.CONTAINER_NODE]
+    if not named and _is_ancestor(job):
+        return None
+    position = named[0] if named else 0
+    path = (*job_path, "template", "spec", "template", "spec", "containers", position)
+    return Place(job, containers[position], job_path, path)
+
+
+def _containers(job: Document) -> Sequence[Container]:
+    containers: Sequence[Container] = _dig(job, "template", "spec", "template", "spec").get("containers") or ()
+    return containers
 
 
 def _dig(document: Document, *members: str) -> Document:

@@ -6,7 +6,7 @@ plugin should not crash on `command: trl sft`. Checked here once, with the field
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from strategies import paths
@@ -24,10 +24,11 @@ _METADATA = {
     "generateName": str,
     "labels": {},
     "annotations": {},
-    "ownerReferences": [{}],
+    "ownerReferences": [{"apiVersion": str, "kind": str, "name": str, "uid": str}],
 }
 _CONTAINER = {"name": str, "command": _STRINGS, "args": _STRINGS, "env": _ENV, "ports": [{}], "resources": _RESOURCES}
-_POD_SPEC = {"containers": [_CONTAINER], "resourceClaims": [{"name": str}]}
+_POD_CLAIM = {"name": str, "resourceClaimName": str, "resourceClaimTemplateName": str}
+_POD_SPEC = {"containers": [_CONTAINER], "resourceClaims": [_POD_CLAIM]}
 _JOB = {
     "metadata": {"labels": {}, "annotations": {}},
     "spec": {"parallelism": int, "completions": int, "template": {"metadata": {"labels": {}}, "spec": _POD_SPEC}},
@@ -44,6 +45,7 @@ _RUNTIME = {
         "template": {"metadata": {"labels": {}, "annotations": {}}, "spec": _JOBSET_SPEC},
     },
 }
+_DEVICES = {"count": int, "allocationMode": str}
 _SHAPES: dict[str, Any] = {
     "TrainJob": {
         "metadata": _METADATA,
@@ -64,38 +66,56 @@ _SHAPES: dict[str, Any] = {
     "JobSet": {"metadata": _METADATA, "spec": _JOBSET_SPEC},
     "TrainingRuntime": _RUNTIME,
     "ClusterTrainingRuntime": _RUNTIME,
+    "RuntimeSnapshot": _RUNTIME,
+    "Namespace": {"metadata": _METADATA},
+    "ResourceClaimTemplate": {
+        "metadata": _METADATA,
+        "spec": {"spec": {"devices": {"requests": [{"exactly": _DEVICES, "firstAvailable": [_DEVICES]}]}}},
+    },
 }
 _WORDS = {str: "a string", int: "an integer", bool: "true or false"}
 
 
-def check(document: Mapping[str, Any]) -> list[Finding]:
+def check(document: Mapping[str, Any], kind: str = "") -> list[Finding]:
     """Return an error for each member of the wrong type; null counts as missing, as in Kubernetes.
 
     Args:
-        document: a TrainJob, a JobSet or a runtime; any other kind has no errors.
+        document: an object that Muster reads; one of any other kind has no errors.
+        kind: what it was asked for as, where that is known; else its own word counts.
     """
-    shape = _SHAPES.get(str(document.get("kind")))
-    if shape is None or _fits(document, shape):
+    kind = kind or str(document.get("kind"))
+    if kind not in _SHAPES or _FITS[kind](document):
         return []
     return [
         error(paths.field(document, path), paths.lookup(document, path), f"must be {wanted}", rule="core/shape")
-        for path, wanted in _misfits(document, shape, ())
+        for path, wanted in _misfits(document, _SHAPES[kind], ())
     ]
 
 
-def _fits(value: Any, shape: Any) -> bool:
-    """Answer at once for the documents that fit, which are nearly all; `_misfits` then says where one does not."""
+def _fits(shape: Any) -> Callable[[Any], bool]:
+    """Make the quick answer for documents that fit, which are nearly all; `_misfits` then says where one does not."""
     if isinstance(shape, list):
-        return isinstance(value, list) and all(_fits(entry, shape[0]) for entry in value)
+        fits_entry = _fits(shape[0])
+        return lambda value: type(value) is list and all(map(fits_entry, value))
     if not isinstance(shape, dict):
-        return type(value) is shape
-    if not isinstance(value, dict):
-        return False
-    for member, inner in shape.items():
-        child = value.get(member)
-        if child is not None and type(child) is not inner and (type(inner) is type or not _fits(child, inner)):
+        return lambda value: type(value) is shape
+    leaves = [(member, inner) for member, inner in shape.items() if isinstance(inner, type)]
+    branches = [(member, _fits(inner)) for member, inner in shape.items() if not isinstance(inner, type)]
+
+    def fits(value: Any) -> bool:
+        if type(value) is not dict:
             return False
-    return True
+        for member, leaf in leaves:
+            child = value.get(member)
+            if child is not None and type(child) is not leaf:
+                return False
+        for member, fits_member in branches:
+            child = value.get(member)
+            if child is not None and not fits_member(child):
+                return False
+        return True
+
+    return fits
 
 
 def _misfits(value: Any, shape: Any, path: Path) -> Iterator[tuple[Path, str]]:
@@ -115,3 +135,6 @@ def _misfits(value: Any, shape: Any, path: Path) -> Iterator[tuple[Path, str]]:
             yield from _misfits(entry, shape[0], (*path, index))
     elif type(value) is not shape:
         yield path, _WORDS[shape]
+
+
+_FITS = {kind: _fits(shape) for kind, shape in _SHAPES.items()}

@@ -12,7 +12,7 @@ from strategies import names, registry, rendezvous, sites, topologies, trainer_s
 from strategies.changes import Changes
 from strategies.findings import Finding, error, warning
 from strategies.jobs import Job
-from strategies.launches import Launch, Launcher
+from strategies.launches import Launcher
 
 __all__ = ["TorchFamily", "TorchStrategy", "unenforced"]
 
@@ -39,7 +39,7 @@ class TorchFamily:
         """Check the runtime against its label, and the launch against the topology."""
         yield from _runtime_disagrees(job, self.framework)
         yield from _dropped_claims(job, self.framework)
-        yield from _standalone(job, self.framework)
+        yield from _nodes(job, self.framework)
 
 
 @registry.strategy
@@ -61,10 +61,11 @@ class TorchStrategy(TorchFamily):
 def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) -> Iterator[Finding]:
     """Warn about a program that will not, by itself, use all processes that the job asks for."""
     launch, rule = site.launch, f"{framework}/not-enforced"
-    if not topology.is_distributed or _spans(launch):
+    alone = topology.nodes > 1 and launch.launcher is Launcher.SHELL and "--standalone" in launch.text
+    if not topology.is_distributed or (launch.starts_torchrun and not alone):
         return
     size = topology.size
-    if launch.launcher is Launcher.NONE:
+    if not site.command:
         message = f"no command is written, so the image decides whether {size} are used; Muster set the rendezvous only"
     elif launch.launcher is Launcher.PYTHON and topology.processes == 1:
         return
@@ -74,14 +75,6 @@ def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) 
         )
     field = f"{site.place}.command" if site.command else f"{site.place}.args"
     yield warning(field, " ".join(site.argv[:3]) or None, message, rule=rule)
-
-
-def _spans(launch: Launch) -> bool:
-    """Whether the command line starts torchrun, directly or in a shell's text."""
-    if launch.launcher in (Launcher.TORCHRUN, Launcher.TUNE):
-        return True
-    text = " ".join(launch.rest) if launch.launcher is Launcher.SHELL else ""
-    return "torchrun" in text or "torch.distributed.run" in text
 
 
 def _runtime_disagrees(job: Job, framework: str) -> Iterator[Finding]:
@@ -107,11 +100,28 @@ def _dropped_claims(job: Job, framework: str) -> Iterator[Finding]:
         yield warning("spec.trainer.resourcesPerNode", None, message, rule=f"{framework}/claims-dropped")
 
 
-def _standalone(job: Job, framework: str) -> Iterator[Finding]:
+def _nodes(job: Job, framework: str) -> Iterator[Finding]:
+    """Compare the nodes that torchrun is told to wait for with the pods that there will be."""
     site = sites.of(job)
-    if site is None or job.owner is not None or "standalone" not in site.launch.values:
+    if site is None or job.owner is not None or not site.launch.starts_torchrun:
         return
-    nodes = topologies.of(job).nodes
-    if nodes > 1:
+    nodes, values = topologies.of(job).nodes, site.launch.values
+    if "standalone" in values and nodes > 1:
         message = f"--standalone makes each of the {nodes} nodes train alone; leave it out"
-        yield error(site.place, "--standalone", message, rule=f"{framework}/standalone")
+        yield error(_locate(site, "standalone"), "--standalone", message, rule=f"{framework}/standalone")
+        return
+    low, _, high = values.get("nnodes", "").partition(":")
+    field, shown, rule = _locate(site, "nnodes"), f"--nnodes {values.get('nnodes')}", f"{framework}/nnodes"
+    if low.isdecimal() and int(low) > nodes:
+        message = f"torchrun would wait for {low} nodes, and the job has {nodes}; set numNodes, or leave the flag out"
+        # Another replicated job of a JobSet may bring the missing ones.
+        yield (error if job.kind == "TrainJob" else warning)(field, shown, message, rule=rule)
+    elif (high or low).isdecimal() and int(high or low) < nodes:
+        message = f"the job has {nodes} nodes, and the others would wait or train alone; leave the flag out"
+        yield warning(field, shown, message, rule=rule)
+
+
+def _locate(site: sites.Site, option: str) -> str:
+    """Return the field path of a long option, however it is spelt."""
+    names_ = [word.lstrip("-").partition("=")[0].replace("-", "_") for word in site.argv]
+    return site.locate(next((index for index, name in enumerate(names_) if name and option.startswith(name)), 0))

@@ -12,18 +12,21 @@ from dataclasses import dataclass
 
 __all__ = [
     "IMMUTABLE",
+    "LLAMA3_3_70B",
     "MODELS",
+    "QWEN2_5_1_5B",
     "Recipe",
     "choose",
-    "dataset_overrides",
+    "kept",
     "model_of",
-    "overrides",
     "uses_lora",
     "uses_qlora",
 ]
 
 LLAMA3_3_70B = "llama3_3/70B"
+"""The one model that Trainer lets train on several nodes."""
 QWEN2_5_1_5B = "qwen2_5/1.5B"
+"""The one model for which torchtune has no QLoRA config."""
 MODELS = frozenset({"llama3_2/1B", "llama3_2/3B", LLAMA3_3_70B, QWEN2_5_1_5B})
 IMMUTABLE = frozenset({"output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir"})
 """Config items that the runtime sets and a job may not."""
@@ -79,17 +82,25 @@ def uses_qlora(args: Sequence[str]) -> bool:
     return _enabled(args, "model.quantize_base") and not _enabled(args, "model.use_dora")
 
 
-def overrides(runtime_command: Sequence[str]) -> list[str]:
-    """Return the runtime's own paths, which always follow the config."""
-    return [word for word in runtime_command if word.partition("=")[0] in IMMUTABLE]
+def kept(runtime_command: Sequence[str], args: Sequence[str], *, everything: bool) -> list[str]:
+    """Return the `key=value` items of the runtime's command that follow the config.
 
+    Trainer keeps the paths, and drops the dataset: the recipe then trains on its config's default one, which no
+    initializer has fetched. Here it is kept, unless the job brings a dataset, or the same item, of its own.
 
-def dataset_overrides(runtime_command: Sequence[str], args: Sequence[str]) -> list[str]:
-    """Return the runtime's `dataset...=` items, unless the job brings a dataset of its own.
-
-    Trainer drops them, and the recipe then trains on its config's default dataset, which no initializer has fetched.
-    An item that the job sets as well is left to the job.
+    Args:
+        runtime_command: the runtime's.
+        args: of the TrainJob.
+        everything: whether all other items are kept as well, since nobody wrote a command in the runtime's place.
     """
+    dataset = _dataset_items(runtime_command, args)
+    if everything:
+        items = [word for word in runtime_command if "=" in word and not word.startswith("-")]
+        return [word for word in items if not _is_dataset(word) or word in dataset]
+    return dataset + [word for word in runtime_command if word.partition("=")[0] in IMMUTABLE]
+
+
+def _dataset_items(runtime_command: Sequence[str], args: Sequence[str]) -> list[str]:
     written = {key for key, _ in _items(args)}
     if "dataset" in written:
         return []

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 
 from strategies import coordinators, devices, launches, names, registry, sites, topologies
 from strategies.changes import Changes
-from strategies.findings import Finding, error
+from strategies.documents.pods import ResourceRequirements
+from strategies.findings import Finding, error, warning
 from strategies.jobs import Job
-from strategies.launches import Launcher
+from strategies.launches import Launch, Launcher
 from strategies.torch.strategy import TorchFamily, unenforced
 from strategies.torchtune import recipes
 
@@ -34,49 +35,95 @@ class TorchTuneStrategy(TorchFamily):
         site = sites.of(job)
         if site is None or job.owner is not None:
             return
-        launch = site.launch
-        if job.kind == "TrainJob" and _is_bare(job):
-            self._complete(job, changes, site)
-        elif launch.launcher is Launcher.TUNE and launch.target == "run":
-            self._add_endpoint(job, changes, site)
+        if _is_bare(job):
+            _complete(job, changes, site)
+        elif _is_run(site.launch):
+            _add_endpoint(job, changes, site)
+            _report_single(job, changes, site)
         else:
             for finding in unenforced(site, topologies.of(job), self.framework):
                 changes.report(finding)
 
-    def _complete(self, job: Job, changes: Changes, site: sites.Site) -> None:
-        recipe, distributed = _recipe(job)
-        runtime_command = _runtime_command(job)
-        args = job.trainer.get("args") or ()
-        endpoint = [f"{_ENDPOINT}={_rendezvous(job)}"] if distributed else []
-        command = ["tune", "run", *endpoint, recipe.name, "--config", recipe.config]
-        command += recipes.dataset_overrides(runtime_command, args) + recipes.overrides(runtime_command)
-        reason = f"{topologies.of(job).size} of {recipes.model_of(_runtime_name(job))} take recipe {recipe.name}; paths and dataset are the runtime's"
-        site.write(changes, command, site.args, rule="torchtune/recipe", reason=reason)
-
-    def _add_endpoint(self, job: Job, changes: Changes, site: sites.Site) -> None:
-        words = launches.parse(("torchrun", *site.argv[2:])).values
-        if not topologies.of(job).is_distributed or "rdzv_endpoint" in words or len(site.command) < 2:
-            return
-        command = [*site.command[:2], f"{_ENDPOINT}={_rendezvous(job)}", *site.command[2:]]
-        reason = "without a rendezvous endpoint, tune run starts each node alone"
-        site.write(changes, command, site.args, rule="torchtune/rendezvous", reason=reason)
-
     def validate(self, job: Job) -> Iterable[Finding]:
         """Refuse what Trainer refuses for `tune run`, for every job of the runtime that gets its launch from it."""
         yield from super().validate(job)
-        if job.kind == "TrainJob" and job.runtime is not None and (_is_bare(job) or _is_completed(job)):
+        if _is_bare(job) or _is_completed(job):
             yield from _model_findings(job)
             yield from _immutable_findings(job)
 
 
+def _complete(job: Job, changes: Changes, site: sites.Site) -> None:
+    recipe, distributed = _recipe(job)
+    written, inherited = job.trainer.get("command"), _runtime_command(job)
+    head = launches.parse(written or inherited or ("tune", "run")).head
+    endpoint = [f"{_ENDPOINT}={_rendezvous(job)}"] if distributed else []
+    kept = recipes.kept(inherited, job.trainer.get("args") or (), everything=not written)
+    command = [*head, *endpoint, recipe.name, "--config", recipe.config, *kept]
+    size, model = topologies.of(job).size, recipes.model_of(_runtime_name(job))
+    reason = f"{size} of {model} take recipe {recipe.name}; paths and dataset are the runtime's"
+    site.write(changes, command, site.args, rule="torchtune/recipe", reason=reason)
+
+
+def _add_endpoint(job: Job, changes: Changes, site: sites.Site) -> None:
+    """Let a written `tune run` of a distributed recipe meet; without any option of torchrun it starts one process."""
+    launch, topology = site.launch, topologies.of(job)
+    if not topology.is_distributed or "_distributed" not in launch.target or "standalone" in launch.values:
+        return
+    written, several = launch.values.get("rdzv_endpoint"), topology.nodes > 1
+    local = written is not None and written.startswith(("localhost", "127.0.0.1")) and not site.own_command
+    if (launch.options and not several) or (written is not None and not (local and several)):
+        return
+    words = [*launch.head, f"{_ENDPOINT}={_rendezvous(job)}", *_without_endpoint(launch), launch.target, *launch.rest]
+    args = len(site.args) if tuple(words[len(words) - len(site.args) :]) == site.args else len(words) - len(launch.head)
+    command = len(words) - args
+    reason = "without the coordinator's endpoint, tune run starts each node alone"
+    site.write(changes, words[:command], words[command:], rule="torchtune/rendezvous", reason=reason)
+
+
+def _report_single(job: Job, changes: Changes, site: sites.Site) -> None:
+    recipe, topology = site.launch.target, topologies.of(job)
+    if topology.is_distributed and recipe.endswith("_single_device"):
+        message = f"this recipe trains in one process on each node, and the job asks for {topology.size}"
+        place = site.locate(site.argv.index(recipe))
+        changes.report(warning(place, recipe, message, rule="torchtune/not-enforced"))
+
+
+def _without_endpoint(launch: Launch) -> list[str]:
+    kept: list[str] = []
+    skip = False
+    for option in launch.options:
+        name, equals, _ = option.lstrip("-").replace("-", "_").partition("=")
+        if not skip and name == "rdzv_endpoint":
+            skip = not equals
+        elif skip:
+            skip = False
+        else:
+            kept.append(option)
+    return kept
+
+
+def _is_run(launch: Launch) -> bool:
+    return launch.launcher is Launcher.TUNE and launch.head[-1] == "run"
+
+
 def _is_bare(job: Job) -> bool:
+    """Whether a TrainJob leaves recipe and config open: `tune run`, or no command and a runtime such as Trainer's.
+
+    A platform's own runtime, of another model, recipe or config, means its command as it is written.
+    """
+    if job.kind != "TrainJob" or job.runtime is None:
+        return False
     command = job.trainer.get("command")
-    return not command or command == ["tune", "run"]
+    if command:
+        launch = launches.parse(command)
+        return _is_run(launch) and not launch.options and not launch.target
+    launch, model = launches.parse(_runtime_command(job)), recipes.model_of(_runtime_name(job))
+    full = _is_run(launch) and launch.target.startswith("full_finetune_") and f"{model}_full" in launch.rest
+    return model in recipes.MODELS and (full or launch.launcher is Launcher.NONE)
 
 
 def _is_completed(job: Job) -> bool:
-    recipe, _ = _recipe(job)
-    return recipe.config in (job.trainer.get("command") or ())
+    return job.kind == "TrainJob" and _recipe(job)[0].config in (job.trainer.get("command") or ())
 
 
 def _recipe(job: Job) -> tuple[recipes.Recipe, bool]:
@@ -95,10 +142,13 @@ def _recipe(job: Job) -> tuple[recipes.Recipe, bool]:
 
 
 def _gpus(job: Job) -> int:
-    override = job.trainer.get("resourcesPerNode")
-    place = job.container
-    resources = (place.container.get("resources") or {}) if place else {}
-    return devices.counted_by_trainer(resources if override is None else override)
+    """Return the GPUs that Trainer counts; where it would take whichever name it meets first, the whole ones."""
+    resources: ResourceRequirements = {}
+    if job.trainer.get("resourcesPerNode") is not None:
+        resources = job.trainer["resourcesPerNode"]
+    elif job.container is not None:
+        resources = job.container.container.get("resources") or {}
+    return devices.gpus(resources) or devices.counted_by_trainer(resources)
 
 
 def _rendezvous(job: Job) -> str:
@@ -133,20 +183,20 @@ def _model_findings(job: Job) -> Iterator[Finding]:
 
 
 def _qlora_findings(job: Job, model: str) -> Iterator[Finding]:
-    recipe, _ = _recipe(job)
+    """Judge as Trainer's webhook does: by the number that is written and the GPUs, never by CPUs."""
+    trainer, rule = job.trainer, "torchtune/qlora"
+    count, args = trainer.get("numProcPerNode"), trainer.get("args") or ()
+    recipe = recipes.choose(model, topologies.of(job).nodes, count, _gpus(job), args)
     if not recipe.config.endswith(("_qlora", "_qlora_single_device")):
         return
     if model == recipes.QWEN2_5_1_5B:
-        yield error(
-            "spec.runtimeRef.name",
-            _runtime_name(job),
-            f"torchtune has no QLoRA config for {model}",
-            rule="torchtune/qlora",
-        )
+        message = f"torchtune has no QLoRA config for {model}"
+        yield error("spec.runtimeRef.name", _runtime_name(job), message, rule=rule)
     elif not recipe.single_device and model in recipes.MODELS - {recipes.LLAMA3_3_70B}:
-        count = job.trainer.get("numProcPerNode")
-        message = f"must be 1, on one GPU: torchtune has no distributed QLoRA config for {model}"
-        yield error("spec.trainer.numProcPerNode", count, message, rule="torchtune/qlora")
+        message = f"must be 1: torchtune has no distributed QLoRA config for {model}"
+        yield error("spec.trainer.numProcPerNode", count, message, rule=rule)
+        message = f"must ask for one GPU: torchtune has no distributed QLoRA config for {model}"
+        yield error("spec.trainer.resourcesPerNode", trainer.get("resourcesPerNode"), message, rule=rule)
 
 
 def _immutable_findings(job: Job) -> Iterator[Finding]:

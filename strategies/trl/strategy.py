@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from strategies import registry, sites, topologies
+from strategies import names, registry, sites, topologies, trainer_sections
 from strategies.changes import Changes
 from strategies.documents import pods
 from strategies.findings import Finding, error, warning
@@ -12,6 +12,7 @@ from strategies.jobs import Job
 from strategies.launches import Launch, Launcher
 from strategies.torch.strategy import TorchFamily, unenforced
 from strategies.trl import flags, invocations, plans, validation
+from strategies.trl.invocations import Form
 
 __all__ = ["TRLStrategy"]
 
@@ -25,18 +26,18 @@ class TRLStrategy(TorchFamily):
 
     def enforce_command(self, job: Job, changes: Changes) -> None:
         """Rewrite the launches that cannot span the job's processes; leave a user's own program alone."""
+        _keep_one_per_node(job, changes)
         self.prepare(job, changes)
         site = sites.of(job)
         if site is None:
             return
-        found = invocations.read(site, job)
-        topology = topologies.of(job)
+        found, topology = invocations.read(site, job), topologies.of(job)
         if found is None:
             if job.owner is None and not _passes_through(site.launch):
                 for finding in unenforced(site, topology, self.framework):
                     changes.report(finding)
             return
-        plan = plans.plan(found, topology, subdomain=bool(job.network.get("subdomain")))
+        plan = _plan(found, site, job)
         if isinstance(plan, plans.Plan):
             _write(changes, site, found, plan)
 
@@ -46,14 +47,53 @@ class TRLStrategy(TorchFamily):
         site = sites.of(job)
         if site is None or job.owner is not None:
             return
+        yield from _method_findings(job, site)
         found = invocations.read(site, job)
         if found is None:
             return
-        topology = topologies.of(job)
-        plan = plans.plan(found, topology, subdomain=bool(job.network.get("subdomain")))
+        plan = _plan(found, site, job)
         if isinstance(plan, plans.Refused):
-            yield error(site.place, " ".join(site.argv[:3]), plan.message, rule="trl/launch")
-        yield from validation.check(found, site, topology)
+            place = f"{site.place}.{'args' if site.args else 'command'}"
+            yield error(place, " ".join(site.argv[:3]), plan.message, rule="trl/launch")
+        yield from validation.check(found, site, _circumstances(job, site))
+
+
+def _plan(found: invocations.Invocation, site: sites.Site, job: Job) -> plans.Plan | plans.Refused | None:
+    topology = topologies.launched(topologies.of(job), site.launch)
+    return plans.plan(found, topology, subdomain=bool(job.network.get("subdomain")))
+
+
+def _circumstances(job: Job, site: sites.Site) -> validation.Circumstances:
+    pod = job.container.pod_spec if job.container else {}
+    return validation.Circumstances(
+        topology=topologies.launched(topologies.of(job), site.launch),
+        own_image=job.kind == "JobSet" or "image" in job.trainer,
+        alone=len(pod.get("containers") or ()) + len(pod.get("initContainers") or ()) < 2,
+    )
+
+
+def _keep_one_per_node(job: Job, changes: Changes) -> None:
+    """Leave one process per node on CPU, as `trl` and python start it; Trainer would make it one per CPU."""
+    site = sites.of(job)
+    found = invocations.read(site, job) if site else None
+    if found is None or found.form not in (Form.TRL, Form.MODULE) or not topologies.of(job).on_cpu:
+        return
+    trainer_sections.ensure(job, changes, "trl")
+    reason = "this launch starts one process per node on CPU, with all of its threads; Trainer would count CPUs"
+    trainer_sections.pin(job, changes, 1, rule="trl", reason=reason)
+
+
+def _method_findings(job: Job, site: sites.Site) -> Iterator[Finding]:
+    annotated = job.annotation(names.TRL_METHOD_ANNOTATION)
+    known = ", ".join(sorted(flags.methods()))
+    if annotated is not None and annotated[0] not in flags.methods():
+        field = f"metadata.annotations[{names.TRL_METHOD_ANNOTATION}]"
+        message = f"is no method of trl {flags.version()} ({annotated[1]}); it has {known}"
+        yield error(field, annotated[0], message, rule="trl/method")
+    launch = site.launch
+    if launch.launcher is Launcher.TRL and launch.target not in flags.methods() | flags.passthrough() | {""}:
+        message = f"trl {flags.version()} has no such command and was not changed; it has {known}"
+        yield warning(site.locate(len(launch.head)), launch.target, message, rule="trl/method")
 
 
 def _passes_through(launch: Launch) -> bool:
@@ -62,7 +102,7 @@ def _passes_through(launch: Launch) -> bool:
 
 def _write(changes: Changes, site: sites.Site, found: invocations.Invocation, plan: plans.Plan) -> None:
     rule = f"trl/{plan.rule}"
-    command, args = _split(site, plan)
+    command, args = _split(site, found, plan)
     site.write(changes, command, args, rule=rule, reason=plan.reason)
     for name, value in plan.env.items():
         present = pods.find_env(site.env, name)
@@ -76,8 +116,13 @@ def _write(changes: Changes, site: sites.Site, found: invocations.Invocation, pl
         changes.report(warning(f"{site.place}.args", found.method, plan.caveat, rule=rule))
 
 
-def _split(site: sites.Site, plan: plans.Plan) -> tuple[Sequence[str], Sequence[str]]:
-    """Divide the new words into command and args such that args which did not change are not written."""
+def _split(site: sites.Site, found: invocations.Invocation, plan: plans.Plan) -> tuple[Sequence[str], Sequence[str]]:
+    """Divide the new words into command and args such that args which did not change are not written.
+
+    A launch that stands in the args alone stays there: the image's entrypoint runs it, and may prepare more.
+    """
+    if not site.command and found.form is not Form.IMPLIED:
+        return (), (*plan.head, *plan.args)
     kept = len(plan.args) - len(site.args)
     if kept >= 0 and plan.args[kept:] == site.args:
         return (*plan.head, *plan.args[:kept]), site.args

@@ -7,30 +7,58 @@ that Muster cannot see (`$(NAME)`, a `--config` file) is never judged, nor is a 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from strategies.findings import Finding, error, warning
+from strategies.findings import Finding, Severity, error, warning
 from strategies.sites import Site
 from strategies.topologies import Topology
 from strategies.trl import flags
 from strategies.trl.invocations import Form, Invocation
 
-__all__ = ["check"]
+__all__ = ["Circumstances", "check"]
 
 _LORA_PREFIX = "lora_"
+_LORA_SWITCHES = frozenset({"use_dora", "use_rslora"})
+_ON_DEVICES = frozenset({"nccl", "xccl", "hccl", "cncl", "mccl"})
+_BY_VERSION = frozenset({"trl/unknown-flag", "trl/arguments", "trl/required"})
+"""Rules that hold for the version of TRL that the flags were read from, and may not for another."""
 
 
-def check(found: Invocation, site: Site, topology: Topology) -> Iterator[Finding]:
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What is known around the arguments.
+
+    Attributes:
+        topology: of the job, after torchrun's own flags.
+        own_image: whether the image is the user's, with whatever version of TRL.
+        alone: whether no other container of the pod could hold a server.
+    """
+
+    topology: Topology
+    own_image: bool = False
+    alone: bool = True
+
+
+def check(found: Invocation, site: Site, around: Circumstances) -> Iterator[Finding]:
     """Yield all that is wrong with the arguments of one invocation."""
+    for finding in _check(found, site, around):
+        doubtful = around.own_image and finding.rule in _BY_VERSION
+        yield replace(finding, severity=Severity.WARNING) if doubtful else finding
+
+
+def _check(found: Invocation, site: Site, around: Circumstances) -> Iterator[Finding]:
     parsed = flags.parse(found.method, found.args)
     where = _Where(found, site)
     yield from _unreadable(found, parsed, where)
+    yield from _misplaced(found, parsed, where)
     yield from _precision(parsed, where)
     yield from _quantisation(parsed, where)
     yield from _adapters(parsed, where)
-    yield from _vllm_server(found, parsed, where)
-    yield from _backend(parsed, topology, where)
+    if around.alone:
+        yield from _vllm_server(found, parsed, where)
+    yield from _backend(parsed, around.topology, where)
     if parsed.config_file is None and not parsed.opaque:
-        yield from _required(parsed, where)
+        yield from _required(found, parsed, where)
 
 
 class _Where:
@@ -59,7 +87,12 @@ def _unreadable(found: Invocation, parsed: flags.ParsedArgs, where: _Where) -> I
         yield error(where.token(fault.index), fault.token, message, rule="trl/arguments")
     for index, token in parsed.positionals:
         message = f"belongs to no flag, and trl {found.method} takes no other arguments; take it out"
+        if token.startswith("-") and " " in token:
+            message = "is one word for the program; write each flag and each value as a list entry of its own"
         yield error(where.token(index), token, message, rule="trl/arguments")
+
+
+def _misplaced(found: Invocation, parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
     if found.form in (Form.TORCHRUN, Form.MODULE):
         for index, token in parsed.launcher:
             message = "is a flag of accelerate launch; the script that torchrun starts does not know it; take it out"
@@ -80,9 +113,10 @@ def _quantisation(parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
 
 def _adapters(parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
     lora = [name for name in parsed.values if name.startswith(_LORA_PREFIX)]
+    lora += [name for name in _LORA_SWITCHES if parsed.values.get(name) is True]
     if not lora or parsed.values.get("use_peft") is True or "use_peft" in _unseen(parsed):
         return
-    if parsed.values.get("use_peft") is False or parsed.config_file is None:
+    if parsed.values.get("use_peft") is False or (parsed.config_file is None and not parsed.opaque):
         message = "has no effect without --use_peft: the full model would be trained; add --use_peft or take it out"
         yield error(where.flag(parsed, lora[0]), f"--{lora[0]}", message, rule="trl/peft")
 
@@ -93,7 +127,8 @@ def _unseen(parsed: flags.ParsedArgs) -> set[str]:
 
 def _vllm_server(found: Invocation, parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
     mode = flags.spec(found.method, "--vllm_mode")
-    if mode is None or parsed.values.get("use_vllm") is not True or parsed.config_file is not None:
+    hidden = parsed.config_file is not None or parsed.opaque
+    if mode is None or parsed.values.get("use_vllm") is not True or hidden:
         return
     if parsed.values.get("vllm_mode", mode.default) == "server" and not (
         {"vllm_server_base_url", "vllm_server_host"} & set(parsed.values)
@@ -109,16 +144,21 @@ def _backend(parsed: flags.ParsedArgs, topology: Topology, where: _Where) -> Ite
     backend = parsed.values.get("ddp_backend")
     if not topology.on_cpu or not topology.is_distributed:
         return
-    if isinstance(backend, str) and "$(" not in backend and backend != "gloo":
+    if backend in _ON_DEVICES:
         message = f"the job asks for no GPU, and {backend} cannot connect processes on CPU; use gloo or leave it out"
         yield error(where.flag(parsed, "ddp_backend"), f"--ddp_backend {backend}", message, rule="trl/backend")
-    if parsed.values.get("use_cpu") is not True and parsed.config_file is None:
+    if "use_cpu" not in parsed.values and parsed.config_file is None and not parsed.opaque:
         message = "the job asks for no GPU; say --use_cpu (and --bf16 false) if that is meant, or ask for GPUs"
         yield warning(where.flag(parsed, "use_cpu"), None, message, rule="trl/cpu")
 
 
-def _required(parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
-    for name in ("model_name_or_path", "dataset_name"):
+def _required(found: Invocation, parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
+    needed = ["model_name_or_path", "dataset_name"]
+    if "datasets" in parsed.values:
+        needed.remove("dataset_name")
+    if found.method == "distillation":
+        needed.append("teacher_model_name_or_path")
+    for name in needed:
         if name not in parsed.values:
             message = f"--{name} is missing; TRL stops at start without it"
             yield error(where.flag(parsed, name), None, message, rule="trl/required")

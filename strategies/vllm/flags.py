@@ -12,6 +12,18 @@ from dataclasses import dataclass
 __all__ = ["Serve", "read"]
 
 _SHORT = {"-tp": "tensor-parallel-size", "-pp": "pipeline-parallel-size", "-dp": "data-parallel-size"}
+_SWITCHES = ("--enable-", "--disable-", "--enforce-", "--no-", "--trust-", "--headless", "--async-", "--skip-")
+_SPREAD = frozenset(
+    {
+        "data-parallel-address",
+        "data-parallel-rank",
+        "data-parallel-size-local",
+        "data-parallel-start-rank",
+        "headless",
+        "nnodes",
+        "node-rank",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,30 +38,39 @@ class Serve:
     model: str | None
     values: dict[str, str]
 
-    def number(self, flag: str) -> int:
-        """Return an integer flag, 1 when it is missing or not a number."""
+    @property
+    def open(self) -> bool:
+        """Whether a file may hold any of the flags (`--config`); flags on the command line would overrule it."""
+        return "config" in self.values
+
+    @property
+    def spread(self) -> bool:
+        """Whether one engine runs over several pods, so that a pod alone says nothing about its size or its health."""
+        return bool(_SPREAD & set(self.values)) or self.values.get("distributed-executor-backend") == "ray"
+
+    def number(self, flag: str) -> int | None:
+        """Return an integer flag, 1 when it is missing, None when admission cannot see it (`$(NAME)`)."""
         text = self.values.get(flag, "1")
-        return int(text) if text.isdecimal() else 1
+        return int(text) if text.isdecimal() else None
 
     def has(self, flag: str) -> bool:
-        """Whether the flag was written."""
-        return flag in self.values
+        """Whether the flag, or its opposite, was written."""
+        return flag in self.values or f"no-{flag}" in self.values
 
 
 def read(args: Sequence[str]) -> Serve:
-    """Read the words after `vllm serve`."""
+    """Read the words after `vllm serve`. The model may stand first, or behind the flags."""
     values: dict[str, str] = {}
-    position, model = 0, None
-    if args and not args[0].startswith("-"):
-        position, model = 1, args[0]
-    while position < len(args):
-        word = args[position]
-        position += 1
-        if not word.startswith("-"):
-            continue
-        name, equals, value = word.partition("=")
-        name = _SHORT.get(name, name.lstrip("-").replace("_", "-"))
-        if not equals and position < len(args) and not args[position].startswith("-"):
-            value = args[position]
-        values[name] = value
+    model: str | None = None
+    before = "--no-"
+    for word in args:
+        if word.startswith("-"):
+            name, _, value = word.partition("=")
+            name = _SHORT.get(name, name.lstrip("-").replace("_", "-"))
+            values[name] = value
+        elif before.startswith(_SWITCHES) or not before.startswith("-") or "=" in before:
+            model = model or word
+        else:
+            values[name] = word
+        before = word
     return Serve(model or values.get("model"), values)

@@ -16,6 +16,7 @@ PROBES = {
 }
 
 
-def probe(name: str, port: int) -> dict[str, Any]:
+def probe(name: str, port: int, *, tls: bool) -> dict[str, Any]:
     """Return the probe called `name` on `port`."""
-    return {"httpGet": {"path": "/health", "port": port}, "timeoutSeconds": 5, **PROBES[name]}
+    get = {"path": "/health", "port": port, **({"scheme": "HTTPS"} if tls else {})}
+    return {"httpGet": get, "timeoutSeconds": 5, **PROBES[name]}

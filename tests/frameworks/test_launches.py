@@ -1,0 +1,160 @@
+"""Launches: every spelling of a command line that people use is read for what it starts."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.launches import Launcher, parse
+from tests.support import limits
+
+TORCHRUN = {
+    "a long option with =": ("torchrun --nproc_per_node=4 x.py", {"nproc_per_node": "4"}),
+    "a long option with a space": ("torchrun --nproc_per_node 4 x.py", {"nproc_per_node": "4"}),
+    "dashes for underscores": ("torchrun --nproc-per-node 4 x.py", {"nproc_per_node": "4"}),
+    "an option cut short": ("torchrun --nproc=4 --stand x.py", {"nproc_per_node": "4", "standalone": ""}),
+    "an ambiguous abbreviation stays what it is": ("torchrun --rdzv=h x.py", {"rdzv": "h"}),
+    "a short option with its value attached": ("torchrun -r3 -t=1 x.py", {"r": "3", "t": "1"}),
+    "a short option with a space": ("torchrun -t 0:1 x.py", {"t": "0:1"}),
+    "a switch takes no value": ("torchrun --standalone x.py", {"standalone": ""}),
+    "the last of two values wins": ("torchrun --nnodes 2 --nnodes 1:4 x.py", {"nnodes": "1:4"}),
+    "a missing value": ("torchrun --nnodes --standalone x.py", {"nnodes": "", "standalone": ""}),
+    "two dashes end the options": ("torchrun --nnodes 2 -- x.py", {"nnodes": "2"}),
+    "another folder": ("/opt/conda/bin/torchrun --nnodes 2 x.py", {"nnodes": "2"}),
+    "the module of torchrun": ("python -m torch.distributed.run --nnodes 2 x.py", {"nnodes": "2"}),
+    "its old module": ("python3 -m torch.distributed.launch --use_env --nnodes=2 x.py", {"use_env": "", "nnodes": "2"}),
+    "an interpreter with options": (
+        "python3.11 -u -W ignore -X dev -m torch.distributed.run --nnodes=2 x.py",
+        {"nnodes": "2"},
+    ),
+    "options run together with -m": ("python -um torch.distributed.run --nnodes=2 x.py", {"nnodes": "2"}),
+}
+
+
+@pytest.mark.parametrize(("line", "values"), TORCHRUN.values(), ids=TORCHRUN)
+def test_torchrun_is_read_in_every_spelling(line, values):
+    launch = parse([*line.split(), "--nnodes", "9"])
+    assert (launch.launcher, dict(launch.values)) == (Launcher.TORCHRUN, values)
+    assert (launch.target, launch.rest) == ("x.py", ("--nnodes", "9"))
+    assert not launch.module
+
+
+@pytest.mark.parametrize("switch", ["-m", "--module"])
+def test_a_module_under_torchrun_is_told_from_a_file(switch):
+    launch = parse(["torchrun", "--nnodes=2", switch, "trl.scripts.sft", "-m", "x"])
+    assert launch.module
+    assert (launch.options, launch.target, launch.rest) == (("--nnodes=2",), "trl.scripts.sft", ("-m", "x"))
+
+
+def test_a_program_under_torchrun_keeps_the_word_that_says_so():
+    launch = parse(["torchrun", "--no-python", "trl", "sft"])
+    assert (launch.options, launch.target, launch.rest) == (("--no-python",), "trl", ("sft",))
+
+
+OTHERS = {
+    "nothing": ("", Launcher.NONE, (), "", ()),
+    "trl": ("trl sft --lr 1", Launcher.TRL, ("trl",), "sft", ("--lr", "1")),
+    "trl in a folder": ("/venv/bin/trl dpo", Launcher.TRL, ("/venv/bin/trl",), "dpo", ()),
+    "trl as a module": ("python -m trl sft", Launcher.TRL, ("python", "-m", "trl"), "sft", ()),
+    "trl without a method": ("trl --version", Launcher.TRL, ("trl",), "", ("--version",)),
+    "accelerate": ("accelerate launch t.py", Launcher.ACCELERATE, ("accelerate",), "", ("launch", "t.py")),
+    "accelerate-launch": ("accelerate-launch t.py", Launcher.ACCELERATE, ("accelerate-launch",), "", ("t.py",)),
+    "accelerate as a module": (
+        "python -m accelerate.commands.launch t.py",
+        Launcher.ACCELERATE,
+        ("python", "-m", "accelerate.commands.launch"),
+        "",
+        ("t.py",),
+    ),
+    "tune run": ("tune run --nnodes 2 full --config c", Launcher.TUNE, ("tune", "run"), "full", ("--config", "c")),
+    "tune run and no more": ("tune run", Launcher.TUNE, ("tune", "run"), "", ()),
+    "another command of tune": ("tune download m", Launcher.TUNE, ("tune",), "download", ("m",)),
+    "vllm serve": ("vllm serve m --port 1", Launcher.VLLM, ("vllm",), "serve", ("m", "--port", "1")),
+    "a shell": ("bash -c torchrun", Launcher.SHELL, ("bash",), "", ("-c", "torchrun")),
+    "a shell in a folder": ("/bin/sh x.sh", Launcher.SHELL, ("/bin/sh",), "", ("x.sh",)),
+    "a script": ("python x.py -m y", Launcher.PYTHON, ("python",), "x.py", ("-m", "y")),
+    "an interpreter's value is not the script": (
+        "python -W ignore -Xdev --check-hash-based-pycs never x.py",
+        Launcher.PYTHON,
+        ("python", "-W", "ignore", "-Xdev", "--check-hash-based-pycs", "never"),
+        "x.py",
+        (),
+    ),
+    "a text for python": ("python -c pass a", Launcher.PYTHON, ("python",), "-c", ("pass", "a")),
+    "a script from standard input": ("python - a", Launcher.PYTHON, ("python",), "-", ("a",)),
+    "python alone": ("python3", Launcher.PYTHON, ("python3",), "", ()),
+    "python -m and no more": ("python -m", Launcher.PYTHON, ("python",), "", ()),
+    "what only begins like python": ("python-wrapper x.py", Launcher.OTHER, ("python-wrapper",), "", ("x.py",)),
+    "an unknown program": ("deepspeed x.py", Launcher.OTHER, ("deepspeed",), "", ("x.py",)),
+}
+
+
+@pytest.mark.parametrize(("line", "launcher", "head", "target", "rest"), OTHERS.values(), ids=OTHERS)
+def test_a_launcher_is_known_by_its_program(line, launcher, head, target, rest):
+    launch = parse(line.split())
+    assert (launch.launcher, launch.head, launch.target, launch.rest) == (launcher, head, target, rest)
+
+
+def test_a_module_of_python_is_told_from_a_file():
+    launch = parse(["python", "-I", "-m", "pkg.train", "--lr", "1"])
+    assert (launch.head, launch.module, launch.target, launch.rest) == (
+        ("python", "-I"),
+        True,
+        "pkg.train",
+        ("--lr", "1"),
+    )
+    assert parse(["python", "-mpkg"]).target == "pkg"
+
+
+STARTS = {
+    "torchrun itself": ("torchrun x.py", True),
+    "tune run": ("tune run full", True),
+    "another command of tune": ("tune ls", False),
+    "torchrun in a shell's text": ("bash -c torchrun\tx.py", True),
+    "its module in a shell's text": ("sh -c python\t-m\ttorch.distributed.run", True),
+    "torchrun behind a wrapper": ("tini -- torchrun x.py", True),
+    "a shell without it": ("bash -c accelerate\tlaunch", False),
+    "a program called with the word": ("python x.py torchrun", False),
+}
+
+
+@pytest.mark.parametrize(("line", "starts"), STARTS.values(), ids=STARTS)
+def test_torchrun_is_noticed_where_it_hides(line, starts):
+    assert parse([word.replace("\t", " ") for word in line.split(" ")]).starts_torchrun is starts
+
+
+WORDS = st.sampled_from(
+    (
+        *("torchrun", "python", "python3.11", "trl", "tune", "run", "vllm", "serve", "accelerate", "bash", "-c", "-m"),
+        *("--module", "--", "-", "-r3", "--nnodes", "--nnodes=2", "--standalone", "--config", "-W", "-X", "-u", "x.py"),
+        *(
+            "torch.distributed.run",
+            "trl.scripts.sft",
+            "sft",
+            "",
+            "=",
+            "--=",
+            "---",
+            "1:2",
+            "$(X)",
+            "é\n",
+            "/",
+            "-\u0663",
+        ),
+    )
+)
+
+
+@given(st.lists(WORDS | st.text(max_size=5), max_size=9))
+@limits.MANY
+def test_no_input_is_too_odd_and_no_word_is_lost(argv):
+    launch = parse(argv)
+    read = Counter((*launch.head, *launch.options, launch.target, *launch.rest))
+    missing = Counter(argv) - read
+    attached = {word for word in argv if word.startswith("-") and not word.startswith("--") and "m" in word}
+    assert set(missing) <= {"-m", "--module", "--", ""} | attached
+    assert launch.target in argv or not launch.target or attached
+    assert (launch.launcher is Launcher.NONE) == (not argv)

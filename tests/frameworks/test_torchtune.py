@@ -1,0 +1,200 @@
+"""torchtune beyond the golden cases: what is written by hand, and runtimes that are not Trainer's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frameworks.builders import enforce, found, gpus, jobset, refused, replicated_job, run, runtime, trainjob
+
+ENDPOINT = "--rdzv_endpoint=job-node-0-0.job:29500"
+DATASET = ["dataset=torchtune.datasets.instruct_dataset", "dataset.source=parquet"]
+PATHS = ["output_dir=/out", "checkpointer.checkpoint_dir=/model"]
+RUNTIMES = [
+    "tune",
+    "run",
+    "--rdzv_endpoint=localhost:29500",
+    "full_finetune_distributed",
+    "--config",
+    "llama3_2/1B_full",
+]
+LLAMA = "torchtune-llama3.2-1b"
+
+
+def governed(command=(*RUNTIMES, *DATASET, *PATHS), *, name=LLAMA, count=2, **more):
+    return runtime("torchtune", name=name, command=list(command), resources=gpus(count), **more)
+
+
+def enforced(trainer, governing=None, **more):
+    return enforce("torchtune", trainjob(trainer, **more), governing or governed())
+
+
+# --- `tune run` with a recipe of the user's -------------------------------------------------------------------------
+
+WRITTEN = {
+    "a distributed recipe": (
+        "tune run lora_finetune_distributed --config c",
+        1,
+        "tune run {} lora_finetune_distributed --config c",
+    ),
+    "a distributed recipe on two nodes": (
+        "tune run full_finetune_distributed --config c",
+        2,
+        "tune run {} full_finetune_distributed --config c",
+    ),
+    "options on two nodes": (
+        "tune run --nproc_per_node 2 full_finetune_distributed --config c",
+        2,
+        "tune run {} --nproc_per_node 2 full_finetune_distributed --config c",
+    ),
+    "options on one node": ("tune run --nproc_per_node 2 full_finetune_distributed --config c", 1, None),
+    "an endpoint": ("tune run --rdzv_endpoint=h:1 full_finetune_distributed --config c", 2, None),
+    "an endpoint with dashes": ("tune run --rdzv-endpoint h:1 full_finetune_distributed --config c", 2, None),
+    "a recipe for one device": ("tune run full_finetune_single_device --config c", 1, None),
+    "a recipe that does not train": ("tune run eleuther_eval --config c", 1, None),
+    "a recipe of one's own": ("tune run my_recipe.py --config c", 1, None),
+    "standalone": ("tune run --standalone full_finetune_distributed --config c", 1, None),
+}
+
+
+@pytest.mark.parametrize(("line", "nodes", "wanted"), WRITTEN.values(), ids=WRITTEN)
+def test_a_written_recipe_gets_no_more_than_an_endpoint(line, nodes, wanted):
+    out = enforced({"command": line.split(), "args": ["batch_size=1"], "numNodes": nodes})
+    assert out.container["command"] == (wanted or line).format(ENDPOINT).split()
+    assert out.container["args"] == ["batch_size=1"]
+
+
+def test_a_recipe_for_one_device_on_several_is_warned_of():
+    out = enforced({"command": ["tune", "run", "full_finetune_single_device", "--config", "c"], "numNodes": 2})
+    (finding,) = out.changes.findings
+    assert (finding.field, finding.value) == ("spec.trainer.command[2]", "full_finetune_single_device")
+    assert "2 nodes x 2 processes" in finding.message
+    assert enforced({"command": ["tune", "run", "full_finetune_distributed", "--config", "c"]}).warnings == []
+
+
+def test_a_launch_that_goes_on_in_the_args_gets_its_endpoint_there():
+    out = enforced({"command": ["tune"], "args": ["run", "full_finetune_distributed", "--config", "c"]})
+    assert out.argv == ["tune", "run", ENDPOINT, "full_finetune_distributed", "--config", "c"]
+
+
+def test_a_jobset_without_trainer_gets_its_endpoint():
+    command = ["tune", "run", "full_finetune_distributed", "--config", "c"]
+    document = jobset(
+        replicated_job("node", {"name": "node", "command": command}, parallelism=2), framework="torchtune"
+    )
+    out = enforce("torchtune", document)
+    assert out.argv == ["tune", "run", "--rdzv_endpoint=set-node-0-0.set:29500", *command[2:]]
+    assert len(enforce("torchtune", out.document).changes) == 0
+
+
+def test_another_program_is_warned_of_once():
+    out = enforced({"command": ["bash", "-c", "tune run x"], "numNodes": 2})
+    assert (len(out.changes), out.rules) == (0, ["torchtune/not-enforced"])
+
+
+def test_another_command_of_tune_is_no_training():
+    out = enforced({"command": ["tune", "download", "m"]})
+    assert len(out.changes) == 0
+
+
+# --- runtimes of a platform's own -----------------------------------------------------------------------------------
+
+OWN_RUNTIMES = {
+    "a model that Trainer does not know": governed(
+        [*RUNTIMES[:4], "--config", "mistral/7B_full"], name="torchtune-mistral-7b"
+    ),
+    "a name that says no model": governed([*RUNTIMES[:4], "--config", "mine.yaml"], name="our-tuning"),
+    "a recipe of LoRA's": governed([*RUNTIMES[:3], "lora_finetune_distributed", "--config", "llama3_2/1B_lora"]),
+    "a recipe of distillation": governed(
+        ["tune", "run", "--rdzv_endpoint=localhost:29500", "knowledge_distillation_distributed", "--config", "x"]
+    ),
+    "a config of its own": governed([*RUNTIMES[:4], "--config", "/etc/mine.yaml"]),
+    "a program of its own": governed(["torchrun", "train.py"]),
+}
+
+
+@pytest.mark.parametrize("governing", OWN_RUNTIMES.values(), ids=OWN_RUNTIMES)
+def test_a_runtime_of_ones_own_means_its_command(governing):
+    out = enforced({"args": ["batch_size=1", "output_dir=/x"]}, governing)
+    assert "command" not in out.container
+    assert refused("torchtune", trainjob({"args": ["output_dir=/x"]}), governing) == []
+
+
+def test_the_endpoint_of_such_a_runtime_is_corrected_on_several_nodes():
+    governing = governed([*RUNTIMES[:4], "--config", "mistral/7B_full"], name="torchtune-mistral-7b")
+    out = enforced({"numNodes": 2, "args": ["batch_size=1"]}, governing)
+    assert out.container["command"] == ["tune", "run", ENDPOINT, *RUNTIMES[3:5], "mistral/7B_full"]
+    assert out.container["args"] == ["batch_size=1"]
+
+
+def test_all_items_of_a_runtime_are_kept_where_nobody_wrote_a_command():
+    governing = governed([*RUNTIMES, "batch_size=4", *DATASET, *PATHS])
+    assert enforced({}, governing).container["command"][-5:] == ["batch_size=4", *DATASET, *PATHS]
+    assert enforced({"command": ["tune", "run"]}, governing).container["command"][-4:] == [*DATASET, *PATHS]
+
+
+DATASETS = {
+    "none": ([], DATASET),
+    "one of its own": (["dataset=mine", "dataset.source=csv"], []),
+    "one item of it": (["dataset.source=csv"], DATASET[:1]),
+}
+
+
+@pytest.mark.parametrize(("args", "kept"), DATASETS.values(), ids=DATASETS)
+@pytest.mark.parametrize("command", [["tune", "run"], None], ids=["with tune run", "without a command"])
+def test_the_dataset_of_the_runtime_is_kept_unless_the_job_brings(args, kept, command):
+    out = enforced({"args": args, **({"command": command} if command else {})})
+    assert [word for word in out.container["command"] if word.startswith("dataset")] == kept
+    assert out.container["args"] == args
+
+
+# --- counting -------------------------------------------------------------------------------------------------------
+
+
+def test_memory_of_a_gpu_is_not_taken_for_gpus():
+    resources = {"limits": {"nvidia.com/gpumem": 16000, "nvidia.com/gpu": 1}}
+    out = enforced({"command": ["tune", "run"], "resourcesPerNode": resources}, governed(count=1))
+    assert out.container["command"][2] == "full_finetune_single_device"
+
+
+def test_a_claimed_device_is_one_that_tune_may_use():
+    claim = {"claims": [{"name": "gpu"}], "requests": {"cpu": 8}}
+    pod = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}
+    governing = runtime("torchtune", name=LLAMA, command=[*RUNTIMES, *PATHS], resources=claim, pod=pod)
+    out = enforce("torchtune", trainjob({"command": ["tune", "run"]}), governing, claims={"one": 1})
+    assert (out.container["numProcPerNode"], out.container["command"][2]) == (1, "full_finetune_single_device")
+
+
+def test_a_generated_name_is_met_by_env():
+    out = enforced({"command": ["tune", "run"]}, name=None)
+    assert out.container["command"][2] == "--rdzv_endpoint=$(MASTER_ADDR):$(MASTER_PORT)"
+
+
+def test_a_subdomain_and_c10d_reach_tune_run_too():
+    governing = governed(network={"subdomain": "net"}, annotations={"muster.dev/rendezvous": "c10d"})
+    first, second = run("torchtune", trainjob({"command": ["tune", "run"]}), governing)
+    assert first.container["command"][2] == "--rdzv_endpoint=job-node-0-0.net:29500"
+    assert (second.env["PET_RDZV_BACKEND"], second.env["PET_RDZV_ID"]) == ("c10d", "job")
+    assert (second.env["MUSTER_EXPECTED_WORLD_SIZE"], second.warnings) == ("2", [])
+
+
+@pytest.mark.parametrize(
+    "trainer", [{"command": ["tune", "run"]}, {}, None, {"command": WRITTEN["a distributed recipe"][0].split()}]
+)
+def test_a_second_pass_changes_nothing(trainer):
+    governing = governed()
+    first, second = run("torchtune", trainjob(trainer), governing)
+    assert len(enforce("torchtune", first.document, governing).changes) == 0
+    assert len(enforce("torchtune", second.document, governing, owner=first.document).changes) == 0
+
+
+def test_a_completed_job_is_still_refused_what_trainer_refuses():
+    args = ["output_dir=/x", "model.lora_attn_modules=[q]"]
+    errors = refused("torchtune", trainjob({"command": ["tune", "run"], "args": args, "numNodes": 2}), governed())
+    assert [field for field, *_ in errors] == ["spec.trainer.numNodes", "spec.trainer.numNodes", "spec.trainer.args[0]"]
+
+
+def test_an_unknown_model_is_refused_with_the_names_that_are_known():
+    governing = governed(name="torchtune-gemma2-2b")
+    (finding,) = found("torchtune", trainjob({"command": ["tune", "run"]}), governing)
+    assert finding.field == "spec.runtimeRef.name"
+    assert "-llama3.2-1b" in finding.message

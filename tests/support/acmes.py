@@ -1,0 +1,41 @@
+"""A framework of somebody else, `acme`, and a strategy for it that behaves but for the methods that a test gives it."""
+
+from __future__ import annotations
+
+import copy
+
+from tests.support import admissions, jobs, plugins
+from webhook.admission import Mode
+
+ORIGIN = "muster-strategy-test 1.0"
+JOB = jobs.make_trainjob(command=["acme", "run"], runtime="acme-runtime", env=[{"name": "A", "value": "1"}])
+RUNTIME = jobs.make_runtime("acme-runtime", framework="acme")
+WHY = {"rule": "acme/rule", "reason": "because"}
+STAGES = ("enforce_command", "enforce_rendezvous", "enforce_claims", "validate")
+COMMAND = ("spec", "trainer", "command")
+
+
+def well(job, changes):
+    changes.set(COMMAND, [*job.trainer["command"], "--well"], **WHY)
+
+
+def acme(**methods):
+    """A strategy that behaves, but for these methods."""
+    return plugins.make_strategy("acme", "7", **{"enforce_command": well, **methods})
+
+
+def decide(plugin, phase="mutate", *, mode=Mode.ENFORCE, **policy):
+    return admissions.decide(
+        copy.deepcopy(JOB), RUNTIME, phase=phase, policy=admissions.policy_with(plugin, mode=mode, **policy)
+    )
+
+
+def phase_of(stage):
+    return "validate" if stage == "validate" else "mutate"
+
+
+def raising(what):
+    def method(*_):
+        raise what
+
+    return method
