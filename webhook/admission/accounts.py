@@ -57,7 +57,8 @@ def record(decision: Decision, moment: datetime.datetime, latency: float) -> rec
 
 
 def _object(decision: Decision) -> records.Object:
-    request, metadata = decision.request, decision.request.document.get("metadata") or {}
+    request, metadata = decision.request, decision.request.document.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
     out: records.Object = {
         "kind": request.kind,
         "namespace": request.namespace,

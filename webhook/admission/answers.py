@@ -1,8 +1,8 @@
 """Answers: a decision as the API server reads it.
 
-Warnings are kept to 120 characters each, as Kubernetes advises, and to a number that a terminal can show; audit
-annotations to what the API server keeps (10 kB). A denial lists every error with its field path, in the message for
-people and as `causes` for programs.
+Warnings are kept to one line of 120 characters each, as Kubernetes advises (it drops one with a control character in
+it), and to a number that a terminal can show; audit annotations to what the API server keeps (10 kB). A denial lists
+every error with its field path, in the message for people and as `causes` for programs.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def _would(change: Change) -> str:
 
 
 def _limited(lines: Sequence[str]) -> list[str]:
-    kept = [line if len(line) <= MAX_WARNING else f"{line[: MAX_WARNING - 1]}…" for line in lines[:_MAX_WARNINGS]]
+    kept = [_printable(line[: MAX_WARNING + 1]) for line in lines[:_MAX_WARNINGS]]
+    kept = [line if len(line) <= MAX_WARNING else f"{line[: MAX_WARNING - 1]}…" for line in kept]
     if len(lines) > _MAX_WARNINGS:
         kept.append(f"and {len(lines) - _MAX_WARNINGS} more; see muster check or the audit log")
     return kept
@@ -91,7 +92,7 @@ def _audit(decision: Decision) -> dict[str, str]:
         return {}
     notes = {"decision": decision.verdict, "mode": decision.mode.value}
     if decision.strategy is not None:
-        notes["strategy"] = str(decision.strategy)
+        notes["strategy"] = _cut(str(decision.strategy))
     if len(decision.changes):
         notes["changes"] = _cut(", ".join(f"{change.field} ({change.rule})" for change in decision.changes))
     if decision.message:
@@ -99,8 +100,16 @@ def _audit(decision: Decision) -> dict[str, str]:
     return notes
 
 
+def _printable(text: str) -> str:
+    return text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)
+
+
 def _cut(text: str) -> str:
-    limit = MAX_AUDIT // 4
+    """Keep what fits into a quarter of the limit when it is written as JSON."""
+    limit, text = MAX_AUDIT // 4, _printable(text)
     if len(orjson.dumps(text)) <= limit:
         return text
-    return text.encode()[: limit - 8].decode(errors="ignore") + "…"
+    text = text[:limit]
+    while len(orjson.dumps(text)) > limit - len("…".encode()):
+        text = text[: len(text) * 9 // 10]
+    return f"{text}…"

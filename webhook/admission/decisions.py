@@ -1,8 +1,8 @@
 """Decisions: the one pure way from a request to an answer.
 
 `evaluate` is what the HTTPS server, the CLI, the tests and the benchmarks all call, so none of them can disagree. It
-does no I/O: what it needs of the cluster it asks a reader that answers from memory (`NotCached` tells the caller to fetch
-and ask again).
+does no I/O: what it needs of the cluster it asks a reader that answers from memory (`NotCached` tells the caller to
+fetch and ask again).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from strategies import checks, findings, restores
+from strategies import checks, findings, names, restores
 from strategies.changes import Changes
 from strategies.documents import shapes
 from strategies.findings import Finding
 from strategies.jobs import Job
 from strategies.registry import PluginError, Registered
-from webhook.admission import governors, guards, policies, reviews
+from webhook.admission import governors, guards, inspections, policies, reviews
 from webhook.admission.governors import Governor
 from webhook.admission.policies import Mode, Policy
 from webhook.cluster import readers
@@ -25,7 +25,7 @@ from webhook.cluster import readers
 __all__ = ["Decision", "Verdict", "evaluate", "failed"]
 
 Verdict = Literal["patched", "unchanged", "allowed", "denied", "error", "skipped"]
-_KINDS = ("TrainJob", "JobSet")
+_GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +67,32 @@ def evaluate(request: reviews.Request, cluster: readers.ClusterReader, policy: P
     Raises:
         NotCached: the reader has to fetch a document before this can be decided.
     """
-    if request.kind not in _KINDS or request.operation not in ("CREATE", "UPDATE"):
+    if not _is_ours(request):
         return Decision(request, "skipped")
-    if request.operation == "UPDATE":
-        return _restored(request) if request.phase == "mutate" else _update_checked(request, cluster, policy)
-    try:
-        governor = governors.find(request, cluster)
-    except readers.SnapshotInvalid as error:
-        return _failed(request, Governor(), None, policy.mode, str(error), policy)
+    misfits = shapes.check(request.document, request.kind)
+    if request.operation == "CREATE":
+        return _created(request, cluster, policy, misfits)
+    if request.phase == "mutate":
+        return _restored(request, misfits)
+    return _update_checked(request, cluster, policy, misfits)
+
+
+def _is_ours(request: reviews.Request) -> bool:
+    group = _GROUPS.get(request.kind)
+    whole = request.operation in ("CREATE", "UPDATE") and not request.subresource
+    return whole and group is not None and request.group in ("", group)
+
+
+def _created(
+    request: reviews.Request, cluster: readers.ClusterReader, policy: Policy, misfits: list[Finding]
+) -> Decision:
+    governor, problem = governors.look(request, cluster, readable=not misfits)
     mode = policy.mode_of(governor.framework, governor.namespace_label)
     if mode is Mode.OFF:
         return Decision(request, "skipped", mode=mode, governor=governor)
+    if problem:
+        return _failed(request, governor, None, mode, problem, policy)
     strategy = policy.registry.get(governor.framework)
-    misfits = shapes.check(request.document)
     try:
         if request.phase == "mutate":
             return _mutated(request, governor, strategy, mode, policy, misfits)
@@ -107,11 +120,11 @@ def _mutated(  # noqa: PLR0913  # what was found, handed on once
     policy: Policy,
     misfits: list[Finding],
 ) -> Decision:
-    changes = Changes(request.document)
+    changes = _changes(request, strategy)
     if misfits:
         # Mutation comes before the API server's own schema check, which will refuse this object better than we can.
         return Decision(request, "unchanged", True, changes, tuple(misfits), mode, governor, strategy)
-    job = _job(request, governor, policy, changes)
+    job = _job(request, _lent(governor, strategy), policy, changes)
     chosen = strategy.strategy
     for stage, enforce in (
         ("enforce_command", chosen.enforce_command),
@@ -119,7 +132,7 @@ def _mutated(  # noqa: PLR0913  # what was found, handed on once
         ("enforce_claims", chosen.enforce_claims),
     ):
         guards.call(strategy, stage, lambda enforce=enforce: enforce(job, changes), policy.plugin_budget)  # type: ignore[misc]
-    restores.remember(changes, chosen.framework, chosen.version)
+    guards.call(strategy, "its changes", lambda: _remember(request, strategy, changes), policy.plugin_budget)
     found = (*_label_findings(governor), *changes.findings)
     verdict: Verdict = "patched" if len(changes) and mode is Mode.ENFORCE else "unchanged"
     return Decision(request, verdict, True, changes, found, mode, governor, strategy)
@@ -133,29 +146,30 @@ def _validated(  # noqa: PLR0913  # as above
     policy: Policy,
     misfits: list[Finding],
 ) -> Decision:
-    changes = Changes(request.document)
     found = misfits
     if not misfits:
-        job = _job(request, governor, policy, changes)
-        found = [*checks.job(job)]
-        found += guards.call(strategy, "validate", lambda: list(strategy.strategy.validate(job)), policy.plugin_budget)
-    return _judged(request, changes, found, mode, governor, strategy)
+        found = list(checks.job(_job(request, governor, policy, Changes(request.document))))
+        job = _job(request, _lent(governor, strategy), policy, _changes(request, strategy))
+
+        def validate() -> list[Finding]:
+            return inspections.check_findings(strategy.strategy.validate(job))
+
+        found += guards.call(strategy, "validate", validate, policy.plugin_budget)
+    return _judged(request, Changes(request.document), found, mode, governor, strategy)
 
 
-def _update_checked(request: reviews.Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:
+def _update_checked(
+    request: reviews.Request, cluster: readers.ClusterReader, policy: Policy, misfits: list[Finding]
+) -> Decision:
     """Only transitions are judged on UPDATE: a job that was admitted once must be able to suspend, resume and end."""
     changes = Changes(request.document)
-    deleting = (request.document.get("metadata") or {}).get("deletionTimestamp") is not None
-    misfits = shapes.check(request.document) or shapes.check(request.old or {})
-    if request.kind != "TrainJob" or deleting or misfits:
+    misfits = misfits or shapes.check(request.old or {}, request.kind)
+    if request.kind != "TrainJob" or misfits or _is_deleted(request.document):
         return Decision(request, "allowed", changes=changes)
     found = list(checks.immutable(request.old or {}, request.document))
     if not found:
         return Decision(request, "allowed", changes=changes)
-    try:
-        governor = governors.find(request, cluster)
-    except readers.SnapshotInvalid:
-        governor = Governor()
+    governor, _ = governors.look(request, cluster, readable=True)
     mode = policy.mode_of(governor.framework, governor.namespace_label)
     return _judged(request, changes, found, mode, governor, None)
 
@@ -175,10 +189,10 @@ def _judged(  # noqa: PLR0913  # as above
     return Decision(request, verdict, not denied, changes, tuple(found), mode, governor, strategy)
 
 
-def _restored(request: reviews.Request) -> Decision:
+def _restored(request: reviews.Request, misfits: list[Finding]) -> Decision:
     """Restore whatever the mode says: what an earlier enforcement put there must not wedge the job now."""
     changes = Changes(request.document)
-    if request.old is not None:
+    if request.old is not None and not misfits:
         restores.restore(request.old, changes)
     return Decision(request, "patched" if len(changes) else "unchanged", changes=changes)
 
@@ -191,6 +205,24 @@ def _failed(  # noqa: PLR0913  # as above
     return Decision(
         request, "error", not denied, Changes(request.document), (), mode, governor, strategy, message=cause
     )
+
+
+def _changes(request: reviews.Request, strategy: Registered) -> Changes:
+    return Changes(request.document if strategy.in_tree else inspections.document_of_its_own(request.document))
+
+
+def _lent(governor: Governor, strategy: Registered) -> Governor:
+    return governor if strategy.in_tree else inspections.governor_of_its_own(governor)
+
+
+def _remember(request: reviews.Request, strategy: Registered, changes: Changes) -> None:
+    restores.remember(changes, strategy.strategy.framework, strategy.strategy.version)
+    if not strategy.in_tree:
+        inspections.check_changes(changes, request.document)
+
+
+def _is_deleted(document: Mapping[str, Any]) -> bool:
+    return (document.get("metadata") or {}).get("deletionTimestamp") is not None
 
 
 def _job(request: reviews.Request, governor: Governor, policy: Policy, changes: Changes) -> Job:

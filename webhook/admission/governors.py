@@ -12,13 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strategies import names
-from strategies.documents import pods, trainjobs
+from strategies.documents import pods, shapes, trainjobs
 from strategies.documents.runtimes import Runtime
 from webhook.admission import reviews
 from webhook.cluster import readers
 from webhook.cluster.readers import Ref
 
-__all__ = ["Governor", "find"]
+__all__ = ["Governor", "UnreadableError", "find", "look"]
+
+
+class UnreadableError(ValueError):
+    """A document that governs the job has not the shape of its kind; the message names it, the field and the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +47,38 @@ class Governor:
         return self.runtime.framework if self.runtime else None
 
 
-def find(request: reviews.Request, cluster: readers.ClusterReader) -> Governor:
+def look(request: reviews.Request, cluster: readers.ClusterReader, *, readable: bool) -> tuple[Governor, str]:
+    """Return what governs the job, as far as it can be read, and what cannot: a sentence, "" for nothing.
+
+    Args:
+        request: the request.
+        cluster: the reader.
+        readable: whether the object has the shape of its kind; where not, only its namespace is known.
+
+    Raises:
+        NotCached: as `find`.
+    """
+    label = None
+    try:
+        label = _namespace_label(request.namespace, cluster)
+        return (find(request, cluster, label) if readable else Governor(namespace_label=label)), ""
+    except (readers.SnapshotInvalid, UnreadableError) as error:
+        return Governor(namespace_label=label), str(error)
+
+
+def find(request: reviews.Request, cluster: readers.ClusterReader, label: str | None = None) -> Governor:
     """Look everything up in the reader's memory.
+
+    Args:
+        request: whose object has the shape of its kind.
+        cluster: the reader.
+        label: of the namespace.
 
     Raises:
         NotCached: the reader has to fetch something first.
         SnapshotInvalid: Trainer's frozen runtime cannot be read.
+        UnreadableError: another document cannot.
     """
-    label = _namespace_label(request.namespace, cluster)
     if request.kind == "TrainJob":
         runtime, owner = _live_runtime(request.document, request.namespace, cluster), None
     else:
@@ -61,16 +89,25 @@ def find(request: reviews.Request, cluster: readers.ClusterReader) -> Governor:
 
 
 def _namespace_label(namespace: str, cluster: readers.ClusterReader) -> str | None:
-    document = cluster.get(Ref("Namespace", "", namespace)) if namespace else None
+    document = _read(Ref("Namespace", "", namespace), cluster) if namespace else None
     labels = ((document or {}).get("metadata") or {}).get("labels") or {}
-    return labels.get(names.MODE_LABEL)
+    label = labels.get(names.MODE_LABEL)
+    return None if label is None else str(label)
+
+
+def _read(ref: Ref, cluster: readers.ClusterReader) -> Mapping[str, Any] | None:
+    document = cluster.get(ref)
+    misfits = [] if document is None else shapes.check(document, ref.kind)
+    if misfits:
+        raise UnreadableError(f"{ref}: {misfits[0]}; mend it")
+    return document
 
 
 def _live_runtime(trainjob: Mapping[str, Any], namespace: str, cluster: readers.ClusterReader) -> Runtime | None:
     kind, name = trainjobs.runtime_ref(trainjob)
     if not name or kind not in ("ClusterTrainingRuntime", "TrainingRuntime"):
         return None
-    document = cluster.get(Ref(kind, namespace if kind == "TrainingRuntime" else "", name))
+    document = _read(Ref(kind, namespace if kind == "TrainingRuntime" else "", name), cluster)
     return Runtime(document, "live") if document is not None else None
 
 
@@ -78,7 +115,7 @@ def _owner(jobset: Mapping[str, Any], namespace: str, cluster: readers.ClusterRe
     for reference in (jobset.get("metadata") or {}).get("ownerReferences") or ():
         group = str(reference.get("apiVersion", "")).partition("/")[0]
         if reference.get("controller") and reference.get("kind") == "TrainJob" and group == names.TRAINER_GROUP:
-            found = cluster.get(Ref("TrainJob", namespace, str(reference.get("name", ""))))
+            found = _read(Ref("TrainJob", namespace, str(reference.get("name", ""))), cluster)
             if found is None or _uid(found) in (None, reference.get("uid")):
                 return found or {
                     "kind": "TrainJob",
@@ -97,13 +134,23 @@ def _runtime_of_jobset(
 ) -> Runtime | None:
     if owner is not None:
         name = str((owner.get("metadata") or {}).get("name", ""))
-        frozen = cluster.get(Ref("RuntimeSnapshot", request.namespace, name))
+        ref = Ref("RuntimeSnapshot", request.namespace, name)
+        frozen = _read(ref, cluster)
+        if frozen is not None and _is_of_a_namesake(frozen, owner):
+            raise readers.NotCached(ref)
         if frozen is not None:
             return Runtime(frozen, "snapshot")
         return _live_runtime(owner, request.namespace, cluster)
     labels = (request.document.get("metadata") or {}).get("labels") or {}
     label = labels.get(names.FRAMEWORK_LABEL)
     return Runtime({"metadata": {"labels": {names.FRAMEWORK_LABEL: label}}}, "label") if label else None
+
+
+def _is_of_a_namesake(frozen: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
+    """Whether a snapshot was made for another TrainJob of this name, of which the cache still knows."""
+    owners = (frozen.get("metadata") or {}).get("ownerReferences") or ()
+    uid = next((reference.get("uid") for reference in owners if reference.get("controller")), None)
+    return None not in (uid, _uid(owner)) and uid != _uid(owner)
 
 
 def _claim_devices(
@@ -116,7 +163,7 @@ def _claim_devices(
     for claim in (place.pod_spec.get("resourceClaims") or ()) if place else ():
         template = claim.get("resourceClaimTemplateName")
         if isinstance(template, str):
-            found = cluster.get(Ref("ResourceClaimTemplate", request.namespace, template))
+            found = _read(Ref("ResourceClaimTemplate", request.namespace, template), cluster)
             yield template, None if found is None else _devices_of(found)
 
 

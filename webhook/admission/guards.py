@@ -19,6 +19,7 @@ __all__ = ["MAX_STRAY", "call"]
 MAX_STRAY = 4
 """Threads of one plugin that may be over time before it is refused."""
 
+_MAX_MESSAGE = 500
 _Result = TypeVar("_Result")
 _stray: Counter[str] = Counter()
 _lock = threading.Lock()
@@ -41,7 +42,7 @@ def call(registered: Registered, stage: str, work: Callable[[], _Result], budget
     except PluginError:
         raise
     except Exception as error:
-        raise PluginError(registered, stage, f"{type(error).__name__}: {error}") from error
+        raise PluginError(registered, stage, _told(error)) from error
 
 
 def _on_a_thread(registered: Registered, stage: str, work: Callable[[], _Result], budget: float) -> _Result:
@@ -51,13 +52,13 @@ def _on_a_thread(registered: Registered, stage: str, work: Callable[[], _Result]
             registered, stage, f"{MAX_STRAY} earlier calls are still running over their time; it is not called"
         )
     results: list[_Result] = []
-    failures: list[Exception] = []
+    failures: list[BaseException] = []
     done = threading.Event()
 
     def run() -> None:
         try:
             results.append(work())
-        except Exception as error:  # noqa: BLE001  # handed to the caller, who names it
+        except BaseException as error:  # noqa: BLE001  # handed to the caller, who names it; a plugin may even exit
             failures.append(error)
         finally:
             with _lock:
@@ -76,5 +77,14 @@ def _on_a_thread(registered: Registered, stage: str, work: Callable[[], _Result]
         if late:
             raise PluginError(registered, stage, f"took longer than its {budget:g} s")
     if failures:
-        raise failures[0]
+        raise PluginError(registered, stage, _told(failures[0])) from failures[0]
     return results[0]
+
+
+def _told(error: BaseException) -> str:
+    """Return type and message, cut; an exception of somebody else may fail even to say what it is."""
+    try:
+        message = str(error)
+    except Exception as worse:  # noqa: BLE001  # whatever it is, the type alone must do
+        message = f"(its message fails with {type(worse).__name__})"
+    return f"{type(error).__name__}: {message[:_MAX_MESSAGE]}"

@@ -34,7 +34,7 @@ class FrameworkPolicy:
     """What is set for one framework; None leaves the global mode in force."""
 
     mode: Mode | None = None
-    settings: Settings = Settings()
+    settings: Settings = field(default_factory=Settings)
 
 
 @dataclass(frozen=True, slots=True)

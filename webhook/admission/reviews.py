@@ -1,7 +1,7 @@
 """AdmissionReview v1 in and out (k8s.io/api `admission/v1/types.go`).
 
-A request is read, not decoded into an object model: what Muster does not look at passes through untouched. Responses are
-built by the constructors at the end and nowhere else.
+A request is read, not decoded into an object model: what Muster does not look at passes through untouched. Responses
+are built by the constructors at the end and nowhere else.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Request:
         phase: from the URL path, `mutate` or `validate`.
         document: `request.object`.
         old: `request.oldObject`, None at CREATE.
+        group: API group of the kind, "" when the request does not say.
+        subresource: such as `status`, "" for the object itself.
     """
 
     phase: Phase
@@ -53,6 +55,8 @@ class Request:
     dry_run: bool
     username: str
     groups: Sequence[str]
+    group: str = ""
+    subresource: str = ""
 
 
 def parse(body: bytes, phase: Phase) -> Request:
@@ -64,8 +68,11 @@ def parse(body: bytes, phase: Phase) -> Request:
     """
     try:
         review = orjson.loads(body)
+        orjson.dumps(review)  # reading goes deeper than writing: what could not be answered is refused here
     except orjson.JSONDecodeError as error:
         raise ReviewError(f"the body is not JSON that can be read: {error}") from error
+    except orjson.JSONEncodeError as error:
+        raise ReviewError(f"the body is nested too deeply: {error}") from error
     if not isinstance(review, dict) or review.get("kind") != "AdmissionReview":
         raise ReviewError("the body is not an AdmissionReview")
     request = review.get("request")
@@ -81,7 +88,8 @@ def _request(request: Mapping[str, Any], phase: Phase, uid: str) -> Request:
     operation = _member(request, "operation", str, uid)
     if operation not in _OPERATIONS:
         raise ReviewError(f"request.operation: {operation!r} is none of {', '.join(_OPERATIONS)}", uid)
-    kind = _member(_member(request, "kind", dict, uid), "kind", str, uid, "request.kind")
+    gvk = _member(request, "kind", dict, uid)
+    kind = _member(gvk, "kind", str, uid, "request.kind")
     document, old = request.get("object"), request.get("oldObject")
     if not isinstance(document, dict) and not (document is None and operation in ("DELETE", "CONNECT")):
         raise ReviewError("request.object: an object is required", uid)
@@ -102,6 +110,8 @@ def _request(request: Mapping[str, Any], phase: Phase, uid: str) -> Request:
         dry_run=request.get("dryRun") is True,
         username=_text(user.get("username")),
         groups=[str(group) for group in groups] if isinstance(groups, list) else [],
+        group=_text(gvk.get("group")),
+        subresource=_text(request.get("subResource")),
     )
 
 

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import string
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import error, warning
+from strategies.changes import Changes
+from tests.support import admissions, jobs, limits, plugins
+from webhook.admission import Decision, Mode, answer, answers, reviews
+from webhook.admission.policies import Policy
+from webhook.cluster.memory import InMemoryReader
+
+WHY = {"rule": "test/rule", "reason": "because"}
+REQUEST = reviews.parse(orjson.dumps(admissions.make_review(jobs.make_trainjob())), "mutate")
+
+
+def decided(verdict="allowed", *, findings=(), changes=None, allowed=True, mode=Mode.ENFORCE, message=""):
+    changes = Changes({}) if changes is None else changes
+    return Decision(REQUEST, verdict, allowed, changes, tuple(findings), mode, message=message)
+
+
+def many(count, **member):
+    return [warning(f"spec.f{number}", number, "look at this", rule="r") for number in range(count)]
+
+
+def test_a_denial_lists_every_error_with_its_cause():
+    found = [
+        error("spec.trainer.numNodes", 0, "must be at least 1", rule="a"),
+        warning("spec.x", 1, "is odd", rule="b"),
+        error("spec.runtimeRef.name", None, "is required", rule="c"),
+    ]
+    response = answer(decided("denied", findings=found, allowed=False))
+    assert response["allowed"] is False
+    status = response["status"]
+    assert (status["code"], status["reason"], status["status"]) == (422, "Invalid", "Failure")
+    assert status["message"] == (
+        "2 errors:\n- spec.trainer.numNodes: 0: must be at least 1\n- spec.runtimeRef.name: is required"
+    )
+    assert status["details"]["causes"] == [
+        {"field": "spec.trainer.numNodes", "message": "must be at least 1", "reason": "FieldValueInvalid"},
+        {"field": "spec.runtimeRef.name", "message": "is required", "reason": "FieldValueRequired"},
+    ]
+    assert response["warnings"] == ["spec.x: 1: is odd"]
+
+
+def test_a_single_error_stands_alone():
+    response = answer(decided("denied", findings=[error("spec.x", "v", "is wrong", rule="a")], allowed=False))
+    assert response["status"]["message"] == "spec.x: 'v': is wrong"
+
+
+def test_a_job_with_many_mistakes_is_told_all_of_them():
+    job = jobs.make_trainjob(
+        "Not_a_name",
+        command=["trl", "sft"],
+        args=["--learning_rte=1", "--bf16", "--fp16"],
+        numNodes=0,
+        numProcPerNode=-1,
+    )
+    job["spec"]["trainer"]["env"] = [{"name": "PET_NNODES", "value": "2"}]
+    causes = admissions.respond(job, jobs.make_runtime(), phase="validate")["status"]["details"]["causes"]
+    fields = {cause["field"] for cause in causes}
+    assert fields >= {
+        "metadata.name",
+        "spec.trainer.numNodes",
+        "spec.trainer.numProcPerNode",
+        "spec.trainer.env[PET_NNODES]",
+    }
+    assert any(field.startswith("spec.trainer.args") for field in fields)
+
+
+@pytest.mark.parametrize("count", [1, 19, 20, 21, 500])
+def test_warnings_are_few_and_the_rest_is_counted(count):
+    shown = answer(decided(findings=many(count)))["warnings"]
+    assert len(shown) == min(count, 21)
+    if count > 20:
+        assert shown[-1] == f"and {count - 20} more; see muster check or the audit log"
+
+
+@limits.SOME
+@given(st.text(max_size=300), st.text(max_size=300), st.text(max_size=300))
+def test_a_warning_is_one_printable_line_of_at_most_120_characters(field, value, message):
+    """The API server drops a warning with a control character in it without a word."""
+    (line,) = answer(decided(findings=[warning(field, value, message, rule="r")]))["warnings"]
+    assert len(line) <= answers.MAX_WARNING
+    assert line.isprintable()
+
+
+def test_a_long_warning_is_cut_visibly():
+    (line,) = answer(decided(findings=[warning("spec.x", None, "long " * 100, rule="r")]))["warnings"]
+    assert len(line) == 120
+    assert line.endswith("…")
+
+
+def changed(count, character="x", length=1):
+    document = {"spec": {"env": []}}
+    changes = Changes(document)
+    for number in range(count):
+        changes.append(("spec", "env"), {"name": f"E{number}{character * length}", "value": "1"}, **WHY)
+    return changes
+
+
+def size(notes):
+    return len(orjson.dumps(notes))
+
+
+@pytest.mark.parametrize("character", ["x", "é", '"', "\\", "\x00", "\U0001f600"])
+@pytest.mark.parametrize(("count", "length"), [(500, 1), (500, 60), (1, 20_000)])
+def test_audit_annotations_stay_below_their_limit_whatever_is_in_them(character, count, length):
+    decision = decided("patched", changes=changed(count, character, length), message=character * 50_000)
+    notes = answer(decision)["auditAnnotations"]
+    assert size(notes) <= answers.MAX_AUDIT
+    assert notes["changes"].startswith("spec.env[E0")
+    assert notes["changes"].endswith("…")
+    assert notes["decision"] == "patched"
+
+
+def test_audit_annotations_are_bounded_for_a_strategy_with_a_long_version_too():
+    wordy = plugins.make_strategy("trl", "1" * 50_000, enforce_command=lambda _, c: c.set(("spec", "x"), 1, **WHY))
+    response = admissions.respond(jobs.make_trainjob(), jobs.make_runtime(), policy=admissions.policy_with(wordy))
+    assert size(response["auditAnnotations"]) <= answers.MAX_AUDIT
+
+
+def test_few_changes_are_named_in_full():
+    notes = answer(decided("patched", changes=changed(2)))["auditAnnotations"]
+    assert notes["changes"] == "spec.env[E0x] (test/rule), spec.env[E1x] (test/rule)"
+
+
+def test_five_hundred_changes_are_one_patch():
+    changes = changed(500)
+    assert len(admissions.patch_of(answer(decided("patched", changes=changes)))) == 500
+
+
+@pytest.mark.parametrize("verdict", ["unchanged", "allowed"])
+def test_what_is_not_patched_carries_no_patch(verdict):
+    response = answer(decided(verdict, changes=changed(3)))
+    assert "patch" not in response
+    assert "patchType" not in response
+
+
+def test_a_failed_decision_that_denies_says_what_failed_and_what_to_do():
+    response = answer(decided("error", allowed=False, message="strategy 'x' (pkg) failed in validate: boom"))
+    assert response["status"]["code"] == 500
+    assert response["status"]["message"].startswith("strategy 'x' (pkg) failed in validate: boom; nothing was changed")
+
+
+def test_every_answer_carries_the_uid_of_its_request():
+    for verdict in ("patched", "unchanged", "allowed", "denied", "error", "skipped"):
+        assert answer(decided(verdict))["uid"] == admissions.UID
+
+
+@pytest.mark.parametrize("operation", ["DELETE", "CONNECT"])
+@pytest.mark.parametrize("phase", ["mutate", "validate"])
+def test_deletions_pass_at_once(operation, phase):
+    review = admissions.make_review(jobs.make_trainjob(), operation, jobs.make_trainjob(), object=None)
+    request = reviews.parse(orjson.dumps(review), phase)
+    decision = admissions.decisions.evaluate(request, InMemoryReader(), Policy(registry=admissions.POLICY.registry))
+    assert answer(decision) == {"uid": admissions.UID, "allowed": True}
+
+
+def skipped(**request):
+    response = admissions.respond(
+        jobs.make_trainjob(command=["trl", "sft"], numNodes=2), jobs.make_runtime(), **request
+    )
+    assert response == {"uid": admissions.UID, "allowed": True}
+
+
+def test_other_kinds_groups_and_subresources_pass_untouched():
+    skipped(kind="Pod")
+    skipped(kind="CronJob")
+    for group in ("example.org", "kubeflow.org"):
+        review = admissions.make_review(jobs.make_trainjob(command=["trl", "sft"], numNodes=2))
+        review["request"]["kind"]["group"] = group
+        request = reviews.parse(orjson.dumps(review), "mutate")
+        assert admissions.decisions.evaluate(request, InMemoryReader(), admissions.POLICY).verdict == "skipped"
+    skipped(subResource="status")
+
+
+def test_a_dry_run_gets_the_same_answer():
+    job, runtime = jobs.make_trainjob(command=["trl", "sft"], numNodes=2), jobs.make_runtime()
+    assert admissions.respond(job, runtime, dryRun=True) == admissions.respond(job, runtime)
+
+
+def test_printable_text_is_not_altered():
+    plain = string.ascii_letters + string.digits + " .,:;'()[]{}-_/é日本"
+    assert answer(decided(findings=[warning("f", None, plain, rule="r")]))["warnings"] == [f"f: {plain}"]

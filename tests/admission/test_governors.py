@@ -1,0 +1,196 @@
+"""What governs a job: which runtime, whose TrainJob, which framework, which devices."""
+
+from __future__ import annotations
+
+import copy
+
+import orjson
+import pytest
+import yaml
+
+from tests.support import admissions, jobs, upstream
+from webhook.admission import governors, reviews
+from webhook.cluster import readers
+
+FROZEN = jobs.make_runtime("frozen", framework="trl")
+LIVE = jobs.make_runtime("trl-distributed", framework="torch")
+OWNER = jobs.make_trainjob(command=["x"], metadata={"uid": jobs.UID})
+JOBSET = upstream.build_jobset(OWNER, LIVE)
+
+
+def snapshot(runtime, name="llama"):
+    text = runtime if isinstance(runtime, str) else yaml.safe_dump(runtime)
+    metadata = {"name": f"{name}-runtime-snapshot", "namespace": jobs.NAMESPACE}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"runtime": text}}
+
+
+def find(document, *cluster):
+    request = reviews.parse(orjson.dumps(admissions.make_review(document)), "mutate")
+    return governors.find(request, admissions.make_reader(*cluster))
+
+
+def changed(document, path, value):
+    out = copy.deepcopy(document)
+    node = out
+    for part in path[:-1]:
+        node = node[part]
+    node[path[-1]] = value
+    return out
+
+
+def test_a_trainjob_is_governed_by_the_live_runtime_that_it_names():
+    found = find(OWNER, LIVE, snapshot(FROZEN))
+    assert (found.runtime.name, found.runtime.source, found.framework) == ("trl-distributed", "live", "torch")
+    assert found.owner is None
+
+
+def test_a_jobset_of_trainer_is_governed_by_the_frozen_runtime_first():
+    found = find(JOBSET, LIVE, OWNER, snapshot(FROZEN))
+    assert (found.runtime.name, found.runtime.source, found.framework) == ("frozen", "snapshot", "trl")
+    assert found.owner["metadata"]["uid"] == jobs.UID
+
+
+def test_without_a_snapshot_the_live_runtime_of_its_trainjob_counts():
+    found = find(JOBSET, LIVE, OWNER)
+    assert (found.runtime.source, found.framework) == ("live", "torch")
+
+
+def test_a_jobset_whose_trainjob_is_gone_still_has_its_snapshot():
+    found = find(JOBSET, snapshot(FROZEN))
+    assert (found.runtime.source, found.owner["metadata"]["name"]) == ("snapshot", "llama")
+
+
+def test_a_jobset_without_trainer_speaks_by_its_own_label():
+    found = find(jobs.make_jobset(framework="vllm"), LIVE)
+    assert (found.runtime.source, found.framework, found.owner) == ("label", "vllm", None)
+
+
+def test_a_jobset_without_trainer_and_label_is_governed_by_nothing():
+    assert find(jobs.make_jobset(framework=None), LIVE).runtime is None
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "llama"},
+        {"apiVersion": "kubeflow.org/v1", "kind": "TrainJob", "name": "llama", "controller": True},
+        {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "Other", "name": "llama", "controller": True},
+        {},
+    ],
+)
+def test_only_the_controlling_trainjob_of_trainers_group_owns_a_jobset(reference):
+    jobset = jobs.make_jobset("llama", framework="vllm", metadata={"ownerReferences": [reference]})
+    found = find(jobset, LIVE, OWNER, snapshot(FROZEN))
+    assert (found.owner, found.framework) == (None, "vllm" if "labels" in jobset["metadata"] else None)
+
+
+def test_a_trainjob_of_another_uid_is_asked_for_again():
+    """A job was deleted and made anew under its old name, and the cache still holds one of the two."""
+    older = changed(OWNER, ("metadata", "uid"), "other")
+    with pytest.raises(readers.NotCached) as asked:
+        find(JOBSET, LIVE, older)
+    assert asked.value.ref == readers.Ref("TrainJob", jobs.NAMESPACE, "llama")
+
+
+@pytest.mark.parametrize(("uid", "is_stale"), [("other", True), (jobs.UID, False), (None, False)])
+def test_a_snapshot_of_a_namesake_is_asked_for_again(uid, is_stale):
+    frozen = snapshot(FROZEN)
+    frozen["metadata"]["ownerReferences"] = [{"kind": "TrainJob", "controller": True, "uid": uid}]
+    if is_stale:
+        with pytest.raises(readers.NotCached) as asked:
+            find(JOBSET, OWNER, frozen)
+        assert asked.value.ref == readers.Ref("RuntimeSnapshot", jobs.NAMESPACE, "llama")
+    else:
+        assert find(JOBSET, OWNER, frozen).runtime.source == "snapshot"
+
+
+def test_a_namespaced_runtime_is_looked_for_in_the_jobs_namespace():
+    own = {**copy.deepcopy(FROZEN), "kind": "TrainingRuntime"}
+    own["metadata"]["namespace"] = jobs.NAMESPACE
+    job = jobs.make_trainjob(spec={"runtimeRef": {"name": "frozen", "kind": "TrainingRuntime"}})
+    assert find(job, own).runtime.kind == "TrainingRuntime"
+    own["metadata"]["namespace"] = "elsewhere"
+    assert find(job, own).runtime is None
+
+
+@pytest.mark.parametrize(
+    "ref", [{}, {"name": None}, {"name": ""}, {"name": "gone"}, {"name": "frozen", "kind": "Pod"}, None]
+)
+def test_a_runtime_that_is_not_there_governs_nothing(ref):
+    assert find(jobs.make_trainjob(spec={"runtimeRef": ref}), FROZEN).runtime is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "- a", "x: *a", "text", "metadata: 5"])
+def test_a_snapshot_that_is_no_runtime_is_named(text):
+    with pytest.raises(readers.SnapshotInvalid, match=r"ConfigMap team-a/llama-runtime-snapshot"):
+        find(JOBSET, OWNER, snapshot(text))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("spec", "mlPolicy"), [], r"spec\.mlPolicy: \[\]: must be an object"),
+        (("spec", "mlPolicy", "numNodes"), "2", r"spec\.mlPolicy\.numNodes: '2': must be an integer"),
+        (("spec", "template", "spec", "replicatedJobs"), {}, r"replicatedJobs: \{\}: must be a list"),
+        (("metadata", "labels"), "trl", r"metadata\.labels: 'trl': must be an object"),
+    ],
+)
+def test_a_governing_document_of_a_wrong_shape_is_named_with_its_field(path, value, said):
+    with pytest.raises(governors.UnreadableError, match=rf"ClusterTrainingRuntime trl-distributed: .*{said}"):
+        find(OWNER, changed(LIVE, path, value))
+    with pytest.raises(governors.UnreadableError, match=rf"RuntimeSnapshot team-a/llama: .*{said}"):
+        find(JOBSET, OWNER, snapshot(changed(LIVE, path, value)))
+
+
+def test_a_job_under_an_unreadable_runtime_is_denied_with_its_name_and_an_update_passes():
+    broken = changed(LIVE, ("spec", "mlPolicy"), [])
+    response = admissions.respond(OWNER, broken)
+    assert response["allowed"] is False
+    assert "ClusterTrainingRuntime trl-distributed: spec.mlPolicy" in response["status"]["message"]
+    assert admissions.respond(OWNER, broken, operation="UPDATE", old=OWNER)["allowed"] is True
+
+
+# --- devices of claims ------------------------------------------------------------------------------------------
+
+
+CLAIMING = jobs.make_runtime(
+    container={"resources": {"claims": [{"name": "gpus"}]}},
+    pod={"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "template"}]},
+)
+
+
+def template(*requests):
+    metadata = {"name": "template", "namespace": jobs.NAMESPACE}
+    spec = {"spec": {"devices": {"requests": list(requests)}}}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("requests", "count"),
+    [
+        ([{"exactly": {"count": 4}}], 4),
+        ([{"exactly": {}}], 1),
+        ([{"exactly": {"count": 2}}, {"exactly": {"count": 1}}], 3),
+        ([{"exactly": {"allocationMode": "All"}}], None),
+        ([{"exactly": {"allocationMode": "ExactCount", "count": 2}}], 2),
+        ([{"firstAvailable": [{"count": 2}, {"count": 2}]}], 2),
+        ([{"firstAvailable": [{"count": 2}, {"count": 1}]}], None),
+        ([{"firstAvailable": [{"count": 1}, {}]}], 1),
+        ([], 0),
+    ],
+)
+def test_devices_of_a_claim_are_counted_where_the_allocation_leaves_no_choice(requests, count):
+    assert find(OWNER, CLAIMING, template(*requests)).claim_devices == {"template": count}
+
+
+def test_a_template_that_does_not_exist_leaves_the_count_open():
+    assert find(OWNER, CLAIMING).claim_devices == {"template": None}
+
+
+def test_a_claim_by_name_is_not_looked_up():
+    runtime = changed(
+        CLAIMING,
+        ("spec", "template", "spec", "replicatedJobs", 0, "template", "spec", "template", "spec", "resourceClaims"),
+        [{"name": "gpus", "resourceClaimName": "shared"}],
+    )
+    assert find(OWNER, runtime, template()).claim_devices == {}

@@ -1,0 +1,113 @@
+"""The four modes, and whose word counts: the namespace's, then the framework's, then the global one."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from strategies import builtin
+from tests.support import admissions, jobs
+from webhook.admission import Mode, Policy
+from webhook.admission.policies import FrameworkPolicy
+
+REGISTRY = builtin.load(plugins=False)
+LABELS = [*(mode.value for mode in Mode), None, "", "Enforce", "on"]
+JOB = jobs.make_trainjob(
+    command=["trl", "sft"], args=["--accelerate_config", "mine.yaml"], numNodes=2, numProcPerNode=0
+)
+FIXABLE = jobs.make_trainjob(command=["trl", "sft"], numNodes=2)
+RUNTIME = jobs.make_runtime()
+
+
+def policy(mode, framework=None):
+    frameworks = {"trl": FrameworkPolicy(framework)} if framework else {}
+    return Policy(registry=REGISTRY, mode=mode, frameworks=frameworks)
+
+
+@pytest.mark.parametrize(("label", "framework", "whole"), [*itertools.product(LABELS, [*Mode, None], Mode)])
+def test_the_nearest_word_wins(label, framework, whole):
+    named = Mode(label) if label in {mode.value for mode in Mode} else None
+    decision = admissions.decide(FIXABLE, RUNTIME, jobs.make_namespace(label), policy=policy(whole, framework))
+    assert decision.mode is (named or framework or whole)
+
+
+def test_a_framework_of_another_name_does_not_speak():
+    chosen = Policy(registry=REGISTRY, frameworks={"torch": FrameworkPolicy(Mode.OFF)})
+    assert admissions.decide(FIXABLE, RUNTIME, policy=chosen).mode is Mode.ENFORCE
+
+
+def test_a_label_that_is_no_mode_is_reported_and_passed_over():
+    decision = admissions.decide(FIXABLE, RUNTIME, jobs.make_namespace("Off"))
+    assert decision.verdict == "patched"
+    assert [found.rule for found in decision.findings] == ["core/mode"]
+
+
+def mutated(mode):
+    return admissions.respond(FIXABLE, RUNTIME, policy=policy(mode))
+
+
+def validated(mode):
+    return admissions.respond(JOB, RUNTIME, policy=policy(mode), phase="validate")
+
+
+def test_enforce_patches_and_denies():
+    assert admissions.patch_of(mutated(Mode.ENFORCE))[0]["path"] == "/spec/trainer/command"
+    assert validated(Mode.ENFORCE)["allowed"] is False
+
+
+def test_warn_patches_nothing_and_says_what_it_would_change_and_refuse():
+    response = mutated(Mode.WARN)
+    assert "patch" not in response
+    assert response["warnings"][0].startswith("Muster would replace spec.trainer.command: ")
+    assert not any("applied" in warning for warning in response["warnings"])
+    refused = validated(Mode.WARN)
+    assert refused["allowed"] is True
+    assert any("numProcPerNode: 0: must be at least 1" in warning for warning in refused["warnings"])
+
+
+def test_audit_patches_nothing_says_nothing_and_records_all():
+    for response in (mutated(Mode.AUDIT), validated(Mode.AUDIT)):
+        assert response["allowed"] is True
+        assert "patch" not in response
+        assert "warnings" not in response
+        assert response["auditAnnotations"]["mode"] == "audit"
+    decision = admissions.decide(FIXABLE, RUNTIME, policy=policy(Mode.AUDIT))
+    assert next(iter(decision.changes)).field == "spec.trainer.command"
+    assert decision.document == FIXABLE
+
+
+def test_off_looks_at_nothing():
+    for response in (mutated(Mode.OFF), validated(Mode.OFF)):
+        assert response == {"uid": admissions.UID, "allowed": True}
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_the_recorded_changes_are_the_same_in_every_mode_that_looks(mode):
+    decision = admissions.decide(FIXABLE, RUNTIME, policy=policy(mode))
+    fields = [change.field for change in decision.changes]
+    assert fields == ([] if mode is Mode.OFF else ["spec.trainer.command", "metadata.annotations"])
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_an_edit_that_would_wedge_the_job_is_denied_only_under_enforcement(mode):
+    old, new = jobs.make_trainjob(), jobs.make_trainjob(command=["x"])
+    response = admissions.respond(new, RUNTIME, operation="UPDATE", old=old, phase="validate", policy=policy(mode))
+    assert response["allowed"] is (mode is not Mode.ENFORCE)
+    assert bool(response.get("warnings")) is (mode is Mode.WARN)
+
+
+def test_a_namespace_that_is_off_is_let_alone_although_its_snapshot_is_broken():
+    jobset = jobs.make_jobset("llama", metadata={"ownerReferences": [OWNER]})
+    for mode, verdict in (("off", "skipped"), ("audit", "error"), ("enforce", "error")):
+        decision = admissions.decide(jobset, BROKEN, jobs.make_namespace(mode))
+        assert (decision.verdict, decision.allowed) == (verdict, mode != "enforce")
+
+
+OWNER = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "llama", "controller": True}
+BROKEN = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "llama-runtime-snapshot", "namespace": jobs.NAMESPACE},
+    "data": {"runtime": "{"},
+}

@@ -1,0 +1,245 @@
+"""The recording patch builder, against the `jsonpatch` package as an independent reading of RFC 6902."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import jsonpatch
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import paths
+from strategies.changes import Changes
+from strategies.paths import ABSENT
+from tests.support import generated, limits
+
+WHY = {"rule": "test/rule", "reason": "because"}
+
+
+def text(value):
+    """JSON as text: unlike ==, it tells 1 from True."""
+    return json.dumps(value, sort_keys=True)
+
+
+def applied(changes):
+    return jsonpatch.apply_patch(copy.deepcopy(changes.original), changes.patch())
+
+
+def act(draw, changes):
+    """Do one random thing through `changes`, and the same by plain assignment; return what should stand then."""
+    wanted = copy.deepcopy(changes.document)
+    path = draw(st.sampled_from(list(generated.paths_of(wanted))))
+    value = draw(generated.values())
+    node = paths.lookup(wanted, path)
+    if isinstance(node, list) and draw(st.booleans()):
+        changes.append(path, value, **WHY)
+        node.append(copy.deepcopy(value))
+        return wanted
+    if isinstance(node, dict):
+        path = (*path, draw(generated.keys))
+    if not path:
+        return wanted
+    parent = paths.lookup(wanted, path[:-1])
+    if draw(st.booleans()):
+        changes.set(path, value, **WHY)
+        parent[path[-1]] = copy.deepcopy(value)
+    else:
+        changes.remove(path, **WHY)
+        if isinstance(paths.lookup(wanted, path), paths.Absent):
+            return wanted
+        del parent[path[-1]]
+    return wanted
+
+
+@limits.MANY
+@given(generated.documents(), st.data())
+def test_the_patch_makes_of_the_original_what_was_intended_and_touches_nothing_else(document, data):
+    before = text(document)
+    changes = Changes(document)
+    for _ in range(data.draw(st.integers(1, 5))):
+        wanted = act(data.draw, changes)
+        assert text(changes.document) == text(wanted)
+    assert text(applied(changes)) == text(changes.document)
+    assert text(document) == before
+
+
+@limits.MANY
+@given(generated.documents(), st.data())
+def test_setting_what_stands_already_records_nothing(document, data):
+    places = [path for path in generated.paths_of(document) if path]
+    changes = Changes(document)
+    for path in places:
+        changes.set(path, copy.deepcopy(paths.lookup(document, path)), **WHY)
+    assert changes.patch() == []
+    assert changes.document is document
+
+
+@limits.MANY
+@given(
+    generated.documents(),
+    st.lists(st.sampled_from(("new", "a/b", "m~n", "", "é")), min_size=1, max_size=4),
+    generated.values(),
+)
+def test_missing_parents_come_with_the_value_in_one_operation(document, members, value):
+    document.pop("new-root", None)
+    changes = Changes(document)
+    changes.set(("new-root", *members), value, **WHY)
+    assert [operation["path"] for operation in changes.patch()] == ["/new-root"]
+    assert text(paths.lookup(applied(changes), ("new-root", *members))) == text(value)
+
+
+def test_a_new_entry_is_added_at_the_end_and_its_list_is_never_replaced():
+    changes = Changes({"env": [{"name": "A"}]})
+    changes.append(("env",), {"name": "B"}, **WHY)
+    changes.append(("env",), {"name": "C"}, **WHY)
+    assert changes.patch() == [
+        {"op": "add", "path": "/env/1", "value": {"name": "B"}},
+        {"op": "add", "path": "/env/2", "value": {"name": "C"}},
+    ]
+
+
+@pytest.mark.parametrize("document", [{}, {"env": None}])
+def test_a_list_that_is_missing_or_null_is_made(document):
+    changes = Changes(document)
+    changes.append(("env",), {"name": "A"}, **WHY)
+    changes.append(("env",), {"name": "B"}, **WHY)
+    assert applied(changes) == changes.document == {"env": [{"name": "A"}, {"name": "B"}]}
+
+
+@pytest.mark.parametrize("document", [{"metadata": None}, {"metadata": {"annotations": None}}, {"metadata": {}}, {}])
+def test_a_parent_that_is_null_counts_as_missing(document):
+    changes = Changes(document)
+    changes.set(("metadata", "annotations", "k"), "v", **WHY)
+    assert applied(changes) == changes.document == {"metadata": {"annotations": {"k": "v"}}}
+
+
+def test_one_and_true_are_two_values():
+    changes = Changes({"a": 1, "b": [1], "c": {"d": 0}})
+    changes.set(("a",), True, **WHY)
+    changes.set(("b",), [True], **WHY)
+    changes.set(("c",), {"d": False}, **WHY)
+    assert text(applied(changes)) == '{"a": true, "b": [true], "c": {"d": false}}'
+
+
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        (("a", "b"), {"a": "text"}),
+        (("a", "b", "c"), {"a": {"b": 5}}),
+        (("a", 3), {"a": ["x"]}),
+        (("a", 0, "b"), {}),
+        (("a", 0), {}),
+        (("a", "b"), {"a": ["x"]}),
+        ((), {}),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused_by_its_name_and_nothing_is_recorded(path, document):
+    changes = Changes(document)
+    with pytest.raises(ValueError, match=r"cannot|no "):
+        changes.set(path, 1, **WHY)
+    assert changes.patch() == []
+    assert changes.document is document
+
+
+def test_appending_to_what_is_no_list_is_refused():
+    changes = Changes({"a": "text"})
+    with pytest.raises(ValueError, match="a: cannot append"):
+        changes.append(("a",), 1, **WHY)
+    assert changes.patch() == []
+
+
+def test_what_was_recorded_stays_when_the_strategy_goes_on_with_its_own_value():
+    changes, mine = Changes({}), ["one"]
+    changes.set(("args",), mine, **WHY)
+    mine.append("two")
+    assert changes.document == applied(changes) == {"args": ["one"]}
+
+
+def test_a_part_of_the_document_can_be_put_in_a_second_place():
+    changes = Changes({"a": {}})
+    changes.set(("a", "b"), 1, **WHY)
+    changes.set(("copy",), changes.get("a"), **WHY)
+    changes.set(("a", "c"), 2, **WHY)
+    assert changes.document == applied(changes) == {"a": {"b": 1, "c": 2}, "copy": {"b": 1}}
+
+
+def test_a_removed_part_can_be_put_back():
+    changes = Changes({"a": {"b": {}}})
+    changes.set(("a", "b", "c"), 1, **WHY)
+    taken = changes.get("a", "b")
+    changes.remove(("a", "b"), **WHY)
+    changes.set(("a", "b"), taken, **WHY)
+    changes.set(("a", "b", "d"), 2, **WHY)
+    assert changes.document == applied(changes) == {"a": {"b": {"c": 1, "d": 2}}}
+    assert [change.after for change in changes][2] == {"c": 1}
+
+
+def test_a_change_says_where_what_before_what_after_by_which_rule_and_why():
+    changes = Changes({"spec": {"env": [{"name": "A", "value": "1"}]}})
+    changes.set(("spec", "env", 0, "value"), "2", rule="torch/a", reason="so that it works")
+    (change,) = changes
+    assert (change.op, change.path, change.field, change.unit) == (
+        "replace",
+        "/spec/env/0/value",
+        "spec.env[A].value",
+        "spec.env[A]",
+    )
+    assert (change.before, change.after, change.rule, change.reason) == ("1", "2", "torch/a", "so that it works")
+
+
+def test_a_removal_has_no_value_and_names_the_entry_that_was_there():
+    changes = Changes({"env": [{"name": "A"}, {"name": "B"}]})
+    changes.remove(("env", 0), **WHY)
+    (change,) = changes
+    assert (change.field, change.before, change.after) == ("env[A]", {"name": "A"}, ABSENT)
+    assert change.operation == {"op": "remove", "path": "/env/0"}
+
+
+def test_removing_what_is_not_there_records_nothing():
+    changes = Changes({"a": [1]})
+    for path in (("b",), ("a", 1), ("a", "x"), ("a", -1)):
+        changes.remove(path, **WHY)
+    assert len(changes) == 0
+
+
+def test_units_say_what_the_atomic_values_were_in_the_original():
+    document = {"args": ["a"], "env": [{"name": "A", "value": "1"}, {"name": "B"}]}
+    changes = Changes(document)
+    changes.append(("args",), "b", **WHY)
+    changes.append(("args",), "c", **WHY)
+    changes.set(("env", 0, "value"), "2", **WHY)
+    changes.append(("env",), {"name": "C"}, **WHY)
+    changes.remove(("env", 1), **WHY)
+    changes.set(("deep", "er", "label"), "x", **WHY)
+    assert changes.units() == {
+        "args": ["a"],
+        "env[A]": {"name": "A", "value": "1"},
+        "env[C]": ABSENT,
+        "env[B]": {"name": "B"},
+        "deep": ABSENT,
+    }
+
+
+def test_an_entry_that_was_taken_away_and_added_again_is_remembered_as_it_was_first():
+    changes = Changes({"env": [{"name": "A", "value": "1"}]})
+    changes.remove(("env", 0), **WHY)
+    changes.append(("env",), {"name": "A", "value": "2"}, **WHY)
+    assert changes.units() == {"env[A]": {"name": "A", "value": "1"}}
+
+
+def test_what_lies_inside_an_added_value_is_no_unit_of_its_own():
+    changes = Changes({"spec": {}})
+    changes.set(("spec", "trainer"), {}, **WHY)
+    changes.set(("spec", "trainer", "numProcPerNode"), 2, **WHY)
+    changes.append(("spec", "env"), {"name": "A"}, **WHY)
+    changes.append(("spec", "env"), {"name": "B"}, **WHY)
+    assert changes.units() == {"spec.trainer": ABSENT, "spec.env": ABSENT}
+
+
+def test_findings_are_kept_in_order():
+    changes = Changes({})
+    changes.report("first")
+    changes.report("second")
+    assert changes.findings == ["first", "second"]
