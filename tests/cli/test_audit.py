@@ -1,0 +1,181 @@
+"""`muster audit`: list, show and verify the log of decisions."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import typing
+
+import pytest
+
+from webhook import yamls
+from webhook.audit import chain, records
+from webhook.cli import arguments
+
+
+def record(number, **fields):
+    moment = datetime.datetime(2026, 3, 1, 8, number, tzinfo=datetime.UTC)
+    return {
+        "schema": records.SCHEMA,
+        "time": records.timestamp(moment),
+        "uid": f"uid-{number}",
+        "user": {"username": "alice", "groups": ["team-a"]},
+        "operation": "CREATE",
+        "phase": "mutate",
+        "object": {"kind": "TrainJob", "namespace": "team-a", "name": f"job-{number}"},
+        "owner": None,
+        "runtime": {"kind": "ClusterTrainingRuntime", "name": "trl-distributed", "source": "live"},
+        "framework": "trl",
+        "strategy": {"framework": "trl", "version": "1", "origin": "in-tree"},
+        "mode": "enforce",
+        "dryRun": False,
+        "decision": "patched",
+        "changes": [],
+        "findings": [],
+        "latencyMicroseconds": 300,
+        **fields,
+    }
+
+
+@pytest.fixture
+def log(write):
+    """A log of four records, the oldest two in a rotated file; returns the path of the newest file."""
+    link = chain.Chain()
+    jobset = {"kind": "JobSet", "namespace": "team-b", "name": "", "generateName": "sft-"}
+    owner = {"kind": "TrainJob", "name": "parent", "uid": "p"}
+    lines = [
+        link.seal(record(1)),
+        link.seal(record(2, user={"username": "bob"}, decision="denied", phase="validate")),
+        link.seal(record(3, object=jobset, owner=owner, framework="vllm", dryRun=True)),
+        link.seal(record(4, framework=None, mode="warn", decision="unchanged")),
+    ]
+    write("audit.log.1", b"".join(lines[:2]))
+    return write("audit.log", b"".join(lines[2:]))
+
+
+def listed(muster, log, *options):
+    result = muster("audit", "ls", log, *options)
+    assert result.code == 0
+    return [line.split("uid=")[1].split()[0] for line in result.out.splitlines()]
+
+
+def test_one_line_is_listed_for_each_record_oldest_first_with_the_rotated_files(muster, log):
+    assert listed(muster, log) == ["uid-1", "uid-2", "uid-3", "uid-4"]
+    lines = muster("audit", "ls", log).out.splitlines()
+    assert lines[1].split("  ")[:5] == [
+        "2026-03-01T08:02:00Z",
+        "#2",
+        "CREATE/validate",
+        "denied",
+        "TrainJob team-a/job-2",
+    ]
+    assert "JobSet team-b/sft-*" in lines[2]
+    assert lines[2].endswith("dry-run")
+
+
+@pytest.mark.parametrize(
+    ("options", "uids"),
+    [
+        (["--job", "job-2"], ["uid-2"]),
+        (["--job", "job-*"], ["uid-1", "uid-2", "uid-4"]),
+        (["--job", "parent"], ["uid-3"]),
+        (["--namespace", "team-b"], ["uid-3"]),
+        (["--user", "bob"], ["uid-2"]),
+        (["--decision", "denied"], ["uid-2"]),
+        (["--framework", "vllm"], ["uid-3"]),
+        (["--kind", "JobSet"], ["uid-3"]),
+        (["--since", "2026-03-01T08:03:00Z"], ["uid-3", "uid-4"]),
+        (["--until", "2026-03-01T08:02:00+00:00"], ["uid-1"]),
+        (["--since", "1d"], []),
+        (["--user", "alice", "--decision", "patched", "--kind", "TrainJob"], ["uid-1"]),
+    ],
+)
+def test_filters_choose_records_and_all_must_hold(muster, log, options, uids):
+    assert listed(muster, log, *options) == uids
+
+
+def test_a_time_that_is_none_is_an_error(muster, log):
+    result = muster("audit", "ls", log, "--since", "yesterday")
+    assert result.code == 2
+    assert result.err.startswith("muster: --since: 'yesterday' is no time")
+
+
+def test_json_lists_whole_records_by_line(muster, log):
+    lines = muster("audit", "ls", "-o", "json", log).out.splitlines()
+    assert [json.loads(line)["uid"] for line in lines] == ["uid-1", "uid-2", "uid-3", "uid-4"]
+
+
+@pytest.mark.parametrize("options", [["--uid", "uid-3"], ["--seq", "3"]])
+def test_a_record_is_shown_in_full(muster, log, options):
+    result = muster("audit", "show", log, *options)
+    shown = yamls.load(result.out)
+    assert (shown["uid"], shown["owner"]["name"], shown["seq"]) == ("uid-3", "parent", 3)
+    assert muster("audit", "show", "-o", "json", log, *options).json() == [shown]
+
+
+def test_a_record_that_is_not_there_is_said(muster, log):
+    result = muster("audit", "show", log, "--uid", "nobody")
+    assert (result.code, result.out, result.err) == (1, "", "muster: no record has uid nobody\n")
+
+
+def test_an_untouched_log_is_intact(muster, log):
+    result = muster("audit", "verify", log)
+    assert (result.code, result.out) == (0, "")
+    assert "4 lines read\nthe chain is intact\n" in result.err
+
+
+def test_a_changed_line_is_found_with_file_and_line(muster, log):
+    elder = log.with_name("audit.log.1")
+    elder.write_bytes(elder.read_bytes().replace(b'"bob"', b'"eve"'))
+    result = muster("audit", "verify", log)
+    assert result.code == 1
+    assert result.out.startswith(f"{elder}:2: edited: ")
+
+
+def test_a_removed_line_is_found(muster, log):
+    log.write_bytes(log.read_bytes().split(b"\n", 1)[1])
+    result = muster("audit", "verify", log)
+    assert result.code == 1
+    assert f"{log}:1: removed: record 3 is missing" in result.out
+
+
+def test_elders_that_are_named_too_are_read_once(muster, log):
+    result = muster("audit", "verify", log.with_name("audit.log.1"), log)
+    assert (result.code, result.err.count("lines read")) == (0, 1)
+    assert listed(muster, log, log.with_name("audit.log.1")) == ["uid-1", "uid-2", "uid-3", "uid-4"]
+
+
+def test_several_logs_are_each_a_chain_of_their_own(muster, log, write):
+    other = write("other.log", chain.Chain().seal(record(1)))
+    assert muster("audit", "verify", log, other).code == 0
+
+
+def test_a_collected_log_of_several_processes_is_intact_when_restarts_are_accepted(muster, write):
+    path = write("all.log", chain.Chain().seal(record(1)) + chain.Chain().seal(record(2)))
+    assert muster("audit", "verify", path).code == 1
+    assert muster("audit", "verify", path, "--restarts").code == 0
+
+
+def test_a_log_may_come_from_stdin(muster, log):
+    lines = log.with_name("audit.log.1").read_bytes() + log.read_bytes()
+    assert muster("audit", "verify", "-", stdin=lines).code == 0
+    assert muster("audit", "ls", "-", stdin=lines).out.count("\n") == 4
+
+
+@pytest.mark.parametrize("action", [["ls"], ["show", "--seq", "1"], ["verify"]])
+def test_a_log_that_cannot_be_read_is_named(muster, tmp_path, action):
+    result = muster("audit", *action, tmp_path / "missing.log")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"muster: {tmp_path}/missing.log: cannot be read: No such file or directory\n"
+
+
+def test_lines_that_are_no_records_are_counted_and_hide_nothing(muster, log):
+    log.write_bytes(b"\xff\nhello\x1b[31m\n" + log.read_bytes() + b'{"torn')
+    result = muster("audit", "ls", log)
+    assert result.out.count("\n") == 4
+    assert f"muster: 3 lines without a record, the first at {log}:1: " in result.err
+    assert muster("audit", "verify", log).code == 1
+
+
+def test_the_decisions_to_choose_from_are_those_of_the_log():
+    assert typing.get_args(records.Decision) == arguments.DECISIONS

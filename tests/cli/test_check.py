@@ -1,0 +1,159 @@
+"""`muster check`: findings with their place, for people, programs and CI, and an exit code that tells."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as Xml  # of our own output
+
+import pytest
+
+from tests.cli import jobs
+
+ARGS = ["--dataset_name=d", "--model_name_or_path=m", "--bf16=true", "--fp16=true"]
+WRONG = jobs.trainjob("wrong", command=["trl", "sft"], args=ARGS, numNodes=0)
+SCRIPT = jobs.trainjob("script", command=["bash", "-c", "train"], numNodes=2)
+
+
+def check(muster, *documents, options=()):
+    return muster("check", "-f", "-", *options, stdin=jobs.stream(*documents))
+
+
+def test_a_right_job_is_clean(muster):
+    result = check(muster, jobs.two_nodes(), jobs.configmap())
+    assert (result.code, result.out) == (0, "")
+    assert result.err == "1 job: 0 errors, 0 warnings; 1 other document passed over\n"
+
+
+def test_a_finding_has_file_document_object_field_value_message_and_rule(muster):
+    result = check(muster, jobs.configmap(), WRONG)
+    assert result.code == 1
+    lines = result.out.splitlines()
+    assert "stdin:doc 2 TrainJob/wrong: error spec.trainer.numNodes: 0: must be at least 1 (core/numbers)" in lines
+    assert result.err == "1 job: 2 errors, 0 warnings; 1 other document passed over\n"
+
+
+def test_warnings_do_not_fail(muster):
+    result = check(muster, SCRIPT)
+    assert result.code == 0
+    assert "TrainJob/script: warning spec.trainer.command" in result.out
+    assert "0 errors, 1 warning" in result.err
+
+
+def test_what_muster_mends_is_no_error(muster):
+    inner = jobs.trainjob(command=["torchrun", "--nproc-per-node=4", "trl", "sft"], args=["--dataset_name=d"])
+    inner["spec"]["trainer"]["args"] += ["--model_name_or_path=m"]
+    assert check(muster, inner).code == 0
+
+
+def test_errors_count_whatever_the_mode_makes_of_them(muster):
+    result = check(muster, jobs.namespace("default", "warn"), WRONG)
+    assert result.code == 1
+    assert check(muster, jobs.namespace("default", "off"), WRONG).code == 0
+
+
+def test_members_of_the_wrong_type_are_findings_with_their_path(muster):
+    broken = jobs.trainjob(command="trl sft", numNodes="2")
+    result = check(muster, broken)
+    assert result.code == 1
+    assert "error spec.trainer.command: 'trl sft': must be a list (core/shape)" in result.out
+    assert "error spec.trainer.numNodes: '2': must be an integer (core/shape)" in result.out
+
+
+@pytest.mark.parametrize("member", ["metadata", "spec"])
+@pytest.mark.parametrize("value", ["text", [1], 3, True])
+@pytest.mark.parametrize("kind", ["TrainJob", "JobSet"])
+def test_a_job_of_any_shape_is_judged_and_never_a_traceback(muster, kind, member, value):
+    document = {**(jobs.two_nodes() if kind == "TrainJob" else jobs.jobset()), member: value}
+    result = check(muster, document)
+    assert result.code == 1
+    assert f"{member}: " in result.out
+    assert "Traceback" not in result.out + result.err
+
+
+def test_a_missing_runtime_is_an_error(muster):
+    result = check(muster, jobs.trainjob(runtime="nowhere", numNodes=1))
+    assert "error spec.runtimeRef.name: 'nowhere'" in result.out
+    assert result.code == 1
+
+
+def test_input_that_cannot_be_read_does_not_hide_the_findings_of_the_rest(muster, write):
+    path = write("bad.yaml", "a: [")
+    result = muster("check", "-f", "-", "-f", path, stdin=jobs.stream(WRONG))
+    assert result.code == 2
+    assert "core/numbers" in result.out
+    assert f"muster: {path}:doc 1 line" in result.err
+    assert "; 1 could not be read" in result.err
+
+
+def test_json_has_one_object_for_each_job_and_for_what_cannot_be_read(muster, write):
+    path = write("bad.yaml", "a: [")
+    result = muster("check", "-o", "json", "-f", "-", "-f", path, stdin=jobs.stream(WRONG, jobs.two_nodes()))
+    wrong, right, unreadable = result.json()
+    assert (wrong["file"], wrong["document"], wrong["name"], wrong["refused"]) == ("stdin", 1, "wrong", True)
+    finding = next(each for each in wrong["findings"] if each["rule"] == "core/numbers")
+    assert (finding["severity"], finding["field"], finding["value"]) == ("error", "spec.trainer.numNodes", 0)
+    assert (right["findings"], right["refused"], right["framework"]) == ([], False, "trl")
+    assert unreadable["file"] == str(path)
+    assert "is not YAML" in unreadable["unreadable"]
+
+
+def test_junit_has_one_test_case_for_each_job(muster, write):
+    path = write("bad.yaml", "a: [")
+    documents = jobs.stream(WRONG, jobs.two_nodes(), SCRIPT, jobs.configmap())
+    result = muster("check", "-o", "junit", "-f", "-", "-f", path, stdin=documents)
+    root = Xml.fromstring(result.out)  # noqa: S314  # made by us
+    suite = root.find("testsuite")
+    assert {name: suite.get(name) for name in ("tests", "failures", "errors")} == {
+        "tests": "4",
+        "failures": "1",
+        "errors": "1",
+    }
+    wrong, right, script, unreadable = suite.findall("testcase")
+    assert [case.get("name") for case in (wrong, right, script)] == [
+        "TrainJob/wrong",
+        "TrainJob/sft",
+        "TrainJob/script",
+    ]
+    assert "core/numbers" in wrong.find("failure").text
+    assert len(right) == 0
+    assert "trl/not-enforced" in script.find("system-out").text
+    assert unreadable.find("error") is not None
+
+
+def test_junit_holds_no_character_that_xml_has_not(muster):
+    nasty = jobs.trainjob("a\x1b[31m\x00\ufffe", runtime='<&"\x07', numNodes=1)
+    root = Xml.fromstring(check(muster, nasty, options=["-o", "junit"]).out)  # noqa: S314  # made by us
+    assert root.find("testsuite/testcase/failure") is not None
+
+
+def test_control_characters_of_a_document_are_shown_and_not_obeyed(muster):
+    result = check(muster, jobs.trainjob("a\x1b[31mred\n", runtime="b\x1b[0m", numNodes=1))
+    assert "\x1b" not in result.out + result.err
+    assert "\\x1b[31mred" in result.out
+
+
+def test_every_error_of_a_stream_is_found_and_not_only_the_first(muster):
+    result = check(muster, *[jobs.trainjob(f"job-{number}", command=["trl", "sft"], numNodes=0) for number in range(5)])
+    assert result.out.count("(core/numbers)") == 5
+
+
+def test_documents_of_another_group_with_our_kinds_are_passed_over(muster):
+    other = {**WRONG, "apiVersion": "example.org/v1"}
+    result = check(muster, other)
+    assert (result.code, result.err) == (0, "0 jobs: 0 errors, 0 warnings; 1 other document passed over\n")
+
+
+def test_nothing_to_check_is_clean(muster):
+    assert muster("check", "-f", "-", stdin="").code == 0
+
+
+def test_the_configuration_of_the_service_counts_when_it_is_given(muster, write):
+    path = write("muster.yaml", "frameworks: {trl: {mode: 'off'}}")
+    assert check(muster, WRONG, options=["--config", path]).code == 0
+
+
+def test_a_configuration_that_cannot_be_used_is_an_error_with_its_path(muster, write):
+    path = write("muster.yaml", "mood: enforce\nmode: maybe\n")
+    result = check(muster, WRONG, options=["--config", path])
+    assert result.code == 2
+    assert all(line.startswith(f"muster: {path}: mo") for line in result.err.splitlines())
+    assert len(result.err.splitlines()) == 2

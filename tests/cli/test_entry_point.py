@@ -1,0 +1,160 @@
+"""The real entry point, in a process of its own: exit codes, quick starts, quiet ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli import jobs
+from webhook.cli import main
+
+JOB = jobs.stream(jobs.two_nodes()).encode()
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(jobs.EXAMPLES.parents[1])}
+HEAVY = {"kubernetes", "aiohttp", "prometheus_client", "pydantic", "uvloop", "cryptography", "torch"}
+# Runs a command and then prints which modules it has imported.
+PROBE = """
+import contextlib, io, sys
+from webhook.cli import main
+with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())), contextlib.suppress(SystemExit):
+    main.main(sys.argv[1:])
+print(" ".join(sorted({name.partition(".")[0] for name in sys.modules})))
+print(" ".join(sorted(name for name in sys.modules if name.startswith("webhook."))))
+"""
+
+
+def imported(process, *args):
+    done = process(*args, stdin=JOB, program=PROBE)
+    assert done.returncode == 0, done.stderr
+    packages, modules = done.stdout.decode().splitlines()
+    return set(packages.split()), set(modules.split())
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--version"],
+        ["render", "-f", "-"],
+        ["render", "-f", "-", "--jobset", "-o", "diff"],
+        ["check", "-f", "-"],
+        ["check", "-f", "-", "-o", "junit"],
+        ["explain", "-f", "-"],
+        ["strategies"],
+        ["demo"],
+        ["review"],
+        ["audit", "ls", "-"],
+        ["audit", "verify", "-"],
+    ],
+    ids=" ".join,
+)
+def test_offline_commands_import_no_server_and_no_client(process, args):
+    packages, _ = imported(process, *args)
+    assert not packages & HEAVY
+
+
+def test_the_version_needs_no_more_than_the_parser(process):
+    packages, modules = imported(process, "--version")
+    assert modules == {"webhook.cli", "webhook.cli.main", "webhook.cli.arguments", "webhook.cli.problems"}
+    assert not packages & {"yaml", "orjson", "strategies"}
+
+
+def test_the_version_is_printed(process):
+    done = process("--version")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"muster ")
+
+
+@pytest.mark.parametrize(
+    ("args", "stdin", "code"),
+    [
+        (["check", "-f", "-"], JOB, 0),
+        (["check", "-f", "-"], jobs.stream(jobs.trainjob(numNodes=0)).encode(), 1),
+        (["check", "-f", "-"], b"a: [", 2),
+        (["check", "-f", "-"], b"\xff\xfe", 2),
+        (["render", "-f", "-"], JOB, 0),
+        (["render", "-f", "missing.yaml"], b"", 2),
+        (["render"], b"", 2),
+        (["render", "-f", "-", "-o", "xml"], b"", 2),
+        (["explain", "-f", "."], b"", 2),
+        (["nonsense"], b"", 2),
+        ([], b"", 2),
+        (["review"], b"{}", 2),
+        (["audit", "show", "-"], b"", 2),
+        (["serve", "--config", "missing.yaml"], b"", 2),
+        (["--help"], b"", 0),
+    ],
+)
+def test_exit_codes_tell_and_errors_are_lines_that_begin_with_muster(process, args, stdin, code):
+    done = process(*args, stdin=stdin)
+    assert done.returncode == code
+    if code == 2:
+        lines = done.stderr.decode().splitlines()
+        assert lines
+        assert all(line.startswith("muster: ") for line in lines if " jobs: " not in line)
+
+
+def test_output_is_utf_8_whatever_the_locale_says(process):
+    job = jobs.two_nodes(metadata={"annotations": {"note": "größer"}})
+    done = process("render", "-f", "-", stdin=jobs.stream(job).encode(), env=[("PYTHONIOENCODING", "ascii")])
+    assert done.returncode == 0
+    assert "note: größer\n" in done.stdout.decode("utf-8")
+
+
+def test_a_closed_pipe_ends_the_command_quietly(tmp_path):
+    (tmp_path / "jobs.yaml").write_bytes(JOB)
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(  # noqa: S603  # our own interpreter
+        [sys.executable, "-m", "webhook", "render", "-f", str(tmp_path / "jobs.yaml")],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+        env=ENVIRONMENT,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_ctrl_c_ends_the_command_quietly(tmp_path):
+    fifo = tmp_path / "endless"
+    os.mkfifo(fifo)
+    command = [sys.executable, "-m", "webhook", "check", "-f", str(fifo)]
+    with (
+        subprocess.Popen(command, stderr=subprocess.PIPE, env=ENVIRONMENT) as running,  # noqa: S603  # our own
+        fifo.open("wb"),  # opens when the command has begun to read
+    ):
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=30)
+    assert (running.returncode, errors) == (130, b"")
+
+
+def test_serve_hands_its_options_to_the_server(monkeypatch, tmp_path):
+    from webhook.server import run  # noqa: PLC0415  # imports the server, as only this command does
+
+    calls = []
+    monkeypatch.setattr(run, "serve", lambda path, *, self_signed: calls.append((path, self_signed)) or 7)
+    assert main.main(["serve", "--config", str(tmp_path / "c.yaml"), "--self-signed"]) == 7
+    assert main.main(["serve"]) == 7
+    assert calls == [(tmp_path / "c.yaml", True), (None, False)]
+
+
+def test_strategies_are_listed_with_framework_version_origin_and_what_they_do(muster):
+    entries = {entry["framework"]: entry for entry in muster("strategies", "-o", "json").json()}
+    assert set(entries) >= {"torch", "torchtune", "trl", "vllm", "default"}
+    assert entries["trl"]["origin"] == "in-tree"
+    assert all(entry["version"] and entry["description"] for entry in entries.values())
+    table = muster("strategies").out
+    assert table.splitlines()[0].split() == ["FRAMEWORK", "VERSION", "ORIGIN", "WHAT", "IT", "DOES"]
+
+
+def test_a_plugin_that_cannot_be_loaded_ends_the_command_with_its_name(muster, monkeypatch):
+    from strategies import registry  # noqa: PLC0415  # beside its only use
+
+    point = registry.importlib.metadata.EntryPoint("broken", "no.such.module:Strategy", "muster.strategies")
+    monkeypatch.setattr(registry.importlib.metadata, "entry_points", lambda **_: [point])
+    result = muster("check", "-f", "-", stdin=JOB)
+    assert result.code == 2
+    assert "muster: entry point broken = no.such.module:Strategy" in result.err

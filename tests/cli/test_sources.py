@@ -1,0 +1,156 @@
+"""Documents come from files, folders and stdin, each with its place; what cannot be read is named and collected."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from tests.cli import jobs
+from webhook.yamls import sources
+
+STREAM = jobs.stream(jobs.trainjob("one"), jobs.configmap("two"))
+
+
+def read(*paths, stdin=b""):
+    return sources.read(map(str, paths), io.BytesIO(stdin))
+
+
+def names(found):
+    return [source.document["metadata"]["name"] for source in found.sources]
+
+
+def only_fault(found):
+    assert not found.sources
+    (fault,) = found.unreadable
+    return str(fault)
+
+
+def test_documents_know_their_file_number_and_line(write):
+    path = write("jobs.yaml", f"# a comment\n{STREAM}")
+    places = [str(source.origin) for source in read(path).sources]
+    assert places == [f"{path}:doc 1", f"{path}:doc 2"]
+    starts = [number for number, line in enumerate(path.read_text().splitlines(), 1) if line == "---"]
+    assert [source.origin.line for source in read(path).sources] == starts
+
+
+def test_a_folder_is_read_at_any_depth_in_sorted_order_and_nothing_else_in_it(write, tmp_path):
+    for name in ("b.yaml", "a/z.yml", "c.json", "notes.txt", "a/README.md"):
+        write(name, json.dumps(jobs.configmap(name.replace("/", "-"))))
+    assert names(read(tmp_path)) == ["a-z.yml", "b.yaml", "c.json"]
+
+
+def test_several_names_are_read_in_the_order_given_and_each_once(write):
+    first, second = (write(f"{name}.yaml", jobs.stream(jobs.configmap(name))) for name in "ab")
+    assert names(read(second, first, second)) == ["b", "a"]
+
+
+def test_a_dash_is_standard_input():
+    found = read("-", stdin=STREAM.encode())
+    assert names(found) == ["one", "two"]
+    assert str(found.sources[0].origin) == "stdin:doc 1"
+
+
+def test_json_lines_and_documents_that_follow_each_other_are_read(write):
+    text = "\n".join(json.dumps(jobs.configmap(name)) for name in "ab") + json.dumps(jobs.configmap("c"), indent=1)
+    found = read(write("jobs.json", text))
+    assert names(found) == ["a", "b", "c"]
+    assert [source.origin.line for source in found.sources] == [1, 2, 2]
+
+
+def test_json_on_stdin_is_json_and_a_flow_mapping_is_still_yaml():
+    surrogates = rb'{"apiVersion": "v1", "kind": "X", "metadata": {"name": "\ud83d\ude80"}}'
+    assert names(read("-", stdin=surrogates)) == ["\U0001f680"]
+    assert names(read("-", stdin=b"{apiVersion: v1, kind: X, metadata: {name: flow}}")) == ["flow"]
+
+
+def test_a_kubernetes_list_is_taken_apart(write):
+    document = {"apiVersion": "v1", "kind": "List", "items": [jobs.trainjob("one"), jobs.configmap("two")]}
+    found = read(write("list.yaml", json.dumps(document)))
+    assert names(found) == ["one", "two"]
+    assert str(found.sources[1].origin).endswith("list.yaml:doc 1 item 2")
+
+
+def test_the_items_of_a_typed_list_get_its_type():
+    items = [{"metadata": {"name": "one"}, "spec": {}}]
+    text = json.dumps({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJobList", "items": items})
+    (source,) = read("-", stdin=text.encode()).sources
+    assert (source.kind, source.group) == ("TrainJob", "trainer.kubeflow.org")
+
+
+def test_an_object_whose_kind_ends_in_list_is_no_list_when_it_has_a_name():
+    text = '{"apiVersion": "x/v1", "kind": "AllowList", "metadata": {"name": "a"}, "items": ["b"]}'
+    assert names(read("-", stdin=text.encode())) == ["a"]
+
+
+def test_empty_documents_count_and_are_no_objects():
+    found = read("-", stdin=b"---\n---\napiVersion: v1\nkind: X\nmetadata: {name: a}\n---\n# nothing\n")
+    assert [str(source.origin) for source in found.sources] == ["stdin:doc 2"]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text():
+    assert names(read("-", stdin=b"\xef\xbb\xbf" + STREAM.encode())) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a: [1", "jobs.yaml:doc 1 line 2: is not YAML: while parsing a flow sequence (line 1)"),
+        (b"apiVersion: v1\nkind: X\nkind: Y", "jobs.yaml:doc 1 line 3: the key 'kind' is written twice"),
+        (b"ok: \xff\xfe", "jobs.yaml: is not UTF-8 at line 1 (byte 4)"),
+        ("a: ä".encode("utf-16"), "jobs.yaml: is not UTF-8"),
+        (b"- a", "jobs.yaml:doc 1 line 1: holds a list; a Kubernetes object is wanted"),
+        (b"text", "holds a text"),
+        (b"3", "holds a number"),
+        (b"kind: TrainJob", "apiVersion: a Kubernetes object has one, as a string"),
+        (b"apiVersion: v1\nkind: 3", "kind: a Kubernetes object has one, as a string"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_the_place_in_it(write, content, message):
+    assert message in only_fault(read(write("jobs.yaml", content)))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"a": 1, "a": 2}', "doc 1 line 1: the key 'a' is written twice"),
+        ('{"a": NaN}', "NaN is a number that JSON does not have"),
+        ('{"a": 1}\n{"b"', "doc 1 line 1: apiVersion"),
+        ("{}\n{", "doc 1 line 1: apiVersion"),
+        ("{\n  a: 1}", "doc 1 line 2: is not JSON"),
+        ('{"a": "\\ud800"}', "half of a surrogate pair"),
+        ("[" * 100_000, "nested more than 128 levels"),
+        ('{"a":' * 200 + "1" + "}" * 200, "nested more than 128 levels"),
+        (f'{{"a": {"9" * 5000}}}', "Exceeds the limit"),
+    ],
+)
+def test_json_is_read_as_strictly_as_yaml(write, content, message):
+    assert message in only_fault(read(write("jobs.json", content)))
+
+
+def test_faults_of_several_files_are_collected_and_the_rest_is_read(write, tmp_path):
+    write("a.yaml", "a: [")
+    write("b.yaml", STREAM)
+    write("c.yaml", f"{STREAM}---\nkind: TrainJob\n")
+    found = read(tmp_path, tmp_path / "missing.yaml")
+    assert names(found) == ["one", "two", "one", "two"]
+    assert [fault.origin.file.rsplit("/", 1)[-1] for fault in found.unreadable] == ["a.yaml", "c.yaml", "missing.yaml"]
+    assert found.unreadable[1].origin.document == 3
+
+
+def test_a_missing_file_and_an_empty_folder_are_faults(tmp_path):
+    assert "cannot be read: No such file" in only_fault(read(tmp_path / "missing.yaml"))
+    assert "the folder holds no *.json, *.yaml, *.yml" in only_fault(read(tmp_path))
+
+
+def test_a_file_larger_than_the_limit_is_refused_before_it_is_parsed(write, monkeypatch):
+    monkeypatch.setattr(sources, "MAX_BYTES", 1024**2)
+    assert "is larger than 1 MiB" in only_fault(read(write("big.yaml", b"a" * (1024**2 + 1))))
+
+
+def test_an_endless_stream_is_cut_at_the_limit(monkeypatch):
+    monkeypatch.setattr(sources, "MAX_BYTES", 1024**2)
+    with open("/dev/zero", "rb") as endless:  # noqa: PTH123  # a device
+        found = sources.read(["-"], endless)
+    assert "is larger than" in only_fault(found)

@@ -1,0 +1,202 @@
+"""Cases: one job and what would be decided about it, by the very functions that the service calls.
+
+The cluster asks twice: to mutate what came in, then to validate what came out of it. So does `Setup.decide`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from strategies import builtin, findings, names
+from strategies.findings import Finding
+from strategies.registry import PluginImportError
+from webhook.admission import decisions, reviews
+from webhook.admission.decisions import Decision
+from webhook.admission.policies import Policy
+from webhook.cli import clusters
+from webhook.cli.clusters import Cluster
+from webhook.cli.problems import CommandError
+from webhook.cluster import readers
+from webhook.yamls import sources
+from webhook.yamls.sources import Source, Unreadable
+
+__all__ = ["Case", "Setup", "is_job", "policy", "prepare"]
+
+_JOBS = {
+    ("TrainJob", names.TRAINER_GROUP),
+    ("JobSet", names.JOBSET_API_VERSION.partition("/")[0]),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One TrainJob or JobSet, decided.
+
+    Attributes:
+        source: the object and where it stands.
+        mutated: the decision that may change it.
+        validated: the decision about what came out of that.
+        notes: what a prediction leaves out; empty for an object that was given.
+        predicted: whether Trainer would make the object, rather than a file holding it.
+    """
+
+    source: Source
+    mutated: Decision
+    validated: Decision
+    notes: tuple[str, ...] = ()
+    predicted: bool = False
+
+    @property
+    def title(self) -> str:
+        """`TrainJob/llama`."""
+        metadata = self.source.document.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        generated = metadata.get("generateName")
+        return f"{self.source.kind}/{metadata.get('name') or (f'{generated}*' if generated else '(no name)')}"
+
+    @property
+    def namespace(self) -> str:
+        """Of the request."""
+        return self.mutated.request.namespace
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """The object as the cluster would store it."""
+        return self.mutated.document
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Of both decisions, each once."""
+        found = list(self.mutated.findings)
+        return found + [each for each in self.validated.findings if each not in found]
+
+    @property
+    def errors(self) -> list[Finding]:
+        """Findings that are errors, whatever the mode makes of them."""
+        return findings.errors(self.findings)
+
+    @property
+    def misfits(self) -> bool:
+        """Whether members have the wrong type, so that nothing else could be looked at."""
+        return any(each.rule == "core/shape" for each in self.findings)
+
+    @property
+    def failure(self) -> str:
+        """Why no decision could be made; "" when one was."""
+        return self.mutated.message or self.validated.message
+
+    @property
+    def refused(self) -> bool:
+        """Whether the cluster would not take the object."""
+        return not (self.mutated.allowed and self.validated.allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a command works with.
+
+    Attributes:
+        sources: all documents, in order.
+        unreadable: what could not be read.
+        cluster: what decisions read.
+        policy: what they are made under.
+        namespace: of documents that name none.
+    """
+
+    sources: list[Source]
+    unreadable: list[Unreadable]
+    cluster: Cluster
+    policy: Policy
+    namespace: str
+
+    def decide(self, source: Source, cluster: readers.ClusterReader | None = None) -> Case:
+        """Decide about a job as if it were created now.
+
+        Args:
+            source: a TrainJob or JobSet, which may have members of any type.
+            cluster: what to read instead of the setup's own cluster.
+        """
+        cluster = cluster or self.cluster.reader
+        mutated = evaluate(self._request(source, source.document, "mutate"), cluster, self.policy)
+        validated = evaluate(self._request(source, mutated.document, "validate"), cluster, self.policy)
+        return Case(source, mutated, validated)
+
+    def require_readable(self) -> None:
+        """Raise when anything could not be read: nothing is shown that is only half of what was asked for.
+
+        Raises:
+            CommandError: one line for each fault.
+        """
+        if self.unreadable:
+            raise CommandError("\n".join(str(each) for each in self.unreadable))
+
+    def _request(self, source: Source, document: Mapping[str, Any], phase: reviews.Phase) -> reviews.Request:
+        metadata = document.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        namespace, name = metadata.get("namespace"), metadata.get("name")
+        return reviews.Request(
+            phase=phase,
+            uid="",
+            operation="CREATE",
+            kind=source.kind,
+            group=source.group,
+            namespace=namespace if isinstance(namespace, str) and namespace else self.namespace,
+            name=name if isinstance(name, str) else "",
+            document=document,
+            old=None,
+            dry_run=True,
+            username="",
+            groups=(),
+        )
+
+
+def evaluate(request: reviews.Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:
+    """Evaluate as the service does: whatever goes wrong ends in the policy's failure mode."""
+    try:
+        return decisions.evaluate(request, cluster, policy)
+    except readers.NotCached as missing:
+        cause = f"{missing.ref} could not be read: it is in none of the files that were given"
+        return decisions.failed(request, policy, cause)
+    except Exception as error:  # noqa: BLE001  # a document of the cluster that no API server would hold; named, not shown as a traceback
+        return decisions.failed(request, policy, f"Muster failed with {type(error).__name__}: {error}")
+
+
+def is_job(source: Source) -> bool:
+    """Whether the webhook would be asked about the object."""
+    return (source.kind, source.group) in _JOBS
+
+
+def policy(config: Path | None) -> Policy:
+    """Return the policy of a configuration file, the default one without a file.
+
+    Raises:
+        CommandError: the file or an installed strategy cannot be used.
+    """
+    try:
+        registry = builtin.load()
+    except (PluginImportError, ValueError, TypeError) as error:
+        raise CommandError(str(error)) from error
+    if config is None:
+        return Policy(registry=registry)
+    from webhook import configs  # noqa: PLC0415  # pydantic takes as long to import as everything else together
+
+    try:
+        return configs.load(config).policy(registry)
+    except configs.ConfigError as error:
+        raise CommandError(str(error)) from error
+
+
+def prepare(args: argparse.Namespace) -> Setup:
+    """Read everything that a command with `-f` names.
+
+    Raises:
+        CommandError: the cluster or the policy cannot be made.
+    """
+    found = sources.read(args.filename)
+    cluster = clusters.gather(found.sources, args.runtimes, namespace=args.namespace)
+    unreadable = found.unreadable + cluster.unreadable
+    return Setup(found.sources, unreadable, cluster, policy(args.config), args.namespace)

@@ -1,0 +1,172 @@
+"""Explanations: everything about one decision that answers "why is my job like this?", as one plain value.
+
+The table and the JSON of `muster explain` are two views of it, so they cannot tell different stories.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from strategies import names, restores, sites, topologies
+from strategies.changes import Change, Changes
+from strategies.documents import trainjobs
+from strategies.jobs import Job
+from strategies.paths import Absent
+from webhook.admission import policies
+from webhook.admission.policies import Mode
+from webhook.cli import predictions, reports
+from webhook.cli.cases import Case, Setup
+from webhook.cluster.readers import Ref
+
+__all__ = ["explain"]
+
+
+def explain(case: Case, setup: Setup) -> dict[str, Any]:
+    """Return the explanation of a case, of JSON's types; docs describe its members."""
+    origin, document, decision = case.source.origin, case.source.document, case.mutated
+    metadata = document.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    return {
+        "file": origin.file,
+        "document": origin.document,
+        "item": origin.item or None,
+        "object": case.title,
+        "apiVersion": document["apiVersion"],
+        "kind": case.source.kind,
+        "namespace": case.namespace,
+        "name": metadata.get("name"),
+        "predicted": predictions.TRAINER if case.predicted else None,
+        "notes": list(case.notes),
+        "runtime": _runtime(case, setup),
+        "framework": decision.governor.framework,
+        "strategy": _strategy(case),
+        "mode": {"value": decision.mode.value, "because": _because(case, setup)},
+        "launch": _launch(case),
+        "earlier": _earlier(document),
+        "decision": decision.verdict,
+        "refused": case.refused,
+        "changes": [_change(change) for change in decision.changes],
+        "unchanged": _unchanged(case),
+        "findings": [reports.finding(each) for each in case.findings],
+        "failure": case.failure or None,
+    }
+
+
+def _runtime(case: Case, setup: Setup) -> dict[str, Any] | None:
+    runtime = case.mutated.governor.runtime
+    if runtime is None:
+        return None
+    if runtime.source == "label":
+        return {"kind": None, "name": None, "source": "label", "file": None}
+    owner = (case.mutated.governor.owner or {}).get("metadata") or {}
+    namespace = case.namespace if runtime.kind == "TrainingRuntime" else ""
+    ref = Ref(runtime.kind, namespace, runtime.name)
+    if runtime.source == "snapshot":
+        ref = Ref("RuntimeSnapshot", case.namespace, str(owner.get("name", "")))
+    origin = setup.cluster.origins.get(ref)
+    return {
+        "kind": runtime.kind,
+        "name": runtime.name,
+        "source": runtime.source,
+        "file": str(origin) if origin else None,
+    }
+
+
+def _strategy(case: Case) -> dict[str, str] | None:
+    registered = case.mutated.strategy
+    if registered is None:
+        return None
+    chosen = registered.strategy
+    return {"framework": chosen.framework, "version": chosen.version, "origin": registered.origin}
+
+
+def _because(case: Case, setup: Setup) -> str:
+    governor = case.mutated.governor
+    label = governor.namespace_label
+    if label is not None and policies.is_mode(label):
+        return f"label {names.MODE_LABEL} of namespace {case.namespace}"
+    if setup.policy.framework(governor.framework).mode is not None:
+        return f"the configuration of framework {governor.framework}"
+    return "the global mode"
+
+
+def _launch(case: Case) -> str | None:
+    """Return the command line that each node will run, and on how much; None where it cannot be told."""
+    governor, document = case.mutated.governor, case.document
+    is_trainjob = case.source.kind == "TrainJob"
+    if case.mutated.strategy is None or case.misfits or (is_trainjob and governor.runtime is None):
+        return None
+    kind = "TrainJob" if is_trainjob else "JobSet"
+    job = Job(
+        kind=kind,  # type: ignore[arg-type]  # one of the two
+        changes=Changes(document),
+        namespace=case.namespace,
+        runtime=governor.runtime,
+        owner=governor.owner,
+        claim_devices=governor.claim_devices,
+    )
+    site = sites.of(job)
+    if site is None or not site.argv:
+        return None
+    size = ""
+    if governor.runtime is not None and governor.runtime.is_torch:
+        size = f" ({topologies.launched(topologies.of(job), site.launch).size})"
+    return shlex.join(site.argv) + size
+
+
+def _earlier(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    note = restores.applied(document)
+    if not note:
+        return None
+    return {"strategy": note.get("strategy"), "version": note.get("version"), "fields": list(note["fields"])}
+
+
+def _change(change: Change) -> dict[str, Any]:
+    """Return a change as JSON shows it; a missing `before` or `after` says that there was, or is, no value."""
+    out: dict[str, Any] = {"op": change.op, "path": change.field, "pointer": change.path}
+    if not isinstance(change.before, Absent):
+        out["before"] = change.before
+    if not isinstance(change.after, Absent):
+        out["after"] = change.after
+    return {**out, "rule": change.rule, "reason": change.reason}
+
+
+def _unchanged(case: Case) -> str | None:
+    """Say why nothing changes; None when something does."""
+    decision = case.mutated
+    if decision.verdict == "patched":
+        return None
+    if case.failure:
+        return "no decision could be made, so nothing was touched"
+    if decision.verdict == "skipped":
+        return "Muster is off for it"
+    if case.misfits:
+        return "members of the wrong type: nothing was touched, and the API server will refuse the object"
+    if len(decision.changes):
+        follows = "only warns" if decision.mode is Mode.WARN else "only records"
+        return f"Muster {follows} here; the changes listed are what it would do"
+    return _nothing_to_do(case)
+
+
+def _nothing_to_do(case: Case) -> str:
+    framework, strategy = case.mutated.governor.framework, case.mutated.strategy
+    if framework is None:
+        return _unlabelled(case)
+    if strategy is not None and strategy.strategy.framework != framework:
+        return f"framework {framework} has no strategy; the job runs as it would without Muster"
+    return "already right: there was nothing to do"
+
+
+def _unlabelled(case: Case) -> str:
+    owner = case.mutated.governor.owner
+    if owner is not None:
+        name = owner["metadata"]["name"]
+        return f"TrainJob {name}, which owns it, or the runtime of that is in none of the files; give both with -f"
+    if case.source.kind != "TrainJob":
+        return f"it has no label {names.FRAMEWORK_LABEL} and no TrainJob owns it, so no strategy is asked"
+    kind, name = trainjobs.runtime_ref(case.source.document)
+    if case.mutated.governor.runtime is None:
+        return f"{kind} {name or '(no name)'} was not found, so its framework is not known; see --runtimes"
+    return f"{kind} {name} has no label {names.FRAMEWORK_LABEL}, so no strategy is asked"

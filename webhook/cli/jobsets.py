@@ -1,0 +1,58 @@
+"""Jobsets: what comes after a TrainJob, decided too.
+
+A JobSet that Trainer would make is predicted from the TrainJob as Muster leaves it, and is then decided as the cluster
+would decide it: with that TrainJob as its owner.
+"""
+
+from __future__ import annotations
+
+from strategies.documents import shapes
+from strategies.documents.runtimes import Runtime
+from webhook.cli import predictions, problems, reports
+from webhook.cli.cases import Case, Setup
+from webhook.cluster import readers
+from webhook.cluster.overlay import Overlay
+from webhook.cluster.readers import Ref
+from webhook.yamls.sources import Source
+
+__all__ = ["follow"]
+
+
+def follow(case: Case, setup: Setup) -> Case | None:
+    """Return the case of the JobSet that Trainer would make of a TrainJob.
+
+    None when there would be none (the TrainJob is refused, its runtime is not there or not usable), when the case is
+    no TrainJob, or when the input holds that JobSet itself. One that cannot be predicted is named on stderr.
+    """
+    if case.source.kind != "TrainJob" or case.refused:
+        return None
+    name = predictions.job_name(case.document)
+    runtime = _runtime(case, name, setup)
+    if runtime is None or shapes.check(runtime.document) or _is_given(name, case.namespace, setup):
+        return None
+    try:
+        predicted = predictions.predict(case.document, runtime, case.namespace)
+    except predictions.UnpredictableError as error:
+        reports.warn([problems.one_line(f"muster: {reports.place(case)}: {error}")])
+        return None
+    cluster = Overlay(setup.cluster.reader)
+    cluster.put(Ref("TrainJob", case.namespace, name), case.document)
+    decided = setup.decide(Source(case.source.origin, predicted.jobset), cluster)
+    return Case(decided.source, decided.mutated, decided.validated, predicted.notes, predicted=True)
+
+
+def _runtime(case: Case, name: str, setup: Setup) -> Runtime | None:
+    """Return the runtime that Trainer would use: frozen at the job's first reconciliation, else live."""
+    try:
+        frozen = setup.cluster.reader.get(Ref("RuntimeSnapshot", case.namespace, name))
+    except readers.SnapshotInvalid:
+        return None
+    return Runtime(frozen, "snapshot") if frozen is not None else case.mutated.governor.runtime
+
+
+def _is_given(name: str, namespace: str, setup: Setup) -> bool:
+    for source in setup.sources:
+        metadata = source.document.get("metadata")
+        if source.kind == "JobSet" and isinstance(metadata, dict) and metadata.get("name") == name:
+            return (metadata.get("namespace") or setup.namespace) == namespace
+    return False

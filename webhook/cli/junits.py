@@ -1,0 +1,59 @@
+"""JUnit XML, which CI systems show beside the tests: one test case for each job, one error for what cannot be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from xml.etree import ElementTree as Xml  # only writes here, and nothing is parsed
+
+from webhook.cli import reports
+from webhook.cli.cases import Case
+from webhook.yamls.sources import Origin, Unreadable
+
+__all__ = ["report"]
+
+_NAME = "muster check"
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def report(decided: Sequence[Case], unreadable: Sequence[Unreadable]) -> str:
+    """Return the XML document: errors fail a test case, warnings are its output."""
+    failed = [case for case in decided if case.errors or case.failure]
+    counts = {
+        "tests": str(len(decided) + len(unreadable)),
+        "failures": str(len(failed)),
+        "errors": str(len(unreadable)),
+    }
+    root = Xml.Element("testsuites", {"name": _NAME, **counts})
+    suite = Xml.SubElement(root, "testsuite", {"name": _NAME, **counts})
+    for case in decided:
+        _add_case(suite, case)
+    for each in unreadable:
+        test = _test(suite, each.origin, "readable")
+        Xml.SubElement(test, "error", {"type": "unreadable", "message": _text(each.message)}).text = _text(str(each))
+    Xml.indent(root)
+    return Xml.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
+
+
+def _add_case(suite: Xml.Element, case: Case) -> None:
+    test = _test(suite, case.source.origin, case.title)
+    lines = list(reports.lines(case))
+    errors = [f"{each.field}: {each.message}" for each in case.errors] + [case.failure] * bool(case.failure)
+    if errors:
+        kind = case.errors[0].rule if case.errors else "failure"
+        failure = Xml.SubElement(test, "failure", {"type": kind, "message": _text("; ".join(errors))})
+        failure.text = _text("\n".join(lines))
+    elif lines:
+        Xml.SubElement(test, "system-out").text = _text("\n".join(lines))
+
+
+def _test(suite: Xml.Element, origin: Origin, name: str) -> Xml.Element:
+    members = {"name": _text(name), "classname": _text(str(origin)), "file": _text(origin.file)}
+    if origin.line:
+        members["line"] = str(origin.line)
+    return Xml.SubElement(suite, "testcase", members)
+
+
+def _text(text: str) -> str:
+    """Replace what XML 1.0 has no way to write."""
+    return _FORBIDDEN.sub("\ufffd", text)

@@ -1,0 +1,58 @@
+"""Merges: a TrainJob's `runtimePatches` laid over its runtime's template, as Trainer's strategic merge does it.
+
+Objects merge member by member, keyed lists entry by entry, and any other list is replaced (apimachinery
+`strategicpatch`). New entries are added at the end here; Trainer's order of new volumes or mounts may differ, which
+changes nothing in the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["merge", "upsert"]
+
+_KEYS = {
+    **dict.fromkeys(("replicatedJobs", "containers", "initContainers", "env", "volumes"), "name"),
+    **dict.fromkeys(("imagePullSecrets", "schedulingGates", "resourceClaims"), "name"),
+    "volumeMounts": "mountPath",
+}
+
+
+def merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `patch` over it; a null takes a member away. Neither is changed, parts are shared."""
+    merged = dict(base)
+    for member, value in patch.items():
+        present = merged.get(member)
+        if value is None:
+            merged.pop(member, None)
+        elif isinstance(value, dict) and isinstance(present, dict):
+            merged[member] = merge(present, value)
+        elif isinstance(value, list) and isinstance(present, list) and member in _KEYS:
+            merged[member] = _merge_entries(present, value, _KEYS[member])
+        else:
+            merged[member] = value
+    return merged
+
+
+def _merge_entries(base: list[Any], patch: list[Any], key: str) -> list[Any]:
+    merged = list(base)
+    for entry in patch:
+        place = next((index for index, each in enumerate(merged) if each.get(key) == entry.get(key)), None)
+        if place is None:
+            merged.append(entry)
+        else:
+            merged[place] = merge(merged[place], entry)
+    return merged
+
+
+def upsert(entries: list[Any], added: list[Any], key: str) -> list[Any]:
+    """Return a keyed list with entries replaced where they stood, or added at the end."""
+    merged = list(entries)
+    for entry in added:
+        place = next((index for index, each in enumerate(merged) if each.get(key) == entry.get(key)), None)
+        if place is None:
+            merged.append(entry)
+        else:
+            merged[place] = entry
+    return merged

@@ -1,0 +1,31 @@
+"""Problems: what ends a command with one line on stderr and an exit code, instead of a traceback."""
+
+from __future__ import annotations
+
+__all__ = ["CLEAN", "FOUND", "INTERRUPTED", "PIPE_CLOSED", "UNREADABLE", "CommandError", "clean", "one_line"]
+
+CLEAN = 0
+FOUND = 1
+"""Errors were found in jobs, or a log is broken."""
+UNREADABLE = 2
+"""Input cannot be read, or the command was called wrongly."""
+INTERRUPTED = 130
+"""128 + SIGINT, as shells report it."""
+PIPE_CLOSED = 141
+"""128 + SIGPIPE, as shells report it."""
+
+
+class CommandError(Exception):
+    """The command cannot go on; the message is what people see after `muster: `."""
+
+
+def one_line(text: object) -> str:
+    """Return a text as one printable line."""
+    return clean(" ".join(str(text).split()))
+
+
+def clean(text: str) -> str:
+    """Return a text such that a terminal shows it and obeys none of it: control characters are written as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
