@@ -33,15 +33,8 @@ $(TRL_VENV)/.done: requirements/trl.txt
 	@$(TRL_VENV)/bin/pip install --quiet -r requirements/trl.txt
 	@touch $@
 
-EXAMPLES := manifests/examples
 demo: $(BIN)/muster ## a real TrainJob, mutated and explained; no cluster, no GPU
-	@echo; echo '$$ cat $(EXAMPLES)/01-trl-sft-two-nodes.yaml'; cat $(EXAMPLES)/01-trl-sft-two-nodes.yaml
-	@echo; echo '$$ muster render -o diff -f $(EXAMPLES)/01-trl-sft-two-nodes.yaml'
-	@$(BIN)/muster render -o diff -f $(EXAMPLES)/01-trl-sft-two-nodes.yaml
-	@echo; echo '$$ muster explain -f $(EXAMPLES)/01-trl-sft-two-nodes.yaml'
-	@$(BIN)/muster explain -f $(EXAMPLES)/01-trl-sft-two-nodes.yaml
-	@echo; echo '$$ muster check -f $(EXAMPLES)/14-wrong-numbers.yaml'
-	@$(BIN)/muster check -f $(EXAMPLES)/14-wrong-numbers.yaml || true
+	@$(BIN)/muster demo
 
 test: lint types layers unit contract ## everything there is
 
