@@ -165,24 +165,29 @@ def _flag(entry: EnvVar) -> str:
 
 
 def _world(topology: topologies.Topology, launch: Launch) -> Iterator[_Wanted]:
-    size = _achieved(topology, launch)
+    size = _asked_for(topology, launch)
     if size is not None:
         reason = f"{topology.size}; the image's guard stops a job of another size"
         yield {"name": names.EXPECTED_WORLD_SIZE, "value": str(size)}, reason
 
 
-def _achieved(topology: topologies.Topology, launch: Launch) -> int | None:
-    """Return the world size that this launch will reach, None where that is the program's own affair."""
+def _asked_for(topology: topologies.Topology, launch: Launch) -> int | None:
+    """Return the world size that the job asks for; None where it is elastic, unknown, or the program's own affair.
+
+    On several nodes a launch that cannot reach it is what the guard is for, so what it is able to do does not count. On
+    one node a program may use several devices as it likes, with one process or with many.
+    """
     if launch.launcher in (Launcher.TORCHRUN, Launcher.TUNE):
         return topology.world_size
-    if launch.launcher is Launcher.PYTHON:
-        return topology.world_size if topology.processes == 1 else None
     if launch.launcher in (Launcher.TRL, Launcher.ACCELERATE):
         written, machines = _PROCESSES.search(launch.text), _MACHINES.search(launch.text)
-        if written:
-            return int(written[1]) if topology.nodes == 1 or machines else None
-        return 1 if not topology.is_distributed and (topology.devices.count or 0) < 2 else None
-    return topology.world_size if launch.starts_torchrun and not _OWN_NUMBERS.search(launch.text) else None
+        if written and (topology.nodes == 1 or machines):
+            return int(written[1])
+    if launch.launcher is Launcher.SHELL and _OWN_NUMBERS.search(launch.text):
+        return None
+    free = topology.nodes == 1 and (topology.processes != 1 or (topology.devices.count or 0) > 1)
+    plain = launch.launcher is Launcher.PYTHON and topology.processes == 1
+    return None if free and not plain and not launch.starts_torchrun else topology.world_size
 
 
 def _ranks(launch: Launch, topology: topologies.Topology, rank: _Rank | None) -> Iterator[_Wanted]:

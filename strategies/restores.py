@@ -29,7 +29,7 @@ __all__ = ["applied", "remember", "restore"]
 _ABSENT_HASH = "-"
 _ANNOTATION = ("metadata", "annotations", names.APPLIED_ANNOTATION)
 _RULE = "core/restore"
-_MAX_FIELDS = 1000  # of one memory; 256 kB of annotations hold more, and each costs two searches
+_MAX_FIELDS = 256  # of one memory; an annotation holds thousands, and each costs two searches on every update
 
 # Immutable on a TrainJob (CEL, trainer v2.3.0) or a JobSet (vjobset and CEL, v0.12.0), and what inside stays mutable.
 _FROZEN = frozenset(
@@ -42,16 +42,23 @@ _MUTABLE = frozenset({"annotations", "labels", "nodeSelector", "tolerations", "s
 
 
 def remember(changes: Changes, framework: str, version: str) -> None:
-    """Annotate the object with the strategy, its version and the fields changed; nothing when nothing changed."""
+    """Annotate the object with the strategy, its version and the fields changed; nothing when nothing changed.
+
+    Raises:
+        ValueError: there are too many to restore on an update, so the job could not be suspended.
+    """
     units = changes.units()
     if not units:
         return
+    if len(units) > _MAX_FIELDS:
+        raise ValueError(
+            f"{len(units)} fields of one object were changed, and {_MAX_FIELDS} can be restored on an update"
+        )
     earlier = applied(changes.original).get("fields", {})  # of a first pass, before another webhook changed the object
-    note = {
-        "strategy": framework,
-        "version": version,
-        "fields": {**earlier, **{field: _hash(value) for field, value in units.items() if field not in earlier}},
-    }
+    fields = {**earlier, **{field: _hash(value) for field, value in units.items() if field not in earlier}}
+    if len(fields) > _MAX_FIELDS:  # no first pass of ours
+        fields = {field: _hash(value) for field, value in units.items()}
+    note = {"strategy": framework, "version": version, "fields": fields}
     text = json.dumps(note, separators=(",", ":"))  # in the order of recording: restored entries keep theirs
     reason = "remembers what was changed, so that a re-apply of the original does not undo it"
     changes.set(_ANNOTATION, text, rule="core/applied", reason=reason)

@@ -6,6 +6,7 @@ plugin should not crash on `command: trl sft`. Checked here once, with the field
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -45,6 +46,7 @@ _RUNTIME = {
         "template": {"metadata": {"labels": {}, "annotations": {}}, "spec": _JOBSET_SPEC},
     },
 }
+_MOST = 50  # naming the last of a hundred thousand list entries takes a search of the whole list
 _DEVICES = {"count": int, "allocationMode": str}
 _SHAPES: dict[str, Any] = {
     "TrainJob": {
@@ -77,7 +79,7 @@ _WORDS = {str: "a string", int: "an integer", bool: "true or false"}
 
 
 def check(document: Mapping[str, Any], kind: str = "") -> list[Finding]:
-    """Return an error for each member of the wrong type; null counts as missing, as in Kubernetes.
+    """Return an error for each member of the wrong type, the first 50; null counts as missing, as in Kubernetes.
 
     Args:
         document: an object that Muster reads; one of any other kind has no errors.
@@ -88,7 +90,7 @@ def check(document: Mapping[str, Any], kind: str = "") -> list[Finding]:
         return []
     return [
         error(paths.field(document, path), paths.lookup(document, path), f"must be {wanted}", rule="core/shape")
-        for path, wanted in _misfits(document, _SHAPES[kind], ())
+        for path, wanted in itertools.islice(_misfits(document, _SHAPES[kind], ()), _MOST)
     ]
 
 

@@ -131,8 +131,8 @@ def _recipe(job: Job) -> tuple[recipes.Recipe, bool]:
     topology = topologies.of(job)
     counted = topologies.trainer_processes(job)
     explicit = job.trainer.get("numProcPerNode")
-    if explicit is None and counted != topologies.AUTO:
-        explicit = topology.processes
+    if explicit is None and isinstance(counted, int):
+        explicit = counted if topology.processes is None else topology.processes
     gpus = _gpus(job) if counted == topologies.AUTO or job.trainer.get("numProcPerNode") else 0
     recipe = recipes.choose(
         recipes.model_of(_runtime_name(job)), topology.nodes, explicit, gpus, job.trainer.get("args") or ()

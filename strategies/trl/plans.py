@@ -164,7 +164,7 @@ def _accelerate(
     if topology.nodes == 1 and not _preset_name(parsed):
         return Plan(head, found.args, "accelerate", "flags of accelerate are used that torchrun has no words for")
     if (topology.on_cpu or "cpu" in parsed.launcher_values) and topology.is_distributed:
-        return Refused("accelerate starts one process per node on CPU whatever its flags say; take its flags out")
+        return Refused("accelerate's flags do not reliably span nodes on CPU; take them out, torchrun does")
     processes = topology.processes if per_node is None else int(per_node) if per_node.isdecimal() else None
     if processes is None:
         return Refused("the number of processes is not known, so accelerate's flags cannot be set; set numProcPerNode")

@@ -17,6 +17,8 @@ from strategies.trl.invocations import Form, Invocation
 
 __all__ = ["Circumstances", "check"]
 
+_GUESSES = 20
+"""Unknown flags for which a known one is looked for: each costs half a millisecond, and a JobSet may have thousands."""
 _LORA_PREFIX = "lora_"
 _LORA_SWITCHES = frozenset({"use_dora", "use_rslora"})
 _ON_DEVICES = frozenset({"nccl", "xccl", "hccl", "cncl", "mccl"})
@@ -77,8 +79,8 @@ class _Where:
 
 
 def _unreadable(found: Invocation, parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
-    for index, token in parsed.unknown:
-        meant = flags.closest(found.method, token)
+    for number, (index, token) in enumerate(parsed.unknown):
+        meant = flags.closest(found.method, token) if number < _GUESSES else None
         hint = f"; did you mean {meant}?" if meant else "; take it out"
         message = f"is no flag of trl {found.method} (trl {flags.version()}){hint}"
         yield error(where.token(index), token, message, rule="trl/unknown-flag")
@@ -134,7 +136,7 @@ def _vllm_server(found: Invocation, parsed: flags.ParsedArgs, where: _Where) -> 
         {"vllm_server_base_url", "vllm_server_host"} & set(parsed.values)
     ):
         message = (
-            "vLLM's server mode without a server: every rank would look for one on its own pod and wait; "
+            "vLLM's server mode without a server: rank 0 would look for one in its own pod and give up after minutes; "
             "set --vllm_server_base_url, or --vllm_mode colocate"
         )
         yield error(where.flag(parsed, "vllm_mode"), "--vllm_mode server", message, rule="trl/vllm-server")
@@ -148,7 +150,10 @@ def _backend(parsed: flags.ParsedArgs, topology: Topology, where: _Where) -> Ite
         message = f"the job asks for no GPU, and {backend} cannot connect processes on CPU; use gloo or leave it out"
         yield error(where.flag(parsed, "ddp_backend"), f"--ddp_backend {backend}", message, rule="trl/backend")
     if "use_cpu" not in parsed.values and parsed.config_file is None and not parsed.opaque:
-        message = "the job asks for no GPU; say --use_cpu (and --bf16 false) if that is meant, or ask for GPUs"
+        message = (
+            "the job asks for no GPU, and without --use_cpu the ranks meet but do not share gradients; "
+            "say --use_cpu (and --bf16 false) if CPU is meant, or ask for GPUs"
+        )
         yield warning(where.flag(parsed, "use_cpu"), None, message, rule="trl/cpu")
 
 

@@ -53,8 +53,7 @@ class VLLMStrategy:
         reasons = "; ".join(reason for _, reason in added)
         reason = f"vllm serve {reasons}" if added else "the image's entrypoint, written out"
         new = [word for flag, _ in added for word in flag]
-        args, tail = ((*site.args, *new), ()) if site.args or not site.command else ((), tuple(new))
-        site.write(changes, (*command, *tail), args, rule="vllm/serve", reason=reason)
+        site.write(changes, command, (*site.args, *new), rule="vllm/serve", reason=reason)
 
     def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
         """Add probes and the env of the features; servers of several pods are independent and meet nowhere."""

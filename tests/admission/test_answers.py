@@ -41,9 +41,18 @@ def test_a_denial_lists_every_error_with_its_cause():
         "2 errors:\n- spec.trainer.numNodes: 0: must be at least 1\n- spec.runtimeRef.name: is required"
     )
     assert status["details"]["causes"] == [
-        {"field": "spec.trainer.numNodes", "message": "must be at least 1", "reason": "FieldValueInvalid"},
-        {"field": "spec.runtimeRef.name", "message": "is required", "reason": "FieldValueRequired"},
+        {
+            "field": "spec.trainer.numNodes",
+            "message": "Invalid value: 0: must be at least 1 (muster a)",
+            "reason": "FieldValueInvalid",
+        },
+        {
+            "field": "spec.runtimeRef.name",
+            "message": "Required value: is required (muster c)",
+            "reason": "FieldValueRequired",
+        },
     ]
+    assert status["details"]["kind"] == "TrainJob"
     assert response["warnings"] == ["spec.x: 1: is odd"]
 
 

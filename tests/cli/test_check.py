@@ -6,6 +6,7 @@ from xml.etree import ElementTree as Xml  # of our own output
 
 import pytest
 
+from strategies import builtin, findings
 from tests.cli import jobs
 
 ARGS = ["--dataset_name=d", "--model_name_or_path=m", "--bf16=true", "--fp16=true"]
@@ -44,6 +45,40 @@ def test_what_muster_mends_is_no_error(muster):
     assert check(muster, inner).code == 0
 
 
+class Mender:
+    """A strategy that mends what it would otherwise refuse."""
+
+    framework, version = "mend", "1"
+
+    def enforce_command(self, _job, changes):
+        changes.set(("spec", "trainer", "image"), "mended", rule="mend/image", reason="it was broken")
+
+    def enforce_rendezvous(self, _job, _changes):
+        pass
+
+    enforce_claims = enforce_rendezvous
+
+    def validate(self, job):
+        if job.trainer.get("image") != "mended":
+            yield findings.error("spec.trainer.image", None, "is not mended", rule="mend/image")
+
+
+def test_validation_sees_the_job_that_mutation_left(muster, monkeypatch):
+    registry = builtin.load(plugins=False)
+    registry.register(Mender())
+    monkeypatch.setattr(builtin, "load", lambda: registry)
+    broken = jobs.trainjob("job", "own", numNodes=1)
+    assert check(muster, jobs.runtime("own", "mend"), broken).code == 0
+
+
+def test_the_namespace_of_a_document_wins_over_the_one_that_is_named(muster):
+    off = jobs.namespace("own", "off")
+    named = jobs.trainjob(command=["trl", "sft"], numNodes=0, metadata={"namespace": "own"})
+    assert check(muster, off, named).code == 0
+    assert check(muster, off, WRONG, options=["-n", "own"]).code == 0
+    assert check(muster, off, WRONG).code == 1
+
+
 def test_errors_count_whatever_the_mode_makes_of_them(muster):
     result = check(muster, jobs.namespace("default", "warn"), WRONG)
     assert result.code == 1
@@ -56,6 +91,7 @@ def test_members_of_the_wrong_type_are_findings_with_their_path(muster):
     assert result.code == 1
     assert "error spec.trainer.command: 'trl sft': must be a list (core/shape)" in result.out
     assert "error spec.trainer.numNodes: '2': must be an integer (core/shape)" in result.out
+    assert len(result.out.splitlines()) == 2
 
 
 @pytest.mark.parametrize("member", ["metadata", "spec"])

@@ -13,7 +13,7 @@ from tests.cli import jobs
 from webhook.cli import main
 
 JOB = jobs.stream(jobs.two_nodes()).encode()
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(jobs.EXAMPLES.parents[1])}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(jobs.EXAMPLES.parents[1]), "PYTHONUNBUFFERED": ""}
 HEAVY = {"kubernetes", "aiohttp", "prometheus_client", "pydantic", "uvloop", "cryptography", "torch"}
 # Runs a command and then prints which modules it has imported.
 PROBE = """
@@ -103,8 +103,9 @@ def test_output_is_utf_8_whatever_the_locale_says(process):
     assert "note: größer\n" in done.stdout.decode("utf-8")
 
 
-def test_a_closed_pipe_ends_the_command_quietly(tmp_path):
-    (tmp_path / "jobs.yaml").write_bytes(JOB)
+@pytest.mark.parametrize("size", [1, 100_000], ids=["found at the end", "found while writing"])
+def test_a_closed_pipe_ends_the_command_quietly(tmp_path, size):
+    (tmp_path / "jobs.yaml").write_text(jobs.stream(jobs.configmap(text="x" * size)))
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(  # noqa: S603  # our own interpreter
@@ -116,6 +117,19 @@ def test_a_closed_pipe_ends_the_command_quietly(tmp_path):
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_output_that_cannot_be_written_is_an_error(tmp_path):
+    (tmp_path / "jobs.yaml").write_bytes(JOB)
+    with (tmp_path / "jobs.yaml").open("rb") as read_only:
+        done = subprocess.run(  # noqa: S603  # our own interpreter
+            [sys.executable, "-m", "webhook", "render", "-f", str(tmp_path / "jobs.yaml")],
+            stdout=read_only,
+            stderr=subprocess.PIPE,
+            check=False,
+            env=ENVIRONMENT,
+        )
+    assert (done.returncode, done.stderr) == (2, b"muster: [Errno 9] Bad file descriptor\n")
 
 
 def test_ctrl_c_ends_the_command_quietly(tmp_path):

@@ -90,12 +90,17 @@ def test_a_terminal_narrower_than_the_least_width_is_not_followed(monkeypatch):
 
 
 def test_long_values_are_cut_unless_all_is_asked_for(muster):
-    command = ["tune", "run"]
-    tune = jobs.trainjob("t", "torchtune-llama3.2-1b", command=command, numNodes=1)
-    assert "…" in explain(muster, tune, options=["--no-jobset"]).out
-    full = explain(muster, tune, options=["--no-jobset", "--full"]).out
-    assert "ins…" not in full
-    assert "muster.dev/applied" in full
+    tune = jobs.trainjob("t", "torchtune-llama3.2-1b", command=["tune", "run"], numNodes=1)
+
+    def table(*options):
+        out = explain(muster, tune, options=["--no-jobset", *options]).out
+        return "".join(out.split("PATH", 1)[1].split())
+
+    assert "…" in table()
+    assert "checkpointer" not in table()
+    assert "muster.dev/applied" not in table()
+    assert "…" not in table("--full")
+    assert "muster.dev/applied" in table("--full")
 
 
 def test_a_live_object_tells_what_was_changed_when_it_was_created(muster):

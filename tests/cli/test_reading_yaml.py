@@ -50,6 +50,7 @@ def fault(text):
         (".5", 0.5),
         ("2.0", 2),
         ("18446744073709551615", 2**64 - 1),
+        ("99999999999999999999", 10**20),
         ("y", True),
         ("off", False),
         ("~", None),
@@ -128,6 +129,11 @@ def test_a_fault_names_its_document_and_those_before_are_read():
     with pytest.raises(yamls.YamlError) as caught:
         next(documents)
     assert (caught.value.document, caught.value.line) == (3, 6)
+
+
+def test_a_fault_of_the_syntax_names_its_document_too():
+    error = fault("a: 1\n---\nb: 2\n---\nc: [")
+    assert (error.document, error.line) == (3, 6)
 
 
 def test_documents_know_their_number_and_first_line():

@@ -134,6 +134,8 @@ def test_in_mode_warn_nothing_is_changed(muster):
     result = muster("render", "-n", "team", "-f", "-", stdin=stdin)
     assert documents(result)[1] == jobs.two_nodes()
     assert muster("render", "-n", "other", "-f", "-", stdin=stdin).out != result.out
+    (line,) = muster("render", "-n", "team", "-o", "patch", "-f", "-", stdin=stdin).out.splitlines()
+    assert json.loads(line)["patch"] == []
 
 
 def test_in_mode_off_a_wrong_job_passes_in_silence(muster):
@@ -159,6 +161,15 @@ def test_the_patch_of_a_predicted_jobset_is_marked(muster):
     assert "predicted" not in trainjob["object"]
     assert jobset["object"]["predicted"] == "Kubeflow Trainer v2.3.0"
     assert any("MASTER_ADDR" in json.dumps(operation) for operation in jobset["patch"])
+
+
+def test_the_jobset_is_predicted_from_the_runtime_that_trainer_froze(muster):
+    frozen = jobs.runtime("trl-distributed", "trl", command=["torchrun", "-m", "trl.scripts.sft"])
+    snapshot = jobs.configmap("sft-runtime-snapshot", runtime=yamls.dump(frozen))
+    result = muster("render", "-f", "-", "--jobset", stdin=jobs.stream(jobs.two_nodes(), snapshot))
+    jobset = next(document for document in documents(result) if document["kind"] == "JobSet")
+    (container,) = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "example.org/node:1"
 
 
 def test_no_jobset_is_predicted_for_a_trainjob_that_would_be_refused(muster):

@@ -89,8 +89,10 @@ def test_empty_documents_count_and_are_no_objects():
     assert [str(source.origin) for source in found.sources] == ["stdin:doc 2"]
 
 
-def test_a_byte_order_mark_is_no_part_of_the_text():
-    assert names(read("-", stdin=b"\xef\xbb\xbf" + STREAM.encode())) == ["one", "two"]
+def test_a_byte_order_mark_is_no_part_of_the_text(write):
+    assert names(read(write("one.json", b"\xef\xbb\xbf" + json.dumps(jobs.configmap("one")).encode()))) == ["one"]
+    for text in (STREAM, json.dumps(jobs.configmap("one"))):
+        assert names(read("-", stdin=b"\xef\xbb\xbf" + text.encode()))[0] == "one"
 
 
 @pytest.mark.parametrize(
@@ -149,8 +151,13 @@ def test_a_file_larger_than_the_limit_is_refused_before_it_is_parsed(write, monk
     assert "is larger than 1 MiB" in only_fault(read(write("big.yaml", b"a" * (1024**2 + 1))))
 
 
-def test_an_endless_stream_is_cut_at_the_limit(monkeypatch):
+def test_of_an_endless_stream_no_more_is_read_than_tells_that_it_is_too_long(monkeypatch):
+    class Endless:
+        def read(self, size):
+            self.asked = size
+            return b"a" * size
+
     monkeypatch.setattr(sources, "MAX_BYTES", 1024**2)
-    with open("/dev/zero", "rb") as endless:  # noqa: PTH123  # a device
-        found = sources.read(["-"], endless)
-    assert "is larger than" in only_fault(found)
+    endless = Endless()
+    assert "is larger than" in only_fault(sources.read(["-"], endless))
+    assert endless.asked == 1024**2 + 1

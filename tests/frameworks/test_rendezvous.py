@@ -212,7 +212,7 @@ SIZES = {
     "torchrun with its own numbers in a shell": ("bash -c torchrun\t--nproc_per_node\t2\tx.py", {}, None),
     "a shell": ("bash -c accelerate\tlaunch\tx.py", {}, None),
     "accelerate with numbers": ("accelerate launch --num_processes 2 x.py", {}, "2"),
-    "accelerate with numbers for one node on two": ("accelerate launch --num-processes=2 x.py", {"numNodes": 2}, None),
+    "accelerate with numbers for one node on two": ("accelerate launch --num-processes=2 x.py", {"numNodes": 2}, "8"),
     "accelerate with numbers for two nodes": (
         "accelerate launch --num_machines 2 --num_processes 2 x.py",
         {"numNodes": 2},
@@ -221,8 +221,10 @@ SIZES = {
     "accelerate without numbers": ("accelerate launch x.py", {}, None),
     "trl on more GPUs than processes": ("trl sft", {"numProcPerNode": 1}, None),
     "trl on one GPU": ("trl sft", {"resourcesPerNode": gpus(1)}, "1"),
-    "trl on two nodes of one GPU": ("trl sft", {"resourcesPerNode": gpus(1), "numNodes": 2}, None),
+    "trl on two nodes of one GPU": ("trl sft", {"resourcesPerNode": gpus(1), "numNodes": 2}, "2"),
     "an unknown program": ("deepspeed x.py", {}, None),
+    "an unknown program on two nodes": ("deepspeed x.py", {"numNodes": 2}, "8"),
+    "a shell on two nodes": ("bash -c accelerate\tlaunch\tx.py", {"numNodes": 2}, "8"),
 }
 
 
@@ -287,7 +289,7 @@ def test_what_such_a_jobset_has_of_it_is_left_and_the_rest_is_added():
 def test_a_jobset_of_trainers_without_its_env_gets_it():
     governing, document = runtime(), trainjob(None)
     out = enforce("torch", jobset_of(document, governing), governing, owner=document)
-    assert out.added == PET | {"PET_NNODES": "1"} | MASTERS
+    assert out.added == PET | {"PET_NNODES": "1"} | MASTERS | world(1)
 
 
 def test_devices_of_unknown_number_are_left_to_torchrun():

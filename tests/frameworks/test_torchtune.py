@@ -126,9 +126,32 @@ def test_the_endpoint_of_such_a_runtime_is_corrected_on_several_nodes():
     assert out.container["args"] == ["batch_size=1"]
 
 
+def test_an_endpoint_of_such_a_runtime_that_is_an_address_stays():
+    command = ["tune", "run", "--rdzv_endpoint=store:29500", "full_finetune_distributed", "--config", "x"]
+    assert len(enforced({"numNodes": 2}, governed(command, name="our-tuning")).changes) == 0
+
+
+def test_a_runtime_without_a_command_gets_a_whole_one():
+    out = enforced({}, governed([]))
+    assert out.container["command"] == ["tune", "run", ENDPOINT, *RUNTIMES[3:]]
+
+
+def test_a_jobset_of_trainers_keeps_the_command_of_its_trainjob():
+    command = ["tune", "run", "full_finetune_distributed", "--config", "c"]
+    document = jobset(replicated_job("node", {"name": "node", "command": command}, parallelism=2))
+    assert enforce("torchtune", document, governed(), owner=trainjob({})).container["command"] == command
+
+
+def test_a_label_on_another_policy_is_refused():
+    governing = governed(policy={"mpi": {}})
+    assert "torchtune/label-disagrees" in [rule for *_, rule in refused("torchtune", trainjob({}), governing)]
+
+
 def test_all_items_of_a_runtime_are_kept_where_nobody_wrote_a_command():
     governing = governed([*RUNTIMES, "batch_size=4", *DATASET, *PATHS])
-    assert enforced({}, governing).container["command"][-5:] == ["batch_size=4", *DATASET, *PATHS]
+    assert enforced({}, governing).container["command"] == [
+        *("tune", "run", ENDPOINT, *RUNTIMES[3:], "batch_size=4", *DATASET, *PATHS)
+    ]
     assert enforced({"command": ["tune", "run"]}, governing).container["command"][-4:] == [*DATASET, *PATHS]
 
 
@@ -162,6 +185,15 @@ def test_a_claimed_device_is_one_that_tune_may_use():
     governing = runtime("torchtune", name=LLAMA, command=[*RUNTIMES, *PATHS], resources=claim, pod=pod)
     out = enforce("torchtune", trainjob({"command": ["tune", "run"]}), governing, claims={"one": 1})
     assert (out.container["numProcPerNode"], out.container["command"][2]) == (1, "full_finetune_single_device")
+
+
+def test_a_claim_of_unknown_size_is_taken_for_what_trainer_will_start():
+    claim = {"claims": [{"name": "gpu"}], "requests": {"cpu": 8}}
+    pod = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "some"}]}
+    governing = runtime("torchtune", name=LLAMA, command=[*RUNTIMES, *PATHS], resources=claim, pod=pod)
+    out = enforced({"command": ["tune", "run"]}, governing)
+    assert out.container["command"][2:4] == [ENDPOINT, "full_finetune_distributed"]
+    assert out.rules == ["torchtune/processes"]
 
 
 def test_a_generated_name_is_met_by_env():

@@ -197,8 +197,8 @@ CLAIM = {
     "pod": {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]},
 }
 REFUSED = {
-    "on CPU": ("--mixed_precision bf16", CPU, "one process per node on CPU"),
-    "on CPU by its own flag": ("--cpu", FOUR, "one process per node on CPU"),
+    "on CPU": ("--mixed_precision bf16", CPU, "do not reliably span nodes on CPU"),
+    "on CPU by its own flag": ("--cpu", FOUR, "do not reliably span nodes on CPU"),
     "with a number that only the pod knows": (
         "--mixed_precision bf16 --num_processes $(N)",
         FOUR,

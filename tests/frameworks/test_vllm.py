@@ -49,7 +49,8 @@ SERVES = {
 @pytest.mark.parametrize(("line", "added"), SERVES.values(), ids=SERVES)
 def test_flags_are_only_added_where_they_are_missing(line, added):
     out = enforced(line)
-    assert out.argv == [*line.split(), *added]
+    assert (out.container["command"], out.container.get("args", [])) == (line.split(), added)
+    assert all(change.op == "add" for change in out.changes)
 
 
 def test_flags_follow_the_words_that_are_there():
@@ -76,12 +77,19 @@ def test_an_absent_command_is_written_out(args, command, kept):
     out = enforced(args=args)
     assert out.container.get("command") == command
     assert out.container["args"] == [*kept, *HOST, *PORT]
+    assert found("vllm", out.document) == []
+
+
+def test_without_a_command_and_args_the_launch_is_written_out():
+    out = enforced()
+    assert (out.container["command"], out.container["args"]) == (["vllm", "serve"], [*HOST, *PORT])
 
 
 def test_another_program_is_left_alone_with_a_word():
     out = enforced("bash -c vllm")
     assert (len(out.changes), out.rules) == (0, ["vllm/not-enforced"])
     assert enforced("vllm bench serve").rules == ["vllm/not-enforced"]
+    assert enforced("python -m my.server --model m").rules == ["vllm/not-enforced"]
 
 
 # --- sizes ----------------------------------------------------------------------------------------------------------
@@ -133,6 +141,7 @@ JUDGED = {
     "no model": ("vllm serve", 1, [(Severity.WARNING, "vllm/model", None)]),
     "a model in a flag": ("vllm serve --model m", 1, []),
     "a model behind flags": ("vllm serve --port 8000 m", 1, []),
+    "a model behind a flag with its value attached": ("vllm serve --port=8000 m", 1, []),
     "a model behind a switch": ("vllm serve --enforce-eager m", 1, []),
 }
 
@@ -166,8 +175,9 @@ def test_health_is_asked_for_on(line, port):
     assert probes == {name: {"path": "/health", "port": port} for name in PROBES if port is not None}
 
 
-def test_a_server_with_a_certificate_is_asked_over_https():
-    out = enforced("vllm serve m --ssl-certfile c --ssl-keyfile k")
+@pytest.mark.parametrize("flag", ["--ssl-certfile c", "--ssl-keyfile=k"])
+def test_a_server_with_a_certificate_is_asked_over_https(flag):
+    out = enforced(f"vllm serve m {flag}")
     assert out.container["livenessProbe"]["httpGet"]["scheme"] == "HTTPS"
 
 

@@ -160,6 +160,26 @@ def test_a_second_pass_at_create_adds_to_the_memory_and_keeps_what_it_held():
     }
 
 
+def changed(count, document=None):
+    changes = Changes(document or jobs.make_trainjob(command=["a"]))
+    for number in range(count):
+        changes.set(("spec", "trainer", f"x{number}"), 1, **WHY)
+    return changes
+
+
+def test_more_changes_than_can_be_restored_are_refused_when_they_are_made():
+    restores.remember(changed(256), "x", "1")
+    with pytest.raises(ValueError, match="257 fields of one object were changed, and 256 can be restored"):
+        restores.remember(changed(257), "x", "1")
+
+
+def test_a_forged_memory_does_not_crowd_out_the_real_one():
+    forged = {f"spec.trainer.forged{number}": "-" for number in range(250)}
+    changes = changed(20, reapplies.with_memory(jobs.make_trainjob(command=["a"]), forged))
+    restores.remember(changes, "x", "1")
+    assert set(reapplies.remembered(changes.document)) == {f"spec.trainer.x{number}" for number in range(20)}
+
+
 def test_nothing_changed_leaves_no_memory():
     changes = Changes(jobs.make_trainjob())
     restores.remember(changes, "x", "1")

@@ -13,7 +13,7 @@ import orjson
 
 from strategies import findings
 from strategies.changes import Change
-from strategies.findings import Severity
+from strategies.findings import Finding, Severity
 from webhook.admission import reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Mode
@@ -25,6 +25,7 @@ MAX_WARNING = 120
 MAX_AUDIT = 10_000
 """Bytes of all audit annotations together."""
 _MAX_WARNINGS = 20
+_MAX_ERRORS = 100
 _BOOKKEEPING = frozenset({"core/applied"})
 
 
@@ -71,20 +72,25 @@ def _limited(lines: Sequence[str]) -> list[str]:
 
 
 def _denial(decision: Decision, shown: Sequence[str], audit: dict[str, str]) -> reviews.Response:
-    found = findings.errors(decision.findings)
-    lines = [str(each) for each in found]
-    message = lines[0] if len(lines) == 1 else f"{len(lines)} errors:\n" + "\n".join(f"- {line}" for line in lines)
-    causes = [
-        {
-            "field": each.field,
-            "message": each.message,
-            "reason": "FieldValueInvalid" if each.value is not None else "FieldValueRequired",
-        }
-        for each in found
-    ]
-    return reviews.deny(
-        decision.request.uid, message, code=422, reason="Invalid", causes=causes, warnings=shown, audit=audit
-    )
+    """Refuse with every error; kubectl prints the causes alone, so each says what it is about and who says it."""
+    request, found = decision.request, findings.errors(decision.findings)
+    lines = [str(each) for each in found[:_MAX_ERRORS]]
+    causes = [_cause(each) for each in found[:_MAX_ERRORS]]
+    if len(found) > _MAX_ERRORS:
+        lines.append(f"and {len(found) - _MAX_ERRORS} more; see muster check or the audit log")
+    message = lines[0] if len(lines) == 1 else f"{len(found)} errors:\n" + "\n".join(f"- {line}" for line in lines)
+    details = {"name": request.name or "without a name yet", "kind": request.kind, "causes": causes}
+    return reviews.deny(request.uid, message, code=422, reason="Invalid", details=details, warnings=shown, audit=audit)
+
+
+def _cause(finding: Finding) -> dict[str, str]:
+    missing = finding.value is None
+    text = str(finding).removeprefix(f"{finding.field}: ")
+    return {
+        "field": finding.field,
+        "message": f"{'Required value' if missing else 'Invalid value'}: {text} (muster {finding.rule})",
+        "reason": "FieldValueRequired" if missing else "FieldValueInvalid",
+    }
 
 
 def _audit(decision: Decision) -> dict[str, str]:

@@ -149,14 +149,14 @@ def patch(uid: str, operations: Sequence[Any], **more: Any) -> Response:
 
 
 def deny(  # the members of a metav1.Status
-    uid: str, message: str, *, code: int, reason: str, causes: Sequence[Mapping[str, str]] = (), **more: Any
+    uid: str, message: str, *, code: int, reason: str, details: Mapping[str, Any] | None = None, **more: Any
 ) -> Response:
     """Build a response that refuses the object; `message` is what kubectl prints."""
     response = allow(uid, **more)
     response["allowed"] = False
     response["status"] = {"status": "Failure", "code": code, "reason": reason, "message": message}
-    if causes:
-        response["status"]["details"] = {"causes": list(causes)}
+    if details is not None:
+        response["status"]["details"] = details
     return response
 
 

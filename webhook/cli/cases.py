@@ -26,10 +26,7 @@ from webhook.yamls.sources import Source, Unreadable
 
 __all__ = ["Case", "Setup", "is_job", "policy", "prepare"]
 
-_JOBS = {
-    ("TrainJob", names.TRAINER_GROUP),
-    ("JobSet", names.JOBSET_API_VERSION.partition("/")[0]),
-}
+_JOBS = {("TrainJob", names.TRAINER_GROUP), ("JobSet", names.JOBSET_GROUP)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ __all__ = ["explain"]
 
 
 def explain(case: Case, setup: Setup) -> dict[str, Any]:
-    """Return the explanation of a case, of JSON's types; docs describe its members."""
+    """Return the explanation of a case, of JSON's types; None stands for what there is not."""
     origin, document, decision = case.source.origin, case.source.document, case.mutated
     metadata = document.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}

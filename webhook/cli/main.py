@@ -39,10 +39,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return problems.INTERRUPTED
     except BrokenPipeError:
-        # What is still buffered would fail again when the interpreter flushes it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_output()
         return problems.PIPE_CLOSED
+    except OSError as error:
+        _abandon_output()
+        _say(str(error))
+        return problems.UNREADABLE
     return code
+
+
+def _abandon_output() -> None:
+    """Drop what is still buffered: it would fail again when the interpreter flushes it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(message: str) -> None:
