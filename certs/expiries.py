@@ -10,12 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from certs import materials
-
-__all__ = ["BACKDATING", "Clock", "Remaining", "Window", "opening", "remaining", "utc_now"]
+__all__ = ["BACKDATING", "Clock", "Window", "opening", "utc_now"]
 
 Clock = Callable[[], datetime]
 
@@ -49,14 +45,6 @@ class Window:
         return Window(max(self.not_before, outer.not_before), min(self.not_after, outer.not_after))
 
 
-@dataclass(frozen=True, slots=True)
-class Remaining:
-    """Seconds until the served leaf and the CA that vouches for it expire; negative once past."""
-
-    leaf: float
-    authority: float
-
-
 def utc_now() -> datetime:
     """The default clock."""
     return datetime.now(UTC)
@@ -66,8 +54,3 @@ def opening(now: datetime, validity: timedelta) -> Window:
     """A window for a certificate made at `now`, backdated, in the whole seconds that X.509 can express."""
     whole = now.replace(microsecond=0)
     return Window(whole - BACKDATING, whole + validity)
-
-
-def remaining(material: materials.Material, now: datetime) -> Remaining:
-    """What a metric shows for `material`: two gauges, because either may run out first."""
-    return Remaining(leaf=material.leaf.remaining(now), authority=material.authority.remaining(now))

@@ -179,6 +179,18 @@ def test_the_kind_of_the_request_counts_and_not_what_the_object_says(kind, phase
     assert [str(found) for found in decision.findings] == ["spec: 'text': must be an object"]
 
 
+@pytest.mark.parametrize("metadata", ["text", [1], 5, True])
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+@pytest.mark.parametrize("phase", ["mutate", "validate"])
+def test_metadata_of_another_type_is_answered_and_recorded_although_there_is_a_memory(metadata, operation, phase):
+    old = make_trainjob(make_runtime("trl"))
+    review = admissions.make_review({**old, "metadata": metadata}, operation, old, name="llama")
+    decision = answered(review, [make_runtime("trl")], phase)
+    assert decision.verdict == (
+        "denied" if (operation, phase) == ("CREATE", "validate") else "allowed" if phase == "validate" else "unchanged"
+    )
+
+
 def test_every_wrong_member_is_reported_at_once():
     job = jobs.make_trainjob(command="trl sft", args=[1], env={"A": "1"}, numNodes="2", resourcesPerNode=[])
     decision = admissions.decide(job, jobs.make_runtime(), phase="validate")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 
+import orjson
 import pytest
 
 from tests.support import admissions, jobs
+from webhook.admission import decisions, reviews
 
 RUNTIME = jobs.make_runtime()
 WITH = jobs.make_trainjob(command=["torchrun", "x"], numNodes=2)
@@ -105,3 +107,10 @@ def test_a_jobset_may_be_updated_to_anything():
     new = copy.deepcopy(old)
     new["spec"]["replicatedJobs"] = []
     assert validated(new, old)["allowed"] is True
+
+
+@pytest.mark.parametrize(("operation", "allowed"), [("CREATE", False), ("UPDATE", True)])
+def test_a_cluster_that_does_not_answer_stops_new_jobs_and_lets_live_ones_go_on(operation, allowed):
+    request = reviews.parse(orjson.dumps(admissions.make_review(WITH, operation, WITH)), "validate")
+    decision = decisions.failed(request, admissions.POLICY, "the API server did not answer")
+    assert (decision.verdict, decision.allowed, decision.message) == ("error", allowed, "the API server did not answer")

@@ -55,8 +55,8 @@ def test_a_ca_that_is_not_yet_due_outlives_any_leaf_it_signs(clock):
         clock.advance(days=20)
 
 
-def test_the_metric_tells_leaf_and_ca_apart(new_material):
+def test_leaf_and_ca_have_a_remaining_time_each(new_material):
     material = new_material()
-    left = expiries.remaining(material, material.leaf.not_after + timedelta(seconds=5))
-    assert left.leaf == -5
-    assert left.authority > 200 * 24 * 3600
+    moment = material.leaf.not_after + timedelta(seconds=5)
+    assert material.leaf.remaining(moment) == -5
+    assert material.authority.remaining(moment) > 200 * 24 * 3600

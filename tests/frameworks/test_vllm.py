@@ -104,7 +104,7 @@ SIZES = {
     "a short size": ("vllm serve m -tp 4", 4, None),
     "a size that only the pod knows": ("vllm serve m -pp $(PP)", 4, None),
     "three GPUs, by which hardly any model divides": ("vllm serve m", 3, None),
-    "GPUs that two pipelines cannot share": ("vllm serve m -pp 2", 3, None),
+    "GPUs that two pipelines cannot share": ("vllm serve m -pp 2", 5, None),
     "an engine over several pods": ("vllm serve m --data-parallel-size-local 2", 4, None),
     "an engine on Ray": ("vllm serve m --distributed-executor-backend ray", 4, None),
     "a file that may hold it": ("vllm serve --config f.yaml", 4, None),

@@ -37,7 +37,7 @@ def make_review(document, operation="CREATE", old=None, *, kind=None, **request)
             "resource": {"group": gvk["group"], "version": gvk["version"], "resource": plural},
             "operation": operation,
             "namespace": jobs.NAMESPACE,
-            "name": document.get("metadata", {}).get("name", ""),
+            "name": "" if "name" in request else document["metadata"].get("name", ""),
             "userInfo": {"username": "ada", "groups": ["system:authenticated"]},
             "object": document,
             "oldObject": old,

@@ -75,5 +75,5 @@ class Certificate:
         """Return the seconds until leaf and CA expire."""
         if self._serving is None:
             return {}
-        left = expiries.remaining(self._serving.material, expiries.utc_now())
-        return {"leaf": left.leaf, "authority": left.authority}
+        material, now = self._serving.material, expiries.utc_now()
+        return {"leaf": material.leaf.remaining(now), "authority": material.authority.remaining(now)}
