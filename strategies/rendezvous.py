@@ -185,7 +185,8 @@ def _asked_for(topology: topologies.Topology, launch: Launch) -> int | None:
             return int(written[1])
     if launch.launcher is Launcher.SHELL and _OWN_NUMBERS.search(launch.text):
         return None
-    free = topology.nodes == 1 and (topology.processes != 1 or (topology.devices.count or 0) > 1)
+    counted = topology.on_cpu and topology.processes != 1  # by Trainer, from CPUs: nobody asked for that many ranks
+    free = counted or (topology.nodes == 1 and (topology.processes != 1 or (topology.devices.count or 0) > 1))
     plain = launch.launcher is Launcher.PYTHON and topology.processes == 1
     return None if free and not plain and not launch.starts_torchrun else topology.world_size
 

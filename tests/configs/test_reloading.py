@@ -76,6 +76,6 @@ async def test_the_file_is_followed(path, reloader):
     task = asyncio.create_task(reloader.run(interval=0.01))
     path.write_text("mode: audit")
     async with asyncio.timeout(5):
-        while reloader.policy().mode is not Mode.AUDIT:
+        while reloader.policy().mode is not Mode.AUDIT:  # noqa: ASYNC110  # the follower has no event of its own
             await asyncio.sleep(0.01)
     task.cancel()

@@ -97,6 +97,11 @@ SIZES = {
     "trl on one GPU": ("trl sft", {"resourcesPerNode": gpus(1)}, "1"),
     "trl on two nodes of one GPU": ("trl sft", {"resourcesPerNode": gpus(1), "numNodes": 2}, "2"),
     "an unknown program": ("deepspeed x.py", {}, None),
+    "a plain program on two nodes of CPUs": (
+        "python x.py",
+        {"numNodes": 2, "resourcesPerNode": {"limits": {"cpu": 8, "nvidia.com/gpu": 0}}},
+        None,
+    ),
     "an unknown program on two nodes": ("deepspeed x.py", {"numNodes": 2}, "8"),
     "a shell on two nodes": ("bash -c accelerate\tlaunch\tx.py", {"numNodes": 2}, "8"),
 }

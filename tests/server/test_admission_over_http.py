@@ -6,7 +6,7 @@ import base64
 
 import orjson
 
-from tests.server.conftest import TRAINJOB, review
+from tests.server.conftest import RUNTIME, TRAINJOB, review
 from webhook.admission import answers, decisions, reviews
 from webhook.admission.policies import Policy
 from webhook.audit import schemas
@@ -30,11 +30,9 @@ async def test_a_two_node_trl_job_is_patched_to_torchrun(serve):
     }
 
 
-async def test_the_server_answers_the_very_bytes_that_the_pipeline_makes(serve, monkeypatch):
+async def test_the_server_answers_the_very_bytes_that_the_pipeline_makes(serve):
     webhook = await serve()
     body = orjson.dumps(review())
-    from tests.server.conftest import RUNTIME
-
     decision = decisions.evaluate(reviews.parse(body, "mutate"), InMemoryReader(RUNTIME), Policy())
     status, answered = await webhook.post("/mutate/trainjobs", body)
     assert (status, answered) == (200, reviews.dumps(answers.answer(decision)))
