@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = ["Launch", "Launcher", "parse", "program"]
+__all__ = ["MAX_WORDS", "Launch", "Launcher", "parse", "program"]
 
 
 class Launcher(Enum):
@@ -85,10 +85,14 @@ _ACCELERATE = frozenset({"accelerate", "accelerate-launch"})
 _ACCELERATE_MODULES = frozenset({"accelerate.commands.launch", "accelerate.commands.accelerate_cli"})
 
 
+MAX_WORDS = 2_048
+"""Longer command lines are not looked into: a TrainJob may have 256 words, but a JobSet's container any number."""
+
+
 def parse(argv: Sequence[str]) -> Launch:
-    """Read a command line (`command` followed by `args`)."""
-    if not argv:
-        return Launch(Launcher.NONE)
+    """Read a command line (`command` followed by `args`); one of more than `MAX_WORDS` is somebody's own."""
+    if not argv or len(argv) > MAX_WORDS:
+        return Launch(Launcher.OTHER if argv else Launcher.NONE, tuple(argv[:1]), rest=tuple(argv[1:]))
     head, rest, name = tuple(argv[:1]), tuple(argv[1:]), program(argv[0])
     if name == "torchrun":
         return _torchrun(Launcher.TORCHRUN, head, rest)

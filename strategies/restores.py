@@ -29,6 +29,8 @@ __all__ = ["applied", "remember", "restore"]
 _ABSENT_HASH = "-"
 _ANNOTATION = ("metadata", "annotations", names.APPLIED_ANNOTATION)
 _RULE = "core/restore"
+_WRITTEN = json.JSONEncoder(separators=(",", ":")).encode
+_CANONICAL = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 _MAX_FIELDS = 256  # of one memory; an annotation holds thousands, and each costs two searches on every update
 
 # Immutable on a TrainJob (CEL, trainer v2.3.0) or a JobSet (vjobset and CEL, v0.12.0), and what inside stays mutable.
@@ -59,7 +61,7 @@ def remember(changes: Changes, framework: str, version: str) -> None:
     if len(fields) > _MAX_FIELDS:  # no first pass of ours
         fields = {field: _hash(value) for field, value in units.items()}
     note = {"strategy": framework, "version": version, "fields": fields}
-    text = json.dumps(note, separators=(",", ":"))  # in the order of recording: restored entries keep theirs
+    text = _WRITTEN(note)  # in the order of recording: restored entries keep theirs
     reason = "remembers what was changed, so that a re-apply of the original does not undo it"
     changes.set(_ANNOTATION, text, rule="core/applied", reason=reason)
 
@@ -128,5 +130,5 @@ def _put_back(old: Mapping[str, Any], changes: Changes, stored_at: Path, stored:
 def _hash(value: Any) -> str:
     if isinstance(value, Absent):
         return _ABSENT_HASH
-    text = json.dumps(value, separators=(",", ":"), sort_keys=True)
+    text = _CANONICAL(value)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

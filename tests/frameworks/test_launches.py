@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.launches import Launcher, parse
+from strategies.launches import MAX_WORDS, Launcher, parse
 from tests.support import limits
 
 TORCHRUN = {
@@ -158,3 +158,9 @@ def test_no_input_is_too_odd_and_no_word_is_lost(argv):
     assert set(missing) <= {"-m", "--module", "--", ""} | attached
     assert launch.target in argv or not launch.target or attached
     assert (launch.launcher is Launcher.NONE) == (not argv)
+
+
+def test_a_command_line_of_absurd_length_is_not_looked_into():
+    words = ["torchrun", *["x"] * MAX_WORDS]
+    assert parse(words).launcher is Launcher.OTHER
+    assert parse(words[:-1]).launcher is Launcher.TORCHRUN
