@@ -106,11 +106,11 @@ def trainer(document: Document, spec_path: tuple[str, ...]) -> Place | None:
     and there container `node`, else the first one.
     """
     jobs = _dig(document, *spec_path).get("replicatedJobs") or ()
-    filled = [(index, job) for index, job in enumerate(jobs) if _containers(job)]
     for wanted in (_is_ancestor, _is_role, _is_named):
-        for index, job in filled:
-            if wanted(job):
+        for index, job in enumerate(jobs):
+            if wanted(job) and _containers(job):
                 return _place(job, (*spec_path, "replicatedJobs", index))
+    filled = [(index, job) for index, job in enumerate(jobs) if _containers(job)]
     return _place(filled[0][1], (*spec_path, "replicatedJobs", filled[0][0])) if len(filled) == 1 else None
 
 

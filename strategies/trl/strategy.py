@@ -31,10 +31,10 @@ class TRLStrategy(TorchFamily):
         site = sites.of(job)
         if site is None:
             return
-        found, topology = invocations.read(site, job), topologies.of(job)
+        found = invocations.read(site, job)
         if found is None:
             if job.owner is None and not _passes_through(site.launch):
-                for finding in unenforced(site, topology, self.framework):
+                for finding in unenforced(site, topologies.of(job), self.framework):
                     changes.report(finding)
             return
         plan = _plan(found, site, job)
@@ -74,7 +74,7 @@ def _circumstances(job: Job, site: sites.Site) -> validation.Circumstances:
 
 def _keep_one_per_node(job: Job, changes: Changes) -> None:
     """Leave one process per node on CPU, as `trl` and python start it; Trainer would make it one per CPU."""
-    site = sites.of(job)
+    site = sites.of(job) if job.kind == "TrainJob" else None
     found = invocations.read(site, job) if site else None
     if found is None or found.form not in (Form.TRL, Form.MODULE) or not topologies.of(job).on_cpu:
         return
