@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # TRL and torch (about 5 GB) live outside the checkout, so that a fresh clone need not install them again.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/muster
-TRL_VENV := $(CACHE)/trl-$(shell cut -c1-64 requirements/trl.txt | cksum | cut -d' ' -f1)
+TRL_VENV := $(CACHE)/trl-$(shell cksum < requirements/trl.txt | cut -d' ' -f1)
 export MUSTER_TRL_PYTHON := $(TRL_VENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -27,7 +27,8 @@ $(VENV)/.dev: $(BIN)/muster requirements/dev.txt
 	@$(BIN)/pip install --quiet -r requirements/dev.txt
 	@touch $@
 
-$(TRL_VENV)/.done: requirements/trl.txt
+# The folder is named by the pins, so the file's age, which is new in every clone, does not count.
+$(TRL_VENV)/.done: | requirements/trl.txt
 	@echo "muster: installing trl and torch once into $(TRL_VENV) (a few minutes, about 5 GB)"
 	@$(PYTHON) -m venv $(TRL_VENV)
 	@$(TRL_VENV)/bin/pip install --quiet -r requirements/trl.txt

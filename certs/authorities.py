@@ -17,10 +17,26 @@ from cryptography.x509 import oid
 
 from certs import chains, errors, expiries, pems
 
-__all__ = ["VALIDITY", "Authority", "bundle_pem", "create", "key_identifier", "load", "require_valid", "succeed"]
+__all__ = [
+    "VALIDITY",
+    "Authority",
+    "bundle_pem",
+    "create",
+    "key_identifier",
+    "key_usage",
+    "load",
+    "require_valid",
+    "succeed",
+]
 
 VALIDITY = timedelta(days=365)
 """At two thirds of it, when a CA is renewed, it still outlives any leaf of the default validity."""
+
+
+_PURPOSES = (
+    *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
+    *("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +69,7 @@ def create(
         .not_valid_before(window.not_before)
         .not_valid_after(window.not_after)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(), critical=True)
+        .add_extension(key_usage("key_cert_sign", "crl_sign"), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(key_identifier(key), critical=False)
         .sign(key, hashes.SHA256())
@@ -108,15 +124,6 @@ def _name(key: ec.EllipticCurvePrivateKey) -> x509.Name:
     return x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, f"muster-ca-{digest[:16]}")])
 
 
-def _usage() -> x509.KeyUsage:
-    return x509.KeyUsage(
-        key_cert_sign=True,
-        crl_sign=True,
-        digital_signature=False,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
+def key_usage(*allowed: str) -> x509.KeyUsage:
+    """The extension that allows these purposes (`cryptography`'s names) and no other."""
+    return x509.KeyUsage(**{purpose: purpose in allowed for purpose in _PURPOSES})

@@ -82,7 +82,7 @@ def _with_usage(
 ) -> x509.CertificateBuilder:
     return (
         builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(), critical=True)
+        .add_extension(authorities.key_usage("digital_signature"), critical=True)
         .add_extension(x509.ExtendedKeyUsage([oid.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(authorities.key_identifier(authority.key), critical=False)
@@ -97,17 +97,3 @@ def _subject(sans: Sequence[str]) -> x509.Name:
 def _general_name(name: str) -> x509.GeneralName:
     address = names.address(name)
     return x509.DNSName(name) if address is None else x509.IPAddress(address)
-
-
-def _usage() -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=False,
-        crl_sign=False,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )

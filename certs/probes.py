@@ -61,7 +61,7 @@ def served(server: ssl.SSLContext, authority_pem: bytes, name: str) -> str:
     raise errors.ServingError(name, "a TLS handshake never ends", "report this: it cannot happen")
 
 
-async def dial(host: str, port: int, authority_pem: bytes, name: str, *, timeout: float = 3.0) -> str:  # noqa: ASYNC109
+async def dial(host: str, port: int, authority_pem: bytes, name: str, *, timeout: float = 3.0) -> str:  # noqa: ASYNC109 - the whole dial is one promise
     """The fingerprint that the listener at `host`:`port` shows to a client which trusts `authority_pem`.
 
     `name` is verified in place of `host`; `timeout` is in seconds and covers all of it. Raises ProbeError, or

@@ -56,7 +56,7 @@ def errors():
 
 @pytest.fixture
 def lane(sink, clock, errors):
-    retry = lanes.Retry(base=1.0, cap=8.0, random=random.Random(1))  # noqa: S311
+    retry = lanes.Retry(base=1.0, cap=8.0, random=random.Random(1))  # noqa: S311  # repeatable jitter
     return lanes.Lane(sink, retry, lambda name, error: errors.append((name, str(error))), clock)
 
 
@@ -248,7 +248,7 @@ def test_a_sink_that_cannot_be_closed_is_reported(lane, sink, errors, monkeypatc
 
 
 def test_delays_double_up_to_a_cap_with_up_to_half_taken_off():
-    retry = lanes.Retry(base=1.0, cap=8.0, random=random.Random(1))  # noqa: S311
+    retry = lanes.Retry(base=1.0, cap=8.0, random=random.Random(1))  # noqa: S311  # repeatable jitter
     bounds = [1, 2, 4, 8, 8, 8]
     delays = [retry.delay(failures) for failures in (1, 2, 3, 4, 5, 5000)]
     assert all(bound / 2 <= delay <= bound for delay, bound in zip(delays, bounds, strict=True))

@@ -7,8 +7,9 @@ fetch and ask again).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from strategies import checks, findings, names, restores
@@ -83,22 +84,53 @@ def _is_ours(request: reviews.Request) -> bool:
     return whole and group is not None and request.group in ("", group)
 
 
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A request with all that it is judged by; `strategy` is None where none was asked."""
+
+    request: reviews.Request
+    policy: Policy
+    governor: Governor
+    strategy: Registered | None = None
+
+    @property
+    def mode(self) -> Mode:
+        return self.policy.mode_of(self.governor.framework, self.governor.namespace_label)
+
+    def job(self, changes: Changes, governor: Governor | None = None) -> Job:
+        governor = governor or self.governor
+        return Job(
+            kind="TrainJob" if self.request.kind == "TrainJob" else "JobSet",
+            changes=changes,
+            namespace=self.request.namespace,
+            runtime=governor.runtime,
+            owner=governor.owner,
+            claim_devices=governor.claim_devices,
+            settings=self.policy.framework(governor.framework).settings,
+        )
+
+    def decided(
+        self, verdict: Verdict, changes: Changes, found: Sequence[Finding], *, allowed: bool = True, message: str = ""
+    ) -> Decision:
+        mode, governor, strategy = self.mode, self.governor, self.strategy
+        return Decision(self.request, verdict, allowed, changes, tuple(found), mode, governor, strategy, message)
+
+
 def _created(
     request: reviews.Request, cluster: readers.ClusterReader, policy: Policy, misfits: list[Finding]
 ) -> Decision:
     governor, problem = governors.look(request, cluster, readable=not misfits)
-    mode = policy.mode_of(governor.framework, governor.namespace_label)
-    if mode is Mode.OFF:
-        return Decision(request, "skipped", mode=mode, governor=governor)
+    case = _Case(request, policy, governor)
+    if case.mode is Mode.OFF:
+        return Decision(request, "skipped", mode=Mode.OFF, governor=governor)
     if problem:
-        return _failed(request, governor, None, mode, problem, policy)
+        return _failed(case, problem)
     strategy = policy.registry.get(governor.framework)
+    case = _Case(request, policy, governor, strategy)
     try:
-        if request.phase == "mutate":
-            return _mutated(request, governor, strategy, mode, policy, misfits)
-        return _validated(request, governor, strategy, mode, policy, misfits)
+        return _mutated(case, strategy, misfits) if request.phase == "mutate" else _validated(case, strategy, misfits)
     except PluginError as error:
-        return _failed(request, governor, strategy, mode, str(error), policy)
+        return _failed(case, str(error))
 
 
 def failed(request: reviews.Request, policy: Policy, cause: str) -> Decision:
@@ -109,53 +141,41 @@ def failed(request: reviews.Request, policy: Policy, cause: str) -> Decision:
         policy: in force; its global mode counts, since the namespace's could not be read.
         cause: one sentence, shown to the user of a denied job.
     """
-    return _failed(request, Governor(), None, policy.mode, cause, policy)
+    return _failed(_Case(request, policy, Governor()), cause)
 
 
-def _mutated(  # noqa: PLR0913  # what was found, handed on once
-    request: reviews.Request,
-    governor: Governor,
-    strategy: Registered,
-    mode: Mode,
-    policy: Policy,
-    misfits: list[Finding],
-) -> Decision:
-    changes = _changes(request, strategy)
+def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decision:
+    changes = _changes(case.request, strategy)
     if misfits:
         # Mutation comes before the API server's own schema check, which will refuse this object better than we can.
-        return Decision(request, "unchanged", True, changes, tuple(misfits), mode, governor, strategy)
-    job = _job(request, _lent(governor, strategy), policy, changes)
-    chosen = strategy.strategy
+        return case.decided("unchanged", changes, misfits)
+    job, chosen, budget = (
+        case.job(changes, _lent(case.governor, strategy)),
+        strategy.strategy,
+        case.policy.plugin_budget,
+    )
     for stage, enforce in (
         ("enforce_command", chosen.enforce_command),
         ("enforce_rendezvous", chosen.enforce_rendezvous),
         ("enforce_claims", chosen.enforce_claims),
     ):
-        guards.call(strategy, stage, lambda enforce=enforce: enforce(job, changes), policy.plugin_budget)  # type: ignore[misc]
-    guards.call(strategy, "its changes", lambda: _remember(request, strategy, changes), policy.plugin_budget)
-    found = (*_label_findings(governor), *changes.findings)
-    verdict: Verdict = "patched" if len(changes) and mode is Mode.ENFORCE else "unchanged"
-    return Decision(request, verdict, True, changes, found, mode, governor, strategy)
+        guards.call(strategy, stage, partial(enforce, job, changes), budget)
+    guards.call(strategy, "its changes", partial(_remember, case.request, strategy, changes), budget)
+    verdict: Verdict = "patched" if len(changes) and case.mode is Mode.ENFORCE else "unchanged"
+    return case.decided(verdict, changes, (*_label_findings(case.governor), *changes.findings))
 
 
-def _validated(  # noqa: PLR0913  # as above
-    request: reviews.Request,
-    governor: Governor,
-    strategy: Registered,
-    mode: Mode,
-    policy: Policy,
-    misfits: list[Finding],
-) -> Decision:
+def _validated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decision:
     found = misfits
     if not misfits:
-        found = list(checks.job(_job(request, governor, policy, Changes(request.document))))
-        job = _job(request, _lent(governor, strategy), policy, _changes(request, strategy))
+        found = list(checks.job(case.job(Changes(case.request.document))))
+        job = case.job(_changes(case.request, strategy), _lent(case.governor, strategy))
 
         def validate() -> list[Finding]:
             return inspections.check_findings(strategy.strategy.validate(job))
 
-        found += guards.call(strategy, "validate", validate, policy.plugin_budget)
-    return _judged(request, Changes(request.document), found, mode, governor, strategy)
+        found += guards.call(strategy, "validate", validate, case.policy.plugin_budget)
+    return _judged(case, found)
 
 
 def _update_checked(
@@ -170,23 +190,14 @@ def _update_checked(
     if not found:
         return Decision(request, "allowed", changes=changes)
     governor, _ = governors.look(request, cluster, readable=True)
-    mode = policy.mode_of(governor.framework, governor.namespace_label)
-    return _judged(request, changes, found, mode, governor, None)
+    return _judged(_Case(request, policy, governor), found)
 
 
-def _judged(  # noqa: PLR0913  # as above
-    request: reviews.Request,
-    changes: Changes,
-    found: list[Finding],
-    mode: Mode,
-    governor: Governor,
-    strategy: Registered | None,
-) -> Decision:
-    denied = mode is Mode.ENFORCE and bool(findings.errors(found))
-    verdict: Verdict = "denied" if denied else "allowed"
-    if mode is Mode.OFF:
-        return Decision(request, "skipped", mode=mode, governor=governor)
-    return Decision(request, verdict, not denied, changes, tuple(found), mode, governor, strategy)
+def _judged(case: _Case, found: list[Finding]) -> Decision:
+    if case.mode is Mode.OFF:
+        return Decision(case.request, "skipped", mode=Mode.OFF, governor=case.governor)
+    denied = case.mode is Mode.ENFORCE and bool(findings.errors(found))
+    return case.decided("denied" if denied else "allowed", Changes(case.request.document), found, allowed=not denied)
 
 
 def _restored(request: reviews.Request, misfits: list[Finding]) -> Decision:
@@ -197,14 +208,11 @@ def _restored(request: reviews.Request, misfits: list[Finding]) -> Decision:
     return Decision(request, "patched" if len(changes) else "unchanged", changes=changes)
 
 
-def _failed(  # noqa: PLR0913  # as above
-    request: reviews.Request, governor: Governor, strategy: Registered | None, mode: Mode, cause: str, policy: Policy
-) -> Decision:
+def _failed(case: _Case, cause: str) -> Decision:
     """Follow the failure mode: nothing of what the strategy did is kept, and only mode `enforce` may deny."""
-    denied = policy.on_plugin_failure == "deny" and mode is Mode.ENFORCE and request.operation == "CREATE"
-    return Decision(
-        request, "error", not denied, Changes(request.document), (), mode, governor, strategy, message=cause
-    )
+    request, mode = case.request, case.mode
+    denied = case.policy.on_plugin_failure == "deny" and mode is Mode.ENFORCE and request.operation == "CREATE"
+    return case.decided("error", Changes(request.document), (), allowed=not denied, message=cause)
 
 
 def _changes(request: reviews.Request, strategy: Registered) -> Changes:
@@ -223,18 +231,6 @@ def _remember(request: reviews.Request, strategy: Registered, changes: Changes) 
 
 def _is_deleted(document: Mapping[str, Any]) -> bool:
     return (document.get("metadata") or {}).get("deletionTimestamp") is not None
-
-
-def _job(request: reviews.Request, governor: Governor, policy: Policy, changes: Changes) -> Job:
-    return Job(
-        kind="TrainJob" if request.kind == "TrainJob" else "JobSet",
-        changes=changes,
-        namespace=request.namespace,
-        runtime=governor.runtime,
-        owner=governor.owner,
-        claim_devices=governor.claim_devices,
-        settings=policy.framework(governor.framework).settings,
-    )
 
 
 def _label_findings(governor: Governor) -> list[Finding]:
