@@ -70,7 +70,7 @@ RESERVED_ENV = frozenset({PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK, PET_MAS
 MASTER_ADDR = "MASTER_ADDR"
 MASTER_PORT = "MASTER_PORT"
 EXPECTED_WORLD_SIZE = "MUSTER_EXPECTED_WORLD_SIZE"
-"""What the guard in the training images compares the achieved world size with."""
+"""What a guard in a training image can compare the achieved world size with."""
 
 APPLIED_ANNOTATION = "muster.dev/applied"
 MODE_LABEL = "muster.dev/mode"

@@ -167,7 +167,7 @@ def _flag(entry: EnvVar) -> str:
 def _world(topology: topologies.Topology, launch: Launch) -> Iterator[_Wanted]:
     size = _asked_for(topology, launch)
     if size is not None:
-        reason = f"{topology.size}; the image's guard stops a job of another size"
+        reason = f"{topology.size}; an image that checks it can stop a job of another size"
         yield {"name": names.EXPECTED_WORLD_SIZE, "value": str(size)}, reason
 
 
