@@ -1,0 +1,130 @@
+"""Builds every binary of the cluster from the pinned Go modules, once.
+
+The result is a folder in the cache whose name is a hash of the pins and the flags: another pin is another folder, and
+a folder that exists is complete, because it is built under another name and renamed. Two builds at the same time wait
+for each other. Cold this takes about 12 minutes on two cores; with Go's own build cache, seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster import commands, places, toolchains
+from e2e.cluster.errors import ClusterError
+
+__all__ = ["MODULES", "binaries", "locked", "module_folder", "version"]
+
+_PINS = places.REPOSITORY / "e2e" / "binaries"
+# kubectl and the controllers parse the version that the API server reports, and a build without it says v0.0.0.
+_VERSIONED = "k8s.io/component-base/version"
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A Go module of `e2e/binaries`: its folder, its build tags, and how its binaries are renamed."""
+
+    name: str
+    tags: str = ""
+    renames: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Where its go.mod is."""
+        return _PINS / self.name
+
+
+MODULES = (
+    Module("kubernetes", renames=(("server", "etcd"), ("jobset", "jobset-controller-manager"))),
+    Module("containerd", tags="no_btrfs,no_devmapper,no_zfs"),
+    Module("coredns"),
+)
+
+
+def binaries() -> Path:
+    """The folder that holds every binary; built first when it does not exist.
+
+    Raises:
+        ClusterError: there is no Go toolchain, or a build fails; the compiler's output has been printed.
+    """
+    folder = places.cache() / f"binaries-{_key()}"
+    if folder.exists():
+        return folder
+    with locked(folder):
+        if not folder.exists():
+            _build_all(folder)
+    return folder
+
+
+def module_folder(module: str, path: str) -> Path:
+    """The folder of Go module `path`, as pinned by our module `module`, in Go's module cache; fetched if need be."""
+    listed = _go(_PINS / module, "mod", "download", "-json", path)
+    for line in listed.splitlines():
+        if line.strip().startswith('"Dir":'):
+            return Path(line.split('"')[3])
+    raise ClusterError(f"go mod download {path} named no folder:\n{listed}")
+
+
+def version(module: str, path: str) -> str:
+    """The pinned version of Go module `path`, such as v1.36.3."""
+    return _go(_PINS / module, "list", "-m", "-f", "{{.Version}}", path).strip()
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock beside `path`: others that build the same wait, then find it built."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f".{path.name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _key() -> str:
+    digest = hashlib.sha256(repr(MODULES).encode())
+    for module in MODULES:
+        for name in ("go.mod", "go.sum"):
+            digest.update((module.folder / name).read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _build_all(folder: Path) -> None:
+    work = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    targets = [(module, package) for module in MODULES for package in _packages(module)]
+    begun = time.monotonic()
+    for number, (module, package) in enumerate(targets, 1):
+        elapsed = int(time.monotonic() - begun)
+        commands.say(f"building the cluster {number}/{len(targets)} {package} ({elapsed} s)")
+        flags = ["-ldflags", f"-s -w {_version_flags(module)}", "-o", f"{work}/"]
+        _go(module.folder, "build", *flags, *(["-tags", module.tags] if module.tags else []), package)
+    for module in MODULES:
+        for before, after in module.renames:
+            (work / before).rename(work / after)
+    work.rename(folder)
+    commands.say(f"built the cluster's binaries in {int(time.monotonic() - begun)} s: {folder}")
+
+
+def _packages(module: Module) -> list[str]:
+    return sorted(_go(module.folder, "list", "tool").split())
+
+
+def _version_flags(module: Module) -> str:
+    if module.name != "kubernetes":
+        return ""
+    full = version("kubernetes", "k8s.io/kubernetes")
+    major, minor, _ = full.removeprefix("v").split(".", 2)
+    values = {"gitVersion": full, "gitMajor": major, "gitMinor": minor}
+    return " ".join(f"-X {_VERSIONED}.{key}={value}" for key, value in values.items())
+
+
+def _go(folder: Path, *arguments: str) -> str:
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
+    return commands.run([toolchains.find(), *arguments], folder=folder, environment=environment)

@@ -1,0 +1,68 @@
+"""KWOK: nodes without machines, whose pods run at once, for what needs many nodes or pods that end when told.
+
+Upstream's stages complete every pod of a Job as soon as it runs; here a pod ends only when its label says so,
+so that a test can look at a job that is running.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.cluster import builds, processes
+from e2e.cluster.places import Places
+from e2e.cluster.sites import Site
+
+__all__ = ["ENDS", "node", "start"]
+
+ENDS = "e2e.muster.dev/ends"
+"""The label of pods that succeed by themselves, with value "true"."""
+
+_MODULE = "sigs.k8s.io/kwok"
+_MANAGED = "kwok.x-k8s.io/node=fake"
+
+
+def start(places: Places, site: Site, binaries: Path) -> None:
+    """Start KWOK; it looks after nodes with the annotation of `node` and after their pods."""
+    config = places.configs / "kwok.yaml"
+    config.write_text(yaml.safe_dump_all(_stages()))
+    command = [
+        *site.prefix,
+        f"{binaries}/kwok",
+        f"--kubeconfig={places.kubeconfig}",
+        f"--config={config}",
+        f"--manage-nodes-with-annotation-selector={_MANAGED}",
+        "--node-lease-duration-seconds=40",
+        "--cidr=10.0.0.1/24",
+    ]
+    processes.start(places, "kwok", command)
+
+
+def node(name: str) -> dict[str, Any]:
+    """A fake node of 64 CPUs, with a taint that keeps other pods away."""
+    key, _, value = _MANAGED.partition("=")
+    capacity = {"cpu": "64", "memory": "512Gi", "pods": "500", "nvidia.com/gpu": "8"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"type": "kwok"}, "annotations": {key: value}},
+        "spec": {"taints": [{"key": key, "value": value, "effect": "NoSchedule"}]},
+        "status": {"allocatable": capacity, "capacity": capacity},
+    }
+
+
+def _stages() -> list[dict[str, Any]]:
+    folder = builds.module_folder("kubernetes", _MODULE) / "kustomize" / "stage"
+    files = [
+        *(folder / "pod" / "fast").glob("pod-*.yaml"),
+        folder / "node" / "fast" / "node-initialize.yaml",
+        folder / "node" / "heartbeat-with-lease" / "node-heartbeat-with-lease.yaml",
+    ]
+    stages = [yaml.load(file.read_text(), yaml.CSafeLoader) for file in sorted(files)]
+    for stage in stages:
+        if stage["metadata"]["name"] == "pod-complete":
+            ends = {"key": f'.metadata.labels["{ENDS}"]', "operator": "In", "values": ["true"]}
+            stage["spec"]["selector"]["matchExpressions"].append(ends)
+    return stages

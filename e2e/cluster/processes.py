@@ -1,0 +1,192 @@
+"""Starts and ends the cluster's processes, so that none is ever left behind and none of another's is touched.
+
+Every process carries two marks in its environment: the state folder that owns it and the component that it is. What
+runs is read from `/proc`, never from a list of our own, so that a crash between a start and a note cannot lose one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster.errors import ClusterError
+from e2e.cluster.places import Places
+
+__all__ = ["OWNER", "Component", "again", "end", "end_all", "running", "start", "wait"]
+
+OWNER = "MUSTER_CLUSTER_OWNER"
+_COMPONENT = "MUSTER_CLUSTER_COMPONENT"
+_PATIENCE = 10.0
+_READY = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """How a component is started: kept in the state folder, so that it can be started again.
+
+    Attributes:
+        listens: address and TCP port on which it takes connections once it is ready.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+    listens: tuple[str, int] | None = None
+
+    def save(self, places: Places) -> None:
+        """Write it to the state folder."""
+        folder = places.state / "components"
+        folder.mkdir(exist_ok=True)
+        document = {"command": self.command, "environment": dict(self.environment), "listens": self.listens}
+        (folder / f"{self.name}.json").write_text(json.dumps(document, indent=1))
+
+    @classmethod
+    def load(cls, places: Places, name: str) -> Component:
+        """Read it back.
+
+        Raises:
+            ClusterError: this cluster has no such component.
+        """
+        path = places.state / "components" / f"{name}.json"
+        try:
+            document = json.loads(path.read_text())
+        except FileNotFoundError:
+            known = ", ".join(sorted(file.stem for file in path.parent.glob("*.json"))) or "none"
+            raise ClusterError(f"{name}: no component of this cluster; it has {known}") from None
+        listens = document["listens"] and tuple(document["listens"])
+        return cls(name, tuple(document["command"]), tuple(document["environment"].items()), listens)
+
+
+def start(
+    places: Places,
+    name: str,
+    command: Sequence[str | Path],
+    environment: Mapping[str, str] | None = None,
+    *,
+    listens: tuple[str, int] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a component in a session of its own, without waiting for it; its output is appended to its log."""
+    component = Component(name, tuple(map(str, command)), tuple((environment or {}).items()), listens)
+    component.save(places)
+    return _spawn(places, component)
+
+
+def again(places: Places, name: str, environment: Mapping[str, str] | None = None) -> None:
+    """Start a component as before, with further variables for this start only, and wait until it is ready.
+
+    Nothing is started when it runs.
+    """
+    if not running(places, name):
+        component = Component.load(places, name)
+        more = (*component.environment, *(environment or {}).items())
+        _spawn(places, dataclasses.replace(component, environment=more))
+    wait(places, name)
+
+
+def wait(places: Places, name: str) -> None:
+    """Wait until a component takes connections.
+
+    Raises:
+        ClusterError: it ended, or does not within a minute.
+    """
+    listens = Component.load(places, name).listens
+    deadline = time.monotonic() + _READY
+    while listens is not None and not _connects(listens):
+        if not running(places, name):
+            raise ClusterError(f"{name} ended at its start; see {places.log(name)}")
+        if time.monotonic() > deadline:
+            raise ClusterError(f"{name} takes no connections after {_READY:.0f} s; see {places.log(name)}")
+        time.sleep(0.05)
+
+
+def running(places: Places, name: str | None = None) -> dict[int, str]:
+    """The processes of this cluster, or of one component: process id to component's name."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        marks = _marks(entry)
+        if marks.get(OWNER) == str(places.state) and name in (None, marks.get(_COMPONENT)):
+            found[int(entry.name)] = marks.get(_COMPONENT, "?")
+    return found
+
+
+def end(places: Places, name: str, *, kill: bool = False) -> None:
+    """End a component's processes: by SIGTERM with ten seconds of patience, then, or at once, by SIGKILL."""
+    _end(places, name, kill)
+
+
+def end_all(places: Places) -> None:
+    """Kill everything that runs for this cluster; what it wrote is about to be removed."""
+    _end(places, None, kill=True)
+
+
+def _end(places: Places, name: str | None, kill: bool) -> None:
+    if not kill:
+        _signal(running(places, name), signal.SIGTERM)
+        if _gone(places, name, _PATIENCE):
+            return
+    # A process may start another between the look and the signal; so look again until there is none.
+    for _ in range(20):
+        _signal(running(places, name), signal.SIGKILL)
+        if _gone(places, name, 1.0):
+            return
+    left = ", ".join(f"{each} ({pid})" for pid, each in running(places, name).items())
+    raise ClusterError(f"these processes do not end even by SIGKILL: {left}")
+
+
+def _connects(address: tuple[str, int]) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(address) == 0
+
+
+def _gone(places: Places, name: str | None, patience: float) -> bool:
+    deadline = time.monotonic() + patience
+    while running(places, name):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _signal(processes: Mapping[int, str], number: signal.Signals) -> None:
+    for pid in processes:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
+def _spawn(places: Places, component: Component) -> subprocess.Popen[bytes]:
+    marks = {OWNER: str(places.state), _COMPONENT: component.name}
+    environment = {**os.environ, **dict(component.environment), **marks}
+    with places.log(component.name).open("ab") as log:
+        return subprocess.Popen(
+            component.command,
+            env=environment,
+            cwd=places.state,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _marks(process: Path) -> dict[str, str]:
+    try:
+        if "\nState:\tZ" in (process / "status").read_text():
+            return {}
+        block = (process / "environ").read_bytes()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return {}
+    entries = (each.partition("=") for each in block.decode(errors="replace").split("\0"))
+    return {key: value for key, _, value in entries if key in (OWNER, _COMPONENT)}

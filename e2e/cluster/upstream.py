@@ -1,0 +1,92 @@
+"""Trainer's and JobSet's own manifests, rendered from the Go module cache; none of them is kept in this repository.
+
+JobSet ships a complete kustomization. Trainer's names JobSet's by an address on the network, so its parts are put
+together here from the same folders.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+
+from e2e.cluster import builds, commands
+
+__all__ = ["JOBSET", "TRAINER", "Document", "apply", "jobset", "kustomize", "runtimes", "trainer"]
+
+Document: TypeAlias = dict[str, Any]
+
+JOBSET = "sigs.k8s.io/jobset"
+TRAINER = "github.com/kubeflow/trainer/v2"
+
+_TRAINER_NAMESPACE = "kubeflow-system"
+_PARTS = ("crds", "manager", "rbac", "webhook")
+
+
+def jobset(kubectl: Path) -> list[Document]:
+    """Everything that installs JobSet."""
+    return kustomize(kubectl, builds.module_folder("kubernetes", JOBSET) / "config" / "default")
+
+
+def trainer(kubectl: Path, work: Path) -> list[Document]:
+    """Everything that installs Trainer, its namespace first; `work` is a folder to copy its manifests to."""
+    source = builds.module_folder("kubernetes", TRAINER) / "manifests"
+    folder = _copied(source, work)
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "namespace": _TRAINER_NAMESPACE,
+        "resources": ["../overlays/manager/namespace.yaml", *(f"../base/{part}" for part in _PARTS)],
+        "images": [{"name": "ghcr.io/kubeflow/trainer/trainer-controller-manager", "newTag": _tag()}],
+        "secretGenerator": [
+            {"name": "kubeflow-trainer-webhook-cert", "options": {"disableNameSuffixHash": True}},
+        ],
+    }
+    ours = folder / "muster"
+    ours.mkdir()
+    (ours / "kustomization.yaml").write_text(json.dumps(kustomization))
+    return kustomize(kubectl, ours, "--load-restrictor=LoadRestrictionsNone")
+
+
+def runtimes(kubectl: Path, work: Path) -> list[Document]:
+    """Trainer's built-in ClusterTrainingRuntimes."""
+    source = builds.module_folder("kubernetes", TRAINER) / "manifests"
+    return kustomize(kubectl, _copied(source, work) / "base" / "runtimes")
+
+
+def kustomize(kubectl: Path, folder: Path, *flags: str) -> list[Document]:
+    """Render a kustomization.
+
+    Raises:
+        ClusterError: kustomize refuses it; with its words.
+    """
+    rendered = commands.run([kubectl, "kustomize", *flags, folder])
+    return [document for document in yaml.load_all(rendered, yaml.CSafeLoader) if document]
+
+
+def apply(kubectl: Path, documents: Iterable[Mapping[str, Any]], kubeconfig: Path) -> None:
+    """Apply documents server-side in their order.
+
+    Raises:
+        ClusterError: the API server refuses one; with its words.
+    """
+    text = "\n---\n".join(json.dumps(document) for document in documents)
+    words = (kubectl, "--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "-f", "-")
+    commands.run(words, stdin=text, timeout=120)
+
+
+def _copied(source: Path, work: Path) -> Path:
+    # kustomize must write beside the bases, and the module cache is read-only.
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(source, work, copy_function=shutil.copyfile)
+    for folder in (work, *(each for each in work.rglob("*") if each.is_dir())):
+        folder.chmod(0o755)
+    return work
+
+
+def _tag() -> str:
+    return builds.version("kubernetes", TRAINER)
