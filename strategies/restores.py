@@ -8,6 +8,10 @@ holds, for each changed field, a hash of the value before.
 The annotation is the user's to write at CREATE, so it is not trusted: only fields are restored that the API server
 holds immutable anyway. Naming another could keep a queue from suspending the job; naming one of these gains nothing.
 
+One field is given back that Muster never changed. JobSet's defaulting webhook, called at CREATE only, completes the
+volume claims (mjobset, v0.12.0: retention policy, empty status); Trainer's applies lack that, and CEL calls it an edit
+of an immutable field. Without this a job of a runtime with volume claims could not be resumed, nor suspended.
+
 Nothing is recomputed on UPDATE: not by a newer Muster, not after a changed runtime or configuration. A value that is
 neither the remembered one nor the stored one is somebody's edit; it is left alone, and the API's answer reaches them.
 """
@@ -29,6 +33,7 @@ __all__ = ["applied", "remember", "restore"]
 _ABSENT_HASH = "-"
 _ANNOTATION = ("metadata", "annotations", names.APPLIED_ANNOTATION)
 _RULE = "core/restore"
+_CLAIMS = ("spec", "volumeClaimPolicies")
 _WRITTEN = json.JSONEncoder(separators=(",", ":")).encode
 _CANONICAL = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 _MAX_FIELDS = 256  # of one memory; an annotation holds thousands, and each costs two searches on every update
@@ -89,6 +94,7 @@ def restore(old: Mapping[str, Any], changes: Changes) -> None:
         fields = applied(old).get("fields", {})
         for field, digest in itertools.islice(fields.items(), _MAX_FIELDS):
             _restore_field(old, changes, field, digest)
+        _restore_claims(old, changes)
     note = paths.lookup(old, _ANNOTATION)
     if isinstance(note, Absent):
         changes.remove(_ANNOTATION, rule=_RULE, reason="only Muster writes its memory, when a job is created")
@@ -110,6 +116,23 @@ def _restore_field(old: Mapping[str, Any], changes: Changes, field: str, digest:
         changes.set(incoming_at, stored, rule=_RULE, reason=reason)
     elif stored_at is not None:
         _put_back(old, changes, stored_at, stored, reason)
+
+
+def _restore_claims(old: Mapping[str, Any], changes: Changes) -> None:
+    stored, incoming = paths.lookup(old, _CLAIMS), paths.lookup(changes.document, _CLAIMS)
+    if not isinstance(stored, list) or not isinstance(incoming, list) or stored == incoming:
+        return
+    if list(map(_defaulted, stored)) == list(map(_defaulted, incoming)):
+        reason = "only lacks the defaults that JobSet's own webhook wrote when the job was created"
+        changes.set(_CLAIMS, stored, rule=_RULE, reason=reason)
+
+
+def _defaulted(policy: Any) -> Any:
+    """The policy as JobSet's defaulting webhook writes it at CREATE."""
+    if not isinstance(policy, Mapping) or not isinstance(policy.get("templates"), list):
+        return policy
+    templates = [{"status": {}, **each} if isinstance(each, Mapping) else each for each in policy["templates"]]
+    return {"retentionPolicy": {"whenDeleted": "Delete"}, **policy, "templates": templates}
 
 
 def _is_frozen(path: Path) -> bool:

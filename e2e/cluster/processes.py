@@ -79,16 +79,20 @@ def start(
     return _spawn(places, component)
 
 
-def again(places: Places, name: str, environment: Mapping[str, str] | None = None) -> None:
+def again(
+    places: Places, name: str, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes] | None:
     """Start a component as before, with further variables for this start only, and wait until it is ready.
 
-    Nothing is started when it runs.
+    Nothing is started, and None returned, when it runs.
     """
+    process = None
     if not running(places, name):
         component = Component.load(places, name)
         more = (*component.environment, *(environment or {}).items())
-        _spawn(places, dataclasses.replace(component, environment=more))
+        process = _spawn(places, dataclasses.replace(component, environment=more))
     wait(places, name)
+    return process
 
 
 def wait(places: Places, name: str) -> None:
