@@ -6,14 +6,16 @@ BIN := $(VENV)/bin
 # TRL and torch (about 5 GB) live outside the checkout, so that a fresh clone need not install them again.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/muster
 TRL_VENV := $(CACHE)/trl-$(shell cksum < requirements/trl.txt | cut -d' ' -f1)
+# The cluster's binaries, images and state lie there too.
+export MUSTER_CACHE := $(CACHE)
 export MUSTER_TRL_PYTHON := $(TRL_VENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint types layers unit contract bench fix clean
+.PHONY: help demo test test-fast tiers lint types layers unit contract e2e cluster cluster-down bench fix clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(BIN)/muster: pyproject.toml requirements/run.txt
 	@echo "muster: setting up $(VENV) (first time: about half a minute)"
@@ -37,7 +39,8 @@ $(TRL_VENV)/.done: | requirements/trl.txt
 demo: $(BIN)/muster ## a real TrainJob, mutated and explained; no cluster, no GPU
 	@$(BIN)/muster demo
 
-test: lint types layers unit contract ## everything there is
+# In this order: what is quick and broken most often fails first.
+test: tiers lint types layers unit contract e2e ## everything there is
 
 test-fast: $(VENV)/.dev ## unit tests only, seconds
 	@$(BIN)/python -m pytest -q --ignore=tests/contract
@@ -57,6 +60,18 @@ unit: $(VENV)/.dev
 
 contract: $(VENV)/.dev $(TRL_VENV)/.done
 	@$(BIN)/python -m pytest -q tests/contract
+
+tiers: $(VENV)/.dev
+	@$(BIN)/python -m e2e.run --say
+
+e2e: $(VENV)/.dev ## the suites in real clusters; OWN=1: in the cluster of KUBECONFIG; ARGS: further arguments
+	@$(BIN)/python -m e2e.run $(if $(OWN),--own) $(ARGS)
+
+cluster: $(VENV)/.dev ## a real cluster with Trainer, JobSet and Muster to try things in; TIER=node: with pods
+	@$(BIN)/python -m e2e.cluster up --tier $(or $(TIER),control-plane)
+
+cluster-down: $(VENV)/.dev ## end it and leave nothing behind
+	@$(BIN)/python -m e2e.cluster down
 
 bench: $(VENV)/.dev ## measured costs of a decision and of a request
 	@$(BIN)/python -m bench

@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _up(where: places.Places, options: argparse.Namespace) -> None:
     bringups.up(where, options.tier)
-    print(f"export $(cat {where.env} | xargs)" if sys.stdout.isatty() else where.env)
+    print(f"export KUBECONFIG={where.kubeconfig}")
 
 
 def _down(where: places.Places, _: argparse.Namespace) -> None:

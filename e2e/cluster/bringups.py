@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import sys
 import time
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
-from e2e.cluster import builds, commands, controlplane, credentials, kwok, managers, ports, processes, sites, upstream
+from e2e.cluster import builds, commands, controlplane, credentials, kwok, loopbacks, node, processes, sites, upstream
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.places import REPOSITORY, Places
 
 __all__ = ["down", "up"]
-
-_FAST = {"qps": 300, "burst": 600}
 
 
 def up(places: Places, tier: sites.Tier) -> None:
@@ -27,29 +22,21 @@ def up(places: Places, tier: sites.Tier) -> None:
             `down`.
     """
     if processes.running(places):
-        if sites.load(places).tier != tier:
-            raise ClusterError(f"{places.state}: a cluster of the other tier is up here; bring it down first")
+        _check_same(places, tier)
         return
     binaries = builds.binaries()
-    shutil.rmtree(places.state, ignore_errors=True)
+    places.remove()
     places.make()
     begun = time.monotonic()
-    if tier == "node":
-        from e2e.cluster import node
-
-        site = node.prepare(places, binaries)
-    else:
-        site = _loopback()
+    site = node.prepare(places, binaries) if tier == "node" else loopbacks.prepare()
     site.save(places)
     credentials.make(places, site)
     controlplane.start(places, site, binaries)
     kwok.start(places, site, binaries)
     kubectl = binaries / "kubectl"
     upstream.apply(kubectl, [kwok.node("kwok-0"), kwok.node("kwok-1")], places.kubeconfig)
-    if tier == "node":
-        node.install(places, site, binaries)
-    else:
-        _install(places, site, binaries)
+    tiers = {"control-plane": loopbacks.install, "node": node.install}
+    tiers[tier](places, site, binaries)
     upstream.apply(kubectl, _runtimes(places, kubectl), places.kubeconfig)
     _write_env(places, site, binaries)
     commands.say(f"{tier} tier is up in {time.monotonic() - begun:.0f} s: {places.state}")
@@ -57,77 +44,16 @@ def up(places: Places, tier: sites.Tier) -> None:
 
 def down(places: Places) -> None:
     """End what runs for this cluster and remove its folder; also after a crash in the middle of `up`."""
+    node.clear(places)
     processes.end_all(places)
-    if (places.state / "node").exists():
-        from e2e.cluster import node
-
-        node.clear(places)
-    shutil.rmtree(places.state, ignore_errors=True)
+    places.remove()
 
 
-def _loopback() -> sites.Site:
-    chosen = ports.choose(len(fields(sites.Ports)))
-    return sites.Site(tier="control-plane", address="127.0.0.1", ports=sites.Ports(*chosen))
-
-
-def _install(places: Places, site: sites.Site, binaries: Path) -> None:
-    kubectl = binaries / "kubectl"
-    all_of_them = (_jobset(site, binaries), _trainer(places, site, binaries), _muster(places, site, binaries))
-    managers.prepare(places, kubectl, all_of_them)
-    for manager in all_of_them:
-        managers.start(places, site, kubectl, manager)
-    for manager in all_of_them:
-        processes.wait(places, manager.name)
-    managers.webhooks(places, kubectl, all_of_them)
-
-
-def _jobset(site: sites.Site, binaries: Path) -> managers.Manager:
-    documents = upstream.jobset(binaries / "kubectl")
-    config: dict[str, Any] = managers.config_of(documents, "jobset-manager-config", "controller_manager_config.yaml")
-    config |= {
-        "leaderElection": {"leaderElect": False},
-        "internalCertManagement": {"enable": False},
-        "metrics": {"bindAddress": "0"},
-        "health": {"healthProbeBindAddress": f"127.0.0.1:{site.ports.jobset_health}"},
-        "webhook": {"port": site.ports.jobset, "host": "127.0.0.1"},
-        "clientConnection": _FAST,
-    }
-    command = (f"{binaries}/jobset-controller-manager", "--config={config}", "--zap-log-level=2")
-    account = ("jobset-system", "jobset-controller-manager")
-    return managers.Manager("jobset", documents, command, account, config, site.ports.jobset)
-
-
-def _trainer(places: Places, site: sites.Site, binaries: Path) -> managers.Manager:
-    documents = upstream.trainer(binaries / "kubectl", places.state / "upstream" / "trainer")
-    config: dict[str, Any] = managers.config_of(documents, "kubeflow-trainer-config", "controller_manager_config.yaml")
-    config |= {
-        "leaderElection": {"leaderElect": False},
-        "certManagement": {"enable": False},
-        "metrics": {"bindAddress": "0"},
-        "health": {**config["health"], "healthProbeBindAddress": f"127.0.0.1:{site.ports.trainer_health}"},
-        "webhook": {"port": site.ports.trainer, "host": "127.0.0.1"},
-        "clientConnection": _FAST,
-    }
-    command = (f"{binaries}/trainer-controller-manager", "--config={config}", "--zap-log-level=2")
-    account = ("kubeflow-system", "kubeflow-trainer-controller-manager")
-    return managers.Manager("trainer", documents, command, account, config, site.ports.trainer)
-
-
-def _muster(places: Places, site: sites.Site, binaries: Path) -> managers.Manager:
-    documents = upstream.kustomize(binaries / "kubectl", REPOSITORY / "manifests" / "base")
-    account, port = ("muster-system", "muster"), site.ports.muster
-    command = (sys.executable, "-m", "webhook", "serve", "--config", "{config}")
-    config: dict[str, Any] = managers.config_of(documents, "muster", "muster.yaml")
-    names = ("muster.muster-system.svc",)
-    manager = managers.Manager("muster", documents, command, account, config, port, names)
-    folder = manager.certificates(places)
-    config |= {
-        "server": {**config.get("server", {}), "host": "127.0.0.1", "port": port, "readinessDelay": 0},
-        "tls": {"certFile": f"{folder}/tls.crt", "keyFile": f"{folder}/tls.key", "caFile": f"{folder}/ca.crt"},
-        "cluster": {"source": "live", "kubeconfig": str(places.credentials / "muster" / "kubeconfig")},
-        "audit": {"stdout": False, "file": {"path": str(places.log("audit"))}},
-    }
-    return manager
+def _check_same(places: Places, tier: sites.Tier) -> None:
+    if not places.env.exists():
+        raise ClusterError(f"{places.state}: an earlier start of this cluster did not come to its end; bring it down")
+    if sites.load(places).tier != tier:
+        raise ClusterError(f"{places.state}: a cluster of the other tier is up here; bring it down first")
 
 
 def _runtimes(places: Places, kubectl: Path) -> list[upstream.Document]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ __all__ = ["REPOSITORY", "Places", "cache", "named"]
 REPOSITORY = Path(__file__).resolve().parents[2]
 """The root of the checkout."""
 
+_MARK = ".muster-cluster"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
 
@@ -64,9 +66,22 @@ class Places:
         return self.state / "logs" / f"{component}.log"
 
     def make(self) -> None:
-        """Create the folders."""
+        """Create the folders, and a mark by which `remove` knows them again."""
         for folder in (self.state, self.credentials, self.configs, self.state / "logs"):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (self.state / _MARK).touch()
+
+    def remove(self) -> None:
+        """Remove the state folder; nothing happens when there is none.
+
+        Raises:
+            ClusterError: it holds something and was not made by `make`: a mistyped `--state` must cost nobody's files.
+        """
+        if not self.state.exists():
+            return
+        if any(self.state.iterdir()) and not (self.state / _MARK).exists():
+            raise ClusterError(f"--state {self.state}: is no cluster's folder; name one that is empty or not there yet")
+        shutil.rmtree(self.state)
 
 
 def named(name: str, state: Path | None = None) -> Places:

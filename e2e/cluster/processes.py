@@ -61,7 +61,7 @@ class Component:
         except FileNotFoundError:
             known = ", ".join(sorted(file.stem for file in path.parent.glob("*.json"))) or "none"
             raise ClusterError(f"{name}: no component of this cluster; it has {known}") from None
-        listens = document["listens"] and tuple(document["listens"])
+        listens = tuple(document["listens"]) if document.get("listens") else None
         return cls(name, tuple(document["command"]), tuple(document["environment"].items()), listens)
 
 
@@ -79,9 +79,7 @@ def start(
     return _spawn(places, component)
 
 
-def again(
-    places: Places, name: str, environment: Mapping[str, str] | None = None
-) -> subprocess.Popen[bytes] | None:
+def again(places: Places, name: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes] | None:
     """Start a component as before, with further variables for this start only, and wait until it is ready.
 
     Nothing is started, and None returned, when it runs.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.cluster import builds, commands, kwok, managers, packages, places, sites, toolchains
+from e2e.cluster import bringups, builds, commands, kwok, managers, packages, places, sites, toolchains
 from e2e.cluster.errors import ClusterError
 
 
@@ -43,6 +43,33 @@ def test_what_is_built_is_not_built_again(pins, monkeypatch, tmp_path):
 def test_a_clusters_name_must_fit_in_a_host_name(name):
     with pytest.raises(ClusterError, match="lower-case letters"):
         places.named(name)
+
+
+def test_a_folder_that_is_no_clusters_is_never_removed(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+
+    with pytest.raises(ClusterError, match="is no cluster's folder"):
+        bringups.down(places.Places(tmp_path))
+
+    assert (tmp_path / "thesis.txt").exists()
+
+
+def test_an_empty_or_missing_folder_may_become_a_clusters_and_goes_with_it(tmp_path):
+    for where in (places.Places(tmp_path / "missing"), places.Places(tmp_path)):
+        where.remove()
+        where.make()
+        where.remove()
+
+        assert not where.state.exists()
+
+
+def test_a_start_that_did_not_come_to_its_end_is_not_taken_for_a_cluster(tmp_path, monkeypatch):
+    where = places.Places(tmp_path)
+    where.make()
+    monkeypatch.setattr(bringups.processes, "running", lambda _: {1: "etcd"})
+
+    with pytest.raises(ClusterError, match="did not come to its end; bring it down"):
+        bringups.up(where, "control-plane")
 
 
 def test_a_site_is_read_back_as_it_was_written(tmp_path):

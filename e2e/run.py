@@ -1,0 +1,123 @@
+"""`python -m e2e.run`: brings a cluster up for each tier, runs the suites in it, and takes it down again.
+
+With `--own` the suites run against the cluster that KUBECONFIG names, whatever it is. Suites that only use the
+installation run in parallel, each test in its namespace; those that change it (stop Muster, swap it, load it) run
+after them, one test at a time.
+
+What a machine cannot run is said in one line, at the start and at the end, and never counted as passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from e2e.cluster import bringups, commands, node, places, sites
+from e2e.cluster.errors import ClusterError
+
+_SUITES = places.REPOSITORY / "e2e" / "suites"
+TOGETHER = ("pods", "lifecycle", "validation", "differential")
+"""Suites whose tests run side by side."""
+ALONE = ("upgrade", "wedges", "outage", "scale")
+"""Suites that change the installation itself."""
+_NEEDS_NODES = {"pods"}
+_LOGS = places.REPOSITORY / "build" / "e2e"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what was asked for; 0 when all that ran passed."""
+    options, extra = _parser().parse_known_args(arguments)
+    if options.own:
+        return _suites("own", dict(os.environ), options.suite, extra)
+    lacking = node.missing()
+    if options.say:
+        print(_node_tier(lacking))
+        return 0
+    tiers: list[sites.Tier] = ["control-plane", "node"] if options.tier == "all" else [options.tier]
+    if "node" in tiers and lacking:
+        print(_node_tier(lacking))
+        tiers.remove("node")
+    codes = [_tier(tier, options, extra) for tier in tiers]
+    if options.tier == "all":
+        print(_node_tier(lacking))
+    return max(codes, default=1)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m e2e.run", description=__doc__)
+    parser.add_argument("--tier", choices=("control-plane", "node", "all"), default="all")
+    parser.add_argument("--suite", action="append", choices=(*TOGETHER, *ALONE), help="only this one; repeatable")
+    parser.add_argument("--own", action="store_true", help="against the cluster of KUBECONFIG")
+    parser.add_argument("--keep", action="store_true", help="leave the cluster up")
+    parser.add_argument("--say", action="store_true", help="only say which tiers this machine can run")
+    return parser
+
+
+def _node_tier(lacking: list[str]) -> str:
+    if lacking:
+        return f"muster: node tier NOT run on this machine (no pods, no suite `pods`): missing {', '.join(lacking)}"
+    return "muster: this machine runs both tiers, control plane and node"
+
+
+def _tier(tier: sites.Tier, options: argparse.Namespace, extra: list[str]) -> int:
+    where = places.named(f"test-{tier[:4].rstrip('-')}-{os.getpid()}")
+    try:
+        bringups.up(where, tier)
+        environment = {**os.environ, **_env(where.env)}
+        code = _suites(tier, environment, options.suite, extra)
+    except ClusterError as error:
+        commands.say(f"{tier} tier: {error}")
+        code = 1
+    if code:
+        _keep_logs(where, tier)
+    if options.keep:
+        commands.say(f"left up: {where.state}; `python -m e2e.cluster down --state {where.state}` ends it")
+    else:
+        bringups.down(where)
+    return code
+
+
+def _suites(tier: str, environment: dict[str, str], chosen: list[str] | None, extra: list[str]) -> int:
+    wanted = [suite for suite in (*TOGETHER, *ALONE) if chosen is None or suite in chosen]
+    if tier == "control-plane":
+        wanted = [suite for suite in wanted if suite not in _NEEDS_NODES]
+    together = [suite for suite in wanted if suite in TOGETHER]
+    alone = [suite for suite in wanted if suite in ALONE]
+    code = _pytest(tier, environment, together, ["-n", "4", *extra]) if together else 0
+    # A broken installation would only fail again, slowly.
+    return code or (_pytest(tier, environment, alone, ["-p", "no:randomly", *extra]) if alone else 0)
+
+
+def _pytest(tier: str, environment: dict[str, str], suites: list[str], arguments: list[str]) -> int:
+    commands.say(f"suites on {tier}: {', '.join(suites)}")
+    begun = time.monotonic()
+    command = [sys.executable, "-m", "pytest", "-q", *arguments, *(str(_SUITES / suite) for suite in suites)]
+    code = subprocess.run(command, cwd=places.REPOSITORY, env=environment, check=False).returncode
+    commands.say(
+        f"suites on {tier}: {', '.join(suites)}: {'passed' if not code else 'FAILED'} "
+        f"in {time.monotonic() - begun:.0f} s"
+    )
+    return code
+
+
+def _env(path: Path) -> dict[str, str]:
+    words = shlex.split(path.read_text())
+    return dict(word.split("=", 1) for word in words)
+
+
+def _keep_logs(where: places.Places, tier: str) -> None:
+    target = _LOGS / tier
+    shutil.rmtree(target, ignore_errors=True)
+    if (where.state / "logs").exists():
+        shutil.copytree(where.state / "logs", target)
+        commands.say(f"the logs of the cluster are in {target}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
