@@ -30,7 +30,7 @@ def start(places: Places, site: Site, binaries: Path) -> None:
     Raises:
         ClusterError: it does not become ready; names the log.
     """
-    _start(places, site, "etcd", _etcd(places, site, binaries))
+    _start(places, site, "etcd", _etcd(places, site, binaries), site.ports.etcd)
     _start(places, site, "kube-apiserver", _api_server(places, site, binaries), site.ports.api)
     _wait_for_api(places, site)
     _start(places, site, "kube-controller-manager", _controller_manager(places, site, binaries))

@@ -6,6 +6,7 @@ runs is read from `/proc`, never from a list of our own, so that a crash between
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -89,21 +90,23 @@ def again(places: Places, name: str, environment: Mapping[str, str] | None = Non
         component = Component.load(places, name)
         more = (*component.environment, *(environment or {}).items())
         process = _spawn(places, dataclasses.replace(component, environment=more))
-    wait(places, name)
+    wait(places, name, process)
     return process
 
 
-def wait(places: Places, name: str) -> None:
-    """Wait until a component takes connections.
+def wait(places: Places, name: str, process: subprocess.Popen[bytes] | None = None) -> None:
+    """Wait until a component takes connections; `process` is the one just started, if it is at hand.
 
     Raises:
         ClusterError: it ended, or does not within a minute.
     """
     listens = Component.load(places, name).listens
     deadline = time.monotonic() + _READY
-    while listens is not None and not _connects(listens):
-        if not running(places, name):
+    while listens is not None:
+        if not _lives(places, name, process):
             raise ClusterError(f"{name} ended at its start; see {places.log(name)}")
+        if _connects(listens):
+            return
         if time.monotonic() > deadline:
             raise ClusterError(f"{name} takes no connections after {_READY:.0f} s; see {places.log(name)}")
         time.sleep(0.05)
@@ -132,40 +135,53 @@ def end_all(places: Places) -> None:
 
 
 def _end(places: Places, name: str | None, kill: bool) -> None:
-    if not kill:
-        _signal(running(places, name), signal.SIGTERM)
-        if _gone(places, name, _PATIENCE):
-            return
+    if not kill and _signalled(places, name, signal.SIGTERM, _PATIENCE):
+        return
     # A process may start another between the look and the signal; so look again until there is none.
     for _ in range(20):
-        _signal(running(places, name), signal.SIGKILL)
-        if _gone(places, name, 1.0):
+        if _signalled(places, name, signal.SIGKILL, 1.0) and not running(places, name):
             return
     left = ", ".join(f"{each} ({pid})" for pid, each in running(places, name).items())
     raise ClusterError(f"these processes do not end even by SIGKILL: {left}")
+
+
+def _signalled(places: Places, name: str | None, number: signal.Signals, patience: float) -> bool:
+    """Signal what runs and wait for its end; whether it ended."""
+    processes = running(places, name)
+    for pid in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+    deadline = time.monotonic() + patience
+    # By number: a process that is ending loses its marks before it closes its sockets.
+    while any(_exists(pid) for pid in processes):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _exists(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _lives(places: Places, name: str, process: subprocess.Popen[bytes] | None) -> bool:
+    if process is not None:
+        return process.poll() is None
+    # The marks of a process cannot be read for a moment while it executes its program.
+    for _ in range(5):
+        if running(places, name):
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def _connects(address: tuple[str, int]) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(address) == 0
-
-
-def _gone(places: Places, name: str | None, patience: float) -> bool:
-    deadline = time.monotonic() + patience
-    while running(places, name):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def _signal(processes: Mapping[int, str], number: signal.Signals) -> None:
-    for pid in processes:
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            continue
 
 
 def _spawn(places: Places, component: Component) -> subprocess.Popen[bytes]:
@@ -185,8 +201,6 @@ def _spawn(places: Places, component: Component) -> subprocess.Popen[bytes]:
 
 def _marks(process: Path) -> dict[str, str]:
     try:
-        if "\nState:\tZ" in (process / "status").read_text():
-            return {}
         block = (process / "environ").read_bytes()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return {}
