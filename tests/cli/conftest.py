@@ -49,7 +49,7 @@ def process(tmp_path):
 
     def run(*args, stdin=b"", program=None, env=()):
         command = [sys.executable, "-c", program] if program else [sys.executable, "-m", "webhook"]
-        return subprocess.run(  # noqa: S603  # our own interpreter
+        return subprocess.run(
             [*command, *map(str, args)],
             input=stdin,
             capture_output=True,

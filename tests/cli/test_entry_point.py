@@ -108,7 +108,7 @@ def test_a_closed_pipe_ends_the_command_quietly(tmp_path, size):
     (tmp_path / "jobs.yaml").write_text(jobs.stream(jobs.configmap(text="x" * size)))
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(  # noqa: S603  # our own interpreter
+    done = subprocess.run(
         [sys.executable, "-m", "webhook", "render", "-f", str(tmp_path / "jobs.yaml")],
         stdout=writing,
         stderr=subprocess.PIPE,
@@ -122,7 +122,7 @@ def test_a_closed_pipe_ends_the_command_quietly(tmp_path, size):
 def test_output_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "jobs.yaml").write_bytes(JOB)
     with (tmp_path / "jobs.yaml").open("rb") as read_only:
-        done = subprocess.run(  # noqa: S603  # our own interpreter
+        done = subprocess.run(
             [sys.executable, "-m", "webhook", "render", "-f", str(tmp_path / "jobs.yaml")],
             stdout=read_only,
             stderr=subprocess.PIPE,
@@ -137,7 +137,7 @@ def test_ctrl_c_ends_the_command_quietly(tmp_path):
     os.mkfifo(fifo)
     command = [sys.executable, "-m", "webhook", "check", "-f", str(fifo)]
     with (
-        subprocess.Popen(  # noqa: S603  # our own
+        subprocess.Popen(
             command,
             stderr=subprocess.PIPE,
             env=ENVIRONMENT,

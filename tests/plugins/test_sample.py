@@ -27,7 +27,7 @@ def site(tmp_path_factory):
     source, target = tmp_path_factory.mktemp("source") / "sample", tmp_path_factory.mktemp("site")
     shutil.copytree(SAMPLE, source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"))
     command = [sys.executable, *INSTALL[:4], "--build-lib", str(target), INSTALL[4], "--egg-base", str(target)]
-    subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=60)  # noqa: S603  # our own words
+    subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=60)
     sys.path.insert(0, str(target))
     importlib.invalidate_caches()
     yield target
@@ -128,4 +128,4 @@ def test_the_jobset_gets_the_rendezvous_of_every_torch_framework(policy):
 
 def test_the_test_in_its_readme_passes(site):
     (code,) = re.findall(r"```python\n(.*?)```", (SAMPLE / "README.md").read_text(), re.DOTALL)
-    exec(compile(code, "README.md", "exec"), {})  # noqa: S102  # our own words
+    exec(compile(code, "README.md", "exec"), {})  # noqa: S102

@@ -108,7 +108,7 @@ async def test_a_service_without_a_certificate_says_what_to_configure(tmp_path, 
 def started(path):
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "webhook", "serve", "--config", str(path)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment)  # noqa: S603  # ours
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ def trl_python() -> str:
     named = os.environ.get("MUSTER_TRL_PYTHON", "")
     if not named or shutil.which(named) is None:
         pytest.fail(f"MUSTER_TRL_PYTHON must name a python that has trl installed (extra `trl`); it is {named!r}")
-    if subprocess.run([named, "-c", HAS_TRL], check=False, timeout=60).returncode:  # noqa: S603 - named by the Makefile
+    if subprocess.run([named, "-c", HAS_TRL], check=False, timeout=60).returncode:
         pytest.fail(f"{named} (MUSTER_TRL_PYTHON) has no trl: install the extra `trl` there")
     return named
 
@@ -38,7 +38,7 @@ def run_with_trl(trl_python, tmp_path_factory):
     }
 
     def run(*argv: str, request: object = None) -> str:
-        done = subprocess.run(  # noqa: S603 - our own programs
+        done = subprocess.run(
             [trl_python, *argv],
             cwd=HERE,
             env=environment,

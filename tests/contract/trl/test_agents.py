@@ -29,7 +29,7 @@ def two_nodes(trl_python, *nodes):
     with contextlib.ExitStack() as stack:
         agents = []
         for node in nodes:
-            agent = subprocess.Popen(  # noqa: S603 - our own program
+            agent = subprocess.Popen(
                 command, env=common | node, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
             )
             stack.enter_context(agent)
