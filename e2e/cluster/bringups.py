@@ -37,7 +37,7 @@ def up(places: Places, tier: sites.Tier) -> None:
     upstream.apply(kubectl, [kwok.node("kwok-0"), kwok.node("kwok-1")], places.kubeconfig)
     tiers = {"control-plane": loopbacks.install, "node": node.install}
     tiers[tier](places, site, binaries)
-    upstream.apply(kubectl, _runtimes(places, kubectl), places.kubeconfig)
+    upstream.apply(kubectl, upstream.runtimes(kubectl, places.state / "upstream" / "runtimes"), places.kubeconfig)
     _write_env(places, site, binaries)
     commands.say(f"{tier} tier is up in {time.monotonic() - begun:.0f} s: {places.state}")
 
@@ -54,13 +54,6 @@ def _check_same(places: Places, tier: sites.Tier) -> None:
         raise ClusterError(f"{places.state}: an earlier start of this cluster did not come to its end; bring it down")
     if sites.load(places).tier != tier:
         raise ClusterError(f"{places.state}: a cluster of the other tier is up here; bring it down first")
-
-
-def _runtimes(places: Places, kubectl: Path) -> list[upstream.Document]:
-    ours = upstream.kustomize(kubectl, REPOSITORY / "manifests" / "runtimes")
-    taken = {document["metadata"]["name"] for document in ours}
-    theirs = upstream.runtimes(kubectl, places.state / "upstream" / "runtimes")
-    return [*ours, *(document for document in theirs if document["metadata"]["name"] not in taken)]
 
 
 def _write_env(places: Places, site: sites.Site, binaries: Path) -> None:

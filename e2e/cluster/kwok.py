@@ -15,7 +15,7 @@ from e2e.cluster import builds, processes
 from e2e.cluster.places import Places
 from e2e.cluster.sites import Site
 
-__all__ = ["ENDS", "node", "start"]
+__all__ = ["ENDS", "node", "stages", "start"]
 
 ENDS = "e2e.muster.dev/ends"
 """The label of pods that succeed by themselves, with value "true"."""
@@ -27,7 +27,7 @@ _MANAGED = "kwok.x-k8s.io/node=fake"
 def start(places: Places, site: Site, binaries: Path) -> None:
     """Start KWOK; it looks after nodes with the annotation of `node` and after their pods."""
     config = places.configs / "kwok.yaml"
-    config.write_text(yaml.safe_dump_all(_stages()))
+    config.write_text(yaml.safe_dump_all(stages()))
     command = [
         *site.prefix,
         f"{binaries}/kwok",
@@ -53,7 +53,8 @@ def node(name: str) -> dict[str, Any]:
     }
 
 
-def _stages() -> list[dict[str, Any]]:
+def stages() -> list[dict[str, Any]]:
+    """Upstream's stages of nodes and pods, with our condition on the end of a pod."""
     folder = builds.module_folder("kubernetes", _MODULE) / "kustomize" / "stage"
     files = [
         *(folder / "pod" / "fast").glob("pod-*.yaml"),

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from e2e.cluster import builds, commands
+from e2e.cluster import builds, commands, places
 
 __all__ = ["JOBSET", "TRAINER", "Document", "apply", "jobset", "kustomize", "runtimes", "trainer"]
 
@@ -53,9 +53,12 @@ def trainer(kubectl: Path, work: Path) -> list[Document]:
 
 
 def runtimes(kubectl: Path, work: Path) -> list[Document]:
-    """Trainer's built-in ClusterTrainingRuntimes."""
+    """Muster's ClusterTrainingRuntimes, and Trainer's built-in ones of other names; `work` as of `trainer`."""
+    ours = kustomize(kubectl, places.REPOSITORY / "manifests" / "runtimes")
+    taken = {document["metadata"]["name"] for document in ours}
     source = builds.module_folder("kubernetes", TRAINER) / "manifests"
-    return kustomize(kubectl, _copied(source, work) / "base" / "runtimes")
+    theirs = kustomize(kubectl, _copied(source, work) / "base" / "runtimes")
+    return [*ours, *(document for document in theirs if document["metadata"]["name"] not in taken)]
 
 
 def kustomize(kubectl: Path, folder: Path, *flags: str) -> list[Document]:

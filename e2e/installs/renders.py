@@ -1,0 +1,98 @@
+"""The manifests of `manifests/base`, with what one installation differs in: image, configuration, replicas, CA.
+
+kubectl has kustomize built in, so the base is rendered as anybody would; the rest is set on the documents in memory.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import yaml
+
+from e2e.installs.errors import InstallError
+from e2e.installs.kubectls import Document, Kubectl
+from webhook import configs
+
+__all__ = ["BASE", "CONFIG_KEY", "documents", "is_webhook", "set_ca"]
+
+BASE = Path(__file__).parents[2] / "manifests" / "base"
+CONFIG_KEY = "muster.yaml"
+
+_WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+
+
+def documents(
+    kubectl: str | Path | Kubectl,
+    *,
+    image: str | None = None,
+    config: str | None = None,
+    ca: bytes | None = None,
+    replicas: int | None = None,
+) -> list[Document]:
+    """Return every document of the base, in the order in which kustomize gives them; None leaves a part as it is.
+
+    Args:
+        kubectl: program that renders; no cluster is needed.
+        image: of the container.
+        config: text of a whole configuration file.
+        ca: PEM of all CAs that the API server is to trust, for each entry's `caBundle`.
+        replicas: of the Deployment.
+
+    Raises:
+        InstallError: kubectl cannot render, or the configuration is none of Muster's.
+    """
+    program = kubectl if isinstance(kubectl, Kubectl) else Kubectl(kubectl)
+    out = _parsed(program.run("kustomize", str(BASE)))
+    if config is not None:
+        _set_config(_only(out, "ConfigMap"), config)
+    if ca is not None:
+        set_ca(filter(is_webhook, out), ca)
+    _set_deployment(_only(out, "Deployment"), image, replicas, str(_only(out, "ConfigMap")["data"][CONFIG_KEY]))
+    return out
+
+
+def is_webhook(document: Document) -> bool:
+    """Whether the document makes the API server call Muster."""
+    return document["kind"] in _WEBHOOKS
+
+
+def set_ca(webhooks: Iterable[Document], ca: bytes) -> None:
+    """Put the PEM of the CAs into every entry of webhook configurations."""
+    bundle = base64.b64encode(ca).decode()
+    for configuration in webhooks:
+        for entry in configuration["webhooks"]:
+            entry["clientConfig"]["caBundle"] = bundle
+
+
+def _parsed(text: str) -> list[Document]:
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def _only(rendered: Iterable[Document], kind: str) -> Document:
+    found = [document for document in rendered if document["kind"] == kind]
+    if len(found) != 1:
+        raise InstallError(f"{BASE}: renders {len(found)} documents of kind {kind}; one is wanted")
+    return found[0]
+
+
+def _set_config(configmap: Document, config: str) -> None:
+    try:
+        configs.parse(config.encode(), "the configuration")
+    except configs.ConfigError as error:
+        raise InstallError(str(error)) from error
+    configmap["data"] = {CONFIG_KEY: config}
+
+
+def _set_deployment(deployment: Document, image: str | None, replicas: int | None, config: str) -> None:
+    spec = deployment["spec"]
+    container = spec["template"]["spec"]["containers"][0]
+    if image is not None:
+        container["image"] = image
+    if replicas is not None:
+        spec["replicas"] = replicas
+    # Most keys are read at start only, so an installation with another configuration starts new pods.
+    digest = hashlib.sha256(config.encode()).hexdigest()[:16]
+    spec["template"]["metadata"].setdefault("annotations", {})["muster.dev/config-digest"] = digest

@@ -1,0 +1,150 @@
+"""What is done to the cluster, in order. Running again is an upgrade; nothing is undone that works."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from certs import materials
+from e2e.installs import credentials, renders
+from e2e.installs.errors import InstallError
+from e2e.installs.kubectls import Document, Kubectl
+
+__all__ = ["Installation", "install", "uninstall"]
+
+_ROLLOUT = 300
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What is wanted. Configuration and replicas that are not given stay as they are in the cluster: they are people's.
+
+    Attributes:
+        image: of the Deployment; None for the base's, which is of this checkout's version.
+        config: text of a configuration file.
+        replicas: of the Deployment.
+    """
+
+    image: str | None = None
+    config: str | None = None
+    replicas: int | None = None
+
+
+def install(kubectl: Kubectl, wanted: Installation, say: Say) -> None:
+    """Install or upgrade, and wait until Muster serves.
+
+    Args:
+        kubectl: of the cluster.
+        wanted: what to install.
+        say: takes a line for people at each step.
+
+    Raises:
+        InstallError: a step failed. At a first installation nothing calls Muster then; at an upgrade the pods of
+            before go on serving.
+    """
+    _check_crds(kubectl)
+    wanted = _completed(kubectl, wanted)
+    found = kubectl.get("secret", credentials.SECRET, credentials.NAMESPACE)
+    material = credentials.kept(found)
+    renewed = material is None
+    material = material or credentials.issued(earlier=_trusted(kubectl))
+    rendered = renders.documents(
+        kubectl, image=wanted.image, config=wanted.config, ca=material.authority_pem, replicas=wanted.replicas
+    )
+    say("certificate: a new one, for a year" if renewed else "certificate: the one in the cluster stays")
+    _apply(kubectl, rendered, material, say, renewed=renewed)
+
+
+def uninstall(kubectl: Kubectl, say: Say) -> None:
+    """Remove Muster: first what makes the API server call it, then the rest; jobs stay as they are.
+
+    Raises:
+        InstallError: a step failed; run it again.
+    """
+    rendered = renders.documents(kubectl)
+    for document in (*filter(renders.is_webhook, rendered), *_reversed_rest(rendered)):
+        done = "deleted" if kubectl.delete(document) else "was not there:"
+        say(f"{done} {document['kind']} {document['metadata']['name']}")
+
+
+def _apply(
+    kubectl: Kubectl, rendered: list[Document], material: materials.Material, say: Say, *, renewed: bool
+) -> None:
+    webhooks = list(filter(renders.is_webhook, rendered))
+    # Trust first, then serve: pods take up the new Secret when the kubelet brings it, each at its own time.
+    if renewed and _trust(kubectl, webhooks, material.authority_pem):
+        say("webhooks: the new CA is trusted beside the old one")
+    kubectl.apply([document for document in rendered if document["kind"] == "Namespace"])
+    if renewed:
+        kubectl.apply([credentials.secret(material)])
+    kubectl.apply([each for each in rendered if not renders.is_webhook(each) and each["kind"] != "Namespace"])
+    say("deployment: applied, waiting until it serves")
+    _wait(kubectl)
+    kubectl.apply(webhooks)
+    say("webhooks: in force")
+
+
+def _check_crds(kubectl: Kubectl) -> None:
+    """Muster is ready only when its caches are filled, which without Trainer's kinds is never."""
+    for name in ("trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io"):
+        if kubectl.get("customresourcedefinition", name) is None:
+            raise InstallError(f"the cluster does not serve {name}; install Kubeflow Trainer and JobSet first")
+
+
+def _completed(kubectl: Kubectl, wanted: Installation) -> Installation:
+    deployment = kubectl.get("deployment", "muster", credentials.NAMESPACE) or {}
+    configmap = kubectl.get("configmap", "muster", credentials.NAMESPACE) or {}
+    replicas = (deployment.get("spec") or {}).get("replicas") or None  # none at all is no way to serve
+    config = (configmap.get("data") or {}).get(renders.CONFIG_KEY)
+    return replace(wanted, config=wanted.config or config, replicas=wanted.replicas or replicas)
+
+
+def _trusted(kubectl: Kubectl) -> bytes:
+    """Return the CAs that the API server trusts for Muster so far."""
+    found = kubectl.get("mutatingwebhookconfiguration", "muster") or {}
+    bundles = {entry["clientConfig"].get("caBundle", "") for entry in found.get("webhooks") or ()}
+    return b"\n".join(base64.b64decode(bundle) for bundle in sorted(bundles))
+
+
+def _trust(kubectl: Kubectl, webhooks: Sequence[Document], ca: bytes) -> int:
+    """Change nothing but `caBundle` of the configurations that are there; return how many there are."""
+    live = [kubectl.get(each["kind"].lower(), each["metadata"]["name"]) for each in webhooks]
+    kept = [{**each, "webhooks": found["webhooks"]} for each, found in zip(webhooks, live, strict=True) if found]
+    renders.set_ca(kept, ca)
+    if kept:
+        kubectl.apply(kept)
+    return len(kept)
+
+
+def _wait(kubectl: Kubectl) -> None:
+    where = ("--namespace", credentials.NAMESPACE)
+    try:
+        kubectl.run("rollout", "status", "deployment/muster", *where, f"--timeout={_ROLLOUT}s", timeout=_ROLLOUT + 10.0)
+    except InstallError as error:
+        raise InstallError(f"Muster does not serve: {error}\n{_evidence(kubectl)}") from error
+
+
+def _evidence(kubectl: Kubectl) -> str:
+    """Return what the cluster says about the pods; each question may fail, the error that led here counts."""
+    where = ("--namespace", credentials.NAMESPACE)
+    selector = "--selector=app.kubernetes.io/name=muster"
+    questions: Mapping[str, tuple[str, ...]] = {
+        "pods": ("get", "pods", *where, selector, "--output=wide"),
+        "events": ("get", "events", *where, "--sort-by=.lastTimestamp"),
+        "log": ("logs", *where, selector, "--tail=20"),
+    }
+    return "\n".join(f"--- {title}\n{_asked(kubectl, question)}" for title, question in questions.items())
+
+
+def _asked(kubectl: Kubectl, question: tuple[str, ...]) -> str:
+    try:
+        return kubectl.run(*question, timeout=15.0).rstrip()
+    except InstallError as error:
+        return f"(not to be had: {error})"
+
+
+def _reversed_rest(rendered: list[Any]) -> list[Any]:
+    return [document for document in reversed(rendered) if not renders.is_webhook(document)]
