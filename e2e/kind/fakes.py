@@ -43,3 +43,10 @@ def documents(kubectl: Path) -> list[upstream.Document]:
 def nodes() -> list[upstream.Document]:
     """The two fake nodes that every cluster of the suites has."""
     return [kwok.node("kwok-0"), kwok.node("kwok-1")]
+
+
+def _set_container(container: upstream.Document) -> None:
+    # The port is that of the probes.
+    options = ("--config=/root/.kwok/kwok.yaml", "--node-ip=$(POD_IP)", "--node-port=10247")
+    container["args"] = [*options, *_FLAGS]
+    container["image"] = f"{container['image'].partition(':')[0]}:{builds.version('kubernetes', _MODULE)}"
