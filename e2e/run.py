@@ -13,6 +13,7 @@ import argparse
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -32,6 +33,8 @@ _LOGS = places.REPOSITORY / "build" / "e2e"
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what was asked for; 0 when all that ran passed."""
+    # As Ctrl-C does: the cluster is taken down on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options, extra = _parser().parse_known_args(arguments)
     if options.own:
         return _suites("own", dict(os.environ), options.suite, extra)
@@ -66,20 +69,21 @@ def _node_tier(lacking: list[str]) -> str:
 
 
 def _tier(tier: sites.Tier, options: argparse.Namespace, extra: list[str]) -> int:
-    where = places.named(f"test-{tier[:4].rstrip('-')}-{os.getpid()}")
+    where = places.named(f"test-{os.getpid()}-{tier[:4]}")
+    code = 1
     try:
         bringups.up(where, tier)
         environment = {**os.environ, **_env(where.env)}
         code = _suites(tier, environment, options.suite, extra)
     except ClusterError as error:
         commands.say(f"{tier} tier: {error}")
-        code = 1
-    if code:
-        _keep_logs(where, tier)
-    if options.keep:
-        commands.say(f"left up: {where.state}; `python -m e2e.cluster down --state {where.state}` ends it")
-    else:
-        bringups.down(where)
+    finally:
+        if code:
+            _keep_logs(where, tier)
+        if options.keep:
+            commands.say(f"left up: `python -m e2e.cluster down --state {where.state}` ends it")
+        else:
+            bringups.down(where)
     return code
 
 
