@@ -1,0 +1,31 @@
+"""Taking Muster away, and the figures of how the cluster took it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from e2e.suites.support.installations import Installation
+from e2e.suites.support.waits import until
+
+__all__ = ["Say", "die", "seconds_until"]
+
+Say = Callable[[str], None]
+"""Prints a figure."""
+
+
+def die(muster: Installation) -> None:
+    """Kill Muster, and keep a Deployment from bringing it back."""
+    muster.kill()
+    muster.stop()
+
+
+def seconds_until(what: str, check: Callable[[], object], limit: float) -> float:
+    """Return how long it took until `check` was truthy.
+
+    Raises:
+        AssertionError: longer than `limit` seconds.
+    """
+    started = time.monotonic()
+    until(what, check, limit)
+    return time.monotonic() - started

@@ -1,0 +1,149 @@
+"""The line between Muster and the API server is cut, stalls or is slow: what its caches are then worth.
+
+What Muster promises: what its cache holds is an answer, however old; what it does not hold is asked for, and only the
+API server itself ever says that something does not exist. So a changed runtime may be answered by its old version while
+the line is down (`muster_cluster_cache_age_seconds` tells since when), a new one never, and a job whose runtime cannot
+be read is refused rather than let through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from e2e.suites.outage import outages
+from e2e.suites.outage.twins import Stalled, Twin
+from e2e.suites.scale import metrics
+from e2e.suites.support import documents
+from e2e.suites.support.spaces import Space
+from e2e.suites.support.waits import until
+
+JOB = documents.trainjob("job", "old")
+LATE = documents.trainjob("job", "new")
+MENDED = 35.0  # seconds; between two tries to reach the API server Muster waits up to 30
+SILENCE = 130.0  # seconds until Muster takes a silent watch for dead; webhook/cluster/reflector.py
+
+
+def knows(twin: Twin, space: Space, framework: str) -> bool:
+    """Whether the twin goes by this framework for runtime `old`."""
+    return twin.ask(JOB, space.name).strategy == framework
+
+
+@pytest.fixture
+def known(twin: Twin, space: Space) -> Space:
+    """A namespace with runtime `old` of framework torch, which the twin needs no GET for."""
+    space.apply(documents.training_runtime("old", "torch")).expect()
+    until("the twin to hold the runtime", lambda: fetched(twin, lambda: knows(twin, space, "torch")) == 0)
+    until("the twin to go by it", lambda: knows(twin, space, "torch"))
+    return space
+
+
+def fetched(twin: Twin, act: Callable[[], object]) -> float:
+    """Return how often the twin asked the API server for single objects while `act` was called."""
+    before = metrics.total(twin.samples(), "muster_cluster_fetches_total")
+    act()
+    return metrics.total(twin.samples(), "muster_cluster_fetches_total") - before
+
+
+def test_a_change_is_followed_within_a_moment(twin: Twin, known: Space) -> None:
+    known.apply(documents.training_runtime("old", "trl")).expect()
+
+    until("the twin to go by the new runtime", lambda: knows(twin, known, "trl"), 5)
+
+    assert fetched(twin, lambda: knows(twin, known, "trl")) == 0, "a warm cache asks nobody"
+
+
+def test_a_cut_is_told_by_the_age_of_the_caches_and_made_good_after_it(
+    twin: Twin, known: Space, say: outages.Say
+) -> None:
+    twin.line.cut()
+    known.apply(documents.training_runtime("old", "trl")).expect()
+    until("the age of the cache to show the cut", lambda: twin.age("TrainingRuntime") > 3, 20)
+    stale = twin.ask(JOB, known.name)
+    assert stale.allowed
+    say(f"{twin.age('TrainingRuntime'):.1f} s into a cut, a changed runtime is answered as {stale.strategy}")
+
+    twin.line.mend()
+
+    seconds = outages.seconds_until("the twin to catch up", lambda: knows(twin, known, "trl"), MENDED)
+    say(f"the change was known {seconds:.1f} s after the cut")
+    until("the age of the cache to be small", lambda: twin.age("TrainingRuntime") < 60)
+
+
+def test_in_a_cut_a_job_of_a_runtime_not_known_is_refused_and_never_let_through(twin: Twin, known: Space) -> None:
+    twin.line.cut()
+    known.apply(documents.training_runtime("new", "trl")).expect()
+
+    answer = twin.ask(LATE, known.name)
+
+    assert not answer.allowed
+    assert f"TrainingRuntime {known.name}/new" in answer.message, answer
+    twin.line.mend()
+    until("the new runtime to be known", lambda: twin.ask(LATE, known.name).strategy == "trl", MENDED)
+
+
+def test_a_mode_that_was_set_in_a_cut_is_in_force_after_it(twin: Twin, known: Space) -> None:
+    twin.line.cut()
+    known.kubectl.patch("namespace", known.name, None, {"metadata": {"labels": {"muster.dev/mode": "off"}}}).expect()
+    twin.line.mend()
+
+    until("the mode to be in force", lambda: knows(twin, known, ""), MENDED)
+
+
+def test_cut_lines_again_and_again_lose_no_change(twin: Twin, known: Space) -> None:
+    for framework in ("trl", "torch", "trl"):
+        twin.line.cut()
+        known.apply(documents.training_runtime("old", framework)).expect()
+        twin.line.mend()
+        until(f"the twin to go by {framework}", partial(knows, twin, known, framework), MENDED)
+
+
+def test_on_a_slow_line_a_new_runtime_is_fetched_within_the_deadline(twin: Twin, known: Space) -> None:
+    twin.line.delay = 0.1
+    known.apply(documents.training_runtime("new", "trl")).expect()
+
+    answer = twin.ask(LATE, known.name)
+
+    assert answer.allowed
+    assert answer.strategy == "trl"
+
+
+def test_on_a_line_slower_than_the_deadline_a_job_of_a_new_runtime_is_refused(twin: Twin, known: Space) -> None:
+    twin.line.delay = 1.5
+    known.apply(documents.training_runtime("new", "trl")).expect()
+
+    answer = twin.ask(LATE, known.name)
+
+    assert not answer.allowed
+    assert "1.0 s" in answer.message, answer
+    assert twin.ask(JOB, known.name).strategy == "torch", "what is known needs no line"
+
+
+def test_on_a_stalled_line_what_is_not_known_is_asked_for_on_a_new_connection(
+    twin: Twin, known: Space, say: outages.Say
+) -> None:
+    stalled = twin.line.stall()
+    assert stalled >= 6, "a watch for each kind"
+    known.apply(documents.training_runtime("new", "trl")).expect()
+
+    seconds = outages.seconds_until(
+        "the new runtime to be known", lambda: twin.ask(LATE, known.name).strategy == "trl", 20
+    )
+
+    say(f"{stalled} connections stalled; a new runtime was known after {seconds:.1f} s")
+    assert knows(twin, known, "torch")
+
+
+@pytest.mark.last
+def test_a_watch_that_stalls_without_a_word_is_found_out_and_what_it_missed_is_made_good(
+    stalled: Stalled, say: outages.Say
+) -> None:
+    left = SILENCE + 20 - stalled.seconds()
+
+    until("the twin to go by the runtime of now", lambda: stalled.goes_by("trl"), max(left, 0))
+
+    seconds = stalled.found_out()
+    assert seconds < SILENCE + 10
+    say(f"a watch that stalled was taken for dead after {seconds:.0f} s; until then a changed runtime is not known")

@@ -1,0 +1,1 @@
+"""What pods really get: apply, mutate, and look from inside the containers that run."""

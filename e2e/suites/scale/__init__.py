@@ -1,0 +1,1 @@
+"""Hundreds of TrainJobs at once, on fake nodes."""

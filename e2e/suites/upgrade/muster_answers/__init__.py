@@ -1,0 +1,1 @@
+"""A distribution for Muster whose versions answer differently; never install it outside of the suites."""

@@ -1,0 +1,1 @@
+"""What people see of Muster's judgement at `kubectl apply`."""
