@@ -45,6 +45,22 @@ def test_the_coordinator_is_the_one_that_a_launcher_would_take(arguments, enviro
     assert probe.coordinator(arguments, environment) == expected
 
 
+@pytest.mark.parametrize(
+    ("program", "arguments", "nodes", "rank"),
+    [
+        ("torchrun", ["-m", "trl.scripts.sft"], 2, 1),
+        ("torchrun", ["--nnodes=3", "train.py"], 3, 1),
+        ("trl", ["sft"], 1, 0),
+        ("trl", ["sft", "--num_machines", "2", "--machine_rank", "1"], 2, 1),
+    ],
+)
+def test_only_torchrun_reads_what_trainer_injects(program, arguments, nodes, rank):
+    injected = {"PET_NNODES": "2", "PET_NODE_RANK": "1"}
+
+    assert probe.expected(program, arguments, injected) == nodes
+    assert probe.rank(program, arguments, injected) == rank
+
+
 def test_two_ranks_meet_and_each_hears_who_came():
     port = str(free_port())
     both = [started("train.py", **_MEETING, PET_MASTER_PORT=port, PET_NODE_RANK=str(rank)) for rank in (1, 0)]

@@ -3,7 +3,8 @@
 
 In the probe's image every launcher (torchrun, tune, trl) is this program. It prints JSON, one document per line:
 `started` with argv and environment, `resolved` with the coordinator's address, `met` with the node ranks that came.
-It ends with 0 when every expected rank came, or when no coordinator was named; else with 1.
+It ends with 0 when every expected rank came, or when no coordinator was named; else with 1. As the real ones do, `trl`
+and `accelerate` look at their own flags alone for how many nodes there are, and start alone without them.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 __all__ = ["coordinator", "expected", "flag", "main", "rank"]
 
 _PATIENCE = 120.0
+_ALONE = ("trl", "accelerate")
 _T = TypeVar("_T")
 
 
@@ -31,7 +34,8 @@ def main() -> int:
     host, port = named
     address = _retried(lambda: socket.gethostbyname(host), f"resolve {host}")
     _say("resolved", host=host, port=port, address=address)
-    ours, count = rank(os.environ), expected(sys.argv[1:], os.environ)
+    launch = (Path(sys.argv[0]).name, sys.argv[1:], os.environ)
+    ours, count = rank(*launch), expected(*launch)
     came = _gather(port, ours, count) if ours == 0 else _join(host, port, ours)
     _say("met", rank=ours, came=came)
     return 0 if came == list(range(count)) else 1
@@ -48,13 +52,17 @@ def coordinator(arguments: Sequence[str], environment: Mapping[str, str]) -> tup
     return None
 
 
-def expected(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+def expected(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """How many nodes there are, as the launcher is told."""
+    if program in _ALONE:
+        return int(flag(arguments, "num-machines") or 1)
     return int(flag(arguments, "nnodes") or environment.get("PET_NNODES") or 1)
 
 
-def rank(environment: Mapping[str, str]) -> int:
+def rank(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """This node's rank."""
+    if program in _ALONE:
+        return int(flag(arguments, "machine-rank") or 0)
     return int(environment.get("PET_NODE_RANK") or environment.get("JOB_COMPLETION_INDEX") or 0)
 
 

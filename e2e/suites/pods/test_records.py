@@ -24,6 +24,7 @@ def test_a_generated_name_is_the_one_under_which_the_ranks_meet(space: Space) ->
     name = created.json["metadata"]["name"]
     pods = trainings.ended(space, name)
     assert name.startswith("tune-")
+    assert [pod.command[0] for pod in pods] == ["torchrun", "torchrun"]
     assert [pod.host for pod in pods] == [f"{name}-node-0-0", f"{name}-node-0-1"]
     trainings.assert_met(pods, f"{name}-node-0-0.{name}")
 

@@ -51,6 +51,7 @@ def test_a_users_shell_script_runs_as_it_was_written(space: Space) -> None:
     pods = trainings.run(space, trainings.runtime("torch", command=_TORCHRUN), job)
     trainings.assert_met(pods, "script-node-0-0.script")
     assert [pod.command for pod in pods] == [["torchrun", "--nnodes=2", "train.py"]] * 2
+    assert [pod.env["MASTER_ADDR"] for pod in pods] == ["script-node-0-0.script"] * 2
 
 
 def test_c10d_asked_for_by_annotation_names_its_store(space: Space) -> None:

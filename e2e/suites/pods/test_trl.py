@@ -15,6 +15,7 @@ _RUNTIME = trainings.runtime("trl", "trl", command=["torchrun", "-m", "trl.scrip
 def test_one_process_runs_as_it_was_typed(space: Space) -> None:
     (pod,) = trainings.run(space, _RUNTIME, trainjob("one", "trl", trainer={"command": ["trl", "sft"], "args": _ARGS}))
     assert pod.command == ["trl", "sft", *_ARGS]
+    assert pod.env["MUSTER_EXPECTED_WORLD_SIZE"] == "1"
     trainings.assert_met([pod], "one-node-0-0.one")
 
 
@@ -28,6 +29,14 @@ def test_several_nodes_run_the_method_under_torchrun(space: Space, method: str, 
     assert all(pod.env["PET_NNODES"] == "2" for pod in pods)
     # trl and torchrun count for themselves, and fail where they find these.
     assert not any({"RANK", "WORLD_SIZE", "LOCAL_RANK"} & pod.env.keys() for pod in pods)
+
+
+def test_flags_of_accelerate_are_completed_to_a_launch_that_spans_the_nodes(space: Space) -> None:
+    several = {"numNodes": 2, "numProcPerNode": 1, "resourcesPerNode": {"limits": {"nvidia.com/gpu": "1"}}}
+    trainer = {**several, "command": ["trl", "sft", "--mixed_precision", "no"], "args": _ARGS}
+    space.apply(_RUNTIME).expect()
+    shown = space.apply(trainjob("flags", "trl", trainer=trainer), dry_run=True, options=("-o", "json")).expect()
+    print(shown.json["spec"]["trainer"])
 
 
 def test_the_method_of_an_annotation_replaces_that_of_the_runtime(space: Space) -> None:
