@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from e2e.cluster import processes
+from e2e.cluster import commands, processes
 from e2e.cluster.node import containerd
 from e2e.cluster.node.sandboxes import HOSTNAME, Sandbox, identity
+from e2e.cluster.places import Places
 from e2e.cluster.sites import Site
 
-__all__ = ["start"]
+__all__ = ["GPU", "advertise", "start"]
+
+GPU = "nvidia.com/gpu"
+
+_GPUS = 8
 
 
 def start(sandbox: Sandbox, site: Site, binaries: Path) -> None:
@@ -28,6 +33,18 @@ def start(sandbox: Sandbox, site: Site, binaries: Path) -> None:
         "--node-labels=e2e.muster.dev/node=real",
     ]
     processes.start(sandbox.places, "kubelet", command)
+
+
+def advertise(places: Places, kubectl: Path) -> None:
+    """Let the node offer GPUs that it does not have, so that pods that ask for some run and can be looked at.
+
+    Raises:
+        ClusterError: the node has not registered itself within a minute.
+    """
+    status = json.dumps({"status": {"capacity": {GPU: str(_GPUS)}}})
+    node = [str(kubectl), "--kubeconfig", str(places.kubeconfig)]
+    commands.run([*node, "wait", "--for=create", f"node/{HOSTNAME}", "--timeout=60s"])
+    commands.run([*node, "patch", "node", HOSTNAME, "--subresource=status", "--type=merge", "--patch", status])
 
 
 def _config(sandbox: Sandbox, site: Site) -> dict[str, object]:

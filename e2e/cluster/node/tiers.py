@@ -64,6 +64,7 @@ def install(places: Places, site: sites.Site, binaries: Path) -> None:
     proxies.start(sandbox, binaries)
     _wait_for_images(places, sandbox, binaries)
     kubectl = binaries / "kubectl"
+    kubelets.advertise(places, kubectl)
     workloads.install(places, kubectl, workloads.rendered(places, kubectl))
 
 

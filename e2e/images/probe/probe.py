@@ -46,6 +46,8 @@ def coordinator(arguments: Sequence[str], environment: Mapping[str, str]) -> tup
     if endpoint := flag(arguments, "rdzv-endpoint") or environment.get("PET_RDZV_ENDPOINT"):
         named, _, port = endpoint.rpartition(":")
         return named, int(port)
+    if host := flag(arguments, "main-process-ip"):
+        return host, int(flag(arguments, "main-process-port") or 29500)
     for prefix in ("PET_", ""):
         if host := environment.get(f"{prefix}MASTER_ADDR"):
             return host, int(environment.get(f"{prefix}MASTER_PORT", "29500"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from e2e.suites.lifecycle import lives
 from e2e.suites.lifecycle.lives import Life
 from e2e.suites.support import documents
 
@@ -15,8 +16,7 @@ def test_a_job_whose_runtime_has_volume_claims_is_suspended_and_resumed(space, i
     mount = {"volumeMounts": [{"name": "workspace", "mountPath": "/workspace"}]}
     runtime = documents.training_runtime("claims", "torch", nodes=2, command=["torchrun", "train.py"], container=mount)
     runtime["spec"]["template"]["spec"]["volumeClaimPolicies"] = [{"templates": [CLAIM]}]
-    space.apply(runtime).expect()
-    space.apply(documents.trainjob("life", "claims", trainer={}, suspend=True)).expect()
+    lives.submit(space, runtime, documents.trainjob("life", "claims", trainer={}, suspend=True))
 
     life = Life(space, "life", installation, runs=False)
     stored = space.jobset("life")["spec"]["volumeClaimPolicies"]

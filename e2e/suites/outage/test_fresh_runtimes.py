@@ -16,7 +16,7 @@ import yaml
 from e2e.suites.outage import jobs, outages
 from e2e.suites.support import documents
 from e2e.suites.support.installations import Installation
-from e2e.suites.support.spaces import Space
+from e2e.suites.support.spaces import JOBSETS, TRAINJOBS, Space
 from e2e.suites.support.waits import until
 
 ROUNDS = 20
@@ -46,7 +46,8 @@ def test_a_job_made_right_after_its_runtime_was_replaced_gets_the_answer_of_its_
     space.apply(version(0)).expect()
     jobs.submit(space, version(0), documents.trainjob("warm", "rt"))
     for number in range(ROUNDS):
-        space.apply(version(number), documents.trainjob(f"job-{number}", "rt")).expect()
+        # The next version comes at once, so that JobSets are made while the runtime is already another one.
+        space.apply(version(number), documents.trainjob(f"job-{number}", "rt"), version(number + 1)).expect()
 
     seen: Counter[str] = Counter()
     for number in range(ROUNDS):
@@ -65,6 +66,21 @@ def test_a_job_made_right_after_its_runtime_was_replaced_gets_the_answer_of_its_
         seen["live" if jobs.applied(trainjob)["strategy"] == framework else "older"] += 1
         seen["snapshot of this round" if nodes == 1 + number % 3 else "snapshot of an earlier round"] += 1
     say(f"{ROUNDS} runtimes replaced with a job at once: {dict(seen)}")
+
+
+def test_a_jobset_that_is_made_again_after_its_runtime_was_replaced_gets_the_answer_of_the_snapshot(
+    space: Space,
+) -> None:
+    jobs.submit(space, version(0), documents.trainjob("job", "rt"))
+    first = space.wait_jobset("job")
+    space.apply(version(1)).expect()
+    space.delete(JOBSETS, "job", wait=True).expect()
+
+    again = space.wait_jobset("job")
+
+    assert again["metadata"]["uid"] != first["metadata"]["uid"]
+    assert jobs.env(again)[WORLD] == jobs.env(first)[WORLD] == "1"
+    assert jobs.applied(again)["strategy"] == "torch"
 
 
 def test_a_runtime_and_its_job_in_one_apply_are_answered_by_that_runtime(space: Space) -> None:
@@ -101,8 +117,8 @@ def test_a_job_of_the_name_of_one_that_was_deleted_gets_its_own_runtimes_answer(
         jobs.submit(space, version(number), documents.trainjob("again", "rt"))
         jobset = space.wait_jobset("again")
         assert jobs.env(jobset)[WORLD] == str(snapshot(space, "again")["spec"]["mlPolicy"]["numNodes"])
-        space.delete("trainjobs.trainer.kubeflow.org", "again", wait=True).expect()
-        space.wait_gone("jobsets.jobset.x-k8s.io", "again")
+        space.delete(TRAINJOBS, "again", wait=True).expect()
+        space.wait_gone(JOBSETS, "again")
         space.wait_gone("configmaps", "again-runtime-snapshot")
 
 

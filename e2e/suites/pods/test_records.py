@@ -20,7 +20,9 @@ _RUNTIME = trainings.runtime("trl", "trl", command=["torchrun", "-m", "trl.scrip
 
 def test_a_generated_name_is_the_one_under_which_the_ranks_meet(space: Space) -> None:
     space.apply(_RUNTIME).expect()
-    created = space.create(trainjob("tune-", "trl", trainer=_TRAINER, generate=True), options=("-o", "json")).expect()
+    job = trainjob("tune-", "trl", trainer=_TRAINER, generate=True)
+    trainings.known(space, job).expect()
+    created = space.create(job, options=("-o", "json")).expect()
     name = created.json["metadata"]["name"]
     pods = trainings.ended(space, name)
     assert name.startswith("tune-")
@@ -63,6 +65,6 @@ def _patched(space: Space, installation: Installation, kind: str) -> dict[str, A
         return [each for each in records if each["object"]["kind"] == kind and each["decision"] == "patched"]
 
     found = waits.until(f"the record of a patched {kind}", look)
-    created = [each for each in found if each["operation"] == "CREATE"]
+    created = [each for each in found if each["operation"] == "CREATE" and not each["dryRun"]]
     assert len(created) == 1, f"{len(created)} records of one decision"
     return created[0]

@@ -68,3 +68,10 @@ def test_a_subdomain_of_the_runtime_is_the_one_that_resolves(space: Space) -> No
     runtime = trainings.runtime("torch", command=_TORCHRUN, network={"subdomain": "ring"})
     pods = trainings.run(space, runtime, trainjob("inside", "torch", trainer={"numNodes": 2}))
     trainings.assert_met(pods, "inside-node-0-0.ring")
+
+
+def test_each_gpu_of_a_node_is_a_process(space: Space, gpus: str) -> None:
+    job = trainjob("gpus", "torch", trainer={"resourcesPerNode": {"limits": {gpus: "2"}}})
+    (pod,) = trainings.run(space, trainings.runtime("torch", command=_TORCHRUN), job)
+    assert pod.env["PET_NPROC_PER_NODE"] == "auto"
+    assert pod.env["MUSTER_EXPECTED_WORLD_SIZE"] == "2"

@@ -31,12 +31,16 @@ def test_several_nodes_run_the_method_under_torchrun(space: Space, method: str, 
     assert not any({"RANK", "WORLD_SIZE", "LOCAL_RANK"} & pod.env.keys() for pod in pods)
 
 
-def test_flags_of_accelerate_are_completed_to_a_launch_that_spans_the_nodes(space: Space) -> None:
-    several = {"numNodes": 2, "numProcPerNode": 1, "resourcesPerNode": {"limits": {"nvidia.com/gpu": "1"}}}
-    trainer = {**several, "command": ["trl", "sft", "--mixed_precision", "no"], "args": _ARGS}
-    space.apply(_RUNTIME).expect()
-    shown = space.apply(trainjob("flags", "trl", trainer=trainer), dry_run=True, options=("-o", "json")).expect()
-    print(shown.json["spec"]["trainer"])
+def test_flags_of_accelerate_are_completed_to_a_launch_that_spans_the_nodes(space: Space, gpus: str) -> None:
+    resources = {"resourcesPerNode": {"limits": {gpus: "1"}}}
+    trainer = {"numNodes": 2, **resources, "command": ["trl", "sft", "--mixed_precision", "no"], "args": _ARGS[:-1]}
+    pods = trainings.run(space, _RUNTIME, trainjob("flags", "trl", trainer=trainer))
+    trainings.assert_met(pods, "flags-node-0-0.flags")
+    meeting = ["--main_process_ip", "flags-node-0-0.flags", "--main_process_port", "29500"]
+    for pod in pods:
+        assert pod.command[:4] == ["trl", "sft", "--mixed_precision", "no"]
+        ours = ["--num_machines", "2", "--num_processes", "2", "--machine_rank", str(pod.index), *meeting]
+        assert pod.command[-len(ours) :] == ours
 
 
 def test_the_method_of_an_annotation_replaces_that_of_the_runtime(space: Space) -> None:

@@ -14,9 +14,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from e2e.suites.support import documents, waits
+from e2e.suites.support.kubectls import Outcome
 from e2e.suites.support.spaces import Space, conditions
 
-__all__ = ["IMAGE", "Pod", "assert_met", "ended", "run", "runtime"]
+__all__ = ["IMAGE", "Pod", "assert_met", "ended", "known", "run", "runtime"]
 
 IMAGE = os.environ.get("MUSTER_E2E_PROBE_IMAGE", "localhost/muster-probe:e2e")
 
@@ -66,8 +67,23 @@ def runtime(
 
 def run(space: Space, *applied: Mapping[str, Any]) -> list[Pod]:
     """Apply documents, the last of which is a TrainJob, and wait for its end; gives the pods of its training."""
-    space.apply(*applied).expect()
-    return ended(space, applied[-1]["metadata"]["name"])
+    *before, job = applied
+    space.apply(*before).expect()
+    known(space, job).expect()
+    space.apply(job).expect()
+    return ended(space, job["metadata"]["name"])
+
+
+def known(space: Space, job: Mapping[str, Any]) -> Outcome:
+    """Wait until Trainer, whose webhook reads a cache, knows the runtime of a job; gives the last dry run."""
+
+    def look() -> Outcome | None:
+        outcome = space.create(job, dry_run=True)
+        return None if outcome.refused_with("must be created before the TrainJob") else outcome
+
+    found = waits.until(f"Trainer to know the runtime of {job['metadata']}", look)
+    assert found is not None
+    return found
 
 
 def ended(space: Space, name: str, step: str = "node") -> list[Pod]:
