@@ -91,16 +91,21 @@ def test_warnings_are_few_and_the_rest_is_counted(count):
 
 @limits.SOME
 @given(st.text(max_size=300), st.text(max_size=300), st.text(max_size=300))
-def test_a_warning_is_one_printable_line_of_at_most_120_characters(field, value, message):
+def test_a_warning_is_one_printable_line_of_limited_length(field, value, message):
     """The API server drops a warning with a control character in it without a word."""
     (line,) = answer(decided(findings=[warning(field, value, message, rule="r")]))["warnings"]
     assert len(line) <= answers.MAX_WARNING
     assert line.isprintable()
 
 
+def test_all_warnings_together_stay_below_what_the_api_server_passes_on():
+    shown = answer(decided(findings=[warning(f"spec.x{each}", None, "long " * 100, rule="r") for each in range(99)]))
+    assert sum(map(len, shown["warnings"])) <= 4096
+
+
 def test_a_long_warning_is_cut_visibly():
     (line,) = answer(decided(findings=[warning("spec.x", None, "long " * 100, rule="r")]))["warnings"]
-    assert len(line) == 120
+    assert len(line) == answers.MAX_WARNING
     assert line.endswith("…")
 
 

@@ -1,8 +1,9 @@
 """Answers: a decision as the API server reads it.
 
-Warnings are kept to one line of 120 characters each, as Kubernetes advises (it drops one with a control character in
-it), and to a number that a terminal can show; audit annotations to what the API server keeps (10 kB). A denial lists
-every error with its field path, in the message for people and as `causes` for programs.
+Warnings are kept to one line each (the API server drops one with a control character in it), and in length and number
+to what it passes on whole: 4,096 characters together (k8s.io/apiserver, endpoints/filters/warning.go). Kubernetes
+advises 120 for one, but a field path inside a JobSet alone is 80. Audit annotations are kept to the 10 kB that it
+stores. A denial lists every error with its field path, in the message for people and as `causes` for programs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from webhook.admission.policies import Mode
 
 __all__ = ["MAX_AUDIT", "MAX_WARNING", "answer", "warnings"]
 
-MAX_WARNING = 120
+MAX_WARNING = 190
 """Characters of one warning."""
 MAX_AUDIT = 10_000
 """Bytes of all audit annotations together."""
