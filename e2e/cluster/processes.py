@@ -161,8 +161,10 @@ def _signalled(places: Places, name: str | None, number: signal.Signals, patienc
 
 
 def _exists(pid: int) -> bool:
+    process = Path(f"/proc/{pid}")
     try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+        # The first thread of a killed process may be a zombie while others still hold its sockets.
+        return "\nState:\tZ" not in (process / "status").read_text() or len(list((process / "task").iterdir())) > 1
     except (FileNotFoundError, ProcessLookupError):
         return False
 

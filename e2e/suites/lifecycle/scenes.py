@@ -87,7 +87,7 @@ class Scene:
 
 def look(space: Space, name: str) -> Scene:
     """Read the scene of the job `name`."""
-    every = space.kubectl.run("get", _KINDS, "-n", space.name, "-o", "json").expect().json["items"]
+    every = space.all(_KINDS)
     named = {(each["kind"], each["metadata"]["name"]): each for each in every}
     return Scene(
         name,

@@ -102,6 +102,8 @@ class Line:
         self._connections.add(connection)
         try:
             await asyncio.gather(*(self._carry(connection, *way) for way in connection.ways))
+        except asyncio.CancelledError:
+            pass  # the line is closed
         finally:
             self._connections.discard(connection)
             connection.reset()

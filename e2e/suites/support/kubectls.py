@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from e2e.suites.support import readings
+
 __all__ = ["Kubectl", "KubectlError", "Outcome", "found"]
 
 Document = Mapping[str, Any]
@@ -145,6 +147,12 @@ class Kubectl:
         Raises:
             KubectlError: kubectl failed for another reason.
         """
+        reader = self._reader(kind)
+        if reader is not None:
+            try:
+                return reader.get(kind, name, namespace)
+            except readings.ReadError as error:
+                raise KubectlError(str(error)) from error
         outcome = self.run("get", kind, name, *_common(namespace), "--ignore-not-found", "-o", "json").expect()
         found: dict[str, Any] | None = outcome.json if outcome.out.strip() else None
         return found
@@ -155,10 +163,19 @@ class Kubectl:
         Raises:
             KubectlError: kubectl failed.
         """
+        reader = self._reader(kind)
+        if reader is not None:
+            try:
+                return [each for one in kind.split(",") for each in reader.all(one, namespace, selector)]
+            except readings.ReadError as error:
+                raise KubectlError(str(error)) from error
         chosen = ["-l", selector] if selector else []
         listed = self.run("get", kind, *_common(namespace), *chosen, "-o", "json").expect().json
         items: list[dict[str, Any]] = listed["items"]
         return items
+
+    def _reader(self, kinds: str) -> readings.Reader | None:
+        return readings.reader((self.binary, "--kubeconfig", self.kubeconfig), self.environment, kinds)
 
     def patch(
         self,
