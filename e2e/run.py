@@ -101,7 +101,8 @@ def _suites(tier: str, environment: dict[str, str], chosen: list[str] | None, ex
 def _pytest(tier: str, environment: dict[str, str], suites: list[str], arguments: list[str]) -> int:
     commands.say(f"suites on {tier}: {', '.join(suites)}")
     begun = time.monotonic()
-    command = [sys.executable, "-m", "pytest", "-q", "--durations=8", *arguments, *(str(_SUITES / suite) for suite in suites)]
+    command = [sys.executable, "-m", "pytest", "-q", *arguments, *(str(_SUITES / suite) for suite in suites)]
+    command += ["--durations=8"]
     code = subprocess.run(command, cwd=places.REPOSITORY, env=environment, check=False).returncode
     commands.say(
         f"suites on {tier}: {', '.join(suites)}: {'passed' if not code else 'FAILED'} "
