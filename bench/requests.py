@@ -14,7 +14,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import uvloop
 import yaml
 
 from bench import clients, figures, reviews
@@ -89,8 +88,7 @@ def _row(pid: int, name: str, target: tuple[int, str, bytes], connections: int, 
 
 def _drive(port: int, path: str, body: bytes, connections: int, context: ssl.SSLContext) -> clients.Load:
     load = clients.drive(port, path, body, connections=connections, seconds=_SECONDS, context=context)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        result = runner.run(load)
+    result = asyncio.run(load)
     time.sleep(0.1)
     return result
 

@@ -10,24 +10,15 @@ import tempfile
 from pathlib import Path
 
 import pytest
-import uvloop
 
 from certs import authorities, contexts, errors, probes
-
-LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
-
-
-def _on(loop, coroutine):
-    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        return runner.run(coroutine)
 
 
 async def _shown(port, material):
     return await probes.dial("127.0.0.1", port, material.authority_pem, material.names[0])
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_listener_shows_the_new_certificate_after_a_reload(listening, new_material, loop):
+def test_a_listener_shows_the_new_certificate_after_a_reload(listening, new_material):
     old, new = new_material(), new_material()
 
     async def scene():
@@ -37,12 +28,11 @@ def test_a_listener_shows_the_new_certificate_after_a_reload(listening, new_mate
             serving.reload(new)
             return before, await _shown(port, new)
 
-    assert _on(loop, scene()) == (old.fingerprint, new.fingerprint)
+    assert asyncio.run(scene()) == (old.fingerprint, new.fingerprint)
     assert old.fingerprint != new.fingerprint
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_an_open_connection_goes_on_through_a_reload(listening, new_material, loop):
+def test_an_open_connection_goes_on_through_a_reload(listening, new_material):
     old = new_material()
 
     async def scene():
@@ -58,7 +48,7 @@ def test_an_open_connection_goes_on_through_a_reload(listening, new_material, lo
             await writer.wait_closed()
             return answer
 
-    assert _on(loop, scene()) == b"still there?\n"
+    assert asyncio.run(scene()) == b"still there?\n"
 
 
 async def test_a_key_that_does_not_fit_leaves_the_last_good_certificate(listening, new_material):

@@ -14,7 +14,7 @@ from webhook.cli import main
 
 JOB = jobs.stream(jobs.two_nodes()).encode()
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(jobs.EXAMPLES.parents[1]), "PYTHONUNBUFFERED": ""}
-HEAVY = {"kubernetes", "aiohttp", "prometheus_client", "pydantic", "uvloop", "cryptography", "torch"}
+HEAVY = {"kubernetes", "aiohttp", "prometheus_client", "pydantic", "cryptography", "torch"}
 # Runs a command and then prints which modules it has imported.
 PROBE = """
 import contextlib, io, sys

@@ -9,8 +9,6 @@ import signal
 import sys
 from pathlib import Path
 
-import uvloop
-
 from certs.errors import CertificateError
 from strategies.registry import PluginImportError
 from webhook import configs, logs
@@ -34,7 +32,9 @@ def serve(config_path: Path | None, *, self_signed: bool = False) -> int:
         config = configs.load(config_path)
         if self_signed:
             config = config.model_copy(update={"tls": config.tls.model_copy(update={"self_signed": True})})
-        uvloop.run(_serve(config, config_path))
+        # Not uvloop: with aiohttp's client, a connection that fails can close another one's descriptor, or abort the
+        # process (uvloop issue 653, seen with 0.23; tests: e2e/suites/outage/test_watches.py).
+        asyncio.run(_serve(config, config_path))
     except (CertificateError, NoClusterError, PluginImportError, ValueError, TypeError, OSError) as error:
         sys.stderr.write(f"muster: {error}\n")
         return 2

@@ -28,8 +28,10 @@ from e2e.suites.support.waits import until
 TRL = documents.training_runtime("rt", "trl", nodes=2, command=["trl", "sft"], args=jobs.TRL_ARGS)
 LAUNCH = ["torchrun", "-m", "trl.scripts.sft"]
 EARLY = documents.trainjob("job", "rt", trainer={})
-OUTAGE = 15.0  # seconds; Trainer's retries come at doubling distances, so the last pause is about as long as the outage
-HEALED = 30.0
+OUTAGE = 10.0  # seconds
+HEALED = (
+    60.0  # Trainer tries again at doubling distances: after as long as the outage was, or twice, or four times that
+)
 
 
 def corrected_late(space: Space, *names: str) -> None:
@@ -66,7 +68,7 @@ def test_what_is_asked_for_in_an_outage_happens_by_itself_after_it(
     started = time.monotonic()
 
     space.patch(TRAINJOBS, "touched", {"metadata": {"annotations": {"touched": "yes"}}}).expect()
-    until("the one touched to be suspended", lambda: jobs.is_suspended(space, "touched"), 5)
+    until("the one touched to be suspended", lambda: jobs.is_suspended(space, "touched"), 15)
     touched = time.monotonic() - started
     until("the other to be suspended", lambda: jobs.is_suspended(space, "ends"), HEALED)
     ended = time.monotonic() - started

@@ -8,6 +8,7 @@ be read is refused rather than let through.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -98,6 +99,20 @@ def test_cut_lines_again_and_again_lose_no_change(twin: Twin, known: Space) -> N
         known.apply(documents.training_runtime("old", framework)).expect()
         twin.line.mend()
         until(f"the twin to go by {framework}", partial(knows, twin, known, framework), MENDED)
+
+
+def test_every_review_is_answered_while_the_line_comes_and_goes(twin: Twin, known: Space) -> None:
+    """Connections that fail to the API server are none of the business of those that come from it."""
+    for number in range(30):
+        twin.line.cut()
+        assert knows(twin, known, "torch")
+        time.sleep(number % 5 * 0.05)
+        assert knows(twin, known, "torch")
+        twin.line.mend()
+        for _ in range(3):
+            assert knows(twin, known, "torch")
+        time.sleep(number % 7 * 0.03)
+    assert twin.is_alive(), "Muster died"
 
 
 def test_on_a_slow_line_a_new_runtime_is_fetched_within_the_deadline(twin: Twin, known: Space) -> None:

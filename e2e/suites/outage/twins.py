@@ -7,7 +7,6 @@ in its kubeconfig. No webhook configuration names it: tests send it their Admiss
 from __future__ import annotations
 
 import base64
-import contextlib
 import datetime
 import json
 import os
@@ -120,7 +119,12 @@ class Twin:
             "dryRun": False,
         }
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-        answered = json.loads(metrics.get(self._url("/mutate/trainjobs"), json.dumps(review).encode()))["response"]
+        try:
+            text = metrics.get(self._url("/mutate/trainjobs"), json.dumps(review).encode())
+        except OSError as error:
+            state = "runs" if self.is_alive() else "has died"
+            raise AssertionError(f"a review was not answered, and the twin {state}: {error!r}") from error
+        answered = json.loads(text)["response"]
         assert answered["uid"] == request["uid"]
         return Answer(answered)
 
@@ -132,11 +136,9 @@ class Twin:
         """Return its metrics."""
         return metrics.read(metrics.get(self._url("/metrics")))
 
-    def ready(self) -> bool:
-        """Whether it says that it is ready."""
-        with contextlib.suppress(OSError):
-            return bool(metrics.get(self._url("/readyz")))
-        return False
+    def is_alive(self) -> bool:
+        """Whether its process runs."""
+        return self._process is not None and self._process.poll() is None
 
     def log(self) -> str:
         """Return its log."""
