@@ -11,7 +11,7 @@ from strategies import error
 from strategies.default import DefaultStrategy
 from strategies.registry import Registry
 from tests.support import acmes, admissions, jobs
-from webhook.admission import Mode, Policy, guards
+from webhook.admission import Mode, Policy, answers, guards
 
 
 class UnspeakableError(Exception):
@@ -196,7 +196,7 @@ def test_a_failure_that_lets_the_job_pass_warns_in_one_line():
     (warning,) = admissions.respond(acmes.JOB, acmes.RUNTIME, policy=policy)["warnings"]
     assert warning.startswith("Muster let this pass without enforcing anything: strategy 'acme'")
     assert "\n" not in warning
-    assert len(warning) <= 120
+    assert len(warning) <= answers.MAX_WARNING
 
 
 def test_a_strategy_of_a_framework_that_is_off_is_not_called():
