@@ -48,7 +48,8 @@ def test_trainers_jobset_waits_for_muster_and_is_made_when_it_is_back(
     first = space.wait_jobset("job")["metadata"]["uid"]
     outages.die(muster)
     space.delete(JOBSETS, "job", wait=True).expect()
-    until("Trainer to be refused", lambda: jobs.refusals(space, "job"))
+    # Trainer notices the deletion by its watch, which takes up to a minute to come back after an API server's restart.
+    until("Trainer to be refused", lambda: jobs.refusals(space, "job"), 90)
     assert '.muster.dev"' in jobs.refusals(space, "job")[-1]
     assert space.jobset("job") is None, "a JobSet got in without Muster"
 
