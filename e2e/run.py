@@ -67,7 +67,8 @@ def _parser() -> argparse.ArgumentParser:
 def _node_tier(lacking: list[str]) -> str:
     if lacking:
         return f"muster: node tier NOT run on this machine (no pods, no suite `pods`): missing {', '.join(lacking)}"
-    return "muster: this machine runs both tiers, control plane and node"
+    later = ", ".join(sorted(_NOT_YET_ON_NODES))
+    return f"muster: this machine runs both tiers, control plane and node (NOT run on the node tier yet: {later})"
 
 
 def _tier(tier: sites.Tier, options: argparse.Namespace, extra: list[str]) -> int:

@@ -46,7 +46,6 @@ def nodes() -> list[upstream.Document]:
 
 
 def _set_container(container: upstream.Document) -> None:
-    # The port is that of the probes.
-    options = ("--config=/root/.kwok/kwok.yaml", "--node-ip=$(POD_IP)", "--node-port=10247")
-    container["args"] = [*options, *_FLAGS]
+    # Its own say where the stages are; the port is that of its probes.
+    container["args"] = [*container["args"], "--node-port=10247", *_FLAGS]
     container["image"] = f"{container['image'].partition(':')[0]}:{builds.version('kubernetes', _MODULE)}"

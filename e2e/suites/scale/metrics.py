@@ -37,7 +37,7 @@ def get(url: str, body: bytes | None = None, timeout: float = 20) -> str:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310  # https, of ours
-    with urllib.request.urlopen(request, timeout=timeout, context=context) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=timeout, context=context) as answer:  # noqa: S310  # likewise
         text: str = answer.read().decode()
     return text
 
