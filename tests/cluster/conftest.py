@@ -193,6 +193,20 @@ def no_public_authorities(monkeypatch, tmp_path):
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
 
 
+class Clock:
+    """Stands until a test moves it."""
+
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
 @pytest.fixture
 async def server():
     fake = await FakeApiServer().start()

@@ -11,18 +11,6 @@ from webhook.cluster import fetches, readers, transports
 JOB = readers.Ref("TrainJob", "team-a", "llama")
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 async def fetcher(api, clock):
     made = fetches.Fetches(api, clock=clock)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.cluster import kinds, live, readers
+from webhook.cluster import kinds, live, readers, reflector
 
 JOB = readers.Ref("TrainJob", "team-a", "llama")
 CLAIM = readers.Ref("ResourceClaimTemplate", "team-a", "gpus")
@@ -80,16 +80,65 @@ async def test_an_unknown_kind_is_an_error_and_no_question(reader):
         await reader.fetch(readers.Ref("Pod", "team-a", "x"))
 
 
-async def test_what_was_cached_stays_readable_when_the_server_is_gone(server, reader, trainjob, until):
-    server.put(trainjob())
+async def ready(reader, until):
     reader.start()
     await until(lambda: reader.synced)
+
+
+async def test_what_was_cached_is_asked_for_again_while_its_watch_is_broken(server, reader, trainjob, refuse, until):
+    server.put(trainjob())
+    await ready(reader, until)
+    for _ in range(50):
+        server.fault("watch", refuse(500))
+    server.send("TrainJob", None)
+    await until(lambda: "TrainJob" in reader.problems())
+    with pytest.raises(readers.NotCached):
+        reader.get(JOB)
+    assert (await reader.fetch(JOB))["spec"] == trainjob()["spec"]
+    assert server.count("get") == 1
+
+
+async def test_when_the_server_is_gone_the_old_answer_is_given_and_for_a_while_nobody_is_asked(
+    server, api, clock, trainjob, until
+):
+    reader = live.LiveReader(kinds.KINDS.values(), api, pace=reflector.Pace(clock=clock))
+    server.put(trainjob())
+    await ready(reader, until)
     await server.stop()
     await until(lambda: len(reader.problems()) == len(kinds.KINDS))
+    with pytest.raises(readers.NotCached):
+        reader.get(JOB)
+    assert (await reader.fetch(JOB))["spec"] == trainjob()["spec"]
     assert reader.get(JOB)["spec"] == trainjob()["spec"]
-    assert reader.synced
+    clock.now += live.ASK_AGAIN
+    with pytest.raises(readers.NotCached):
+        reader.get(JOB)
+    await reader.stop()
+
+
+async def test_what_was_never_cached_is_refused_when_the_server_is_gone(server, reader, until):
+    await ready(reader, until)
+    await server.stop()
     with pytest.raises(readers.ClusterUnavailable):
         await reader.fetch(JOB)
+
+
+async def test_a_watch_that_says_nothing_is_doubted_long_before_it_is_taken_for_dead(
+    server, api, clock, trainjob, until
+):
+    reader = live.LiveReader(kinds.KINDS.values(), api, pace=reflector.Pace(clock=clock))
+    server.put(trainjob())
+    await ready(reader, until)
+    await until(lambda: server.watchers("TrainJob"))
+    clock.now += live.SILENT - 1
+    assert reader.get(JOB) is not None
+    clock.now += 2
+    with pytest.raises(readers.NotCached):
+        reader.get(JOB)
+    server.bookmark("TrainJob")
+    await until(lambda: reader.ages()["TrainJob"] == 0)
+    assert reader.get(JOB) is not None
+    await reader.stop()
 
 
 async def test_there_is_one_age_for_each_watched_kind(reader):

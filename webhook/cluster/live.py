@@ -3,11 +3,15 @@
 An informer cache lags behind the API server by a few milliseconds, and a runtime and its TrainJob often arrive in one
 `kubectl apply`. So what the cache holds is an answer, but what it does not hold is a question: `get` raises
 `NotCached`, the caller fetches, and only the API server itself ever says that something does not exist.
+
+A cache whose watch is broken or silent is no answer either: it is asked about in the same way, and what it holds is
+given only when the API server cannot be reached. An old answer is better than none, as long as it is known to be old.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from webhook.cluster import fetches, kinds, readers, reflector
@@ -18,7 +22,14 @@ if TYPE_CHECKING:
 
     from webhook.cluster import transports
 
-__all__ = ["LiveReader", "connect"]
+__all__ = ["ASK_AGAIN", "SILENT", "LiveReader", "connect"]
+
+SILENT = 75.0
+"""Seconds without a word on a watch after which its cache is doubted; the API server sends a bookmark each minute."""
+ASK_AGAIN = 5.0
+"""Seconds for which caches answer after the API server did not; a review has no time for many fetches that fail."""
+
+_logger = logging.getLogger(__name__)
 
 
 async def connect(kubeconfig: Path | None = None) -> transports.Api:
@@ -60,6 +71,7 @@ class LiveReader:
         self._fetches = fetches.Fetches(api, deadline, clock=pace.clock)
         self._reflectors = {kind.name: reflector.Reflector(kind, api, pace) for kind in watched}
         self._tasks: list[asyncio.Task[None]] = []
+        self._ask_from = 0.0  # clock reading before which doubt does not count
 
     def start(self) -> None:
         """Begin to follow; needs a running event loop. Returns at once, see `synced`.
@@ -105,11 +117,32 @@ class LiveReader:
         if each is None:
             kinds.named(ref.kind)
             raise readers.NotCached(ref)
+        if self._is_doubtful(each):
+            raise readers.NotCached(ref)
         document = each.store.get(ref)
         if document is None and not (each.absent and each.kind.optional):
             raise readers.NotCached(ref)
         return document
 
     async def fetch(self, ref: readers.Ref) -> readers.Document | None:
-        """Ask the API server itself, once. See `fetches.Fetches.fetch` for limits and errors."""
-        return await self._fetches.fetch(ref)
+        """Ask the API server itself, once; where it does not answer, return what is cached, if anything is.
+
+        See `fetches.Fetches.fetch` for limits and errors.
+        """
+        try:
+            return await self._fetches.fetch(ref)
+        except readers.ClusterError as error:
+            each = self._reflectors.get(ref.kind)
+            kept = each.store.get(ref) if each else None
+            if kept is None:
+                raise
+            if self._clock() >= self._ask_from:
+                _logger.warning("cluster answers from old caches", extra={"ref": str(ref), "error": str(error)})
+            self._ask_from = self._clock() + ASK_AGAIN
+            return kept
+
+    def _is_doubtful(self, each: reflector.Reflector) -> bool:
+        now = self._clock()
+        if each.absent or now < self._ask_from:
+            return False
+        return bool(each.problem) or now - each.contact > SILENT

@@ -19,7 +19,8 @@ from webhook.metrics import Metrics
 
 __all__ = ["Resolver"]
 
-_MAX_FETCHES = 6
+# With all caches in doubt a review fetches what it reads: namespace, job, runtime, snapshot, and each claim.
+_MAX_FETCHES = 12
 _THREADS = 8
 
 Fetch = Callable[[readers.Ref], Awaitable[readers.Document | None]]

@@ -140,16 +140,6 @@ class Twin:
         """Whether its process runs."""
         return self._process is not None and self._process.poll() is None
 
-    def log(self) -> str:
-        """Return its log."""
-        return (self._folder / "twin.log").read_text()
-
-    def first(self, message: str, kind: str) -> datetime.datetime | None:
-        """Return when it first logged this about a kind."""
-        found = (json.loads(line) for line in self.log().splitlines() if line.startswith("{"))
-        times = (each["time"] for each in found if each["message"] == message and each.get("kind") == kind)
-        return next(map(datetime.datetime.fromisoformat, times), None)
-
     def _url(self, path: str) -> str:
         return f"https://127.0.0.1:{self._port}{path}"
 
@@ -168,7 +158,7 @@ class Twin:
 class Stalled:
     """A twin whose watches stalled at some moment, when runtime `old` was changed from torch to trl.
 
-    To find that out takes a watch two minutes, so it begins with the first test and is looked at by the last.
+    To doubt a watch takes Muster more than a minute, so it begins with the first test and is looked at by the last.
 
     Attributes:
         twin: that Muster.
@@ -199,12 +189,6 @@ class Stalled:
     def goes_by(self, framework: str) -> bool:
         """Whether the twin answers by this framework."""
         return self.twin.ask(documents.trainjob("job", "old"), self.namespace).strategy == framework
-
-    def found_out(self) -> float:
-        """Return after how many seconds the twin took the watch of the runtimes for dead."""
-        found = self.twin.first("cluster contact failed", "TrainingRuntime")
-        assert found is not None, self.twin.log()
-        return (found - self.since).total_seconds()
 
 
 def _free_port() -> int:
