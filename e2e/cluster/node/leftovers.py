@@ -7,6 +7,7 @@ The lists are of the whole machine, not of what clusters are known to make: a tr
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -48,7 +49,7 @@ def look() -> Traces:
         mounts=frozenset(line.split(" ", 2)[2] for line in Path("/proc/self/mountinfo").read_text().splitlines()),
         links=frozenset(str(each["ifname"]) for each in _ip("link", "show")),
         routes=frozenset(f"{each['dst']} dev {each.get('dev')}" for each in _ip("route", "show", "table", "all")),
-        tables=frozenset(commands.run(["nft", "list", "tables"]).splitlines()),
+        tables=frozenset(_tables()),
         groups=frozenset(str(each) for top in cgroups.hierarchies() for each in top.glob("muster-*")),
         settings=frozenset(f"{name} = {_setting(name)}" for name in _SETTINGS),
         folders=frozenset(each for each in (*_FOLDERS, *_MORE_FOLDERS) if Path(each).exists()),
@@ -101,6 +102,11 @@ def _mark(process: Path) -> str:
 def _ip(*arguments: str) -> list[dict[str, object]]:
     found: list[dict[str, object]] = json.loads(commands.run(["ip", "-json", *arguments]) or "[]")
     return found
+
+
+def _tables() -> list[str]:
+    """None where there is no `nft`: the unit tests run before the packages are installed."""
+    return commands.run(["nft", "list", "tables"]).splitlines() if shutil.which("nft") else []
 
 
 def _setting(name: str) -> str:
