@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from e2e.suites.support import documents, musters, waits
+from e2e.suites.support import documents, followers, musters, waits
 from e2e.suites.support.kubectls import Kubectl
 
 __all__ = ["Deployed"]
@@ -25,7 +25,7 @@ PodSpec = dict[str, Any]
 class Deployed:
     """An `Installation` that is a Deployment.
 
-    What a pod logged is lost with the pod, so it is read before one is taken away.
+    What a pod logged is lost with the pod, so its log is followed while one is taken away.
 
     Args:
         kubectl: of the cluster.
@@ -34,25 +34,20 @@ class Deployed:
     def __init__(self, kubectl: Kubectl) -> None:
         self._kubectl = kubectl
         self._replicas = max(int(self._deployment()["spec"].get("replicas", 1)), 1)
-        self._kept: list[str] = []
+        self._past: list[str] = []
 
     def stop(self) -> None:
         """See `Installation`."""
-        self._keep()
-        self._scale(0)
-        waits.until("Muster's pods to be gone", lambda: not self._pods(), 60)
+        with self._kept():
+            self._scale(0)
+            waits.until("Muster's pods to be gone", lambda: not self._pods(), 60)
 
     def kill(self) -> None:
         """See `Installation`."""
-        self._keep()
-        killed = [pod["metadata"]["name"] for pod in self._pods()]
-        for name in killed:
-            self._kubectl.delete("pod", name, _NAMESPACE, grace=0).expect()
-        waits.until(
-            f"{', '.join(killed)} to be gone",
-            lambda: not {pod["metadata"]["name"] for pod in self._pods()} & set(killed),
-            60,
-        )
+        with self._kept() as killed:
+            for name in killed:
+                self._kubectl.delete("pod", name, _NAMESPACE, grace=0).expect()
+            waits.until(f"{', '.join(killed)} to be gone", lambda: not set(self._names()) & set(killed), 60)
 
     def start(self) -> None:
         """See `Installation`."""
@@ -219,11 +214,20 @@ class Deployed:
     def _lines(self) -> list[str]:
         outcome = self._kubectl.run("logs", "-n", _NAMESPACE, "-l", self._selector(), "--tail=-1")
         present = outcome.out.splitlines()
-        known = set(self._kept)
-        return self._kept + [line for line in present if line not in known]
+        known = set(self._past)
+        return self._past + [line for line in present if line not in known]
 
-    def _keep(self) -> None:
-        self._kept = self._lines()
+    @contextmanager
+    def _kept(self) -> Iterator[list[str]]:
+        """Keep all that the pods log, whose names are given, while the body ends them."""
+        names = self._names()
+        with followers.followed(self._kubectl, _NAMESPACE, names) as lines:
+            yield names
+        known = set(self._past)
+        self._past += [line for line in lines if line not in known]
+
+    def _names(self) -> list[str]:
+        return [pod["metadata"]["name"] for pod in self._pods()]
 
 
 def _env(values: Mapping[str, str]) -> list[dict[str, str]]:
