@@ -1,8 +1,10 @@
-"""`python -m e2e.run`: brings a cluster up for each tier, runs the suites in it, and takes it down again.
+"""`python -m e2e.run`: brings clusters up for each tier, runs the suites in them, and takes them down again.
 
-With `--own` the suites run against the cluster that KUBECONFIG names, whatever it is. Suites that only use the
-installation run in parallel, each test in its namespace; those that change it (stop Muster, swap it, load it) run
-after them, one test at a time.
+By itself it runs everything, several clusters side by side (`lanes`). With `--tier` or `--suite` it is one cluster for
+each tier, one after the other; with `--own` it is the cluster that KUBECONFIG names, whatever that is.
+
+Suites that only use the installation run in parallel, each test in its namespace; those that change it (stop Muster,
+swap it, load it) run after them, one test at a time.
 
 What a machine cannot run is said in one line, at the start and at the end, and never counted as passed.
 """
@@ -19,7 +21,8 @@ import sys
 import time
 from pathlib import Path
 
-from e2e.cluster import bringups, commands, node, places, sites
+from e2e import lanes
+from e2e.cluster import bringups, builds, commands, node, places, sites
 from e2e.cluster.errors import ClusterError
 
 _SUITES = places.REPOSITORY / "e2e" / "suites"
@@ -28,8 +31,6 @@ TOGETHER = ("pods", "lifecycle", "validation", "differential")
 ALONE = ("upgrade", "wedges", "outage", "scale")
 """Suites that change the installation itself."""
 _NEEDS_NODES = {"pods"}
-# Run there by name (`--suite`); not by themselves, until they have passed there twice in a row.
-_NOT_YET_ON_NODES = {"outage", "scale"}
 _LOGS = places.REPOSITORY / "build" / "e2e"
 
 
@@ -48,10 +49,21 @@ def main(arguments: list[str] | None = None) -> int:
     if "node" in tiers and lacking:
         print(_node_tier(lacking))
         tiers.remove("node")
-    codes = [_tier(tier, options, extra) for tier in tiers]
+    code = _run(tiers, options, extra)
     if options.tier == "all":
         print(_node_tier(lacking))
-    return max(codes, default=1)
+    return code
+
+
+def _run(tiers: list[sites.Tier], options: argparse.Namespace, extra: list[str]) -> int:
+    if options.tier != "all" or options.suite or options.keep:
+        return max((_tier(tier, options, extra) for tier in tiers), default=1)
+    try:
+        builds.binaries()
+    except ClusterError as error:
+        commands.say(str(error))
+        return 1
+    return lanes.run(lanes.lanes(tiers, TOGETHER), extra)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -67,8 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 def _node_tier(lacking: list[str]) -> str:
     if lacking:
         return f"muster: node tier NOT run on this machine (no pods, no suite `pods`): missing {', '.join(lacking)}"
-    later = ", ".join(sorted(_NOT_YET_ON_NODES))
-    return f"muster: this machine runs both tiers, control plane and node (NOT run on the node tier yet: {later})"
+    return "muster: this machine runs both tiers, control plane and node"
 
 
 def _tier(tier: sites.Tier, options: argparse.Namespace, extra: list[str]) -> int:
@@ -82,7 +93,7 @@ def _tier(tier: sites.Tier, options: argparse.Namespace, extra: list[str]) -> in
         commands.say(f"{tier} tier: {error}")
     finally:
         if code:
-            _keep_logs(where, tier)
+            _keep_logs(where, f"{tier}-{(options.suite or TOGETHER)[0]}")
         if options.keep:
             commands.say(f"left up: `python -m e2e.cluster down --state {where.state}` ends it")
         else:
@@ -94,9 +105,6 @@ def _suites(tier: str, environment: dict[str, str], chosen: list[str] | None, ex
     wanted = [suite for suite in (*TOGETHER, *ALONE) if chosen is None or suite in chosen]
     if tier == "control-plane":
         wanted = [suite for suite in wanted if suite not in _NEEDS_NODES]
-    if tier == "node" and chosen is None:
-        wanted = [suite for suite in wanted if suite not in _NOT_YET_ON_NODES]
-        commands.say(f"NOT run on the node tier yet: {', '.join(sorted(_NOT_YET_ON_NODES))}")
     together = [suite for suite in wanted if suite in TOGETHER]
     alone = [suite for suite in wanted if suite in ALONE]
     code = _pytest(tier, environment, together, ["-n", "4", *extra]) if together else 0
@@ -122,8 +130,8 @@ def _env(path: Path) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words)
 
 
-def _keep_logs(where: places.Places, tier: str) -> None:
-    target = _LOGS / tier
+def _keep_logs(where: places.Places, name: str) -> None:
+    target = _LOGS / name
     shutil.rmtree(target, ignore_errors=True)
     if (where.state / "logs").exists():
         shutil.copytree(where.state / "logs", target)
