@@ -11,6 +11,7 @@ __all__ = [
     "ANCESTOR_LABEL",
     "ANCESTOR_TRAINER",
     "APPLIED_ANNOTATION",
+    "CLAIM_PROFILE_ANNOTATION",
     "COMPLETION_INDEX_FIELD",
     "CONTAINER_NODE",
     "DEFAULT_PORT",
@@ -29,9 +30,13 @@ __all__ = [
     "PET_RDZV_BACKEND",
     "PET_RDZV_ENDPOINT",
     "PET_RDZV_ID",
+    "PROFILE_LABEL",
     "RENDEZVOUS_ANNOTATION",
     "RESERVED_ENV",
+    "RESOURCE_CLAIMS_ANNOTATION",
     "ROLE_LABEL",
+    "SEATS_ANNOTATION",
+    "SEAT_GATE",
     "SNAPSHOT_SUFFIX",
     "TRAINER_API_VERSION",
     "TRAINER_GROUP",
@@ -73,6 +78,16 @@ EXPECTED_WORLD_SIZE = "MUSTER_EXPECTED_WORLD_SIZE"
 """What a guard in a training image can compare the achieved world size with."""
 
 APPLIED_ANNOTATION = "muster.dev/applied"
+CLAIM_PROFILE_ANNOTATION = "muster.dev/claim-profile"
+"""Name of the profile whose claim the pods get; on a TrainJob, a runtime, or a replicated job's template."""
+RESOURCE_CLAIMS_ANNOTATION = "muster.dev/resource-claims"
+"""JSON, shaped like `resourceClaimsPerNode` of KEP-2782, where the profile's name is not enough."""
+PROFILE_LABEL = "muster.dev/profile"
+"""On the claims and templates that Muster made, and on the pods of a shared profile."""
+SEATS_ANNOTATION = "muster.dev/seats"
+"""On a shared ResourceClaim: JSON, the pods that hold its seats."""
+SEAT_GATE = "muster.dev/seat"
+"""Scheduling gate of a pod that has no seat yet."""
 MODE_LABEL = "muster.dev/mode"
 RENDEZVOUS_ANNOTATION = "muster.dev/rendezvous"
 ROLE_LABEL = "muster.dev/role"
