@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from strategies import coordinators, names, quantities, topologies
+from strategies.claims import checks as claims
 from strategies.documents import trainjobs
 from strategies.findings import Finding, error, warning
 from strategies.jobs import Job
@@ -27,6 +28,7 @@ def job(subject: Job) -> Iterator[Finding]:
         yield from _reserved_env(subject)
         yield from _quantities(subject)
         yield from _runtime(subject)
+    yield from claims.check(subject)
     if subject.container is not None and subject.owner is None:
         nodes = max(topologies.of(subject).nodes, 1)
         yield from coordinators.validate(subject, nodes)

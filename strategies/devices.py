@@ -18,7 +18,7 @@ from typing import Any
 from strategies import quantities
 from strategies.documents.pods import ResourceRequirements
 
-__all__ = ["Devices", "counted_by_trainer", "cpus", "gpus", "merge", "seen"]
+__all__ = ["Devices", "accelerators", "counted_by_trainer", "cpus", "gpus", "merge", "seen", "sounds_like_one"]
 
 _Amounts = Mapping[str, str | int]
 _ACCELERATOR = re.compile(r"gpu|gaudi|ascend|tpu|npu|neuron|mlu|dcu|xpu|vcuda", re.IGNORECASE)
@@ -66,6 +66,17 @@ def gpus(resources: ResourceRequirements) -> int:
     """Whole GPUs asked for: resources named `<vendor>/gpu`, not memory or cores of one (`nvidia.com/gpumem`)."""
     exact = [name for name in _names(resources) if name.rsplit("/", 1)[-1].lower() == "gpu"]
     return sum(_largest(resources, name) for name in exact)
+
+
+def accelerators(resources: ResourceRequirements) -> dict[str, int]:
+    """Return the devices asked for as extended resources, by resource name: GPUs, slices and their kin."""
+    found = {name: _largest(resources, name) for name in _names(resources) if "/" in name}
+    return {name: amount for name, amount in found.items() if amount and sounds_like_one(name)}
+
+
+def sounds_like_one(name: str) -> bool:
+    """Whether the name of a resource or a device class is one of an accelerator, rather than of a network card."""
+    return "mig" in re.split(r"[-./]", name) or _ACCELERATOR.search(name) is not None
 
 
 def counted_by_trainer(resources: ResourceRequirements) -> int:

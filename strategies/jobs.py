@@ -13,6 +13,8 @@ from typing import Any, Literal
 from strategies.changes import Changes
 from strategies.documents import pods, trainjobs
 from strategies.documents.runtimes import Runtime
+from strategies.placements import Role
+from strategies.supplies import Supply
 
 __all__ = ["Job", "Kind", "Rendezvous", "Settings"]
 
@@ -26,9 +28,11 @@ class Settings:
 
     Attributes:
         rendezvous: default kind of rendezvous; a job's annotation is nearer and wins.
+        profile: name of the claim profile of a job that asks for none; None leaves its devices as they are.
     """
 
     rendezvous: Rendezvous = "static"
+    profile: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Job:
         owner: the TrainJob that controls a JobSet, None for any other.
         claim_devices: devices per ResourceClaimTemplate of this namespace that the job's pods use, None if unknown.
         settings: the configuration of the job's framework.
+        supply: what there is to claim.
+        roles: that the platform places, by name; empty where it places none.
     """
 
     kind: Kind
@@ -52,6 +58,8 @@ class Job:
     owner: Mapping[str, Any] | None = None
     claim_devices: Mapping[str, int | None] = field(default_factory=dict)
     settings: Settings = Settings()
+    supply: Supply = field(default_factory=Supply)
+    roles: Mapping[str, Role] = field(default_factory=dict)
 
     @property
     def document(self) -> Mapping[str, Any]:

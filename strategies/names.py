@@ -17,8 +17,10 @@ __all__ = [
     "DEFAULT_PORT",
     "EXPECTED_WORLD_SIZE",
     "FRAMEWORK_LABEL",
+    "HOSTNAME_LABEL",
     "JOBSET_API_VERSION",
     "JOBSET_GROUP",
+    "JOBSET_NAME_LABEL",
     "MASTER_ADDR",
     "MASTER_PORT",
     "MODE_LABEL",
@@ -38,6 +40,7 @@ __all__ = [
     "SEATS_ANNOTATION",
     "SEAT_GATE",
     "SNAPSHOT_SUFFIX",
+    "SPEC_HASH_ANNOTATION",
     "TRAINER_API_VERSION",
     "TRAINER_GROUP",
     "TRL_METHOD_ANNOTATION",
@@ -48,6 +51,9 @@ TRAINER_GROUP = "trainer.kubeflow.org"
 TRAINER_API_VERSION = "trainer.kubeflow.org/v1alpha1"
 JOBSET_GROUP = "jobset.x-k8s.io"
 JOBSET_API_VERSION = "jobset.x-k8s.io/v1alpha2"
+JOBSET_NAME_LABEL = "jobset.sigs.k8s.io/jobset-name"
+"""On every pod of a JobSet; the JobSet controller puts it there."""
+HOSTNAME_LABEL = "kubernetes.io/hostname"
 
 FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
 ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -84,6 +90,8 @@ RESOURCE_CLAIMS_ANNOTATION = "muster.dev/resource-claims"
 """JSON, shaped like `resourceClaimsPerNode` of KEP-2782, where the profile's name is not enough."""
 PROFILE_LABEL = "muster.dev/profile"
 """On the claims and templates that Muster made, and on the pods of a shared profile."""
+SPEC_HASH_ANNOTATION = "muster.dev/spec-hash"
+"""On the claims and templates that Muster made: `profiles.spec_hash` of the profile as it was then."""
 SEATS_ANNOTATION = "muster.dev/seats"
 """On a shared ResourceClaim: JSON, the pods that hold its seats."""
 SEAT_GATE = "muster.dev/seat"
@@ -91,5 +99,6 @@ SEAT_GATE = "muster.dev/seat"
 MODE_LABEL = "muster.dev/mode"
 RENDEZVOUS_ANNOTATION = "muster.dev/rendezvous"
 ROLE_LABEL = "muster.dev/role"
+"""`trainer` or `sampler`; on a replicated job's template or, for all of its jobs, on what is above it."""
 TRL_METHOD_ANNOTATION = "muster.dev/trl-method"
 VLLM_FEATURES_ANNOTATION = "muster.dev/vllm-features"

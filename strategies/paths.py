@@ -30,7 +30,8 @@ class Absent(Enum):
 ABSENT: Final = Absent.ABSENT
 
 _MERGE_KEYS = {"runtimePatches": "manager", "volumeMounts": "mountPath", "ports": "containerPort"}
-_ATOMIC = frozenset({"args", "command", "envFrom", "nodeSelector", "tolerations"})
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_ATOMIC = frozenset({"args", "command", "envFrom", "nodeSelector", "tolerations", _REQUIRED})
 _LEAF_LISTS = frozenset(
     {"claims", "env", "imagePullSecrets", "ports", "resourceClaims", "schedulingGates", "volumeMounts", "volumes"}
 )
@@ -150,8 +151,8 @@ def _entry_index(entries: list[Any], member: str, step: str) -> int | None:
 def unit(path: Path) -> Path:
     """Return the smallest place that Kubernetes treats as one value around `path`.
 
-    `command` and `args` are atomic lists; an entry of `env`, `volumes` and the like is one value. A field that Muster
-    replaced is remembered and restored by this unit, never by a part of it.
+    `command`, `args` and required affinities are atomic; an entry of `env`, `volumes` and the like is one value. A
+    field that Muster replaced is remembered and restored by this unit, never by a part of it.
     """
     for position, part in enumerate(path):
         if part in _ATOMIC:

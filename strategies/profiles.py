@@ -8,11 +8,13 @@ the names that this module gives them, so that admission and controller agree wi
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["REQUEST", "Profile", "claim_names", "claim_spec", "template_name"]
+__all__ = ["REQUEST", "Profile", "claim_names", "claim_spec", "has_claim", "spec_hash", "template_name"]
 
 REQUEST = "devices"
 """Name of the one request in a claim of a profile."""
@@ -70,6 +72,14 @@ def claim_names(profile: Profile) -> tuple[str, ...]:
     return tuple(f"{_PREFIX}{profile.name}-{number}" for number in range(profile.claims))
 
 
+def has_claim(profile: Profile, name: object) -> bool:
+    """Whether one of a shared profile's ResourceClaims has this name."""
+    if not profile.is_shared or not isinstance(name, str):
+        return False
+    number = name.removeprefix(f"{_PREFIX}{profile.name}-")
+    return number != name and number.isdecimal() and str(int(number[:9])) == number and int(number) < profile.claims
+
+
 def claim_spec(profile: Profile) -> dict[str, Any]:
     """Return `spec` of a ResourceClaim of this profile (resource.k8s.io/v1)."""
     exactly: dict[str, Any] = {
@@ -87,3 +97,9 @@ def claim_spec(profile: Profile) -> dict[str, Any]:
     if profile.config:
         devices["config"] = [{"requests": [REQUEST], "opaque": dict(each)} for each in profile.config]
     return {"devices": devices}
+
+
+def spec_hash(profile: Profile) -> str:
+    """Return 16 hexadecimal digits that differ when the spec of the profile's claims does."""
+    text = json.dumps(claim_spec(profile), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -7,6 +7,8 @@ holds, for each changed field, a hash of the value before.
 
 The annotation is the user's to write at CREATE, so it is not trusted: only fields are restored that the API server
 holds immutable anyway. Naming another could keep a queue from suspending the job; naming one of these gains nothing.
+Things that stay mutable while a job is suspended come back all the same where they are Muster's own: labels
+`muster.dev/*` of pods, and tolerations and gates that Muster added; `kept` says why.
 
 One field is given back that Muster never changed. JobSet's defaulting webhook, called at CREATE only, completes the
 volume claims (mjobset, v0.12.0: retention policy, empty status); Trainer's applies lack that, and CEL calls it an edit
@@ -24,7 +26,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from strategies import names, paths
+from strategies import kept, names, paths
 from strategies.changes import Changes
 from strategies.paths import ABSENT, Absent, Path
 
@@ -36,6 +38,8 @@ _RULE = "core/restore"
 _CLAIMS = ("spec", "volumeClaimPolicies")
 _WRITTEN = json.JSONEncoder(separators=(",", ":")).encode
 _CANONICAL = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
+_OWN_PREFIX = "muster.dev/"
+_MAX_DIGITS = 18
 _MAX_FIELDS = 256  # of one memory; an annotation holds thousands, and each costs two searches on every update
 
 # Immutable on a TrainJob (CEL, trainer v2.3.0) or a JobSet (vjobset and CEL, v0.12.0), and what inside stays mutable.
@@ -66,6 +70,8 @@ def remember(changes: Changes, framework: str, version: str) -> None:
     if len(fields) > _MAX_FIELDS:  # no first pass of ours
         fields = {field: _hash(value) for field, value in units.items()}
     note = {"strategy": framework, "version": version, "fields": fields}
+    if entries := kept.added(changes, _kept(changes.original), _hash):
+        note["kept"] = entries
     text = _WRITTEN(note)  # in the order of recording: restored entries keep theirs
     reason = "remembers what was changed, so that a re-apply of the original does not undo it"
     changes.set(_ANNOTATION, text, rule="core/applied", reason=reason)
@@ -83,6 +89,11 @@ def applied(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return note if isinstance(note, dict) and isinstance(note.get("fields"), dict) else {}
 
 
+def _kept(document: Mapping[str, Any]) -> dict[str, Any]:
+    memory = applied(document).get("kept")
+    return memory if isinstance(memory, dict) else {}
+
+
 def restore(old: Mapping[str, Any], changes: Changes) -> None:
     """Give back the stored value of every remembered field that the update would set to its value before.
 
@@ -94,6 +105,7 @@ def restore(old: Mapping[str, Any], changes: Changes) -> None:
         fields = applied(old).get("fields", {})
         for field, digest in itertools.islice(fields.items(), _MAX_FIELDS):
             _restore_field(old, changes, field, digest)
+        kept.keep(old, changes, _kept(old), _hash)
         _restore_claims(old, changes)
     note = paths.lookup(old, _ANNOTATION)
     if isinstance(note, Absent):
@@ -106,7 +118,8 @@ def _restore_field(old: Mapping[str, Any], changes: Changes, field: str, digest:
     stored_at, incoming_at = paths.locate(old, field), paths.locate(changes.document, field)
     stored = ABSENT if stored_at is None else paths.lookup(old, stored_at)
     incoming = ABSENT if incoming_at is None else paths.lookup(changes.document, incoming_at)
-    if incoming == stored or _hash(incoming) != digest or not _is_frozen(stored_at or incoming_at or ()):
+    place = stored_at or incoming_at or ()
+    if incoming == stored or digest not in _hashes(incoming, place) or not _is_given_back(place, stored):
         return
     reason = "the update carries the value that was replaced when the job was created; it stays as it was stored"
     if isinstance(stored, Absent):
@@ -135,6 +148,15 @@ def _defaulted(policy: Any) -> Any:
     return {"retentionPolicy": {"whenDeleted": "Delete"}, **policy, "templates": templates}
 
 
+def _is_given_back(path: Path, stored: Any) -> bool:
+    """Whether the API holds the place immutable, or it holds nothing but labels of Muster's own."""
+    if _is_frozen(path):
+        return True
+    own = {path[-1]: stored} if path[-2:-1] == ("labels",) else stored
+    labels = path[:2] in (("spec", "replicatedJobs"), ("metadata", "labels")) and "labels" in path[-2:]
+    return labels and isinstance(own, Mapping) and all(str(key).startswith(_OWN_PREFIX) for key in own)
+
+
 def _is_frozen(path: Path) -> bool:
     return len(path) > 1 and path[0] == "spec" and path[1] in _FROZEN and _MUTABLE.isdisjoint(path)
 
@@ -148,6 +170,16 @@ def _put_back(old: Mapping[str, Any], changes: Changes, stored_at: Path, stored:
         changes.set((*parent_at, last), stored, rule=_RULE, reason=reason)
     elif parent_at is not None and isinstance(last, int) and isinstance(parent, list):
         changes.append(parent_at, stored, rule=_RULE, reason=reason)
+
+
+def _hashes(value: Any, path: Path) -> tuple[str, ...]:
+    """Return the hash of a value, and of an amount its other spelling too: JobSet's own webhook writes 1 as "1"."""
+    other = value
+    if "resources" in path and type(value) is int:
+        other = str(value)
+    elif "resources" in path and isinstance(value, str) and value.isdecimal() and len(value) <= _MAX_DIGITS:
+        other = int(value)
+    return (_hash(value),) if other is value else (_hash(value), _hash(other))
 
 
 def _hash(value: Any) -> str:

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strategies import devices, names
+from strategies.claims import outlooks
 from strategies.documents import pods
 from strategies.jobs import Job
 from strategies.launches import Launch, Launcher
 
-__all__ = ["AUTO", "Topology", "launched", "of", "trainer_processes"]
+__all__ = ["AUTO", "Topology", "launched", "of", "pods_of", "trainer_processes"]
 
 AUTO = "auto"
 """What Trainer writes when it found GPUs: torchrun then starts one process per visible device."""
@@ -95,6 +96,19 @@ def _processes(written: str, found: devices.Devices) -> int | None:
     return found.count or None if written in ("auto", "gpu") else None
 
 
+def pods_of(job: Job) -> int:
+    """Return the pods of the training job, whatever their launch says of nodes."""
+    if job.kind == "TrainJob":
+        written, policy = job.trainer.get("numNodes"), job.runtime.ml_policy if job.runtime else {}
+        return (policy.get("numNodes") or 1) if written is None else written
+    return _pods(job.container.job) if job.container else 1
+
+
+def _pods(replicated: pods.Document) -> int:
+    spec = (replicated.get("template") or {}).get("spec") or {}
+    return (replicated.get("replicas") or 1) * (spec.get("parallelism") or 1)
+
+
 def trainer_processes(job: Job) -> int | str:
     """Return what Trainer writes into PET_NPROC_PER_NODE for this TrainJob: a number, or `AUTO`."""
     trainer = job.trainer
@@ -113,10 +127,8 @@ def _of_trainjob(job: Job) -> Topology:
     resources: pods.ResourceRequirements = (place.container.get("resources") or {}) if place else {}
     merged = devices.merge(resources, trainer.get("resourcesPerNode"))
     claims = (place.pod_spec.get("resourceClaims") or ()) if place else ()
-    found = devices.seen(merged, claims, job.claim_devices)
-    policy = job.runtime.ml_policy if job.runtime else {}
-    written = trainer.get("numNodes")
-    nodes = (policy.get("numNodes") or 1) if written is None else written
+    found = outlooks.devices_of(job, merged, claims)
+    nodes = pods_of(job)
     explicit = trainer.get("numProcPerNode")
     if explicit is not None:
         return Topology(nodes, explicit, found, explicit=True)
@@ -127,10 +139,10 @@ def _of_jobset(job: Job) -> Topology:
     place = job.container
     if place is None:
         return Topology(1, 1, devices.Devices(0, "none"))
-    env, spec = place.container.get("env"), place.job["template"]["spec"]
+    env = place.container.get("env")
     resources = place.container.get("resources") or {}
-    found = devices.seen(resources, place.pod_spec.get("resourceClaims") or (), job.claim_devices)
-    counted = Topology((place.job.get("replicas") or 1) * (spec.get("parallelism") or 1), 1, found)
+    found = outlooks.devices_of(job, resources, place.pod_spec.get("resourceClaims") or ())
+    counted = Topology(_pods(place.job), 1, found)
     nodes, elastic = _nodes(_written(env, names.PET_NNODES), counted)
     per_node = _written(env, names.PET_NPROC_PER_NODE)
     if per_node:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from strategies import topologies
 from strategies.changes import Changes
+from strategies.claims import plans
 from strategies.findings import warning
 from strategies.jobs import Job
 from strategies.paths import Absent
@@ -52,7 +53,8 @@ def pin_processes(job: Job, changes: Changes, rule: str) -> None:
         return
     topology, counted = topologies.of(job), topologies.trainer_processes(job)
     kind = topology.devices.kind
-    if counted == topologies.AUTO:
+    plan = plans.training(job) if kind == "claim" else None
+    if counted == topologies.AUTO and (plan is None or topology.processes is None):
         return
     if topology.processes is None:
         message = f"{_UNKNOWN[kind]}, so Trainer would start one process per CPU ({counted}); set it"
@@ -64,6 +66,9 @@ def pin_processes(job: Job, changes: Changes, rule: str) -> None:
         )
         changes.report(warning(_FIELD, None, message, rule=f"{rule}/mig"))
     reason = f"{_WHY[kind]}: it would start {counted} processes per node for {topology.processes}"
+    if plan is not None:
+        told = f"{plan.told} gives each node {topology.devices.count} devices"
+        reason = f"{told}, and Trainer, which does not count them, would set {counted}"
     pin(job, changes, topology.processes, rule=rule, reason=reason)
 
 

@@ -15,12 +15,13 @@ from pydantic import alias_generators
 
 from strategies.jobs import Settings
 from strategies.registry import Registry
-from webhook import yamls
+from webhook import controllersettings, profilesettings, rolesettings, yamls
 from webhook.admission.policies import FrameworkPolicy, Mode, Policy
 
 __all__ = ["Audit", "AuditFile", "Cluster", "Config", "ConfigError", "Framework", "Server", "Tls", "load", "parse"]
 
 _MAX_BYTES = 1024 * 1024
+_AT_START = ("server", "tls", "cluster", "audit", "controllers")  # keys that take effect at the next start
 
 
 class ConfigError(ValueError):
@@ -44,6 +45,7 @@ class Framework(_Model):
 
     mode: SpokenMode | None = None
     rendezvous: Literal["static", "c10d"] = "static"
+    profile: profilesettings.ProfileName | None = None
 
 
 class Server(_Model):
@@ -124,10 +126,24 @@ class Config(_Model):
     frameworks: dict[str, Framework] = {}
     on_failure: Literal["deny", "allow"] = "deny"
     plugin_budget: Annotated[float, pydantic.Field(gt=0, le=10)] = 1.0
+    profiles: dict[profilesettings.ProfileName, profilesettings.ProfileSettings] = {}
+    roles: dict[rolesettings.RoleName, rolesettings.RoleSettings] = {}
     server: Server = Server()
     tls: Tls = Tls()
     cluster: Cluster = Cluster()
     audit: Audit = Audit()
+    controllers: controllersettings.ControllerSettings = controllersettings.ControllerSettings()
+
+    @pydantic.model_validator(mode="after")
+    def _offers_every_profile(self) -> Config:
+        """Check that each profile that is given by policy is there; an error names all that are not."""
+        asked = {f"frameworks.{name}.profile": each.profile for name, each in self.frameworks.items()}
+        asked |= {f"roles.{name}.profile": each.profile for name, each in self.roles.items()}
+        missing = [f"{key}: {name!r}" for key, name in asked.items() if name is not None and name not in self.profiles]
+        if missing:
+            known = ", ".join(sorted(self.profiles)) or "none"
+            raise ValueError(f"{'; '.join(missing)}: no profile of this name; profiles has {known}")
+        return self
 
     def policy(self, registry: Registry) -> Policy:
         """Return what decisions are made under."""
@@ -135,16 +151,18 @@ class Config(_Model):
             registry=registry,
             mode=self.mode,
             frameworks={
-                name: FrameworkPolicy(each.mode, Settings(rendezvous=each.rendezvous))
+                name: FrameworkPolicy(each.mode, Settings(rendezvous=each.rendezvous, profile=each.profile))
                 for name, each in self.frameworks.items()
             },
             on_plugin_failure=self.on_failure,
             plugin_budget=self.plugin_budget,
+            profiles=profilesettings.profiles(self.profiles),
+            roles=rolesettings.roles(self.roles),
         )
 
     def restart_needed(self, other: Config) -> list[str]:
         """Return the keys in which the other differs and which a running service cannot take over."""
-        return [key for key in ("server", "tls", "cluster", "audit") if getattr(self, key) != getattr(other, key)]
+        return [key for key in _AT_START if getattr(self, key) != getattr(other, key)]
 
 
 def load(path: Path | None) -> Config:
@@ -191,4 +209,9 @@ def _explained(source: str, location: tuple[int | str, ...], message: str, value
     field = ".".join(str(part) for part in location)
     if kind == "extra_forbidden":
         return f"{source}: {field}: is no key that Muster knows; check its spelling and place"
-    return f"{source}: {field}: {value!r}: {message[0].lower()}{message[1:]}"
+    text, shown = message.removeprefix("Value error, "), f"{value!r}: "
+    if kind == "value_error" and isinstance(
+        value, dict
+    ):  # of an object that contradicts itself: the text names members
+        shown = ""
+    return f"{source}: {f'{field}: ' if field else ''}{shown}{text[0].lower()}{text[1:]}"

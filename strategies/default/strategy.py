@@ -1,10 +1,11 @@
-"""Nothing enforced, nothing broken: a framework without a strategy runs as it would without Muster."""
+"""Nothing guessed, nothing broken: a framework without a strategy gets the devices it asks for, and runs as it is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from strategies.changes import Changes
+from strategies.claims import additions
 from strategies.findings import Finding
 from strategies.jobs import Job
 
@@ -24,7 +25,8 @@ class DefaultStrategy:
         """Add nothing: how this framework meets is not known."""
 
     def enforce_claims(self, job: Job, changes: Changes) -> None:
-        """Add nothing."""
+        """Add the claims that were asked for."""
+        additions.enforce(job, changes, self.framework)
 
     def validate(self, job: Job) -> Iterable[Finding]:  # noqa: ARG002  # the protocol's signature
         """Find nothing; the checks that hold for every framework are made elsewhere."""

@@ -14,6 +14,7 @@ from strategies import names
 from strategies.paths import Path
 
 __all__ = [
+    "CLAIM_SOURCES",
     "Container",
     "EnvVar",
     "Place",
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 Document = Mapping[str, Any]
+CLAIM_SOURCES = {"resourceClaimName": "ResourceClaim", "resourceClaimTemplateName": "ResourceClaimTemplate"}
+"""Kinds of objects by the member of a pod's `resourceClaims` that names one."""
 
 
 class EnvVar(TypedDict, total=False):

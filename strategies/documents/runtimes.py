@@ -72,6 +72,13 @@ class Runtime:
         return (template.get("spec") or {}).get("network") or {}
 
     @property
+    def labels(self) -> Mapping[str, Any]:
+        """Labels of the runtime, over those of its template (the template's reach the JobSet)."""
+        own = (self.document.get("metadata") or {}).get("labels") or {}
+        template = (self.document.get("spec") or {}).get("template") or {}
+        return {**((template.get("metadata") or {}).get("labels") or {}), **own}
+
+    @property
     def annotations(self) -> Mapping[str, Any]:
         """Annotations of the runtime, over those of its template (the template's reach the JobSet)."""
         own = (self.document.get("metadata") or {}).get("annotations") or {}

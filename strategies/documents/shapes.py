@@ -27,12 +27,33 @@ _METADATA = {
     "annotations": {},
     "ownerReferences": [{"apiVersion": str, "kind": str, "name": str, "uid": str}],
 }
+_SELECTOR = {"matchLabels": {}, "matchExpressions": [{"key": str, "operator": str, "values": _STRINGS}]}
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PODS = {_REQUIRED: [{"topologyKey": str, "labelSelector": _SELECTOR}]}
+_PLACEMENT = {
+    "nodeSelector": {},
+    "tolerations": [{"key": str, "operator": str, "value": str, "effect": str}],
+    "topologySpreadConstraints": [{"topologyKey": str}],
+    "affinity": {
+        "nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [{**_SELECTOR, "matchFields": [{}]}]}},
+        "podAffinity": _PODS,
+        "podAntiAffinity": _PODS,
+    },
+}
 _CONTAINER = {"name": str, "command": _STRINGS, "args": _STRINGS, "env": _ENV, "ports": [{}], "resources": _RESOURCES}
 _POD_CLAIM = {"name": str, "resourceClaimName": str, "resourceClaimTemplateName": str}
-_POD_SPEC = {"containers": [_CONTAINER], "resourceClaims": [_POD_CLAIM]}
+_POD_SPEC = {
+    "containers": [_CONTAINER],
+    "initContainers": [_CONTAINER],
+    "resources": _RESOURCES,
+    "resourceClaims": [_POD_CLAIM],
+    "schedulingGates": [{"name": str}],
+    **_PLACEMENT,
+}
+_POD = {"metadata": {"labels": {}, "annotations": {}}, "spec": _POD_SPEC}
 _JOB = {
     "metadata": {"labels": {}, "annotations": {}},
-    "spec": {"parallelism": int, "completions": int, "template": {"metadata": {"labels": {}}, "spec": _POD_SPEC}},
+    "spec": {"parallelism": int, "completions": int, "template": _POD},
 }
 _JOBSET_SPEC = {
     "network": {"subdomain": str, "enableDNSHostnames": bool, "publishNotReadyAddresses": bool},
@@ -46,14 +67,16 @@ _RUNTIME = {
         "template": {"metadata": {"labels": {}, "annotations": {}}, "spec": _JOBSET_SPEC},
     },
 }
+_PATCHED = {"replicatedJobs": [{"name": str, "template": {"spec": {"template": _POD}}}]}
 _MOST = 50  # naming the last of a hundred thousand list entries takes a search of the whole list
-_DEVICES = {"count": int, "allocationMode": str}
+_DEVICES = {"count": int, "allocationMode": str, "deviceClassName": str}
+_CLAIM = {"devices": {"requests": [{"exactly": _DEVICES, "firstAvailable": [_DEVICES]}]}}
 _SHAPES: dict[str, Any] = {
     "TrainJob": {
         "metadata": _METADATA,
         "spec": {
             "runtimeRef": {"name": str, "kind": str, "apiGroup": str},
-            "runtimePatches": [{"manager": str}],
+            "runtimePatches": [{"manager": str, "trainingRuntimeSpec": {"template": {"spec": _PATCHED}}}],
             "trainer": {
                 "image": str,
                 "command": _STRINGS,
@@ -70,10 +93,14 @@ _SHAPES: dict[str, Any] = {
     "ClusterTrainingRuntime": _RUNTIME,
     "RuntimeSnapshot": _RUNTIME,
     "Namespace": {"metadata": _METADATA},
-    "ResourceClaimTemplate": {
+    "Node": {
         "metadata": _METADATA,
-        "spec": {"spec": {"devices": {"requests": [{"exactly": _DEVICES, "firstAvailable": [_DEVICES]}]}}},
+        "spec": {"taints": [{"key": str, "value": str, "effect": str}]},
+        "status": {"allocatable": {}},
     },
+    "ResourceClaimTemplate": {"metadata": _METADATA, "spec": {"spec": _CLAIM}},
+    "ResourceClaim": {"metadata": _METADATA, "spec": _CLAIM},
+    "DeviceClass": {"metadata": _METADATA, "spec": {"extendedResourceName": str}},
 }
 _WORDS = {str: "a string", int: "an integer", bool: "true or false"}
 

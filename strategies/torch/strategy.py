@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from strategies import names, registry, rendezvous, sites, topologies, trainer_sections
 from strategies.changes import Changes
+from strategies.claims import additions
 from strategies.findings import Finding, error, warning
 from strategies.jobs import Job
 from strategies.launches import Launcher
@@ -33,7 +34,8 @@ class TorchFamily:
         rendezvous.enforce(job, changes, self.framework)
 
     def enforce_claims(self, job: Job, changes: Changes) -> None:
-        """Add no claims; the process count above already follows those that the runtime makes."""
+        """Add the claims that were asked for; the process count above already follows them."""
+        additions.enforce(job, changes, self.framework)
 
     def validate(self, job: Job) -> Iterable[Finding]:
         """Check the runtime against its label, and the launch against the topology."""

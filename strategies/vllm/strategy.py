@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from strategies import names, paths, registry, sites, topologies
 from strategies.changes import Changes
+from strategies.claims import additions
 from strategies.documents import pods
 from strategies.findings import Finding, error, warning
 from strategies.jobs import Job
@@ -71,7 +72,8 @@ class VLLMStrategy:
             _enable(changes, place, feature)
 
     def enforce_claims(self, job: Job, changes: Changes) -> None:
-        """Add no claims; tensor parallelism above already follows the devices that the pod asks for."""
+        """Add the claims that were asked for; tensor parallelism above already follows them."""
+        additions.enforce(job, changes, self.framework)
 
     def validate(self, job: Job) -> Iterable[Finding]:
         """Check model, parallel sizes against devices, and the features against both."""

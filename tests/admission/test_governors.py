@@ -187,10 +187,14 @@ def test_a_template_that_does_not_exist_leaves_the_count_open():
     assert find(OWNER, CLAIMING).claim_devices == {"template": None}
 
 
-def test_a_claim_by_name_is_not_looked_up():
+def test_a_claim_by_name_is_counted_as_the_claim_and_never_as_a_template_of_that_name():
     runtime = changed(
         CLAIMING,
         ("spec", "template", "spec", "replicatedJobs", 0, "template", "spec", "template", "spec", "resourceClaims"),
         [{"name": "gpus", "resourceClaimName": "shared"}],
     )
-    assert find(OWNER, runtime, template()).claim_devices == {}
+    namesake = template({"exactly": {"count": 2}})
+    namesake["metadata"]["name"] = "shared"
+    assert find(OWNER, runtime, namesake).claim_devices == {"shared": None}
+    claim = {**namesake, "kind": "ResourceClaim", "spec": {"devices": {"requests": [{"exactly": {"count": 4}}]}}}
+    assert find(OWNER, runtime, namesake, claim).claim_devices == {"shared": 4}

@@ -19,6 +19,8 @@ PLURALS = {
     "ConfigMap": "configmaps",
     "Namespace": "namespaces",
     "ResourceClaimTemplate": "resourceclaimtemplates",
+    "ResourceClaim": "resourceclaims",
+    "DeviceClass": "deviceclasses",
 }
 
 

@@ -25,6 +25,8 @@ KINDS = kinds.KINDS
             "gpus",
             "/apis/resource.k8s.io/v1/namespaces/team-a/resourceclaimtemplates/gpus",
         ),
+        ("ResourceClaim", "team-a", "gpu", "/apis/resource.k8s.io/v1/namespaces/team-a/resourceclaims/gpu"),
+        ("DeviceClass", "", "gpu.example.com", "/apis/resource.k8s.io/v1/deviceclasses/gpu.example.com"),
     ],
 )
 def test_a_kind_knows_where_the_api_server_serves_it(kind, namespace, name, path):

@@ -85,6 +85,26 @@ async def ready(reader, until):
     await until(lambda: reader.synced)
 
 
+async def test_all_cached_documents_of_a_kind_are_known_once_it_was_listed(server, reader, trainjob, until):
+    server.put(trainjob("a"))
+    server.put(trainjob("b"))
+    assert reader.every("TrainJob", {}) is None
+    await ready(reader, until)
+    assert sorted(each["metadata"]["name"] for each in reader.every("TrainJob", {})) == ["a", "b"]
+    with pytest.raises(readers.UnknownKindError):
+        reader.every("Pod", {})
+
+
+async def test_nobody_says_that_these_are_all_while_the_watch_is_broken(server, reader, trainjob, refuse, until):
+    server.put(trainjob())
+    await ready(reader, until)
+    for _ in range(50):
+        server.fault("watch", refuse(403))
+    server.send("TrainJob", None)
+    await until(lambda: "TrainJob" in reader.problems())
+    assert reader.every("TrainJob", {}) is None
+
+
 async def test_what_was_cached_is_asked_for_again_while_its_watch_is_broken(server, reader, trainjob, refuse, until):
     server.put(trainjob())
     await ready(reader, until)

@@ -16,6 +16,15 @@ def test_a_given_document_is_answered_and_any_other_does_not_exist(trainjob):
     assert reader.get(JOB._replace(name="other")) is None
 
 
+def test_all_documents_of_one_kind_are_those_that_were_given_and_can_be_read(trainjob, snapshot):
+    reader = memory.InMemoryReader([trainjob("a"), trainjob("b"), snapshot("no runtime")])
+    assert [document["metadata"]["name"] for document in reader.every("TrainJob", {})] == ["a", "b"]
+    assert list(reader.every("RuntimeSnapshot", {})) == []
+    assert list(reader.every("Node", {})) == []
+    with pytest.raises(readers.UnknownKindError):
+        reader.every("Pod", {})
+
+
 def test_documents_of_other_kinds_are_ignored():
     reader = memory.InMemoryReader()
     assert reader.add({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}) is None

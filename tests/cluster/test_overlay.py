@@ -37,6 +37,11 @@ def test_one_request_sees_one_version(trainjob):
     assert overlay.Overlay(reader).get(JOB) == trainjob()
 
 
+def test_all_documents_of_a_kind_are_the_readers(trainjob):
+    view = overlay.Overlay(memory.InMemoryReader([trainjob()]))
+    assert list(view.every("TrainJob", {})) == [trainjob()]
+
+
 def test_a_fetched_document_wins_over_an_older_one_in_the_cache(trainjob):
     view = overlay.Overlay(memory.InMemoryReader([trainjob()]))
     view.put(JOB, trainjob(numNodes=2))

@@ -101,6 +101,19 @@ async def test_only_snapshots_are_held_of_all_configmaps(server, watching, snaps
     assert mirror.store.get(readers.Ref("RuntimeSnapshot", "team-a", "other"))["metadata"]["name"] == "new"
 
 
+async def test_of_all_claims_only_those_of_profiles_are_asked_for(server, watching, until):
+    await watching("ResourceClaim")
+    await until(lambda: server.count("watch"))
+    assert {query.get("labelSelector") for query in server.queries("list")} == {"muster.dev/profile"}
+    assert {query.get("labelSelector") for query in server.queries("watch")} == {"muster.dev/profile"}
+
+
+async def test_other_kinds_are_asked_for_whole(server, watching, until):
+    await watching()
+    await until(lambda: server.count("watch"))
+    assert all("labelSelector" not in query for verb in ("list", "watch") for query in server.queries(verb))
+
+
 async def test_a_watch_asks_for_bookmarks_and_for_a_random_end(server, watching, until):
     await watching()
     for ended in range(5):

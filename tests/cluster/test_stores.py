@@ -28,6 +28,37 @@ def test_an_object_is_held_from_put_to_drop(jobs, trainjob):
     assert len(jobs) == 0
 
 
+def test_all_objects_are_fresh_copies_and_what_changes_meanwhile_does_no_harm(jobs, trainjob):
+    jobs.replace(jobs.pack([trainjob("a"), trainjob("b"), trainjob("c")]))
+    seen = []
+    for document in jobs.every({}):
+        seen.append(document["metadata"]["name"])
+        jobs.drop(trainjob("b"))
+        jobs.put(trainjob("d"))
+        document.clear()
+    assert seen == ["a", "c"]
+    assert jobs.get(JOB._replace(name="a")) == trainjob("a")
+
+
+@pytest.mark.parametrize(
+    ("labels", "found"),
+    [
+        ({}, ["a", "b", "c"]),
+        ({"pool": ["gpu"]}, ["a"]),
+        ({"pool": ["gpu", "cpu"]}, ["a", "b"]),
+        ({"pool": ["gpu", "cpu"], "x/y": ["1"]}, ["b"]),
+        ({"pool": []}, []),
+        ({"note": ['"q"']}, ["c"]),
+    ],
+)
+def test_objects_are_chosen_by_their_labels_and_by_nothing_else(jobs, trainjob, labels, found):
+    for name, own in (("a", {"pool": "gpu"}), ("b", {"pool": "cpu", "x/y": "1"}), ("c", {"note": '"q"'})):
+        document = trainjob(name, pool="gpu")
+        document["metadata"] |= {"labels": own, "annotations": {"pool": "cpu"}}
+        jobs.put(document)
+    assert [document["metadata"]["name"] for document in jobs.every(labels)] == found
+
+
 def test_a_reader_cannot_spoil_the_cache(jobs, trainjob):
     jobs.put(trainjob())
     jobs.get(JOB)["spec"].clear()

@@ -30,9 +30,11 @@ def documents() -> list[Any]:
     return [*read, configmap]
 
 
-def one(kind: str) -> Any:
-    (found,) = (document for document in documents() if document["kind"] == kind)
-    return found
+def one(kind: str, name: str = "") -> Any:
+    """The only document of a kind, or the only one of that name."""
+    found = [document for document in documents() if document["kind"] == kind]
+    (only,) = (document for document in found if not name or document["metadata"]["name"] == name)
+    return only
 
 
 def pod() -> Any:

@@ -63,7 +63,17 @@ CONTAINER = {
     "resources": RESOURCES,
     "volumeMounts": MOUNTS,
 }
-POD = {"containers!": [CONTAINER], "initContainers": [CONTAINER], "volumes": VOLUMES, "restartPolicy": str}
+NODE_TERM = {"matchExpressions": [{"key!": str, "operator!": str, "values": [str]}]}
+AFFINITY = {
+    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms!": [NODE_TERM]}},
+}
+POD = {
+    "containers!": [CONTAINER],
+    "initContainers": [CONTAINER],
+    "volumes": VOLUMES,
+    "restartPolicy": str,
+    "affinity": AFFINITY,
+}
 TEMPLATE_METADATA = {"labels": LABELS, "annotations": {"*": str}}
 REPLICATED_JOBS = [
     {
@@ -72,7 +82,11 @@ REPLICATED_JOBS = [
         "dependsOn": [{"name!": LABEL, "status!": _matching("Ready|Complete", 8, "status: use Ready or Complete")}],
         "template!": {
             "metadata": TEMPLATE_METADATA,
-            "spec!": {"template!": {"metadata": TEMPLATE_METADATA, "spec!": POD}},
+            "spec!": {
+                "parallelism": int,
+                "completions": int,
+                "template!": {"metadata": TEMPLATE_METADATA, "spec!": POD},
+            },
         },
     }
 ]
@@ -114,10 +128,15 @@ def _kind(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any
     return {"apiVersion!": str, "kind!": str, "metadata!": metadata, **spec}
 
 
+DEVICE_REQUEST = {"name!": LABEL, "exactly!": {"deviceClassName!": SUBDOMAIN, "count": int}}
+
 KINDS: dict[tuple[str, str], shapes.Shape] = {
     ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime"): _kind(SUBDOMAIN_METADATA, {"spec!": RUNTIME_SPEC}),
     ("trainer.kubeflow.org/v1alpha1", "TrainJob"): _kind(METADATA, {"spec!": TRAINJOB_SPEC}),
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): _kind(METADATA, {"spec!": JOBSET_SPEC}),
+    ("resource.k8s.io/v1", "ResourceClaimTemplate"): _kind(
+        METADATA, {"spec!": {"spec!": {"devices!": {"requests!": [DEVICE_REQUEST]}}}}
+    ),
     ("v1", "ConfigMap"): _kind(SUBDOMAIN_METADATA, {"data": {"*": str}}),
     ("v1", "Service"): _kind(METADATA, {"spec!": {"selector": LABELS, "ports!": [{"name": LABEL, "port!": int}]}}),
 }

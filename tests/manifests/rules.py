@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from strategies.claims import notations
 from tests.manifests import kinds, shapes
 
 __all__ = ["check"]
@@ -22,6 +23,7 @@ ANNOTATIONS = {
     "muster.dev/trl-method": {"sft", "dpo", "grpo", "kto", "reward", "rloo", "distillation"},
     "muster.dev/vllm-features": {"sleep", "lora"},
 }
+CLAIMS = "muster.dev/resource-claims"
 CONTAINERS = {"trainer": "node", "dataset-initializer": "dataset-initializer", "model-initializer": "model-initializer"}
 LONGEST = 63
 
@@ -53,7 +55,9 @@ def _metadata_problems(document: Document) -> Iterator[str]:
     if label is not None and label not in FRAMEWORKS:
         yield f"metadata.labels: {FRAMEWORK} {label!r} is none of {', '.join(FRAMEWORKS)}"
     for name, value in metadata.get("annotations", {}).items():
-        if name.startswith("muster.dev/") and not set(value.split(",")) <= ANNOTATIONS.get(name, set()):
+        if name == CLAIMS:
+            yield from (str(problem) for problem in notations.read(value, "metadata.annotations")[1])
+        elif name.startswith("muster.dev/") and not set(value.split(",")) <= ANNOTATIONS.get(name, set()):
             yield f"metadata.annotations: {name}: {value!r} means nothing to Muster"
 
 

@@ -123,7 +123,7 @@ async def test_the_role_allows_exactly_what_the_service_reads():
     }
     allowed = {
         (group, resource): set(rule["verbs"])
-        for rule in bases.one("ClusterRole")["rules"]
+        for rule in bases.one("ClusterRole", "muster")["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
@@ -131,17 +131,53 @@ async def test_the_role_allows_exactly_what_the_service_reads():
 
 
 def test_no_rule_allows_writing_or_everything():
-    for rule in bases.one("ClusterRole")["rules"]:
+    for rule in bases.one("ClusterRole", "muster")["rules"]:
         assert set(rule["verbs"]) <= {"get", "list", "watch"}
         assert "*" not in (*rule["apiGroups"], *rule["resources"])
 
 
+def written(role):
+    return {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]} - {
+        (resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in ("list", "watch")
+    }
+
+
+def test_the_controllers_may_write_what_they_write_and_nothing_else():
+    role = bases.one("ClusterRole", "muster-controllers")
+    assert written(role) == {
+        ("resourceclaims", "create"),
+        ("resourceclaims", "patch"),
+        ("resourceclaims", "delete"),
+        ("resourceclaimtemplates", "create"),
+        ("resourceclaimtemplates", "delete"),
+        ("pods", "get"),
+        ("pods", "patch"),
+        ("pods", "delete"),
+        ("events", "create"),
+    }
+    assert not any("*" in (*rule["apiGroups"], *rule["resources"], *rule["verbs"]) for rule in role["rules"])
+
+
+def test_the_lease_that_the_controllers_want_is_the_one_that_they_may_have():
+    lease = configs.Config().controllers.lease
+    role = bases.one("Role", "muster-controllers")
+    assert role["metadata"]["namespace"] == lease.namespace == bases.kustomization()["namespace"]
+    assert {name for rule in role["rules"] for name in rule.get("resourceNames", ())} == {lease.name}
+    for kind in ("ClusterRoleBinding", "RoleBinding"):
+        binding = bases.one(kind, "muster-controllers")
+        assert binding["subjects"] == bases.one("ClusterRoleBinding", "muster")["subjects"]
+        assert binding["roleRef"]["name"] == "muster-controllers"
+
+
 def test_the_role_is_given_to_the_account_that_the_pods_run_as():
-    (subject,) = bases.one("ClusterRoleBinding")["subjects"]
+    (subject,) = bases.one("ClusterRoleBinding", "muster")["subjects"]
     account = bases.one("ServiceAccount")
     assert subject["name"] == account["metadata"]["name"] == bases.pod()["spec"]["serviceAccountName"]
     assert subject["namespace"] == bases.kustomization()["namespace"]
-    assert bases.one("ClusterRoleBinding")["roleRef"]["name"] == bases.one("ClusterRole")["metadata"]["name"]
+    assert (
+        bases.one("ClusterRoleBinding", "muster")["roleRef"]["name"]
+        == bases.one("ClusterRole", "muster")["metadata"]["name"]
+    )
     assert (account["automountServiceAccountToken"], bases.pod()["spec"]["automountServiceAccountToken"]) == (
         False,
         True,

@@ -92,7 +92,8 @@ def test_a_broken_job_is_found(breakage, said):
 
 
 def test_a_patch_of_a_container_that_the_runtime_lacks_is_found():
-    job = files.documents(files.EXAMPLES[-1])[-1]
+    (mixed,) = (path for path in files.EXAMPLES if path.stem.endswith("mixed-documents"))
+    job = files.documents(mixed)[-1]
     patched = job["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]
     patched["template"]["spec"]["template"]["spec"]["containers"][0]["name"] = "main"
     assert rules.check(job, files.runtimes()) == ["spec.runtimePatches: the runtime has no container node/main"]

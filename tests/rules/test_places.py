@@ -90,6 +90,9 @@ def test_a_missing_last_step_is_located_where_it_would_be_added_and_a_missing_pa
     assert paths.locate(ENV, "spec.env[C]") is None
 
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
 @pytest.mark.parametrize(
     ("path", "unit"),
     [
@@ -100,6 +103,9 @@ def test_a_missing_last_step_is_located_where_it_would_be_added_and_a_missing_pa
         (("s", "containers", 0, "resources", "claims", 0, "name"), ("s", "containers", 0, "resources", "claims", 0)),
         (("s", "containers", 0, "livenessProbe", "httpGet"), ("s", "containers", 0, "livenessProbe", "httpGet")),
         (("spec", "trainer", "numNodes"), ("spec", "trainer", "numNodes")),
+        (("s", "nodeAffinity", REQUIRED, "nodeSelectorTerms", 0), ("s", "nodeAffinity", REQUIRED)),
+        (("s", "podAntiAffinity", REQUIRED, 1), ("s", "podAntiAffinity", REQUIRED)),
+        (("s", "topologySpreadConstraints", 1), ("s", "topologySpreadConstraints", 1)),
     ],
 )
 def test_the_unit_is_what_kubernetes_treats_as_one_value(path, unit):

@@ -23,10 +23,12 @@ class World:
     Attributes:
         runtime: in force; Trainer freezes it for the job in a snapshot, which is the same here.
         policy: of the Muster that answers now; a test may swap it between two steps.
+        others: further documents of the cluster.
     """
 
     runtime: dict[str, Any]
     policy: Any = admissions.POLICY
+    others: tuple[Any, ...] = ()
     trainjob: Any = None
     jobset: Any = None
     applied: Any = None
@@ -68,7 +70,7 @@ class World:
         for phase in ("mutate", "validate"):
             response = admissions.respond(
                 incoming,
-                *(document for document in (self.runtime, self.trainjob) if document),
+                *(document for document in (self.runtime, self.trainjob, *self.others) if document),
                 phase=phase,
                 operation=operation,
                 old=copy.deepcopy(old),

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from strategies import checks, findings, names, restores
+from strategies import checks, findings, names, restores, roles
 from strategies.changes import Changes
 from strategies.documents import shapes
 from strategies.findings import Finding
 from strategies.jobs import Job
 from strategies.registry import PluginError, Registered
-from webhook.admission import governors, guards, inspections, policies, reviews
+from webhook.admission import governors, guards, inspections, nodes, policies, reviews, supplies
 from webhook.admission.governors import Governor
 from webhook.admission.policies import Mode, Policy
 from webhook.cluster import readers
@@ -107,6 +107,8 @@ class _Case:
             owner=governor.owner,
             claim_devices=governor.claim_devices,
             settings=self.policy.framework(governor.framework).settings,
+            supply=governor.supply,
+            roles=self.policy.roles,
         )
 
     def decided(
@@ -119,16 +121,20 @@ class _Case:
 def _created(
     request: reviews.Request, cluster: readers.ClusterReader, policy: Policy, misfits: list[Finding]
 ) -> Decision:
-    governor, problem = governors.look(request, cluster, readable=not misfits)
+    governor, problem = governors.look(request, cluster, policy.profiles, readable=not misfits)
     case = _Case(request, policy, governor)
     if case.mode is Mode.OFF:
         return Decision(request, "skipped", mode=Mode.OFF, governor=governor)
+    if not problem and not misfits:
+        governor, problem = supplies.look(request, governor, policy, cluster)
     if problem:
         return _failed(case, problem)
     strategy = policy.registry.get(governor.framework)
     case = _Case(request, policy, governor, strategy)
     try:
-        return _mutated(case, strategy, misfits) if request.phase == "mutate" else _validated(case, strategy, misfits)
+        if request.phase == "mutate":
+            return _mutated(case, strategy, misfits)
+        return _validated(case, strategy, misfits, partial(nodes.known, cluster))
     except PluginError as error:
         return _failed(case, str(error))
 
@@ -160,15 +166,17 @@ def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decis
         ("enforce_claims", chosen.enforce_claims),
     ):
         guards.call(strategy, stage, partial(enforce, job, changes), budget)
+    roles.enforce(job, changes)
     guards.call(strategy, "its changes", partial(_remember, case.request, strategy, changes), budget)
     verdict: Verdict = "patched" if len(changes) and case.mode is Mode.ENFORCE else "unchanged"
     return case.decided(verdict, changes, (*_label_findings(case.governor), *changes.findings))
 
 
-def _validated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decision:
+def _validated(case: _Case, strategy: Registered, misfits: list[Finding], known: roles.Nodes) -> Decision:
     found = misfits
     if not misfits:
-        found = list(checks.job(case.job(Changes(case.request.document))))
+        plain = case.job(Changes(case.request.document))
+        found = [*checks.job(plain), *roles.check(plain, known)]
         job = case.job(_changes(case.request, strategy), _lent(case.governor, strategy))
 
         def validate() -> list[Finding]:
@@ -189,7 +197,7 @@ def _update_checked(
     found = list(checks.immutable(request.old or {}, request.document))
     if not found:
         return Decision(request, "allowed", changes=changes)
-    governor, _ = governors.look(request, cluster, readable=True)
+    governor, _ = governors.look(request, cluster, policy.profiles, readable=True)
     return _judged(_Case(request, policy, governor), found)
 
 

@@ -12,17 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strategies import names
-from strategies.documents import pods, shapes, trainjobs
+from strategies.claims.requests import is_of
+from strategies.documents import pods, trainjobs
+from strategies.documents.pods import CLAIM_SOURCES
 from strategies.documents.runtimes import Runtime
-from webhook.admission import reviews
+from strategies.profiles import Profile
+from strategies.supplies import Supply
+from webhook.admission import documents, reviews
+from webhook.admission.documents import UnreadableError
 from webhook.cluster import readers
 from webhook.cluster.readers import Ref
 
 __all__ = ["Governor", "UnreadableError", "find", "look"]
-
-
-class UnreadableError(ValueError):
-    """A document that governs the job has not the shape of its kind; the message names it, the field and the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,15 @@ class Governor:
         runtime: None when there is none, or none that can be read.
         owner: the TrainJob of a JobSet.
         namespace_label: value of `muster.dev/mode` on the namespace.
-        claim_devices: devices by ResourceClaimTemplate name, None where the count is open.
+        claim_devices: devices by name of ResourceClaimTemplate or ResourceClaim, None where the count is open.
+        supply: what there is for the claims that the job asks Muster for.
     """
 
     runtime: Runtime | None = None
     owner: Mapping[str, Any] | None = None
     namespace_label: str | None = None
     claim_devices: Mapping[str, int | None] = field(default_factory=dict)
+    supply: Supply = field(default_factory=Supply)
 
     @property
     def framework(self) -> str | None:
@@ -47,12 +50,15 @@ class Governor:
         return self.runtime.framework if self.runtime else None
 
 
-def look(request: reviews.Request, cluster: readers.ClusterReader, *, readable: bool) -> tuple[Governor, str]:
+def look(
+    request: reviews.Request, cluster: readers.ClusterReader, profiles: Mapping[str, Profile], *, readable: bool
+) -> tuple[Governor, str]:
     """Return what governs the job, as far as it can be read, and what cannot: a sentence, "" for nothing.
 
     Args:
         request: the request.
         cluster: the reader.
+        profiles: that the platform offers.
         readable: whether the object has the shape of its kind; where not, only its namespace is known.
 
     Raises:
@@ -61,18 +67,24 @@ def look(request: reviews.Request, cluster: readers.ClusterReader, *, readable: 
     label = None
     try:
         label = _namespace_label(request.namespace, cluster)
-        return (find(request, cluster, label) if readable else Governor(namespace_label=label)), ""
+        return (find(request, cluster, label, profiles) if readable else Governor(namespace_label=label)), ""
     except (readers.SnapshotInvalid, UnreadableError) as error:
         return Governor(namespace_label=label), str(error)
 
 
-def find(request: reviews.Request, cluster: readers.ClusterReader, label: str | None = None) -> Governor:
+def find(
+    request: reviews.Request,
+    cluster: readers.ClusterReader,
+    label: str | None = None,
+    profiles: Mapping[str, Profile] | None = None,
+) -> Governor:
     """Look everything up in the reader's memory.
 
     Args:
         request: whose object has the shape of its kind.
         cluster: the reader.
         label: of the namespace.
+        profiles: that the platform offers; their objects need not be there yet.
 
     Raises:
         NotCached: the reader has to fetch something first.
@@ -84,30 +96,22 @@ def find(request: reviews.Request, cluster: readers.ClusterReader, label: str | 
     else:
         owner = _owner(request.document, request.namespace, cluster)
         runtime = _runtime_of_jobset(request, owner, cluster)
-    claims = dict(_claim_devices(request, runtime, cluster))
+    claims = dict(_claim_devices(request, runtime, cluster, profiles or {}))
     return Governor(runtime, owner, label, claims)
 
 
 def _namespace_label(namespace: str, cluster: readers.ClusterReader) -> str | None:
-    document = _read(Ref("Namespace", "", namespace), cluster) if namespace else None
+    document = documents.read(Ref("Namespace", "", namespace), cluster) if namespace else None
     labels = ((document or {}).get("metadata") or {}).get("labels") or {}
     label = labels.get(names.MODE_LABEL)
     return None if label is None else str(label)
-
-
-def _read(ref: Ref, cluster: readers.ClusterReader) -> Mapping[str, Any] | None:
-    document = cluster.get(ref)
-    misfits = [] if document is None else shapes.check(document, ref.kind)
-    if misfits:
-        raise UnreadableError(f"{ref}: {misfits[0]}; mend it")
-    return document
 
 
 def _live_runtime(trainjob: Mapping[str, Any], namespace: str, cluster: readers.ClusterReader) -> Runtime | None:
     kind, name = trainjobs.runtime_ref(trainjob)
     if not name or kind not in ("ClusterTrainingRuntime", "TrainingRuntime"):
         return None
-    document = _read(Ref(kind, namespace if kind == "TrainingRuntime" else "", name), cluster)
+    document = documents.read(Ref(kind, namespace if kind == "TrainingRuntime" else "", name), cluster)
     return Runtime(document, "live") if document is not None else None
 
 
@@ -115,7 +119,7 @@ def _owner(jobset: Mapping[str, Any], namespace: str, cluster: readers.ClusterRe
     for reference in (jobset.get("metadata") or {}).get("ownerReferences") or ():
         group = str(reference.get("apiVersion", "")).partition("/")[0]
         if reference.get("controller") and reference.get("kind") == "TrainJob" and group == names.TRAINER_GROUP:
-            found = _read(Ref("TrainJob", namespace, str(reference.get("name", ""))), cluster)
+            found = documents.read(Ref("TrainJob", namespace, str(reference.get("name", ""))), cluster)
             if found is None or _uid(found) in (None, reference.get("uid")):
                 return found or {
                     "kind": "TrainJob",
@@ -135,7 +139,7 @@ def _runtime_of_jobset(
     if owner is not None:
         name = str((owner.get("metadata") or {}).get("name", ""))
         ref = Ref("RuntimeSnapshot", request.namespace, name)
-        frozen = _read(ref, cluster)
+        frozen = documents.read(ref, cluster)
         if frozen is not None and _is_of_a_namesake(frozen, owner):
             raise readers.NotCached(ref)
         if frozen is not None:
@@ -154,30 +158,23 @@ def _is_of_a_namesake(frozen: Mapping[str, Any], owner: Mapping[str, Any]) -> bo
 
 
 def _claim_devices(
-    request: reviews.Request, runtime: Runtime | None, cluster: readers.ClusterReader
+    request: reviews.Request,
+    runtime: Runtime | None,
+    cluster: readers.ClusterReader,
+    profiles: Mapping[str, Profile],
 ) -> Iterator[tuple[str, int | None]]:
     if request.kind == "JobSet":
         place = pods.trainer(request.document, ("spec",))
     else:
         place = runtime.trainer if runtime else None
     for claim in (place.pod_spec.get("resourceClaims") or ()) if place else ():
-        template = claim.get("resourceClaimTemplateName")
-        if isinstance(template, str):
-            found = _read(Ref("ResourceClaimTemplate", request.namespace, template), cluster)
-            yield template, None if found is None else _devices_of(found)
-
-
-def _devices_of(template: Mapping[str, Any]) -> int | None:
-    """Return the devices that every claim of this template gets; None where the allocation decides."""
-    spec = ((template.get("spec") or {}).get("spec") or {}).get("devices") or {}
-    total = 0
-    for wanted in spec.get("requests") or ():
-        counts = {_count(option) for option in (wanted.get("firstAvailable") or [wanted.get("exactly") or {}])}
-        if len(counts) != 1 or None in counts:
-            return None
-        total += counts.pop() or 0
-    return total
-
-
-def _count(request: Mapping[str, Any]) -> int | None:
-    return None if request.get("allocationMode") == "All" else int(request.get("count") or 1)
+        for member, kind in CLAIM_SOURCES.items():
+            name = claim.get(member)
+            if not isinstance(name, str):
+                continue
+            ours = next((profile for profile in profiles.values() if is_of(claim, profile)), None)
+            if ours is not None:
+                yield name, ours.count
+            else:
+                found = documents.read(Ref(kind, request.namespace, name), cluster)
+                yield name, None if found is None else documents.devices_of(found)

@@ -8,6 +8,7 @@ log, where nobody could tell whose it was. Whatever is wrong here is the strateg
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -34,6 +35,7 @@ def governor_of_its_own(governor: Governor) -> Governor:
         governor,
         runtime=runtime and dataclasses.replace(runtime, document=document_of_its_own(runtime.document)),
         owner=owner and document_of_its_own(owner),
+        supply=copy.deepcopy(governor.supply),
     )
 
 

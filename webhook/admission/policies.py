@@ -13,6 +13,8 @@ from typing import Literal
 
 from strategies import builtin
 from strategies.jobs import Settings
+from strategies.placements import Role
+from strategies.profiles import Profile
 from strategies.registry import Registry
 
 __all__ = ["Failure", "FrameworkPolicy", "Mode", "Policy"]
@@ -47,6 +49,8 @@ class Policy:
         frameworks: by framework label.
         on_plugin_failure: what a failing strategy means for a CREATE; an UPDATE always passes.
         plugin_budget: seconds that an out-of-tree strategy may take for one method.
+        profiles: claims on devices that jobs may ask for, by name.
+        roles: by the value of the label `muster.dev/role`; a role that is missing is not placed.
     """
 
     registry: Registry = field(default_factory=builtin.load)
@@ -54,6 +58,8 @@ class Policy:
     frameworks: Mapping[str, FrameworkPolicy] = field(default_factory=dict)
     on_plugin_failure: Failure = "deny"
     plugin_budget: float = 1.0
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    roles: Mapping[str, Role] = field(default_factory=dict)
 
     def framework(self, name: str | None) -> FrameworkPolicy:
         """Return what is set for a framework, defaults where nothing is."""

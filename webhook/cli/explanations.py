@@ -43,7 +43,7 @@ def explain(case: Case, setup: Setup) -> dict[str, Any]:
         "framework": decision.governor.framework,
         "strategy": _strategy(case),
         "mode": {"value": decision.mode.value, "because": _because(case, setup)},
-        "launch": _launch(case),
+        "launch": _launch(case, setup),
         "earlier": _earlier(document),
         "decision": decision.verdict,
         "refused": case.refused,
@@ -92,7 +92,7 @@ def _because(case: Case, setup: Setup) -> str:
     return "the global mode"
 
 
-def _launch(case: Case) -> str | None:
+def _launch(case: Case, setup: Setup) -> str | None:
     """Return the command line that each node will run, and on how much; None where it cannot be told."""
     governor, document = case.mutated.governor, case.document
     is_trainjob = case.source.kind == "TrainJob"
@@ -106,6 +106,9 @@ def _launch(case: Case) -> str | None:
         runtime=governor.runtime,
         owner=governor.owner,
         claim_devices=governor.claim_devices,
+        settings=setup.policy.framework(governor.framework).settings,
+        supply=governor.supply,
+        roles=setup.policy.roles,
     )
     site = sites.of(job)
     if site is None or not site.argv:

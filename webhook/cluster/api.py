@@ -109,7 +109,33 @@ class KubernetesApi:
         self, path: str, query: Mapping[str, str], patience: transports.Patience
     ) -> AsyncIterator[transports.Response]:
         """Send a GET with credentials. See `transports.Api.get`."""
-        response = await self._open(path, query, patience)
+        async with self.send("GET", path, query, patience) as response:
+            yield response
+
+    @contextlib.asynccontextmanager
+    async def send(  # noqa: PLR0913 - what an HTTP request is made of
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        patience: transports.Patience,
+        body: Any = None,
+        content_type: str = "application/json",
+    ) -> AsyncIterator[transports.Response]:
+        """Send any request with credentials; the reading side of Muster only ever calls `get`.
+
+        Args:
+            method: an HTTP method.
+            path: of the URL.
+            query: of the URL, not escaped.
+            patience: how long it may take.
+            body: a JSON value; None sends none.
+            content_type: of the body.
+
+        Raises:
+            UnreachableError: no answer came; a request that writes may have been carried out all the same.
+        """
+        response = await self._open(method, path, query, patience, body, content_type)
         try:
             if response.status == 401:
                 await self._reload()
@@ -124,15 +150,25 @@ class KubernetesApi:
         """Close all connections."""
         await self._client.close()  # type: ignore[no-untyped-call]
 
-    async def _open(self, path: str, query: Mapping[str, str], patience: transports.Patience) -> aiohttp.ClientResponse:
+    async def _open(  # noqa: PLR0913 - what an HTTP request is made of
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        patience: transports.Patience,
+        body: Any,
+        content_type: str,
+    ) -> aiohttp.ClientResponse:
         # identity: an unpacked answer has a known size, and inside a cluster bandwidth is cheaper than CPU
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        if body is not None:
+            headers["Content-Type"] = content_type
         timeout = aiohttp.ClientTimeout(total=None, connect=patience.connect, sock_read=patience.silence)
         try:
-            method, url, sent, _, _ = await self._client.param_serialize(
-                "GET", path, query_params=dict(query), header_params=headers, auth_settings=["BearerToken"]
+            method, url, sent, body, _ = await self._client.param_serialize(
+                method, path, query_params=dict(query), header_params=headers, body=body, auth_settings=["BearerToken"]
             )
-            answer = await self._client.call_api(method, url, sent, _request_timeout=timeout)
+            answer = await self._client.call_api(method, url, sent, body, _request_timeout=timeout)
         except _FAILURES as error:
             raise transports.UnreachableError(f"no answer from {self._configuration.host}: {_said(error)}") from error
         response: aiohttp.ClientResponse = answer.response

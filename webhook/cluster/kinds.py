@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib import parse
 
+from strategies import names, paths
 from webhook.cluster import readers, snapshots
 
 __all__ = ["KINDS", "TRAINER_GROUP", "Kind", "named", "of"]
@@ -37,6 +38,19 @@ def _metadata_only(document: readers.Document) -> dict[str, Any]:
     return {"metadata": _trimmed(document)["metadata"]}
 
 
+def _placing(document: readers.Document) -> dict[str, Any]:
+    """Of a node, what decides whether pods fit: its images and conditions are most of it, and change all the time."""
+    kept: dict[str, Any] = {"metadata": {}, "spec": {}, "status": {}}
+    for part, member in (("metadata", "name"), ("metadata", "labels"), ("spec", "taints")):
+        found = paths.lookup(document, (part, member))
+        if found not in (paths.ABSENT, None):
+            kept[part][member] = found
+    memory = paths.lookup(document, ("status", "allocatable", "memory"))
+    if memory not in (paths.ABSENT, None):
+        kept["status"] = {"allocatable": {"memory": memory}}
+    return kept
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One kind: where the API server serves it and what is kept of it.
@@ -51,6 +65,7 @@ class Kind:
         page: objects per list page; a page is parsed at once, which costs 8 times its size and stops the event loop.
         optional: not every cluster serves it; when this one does not, its objects are absent, which is no error.
         suffix: what an object's name has after the `Ref`'s name; objects without it are not kept.
+        selector: label selector of the objects that are cached; any other is fetched when it is asked for.
         keep: drops what no decision looks at.
     """
 
@@ -63,12 +78,18 @@ class Kind:
     page: int = 100
     optional: bool = False
     suffix: str = ""
+    selector: str = ""
     keep: Callable[[readers.Document], dict[str, Any]] = _trimmed
 
     @property
     def api_version(self) -> str:
         """`v1` or `group/version`."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def query(self) -> dict[str, str]:
+        """What a list or a watch of this kind says besides its path."""
+        return {"labelSelector": self.selector} if self.selector else {}
 
     @property
     def rbac(self) -> str:
@@ -142,6 +163,17 @@ KINDS: Mapping[str, Kind] = {
             "resourceclaimtemplates",
             optional=True,
         ),
+        Kind(
+            "ResourceClaim",
+            "ResourceClaim",
+            "resource.k8s.io",
+            "v1",
+            "resourceclaims",
+            optional=True,
+            selector=names.PROFILE_LABEL,  # one pod may bring one, so a cluster has as many as it has pods with devices
+        ),
+        Kind("Node", "Node", "", "v1", "nodes", namespaced=False, keep=_placing),
+        Kind("DeviceClass", "DeviceClass", "resource.k8s.io", "v1", "deviceclasses", namespaced=False, optional=True),
     )
 }
 

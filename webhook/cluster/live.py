@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from webhook.cluster import fetches, kinds, readers, reflector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from webhook.cluster import transports
@@ -32,7 +32,7 @@ ASK_AGAIN = 5.0
 _logger = logging.getLogger(__name__)
 
 
-async def connect(kubeconfig: Path | None = None) -> transports.Api:
+async def connect(kubeconfig: Path | None = None) -> transports.Sender:
     """Return a connection to an API server; the caller closes it. Nothing is sent yet.
 
     Args:
@@ -123,6 +123,14 @@ class LiveReader:
         if document is None and not (each.absent and each.kind.optional):
             raise readers.NotCached(ref)
         return document
+
+    def every(self, kind: str, labels: readers.Labels) -> Iterator[readers.Document] | None:
+        """Yield the cached documents of a kind; None unless its watch is sound. See `ClusterReader.every`."""
+        each = self._reflectors.get(kind)
+        if each is None:
+            kinds.named(kind)
+            return None
+        return each.store.every(labels) if each.synced and not self._is_doubtful(each) else None
 
     async def fetch(self, ref: readers.Ref) -> readers.Document | None:
         """Ask the API server itself, once; where it does not answer, return what is cached, if anything is.

@@ -5,7 +5,7 @@ Everything is known here, so what was not given does not exist: `get` answers No
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from webhook.cluster import kinds, readers
@@ -98,3 +98,10 @@ class InMemoryReader:
         if isinstance(document, readers.SnapshotInvalid):
             raise document.with_traceback(None)
         return document
+
+    def every(self, kind: str, labels: readers.Labels) -> Iterator[readers.Document]:
+        """Yield the documents of a kind that were given and can be read. See `ClusterReader.every`."""
+        kinds.named(kind)
+        found = (document for ref, document in self._documents.items() if ref.kind == kind)
+        readable = (document for document in found if not isinstance(document, readers.SnapshotInvalid))
+        return (document for document in readable if readers.is_chosen(document, labels))

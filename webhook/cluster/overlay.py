@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from webhook.cluster import readers
 
 __all__ = ["Overlay"]
@@ -34,3 +36,7 @@ class Overlay:
         if ref not in self._answers:
             self._answers[ref] = self._reader.get(ref)
         return self._answers[ref]
+
+    def every(self, kind: str, labels: readers.Labels) -> Iterable[readers.Document] | None:
+        """Return what the reader says; nothing of it is pinned. See `ClusterReader.every`."""
+        return self._reader.every(kind, labels)

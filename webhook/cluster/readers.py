@@ -7,7 +7,7 @@ tests, benchmarks and the live cluster therefore all run the same decision.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 __all__ = [
@@ -16,11 +16,16 @@ __all__ = [
     "ClusterReader",
     "ClusterUnavailable",
     "Document",
+    "Labels",
     "NotCached",
     "Ref",
     "SnapshotInvalid",
     "UnknownKindError",
+    "is_chosen",
 ]
+
+Labels = Mapping[str, Collection[str]]
+"""A choice of documents: label keys, each with the values of which a document has one."""
 
 # Any: a raw Kubernetes object as the API server sent it; the reader must not assume more than it looks at.
 Document = Mapping[str, Any]
@@ -56,6 +61,26 @@ class ClusterReader(Protocol):
             UnknownKindError: no reader knows such a kind.
         """
         ...
+
+    def every(self, kind: str, labels: Labels) -> Iterable[Document] | None:
+        """Return all documents of a kind, each parsed as it is taken; None when they are not all in memory.
+
+        Nothing is fetched for the sake of it: who asks must be able to do without. Never does I/O.
+
+        Args:
+            kind: a name of `kinds.KINDS`.
+            labels: only documents that have, for each of these labels, one of its values.
+
+        Raises:
+            UnknownKindError: no reader knows such a kind.
+        """
+        ...
+
+
+def is_chosen(document: Document, labels: Labels) -> bool:
+    """Whether a document is one that `ClusterReader.every` is asked for."""
+    own = (document.get("metadata") or {}).get("labels") or {}
+    return not labels or (isinstance(own, dict) and all(own.get(key) in values for key, values in labels.items()))
 
 
 class NotCached(Exception):  # noqa: N818 - a question to the caller, not a fault

@@ -116,7 +116,7 @@ class Reflector:
     async def _list(self) -> None:
         """Fetch all pages, then replace the store in one step."""
         entries: stores.Entries = {}
-        query = {"limit": str(self._page)}
+        query = {"limit": str(self._page), **self.kind.query}
         while True:
             page = await self._list_page(query)
             entries.update(self.store.pack(page["items"]))
@@ -155,6 +155,7 @@ class Reflector:
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
             "timeoutSeconds": str(int(self._pace.rng.uniform(*self._pace.watch))),
+            **self.kind.query,
         }
         patience = transports.Patience(self._pace.connect, self._pace.silence)
         what = f"a watch event of {self.kind.plural}"

@@ -7,7 +7,7 @@ the kubernetes client in one module, and its model classes out of the process: b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -21,6 +21,7 @@ __all__ = [
     "Patience",
     "RefusedError",
     "Response",
+    "Sender",
     "TransportError",
     "UnreachableError",
 ]
@@ -74,6 +75,26 @@ class Api(Protocol):
 
     async def close(self) -> None:
         """Close all connections."""
+        ...
+
+
+class Sender(Api, Protocol):
+    """A connection that also writes; only `webhook.controllers` does."""
+
+    def send(  # noqa: PLR0913 - what an HTTP request is made of
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        patience: Patience,
+        body: Any = None,
+        content_type: str = "application/json",
+    ) -> AbstractAsyncContextManager[Response]:
+        """Send a request.
+
+        Raises:
+            UnreachableError: no answer came.
+        """
         ...
 
 

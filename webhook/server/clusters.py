@@ -19,6 +19,7 @@ class Cluster(Protocol):
 
     reader: readers.ClusterReader
     fetch: Fetch | None
+    sender: transports.Sender | None
 
     def problem(self) -> str:
         """Return what keeps the reader from being complete, "" for nothing."""
@@ -35,6 +36,7 @@ class FileCluster:
 
     def __init__(self, config: configs.Cluster) -> None:
         self.fetch: Fetch | None = None
+        self.sender: transports.Sender | None = None
         self.reader: readers.ClusterReader = _read(config.files)
 
     def problem(self) -> str:
@@ -50,13 +52,14 @@ class FileCluster:
 
 
 class LiveCluster:
-    """Follows the API server."""
+    """Follows the API server; `sender` is the connection, for those who write."""
 
-    def __init__(self, api: transports.Api, config: configs.Cluster) -> None:
+    def __init__(self, api: transports.Sender, config: configs.Cluster) -> None:
         self._api = api
         self._live = live.LiveReader(kinds.KINDS.values(), api, deadline=config.deadline)
         self.reader: readers.ClusterReader = self._live
         self.fetch: Fetch | None = self._live.fetch
+        self.sender: transports.Sender | None = api
         self._live.start()
 
     def problem(self) -> str:

@@ -16,6 +16,7 @@ from webhook.admission.policies import Policy
 from webhook.cluster import readers
 from webhook.cluster.overlay import Overlay
 from webhook.metrics import Metrics
+from webhook.server.picks import Picks
 
 __all__ = ["Resolver"]
 
@@ -39,20 +40,25 @@ class Resolver:
         self._cluster = cluster
         self._fetch = fetch
         self._metrics = metrics
+        self._picks = Picks()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="evaluate")
 
     async def decide(self, request: reviews.Request, policy: Policy) -> Decision:
         """Return the decision; a cluster that does not answer ends in the policy's failure mode."""
         overlay = Overlay(self._cluster)
         for _ in range(_MAX_FETCHES):
+            self._picks.show(request, overlay)
             try:
-                return await self._evaluate(request, overlay, policy)
+                decision = await self._evaluate(request, overlay, policy)
+                self._picks.note(decision)
             except readers.NotCached as missing:
                 try:
                     await self._fill(overlay, missing.ref)
                 except readers.ClusterError as error:
                     self._metrics.fetched("failed")
                     return decisions.failed(request, policy, f"{missing.ref} could not be read: {error}")
+            else:
+                return decision
         cause = "the objects that govern this job changed while they were read; try again"
         return decisions.failed(request, policy, cause)
 

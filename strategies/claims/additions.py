@@ -1,0 +1,72 @@
+"""Additions: a plan, written on a JobSet when it is created.
+
+Nothing but the swapped limit is taken away, and that is remembered like every change: Trainer applies it again at each
+suspend and resume, and `restores` then takes it away again. Everything else is added, has no owner, and stays.
+"""
+
+from __future__ import annotations
+
+from strategies import names
+from strategies.changes import Changes
+from strategies.claims import plans
+from strategies.claims.plans import Plan, Use
+from strategies.jobs import Job
+from strategies.paths import Absent, Path
+
+__all__ = ["enforce"]
+
+
+def enforce(job: Job, changes: Changes, rule: str) -> None:
+    """Give the pods of a JobSet the claims that were asked for.
+
+    Args:
+        job: a JobSet; a TrainJob cannot hold claims and is left alone.
+        changes: where to record.
+        rule: prefix of the rules, the framework's name.
+    """
+    if job.kind != "JobSet":
+        return
+    for plan in plans.of(job):
+        if plan.uses:
+            _swap(changes, plan, rule)
+            for use in plan.uses:
+                _claim(changes, plan, use, rule)
+            _mark(changes, plan, rule)
+
+
+def _swap(changes: Changes, plan: Plan, rule: str) -> None:
+    for container, resource in plan.swapped:
+        reason = f"{plan.told} replaces {resource}; beside the claim it would take a second device for each"
+        for part in ("limits", "requests"):
+            changes.remove((*container, "resources", part, resource), rule=f"{rule}/replaced-resource", reason=reason)
+
+
+def _claim(changes: Changes, plan: Plan, use: Use, rule: str) -> None:
+    name = use.entry["name"]
+    _add(changes, (*plan.request.template.pod_path, "resourceClaims"), dict(use.entry), f"{rule}/claim", use.reason)
+    for container in use.containers:
+        reason = f"without it the container would not see the devices of claim {name}"
+        _add(changes, (*container, "resources", "claims"), {"name": name}, f"{rule}/claim", reason)
+
+
+def _mark(changes: Changes, plan: Plan, rule: str) -> None:
+    """Gate the pods of a shared profile, and let the controller find everything that uses the profile."""
+    if plan.profile is None:
+        return
+    template = plan.request.template
+    if plan.is_gated:
+        reason = f"of profile {plan.profile.name} only {plan.profile.max_sessions} pods run on one claim; Muster's "
+        reason += "controller takes the gate away when the pod has its seat"
+        path = (*template.pod_path, "schedulingGates")
+        _add(changes, path, {"name": names.SEAT_GATE}, f"{rule}/seat", reason)
+    reason = f"so that the objects of profile {plan.profile.name} are there while the job is"
+    for holder in ((*template.pod_path[:-1], "metadata"), ("metadata",)):
+        path = (*holder, "labels", names.PROFILE_LABEL)
+        if isinstance(changes.get(*path), Absent):
+            changes.set(path, plan.profile.name, rule=f"{rule}/profile-label", reason=reason)
+
+
+def _add(changes: Changes, path: Path, entry: dict[str, str], rule: str, reason: str) -> None:
+    present = changes.get(*path)
+    if not isinstance(present, list) or all(each.get("name") != entry["name"] for each in present):
+        changes.append(path, entry, rule=rule, reason=reason)

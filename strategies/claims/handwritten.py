@@ -1,0 +1,90 @@
+"""Handwritten: claims that pods bring themselves, in a JobSet or in a runtime's template.
+
+They are the user's and stay as they are. What is said of them is what would be said of a claim that Muster adds:
+whether it exists, whether it stands beside a limit for the same devices, and that no seat is taken past the controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from strategies import names, templates
+from strategies.claims import leftovers
+from strategies.claims.plans import Plan
+from strategies.claims.requests import Request
+from strategies.documents.pods import CLAIM_SOURCES
+from strategies.findings import Finding, error, warning
+from strategies.jobs import Job
+from strategies.paths import Path
+from strategies.templates import Template
+
+__all__ = ["check"]
+
+
+def check(job: Job, planned: list[Plan]) -> Iterator[Finding]:
+    """Check what pods claim beside the plans.
+
+    Args:
+        job: as it will be stored.
+        planned: its plans; what they ask for is judged with them.
+    """
+    if not (job.supply.profiles or job.supply.named):
+        return
+    training = job.container.job_path if job.container else None
+    for template in templates.of(job):
+        plan = next((plan for plan in planned if plan.request.template.path == template.path), None)
+        added = {use.entry["name"] for use in plan.uses} if plan else set()
+        own = {index: each for index, each in _entries(template) if each.get("name") not in added}
+        yield from _ungated(job, template)
+        if template.path == training and own:
+            yield from _missing(job, template, own)
+            if plan is None or not plan.swapped:
+                yield from _doubled(job, template, own)
+
+
+def _entries(template: Template) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    yield from enumerate(template.spec.get("resourceClaims") or ())
+
+
+def _ungated(job: Job, template: Template) -> Iterator[Finding]:
+    """Refuse a shared claim that was named by hand: without the gate it would seat one too many."""
+    gated = any(gate.get("name") == names.SEAT_GATE for gate in template.spec.get("schedulingGates") or ())
+    for index, entry in _entries(template) if not gated else ():
+        profile = job.supply.maker(str(entry.get("resourceClaimName")))
+        if profile is not None:
+            message = (
+                f"is a claim of profile {profile.name}, whose seats are given out one by one; take it out and ask "
+                f"for the profile by the annotation {names.CLAIM_PROFILE_ANNOTATION}"
+            )
+            field = _field(job, template, index, "resourceClaimName")
+            yield error(field, entry.get("resourceClaimName"), message, rule="claims/seat")
+
+
+def _missing(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]]) -> Iterator[Finding]:
+    for index, entry in own.items():
+        for member, kind in CLAIM_SOURCES.items():
+            key = (kind, str(entry.get(member)))
+            if key in job.supply.named and job.supply.named[key] is None:
+                message = f"there is no {kind} of this name in the namespace; the pods wait until there is"
+                field = _field(job, template, index, member)
+                yield warning(field, entry.get(member), message, rule="claims/unknown-object")
+
+
+def _doubled(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]]) -> Iterator[Finding]:
+    request = Request(template, None, (), "the pods' own", template.field("resourceClaims"))
+    uses = [(entry, list(_users(template, entry))) for entry in own.values()]
+    yield from leftovers.judge(job, request, None, uses).problems
+
+
+def _users(template: Template, entry: Mapping[str, Any]) -> Iterator[Path]:
+    for member in ("containers", "initContainers"):
+        for index, container in enumerate(template.spec.get(member) or ()):
+            claims = (container.get("resources") or {}).get("claims") or ()
+            if any(claim.get("name") == entry.get("name") for claim in claims):
+                yield (*template.pod_path, member, index)
+
+
+def _field(job: Job, template: Template, index: int, member: str) -> str:
+    field = f"{template.field('resourceClaims', index)}.{member}"
+    return field if job.kind == "JobSet" or job.runtime is None else f"{job.runtime.kind} {field}"

@@ -1,0 +1,147 @@
+"""Leftovers: extended resources such as `nvidia.com/gpu` in a container that gets a claim.
+
+Kubernetes 1.36 makes a claim of its own for a resource that a DeviceClass maps, and a device plugin knows nothing of
+claims; either way the pod gets the devices of both, and computes on one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from strategies import devices, names
+from strategies.claims.requests import Request, is_of
+from strategies.documents.pods import ResourceRequirements
+from strategies.findings import Finding, error, warning
+from strategies.jobs import Job
+from strategies.paths import Path
+from strategies.profiles import Profile
+from strategies.supplies import DeviceClass
+
+__all__ = ["Verdict", "judge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of the extended resources.
+
+    Attributes:
+        swapped: those that the profile replaces: path of the container, and name of the resource.
+        instead: whether Kubernetes makes the claim by itself, so that none is to be added.
+        problems: findings about those that stay.
+    """
+
+    swapped: tuple[tuple[Path, str], ...] = ()
+    instead: bool = False
+    problems: tuple[Finding, ...] = ()
+
+
+_Uses = Iterable[tuple[Mapping[str, str], Iterable[Path]]]
+
+
+def judge(job: Job, request: Request, profile: Profile | None, uses: _Uses) -> Verdict:
+    """Look at each container that gets a claim.
+
+    Args:
+        job: with its supply.
+        request: that is being planned.
+        profile: of the request.
+        uses: entries of `resourceClaims`, and the paths of the containers that use them.
+    """
+    swapped: list[tuple[Path, str]] = []
+    problems: list[Finding] = []
+    instead = False
+    for path, entries in _by_container(uses).items():
+        classes = [one for entry in entries for one in _classes(job, profile, entry)]
+        for name, amount in devices.accelerators(_resources(request, path)).items():
+            if profile is not None and profile.replaces == name:
+                swapped.append((path, name))
+                continue
+            mapped = next((one for one in classes if one.maps(name)), None)
+            field = _field(job, request, path, name)
+            if mapped is not None and profile is not None and _is_plain(profile, request):
+                problems.append(_left(field, profile, mapped, name, amount))
+                instead = True
+            elif mapped is not None:
+                problems.append(_double(field, mapped, name, amount, request))
+            elif any(devices.sounds_like_one(one.name) for one in classes):
+                problems.append(_beside(field, name, amount, request))
+    return Verdict(tuple(swapped), instead, tuple(problems))
+
+
+def _by_container(uses: _Uses) -> dict[Path, list[Mapping[str, str]]]:
+    out: dict[Path, list[Mapping[str, str]]] = {}
+    for entry, containers in uses:
+        for path in containers:
+            out.setdefault(path, []).append(entry)
+    return out
+
+
+def _classes(job: Job, profile: Profile | None, entry: Mapping[str, str]) -> Iterator[DeviceClass]:
+    """Yield the device classes of one claim, with what they map where the cluster was asked."""
+    template, claim = entry.get("resourceClaimTemplateName"), entry.get("resourceClaimName")
+    kind = "ResourceClaimTemplate" if template else "ResourceClaim"
+    named = job.supply.named.get((kind, str(template or claim)))
+    ours = profile is not None and is_of(entry, profile)
+    wanted = named.classes if named else (profile.device_class,) if profile is not None and ours else ()
+    for name in wanted:
+        yield job.supply.classes.get(name) or DeviceClass(name)
+
+
+def _is_plain(profile: Profile, request: Request) -> bool:
+    """Whether the claim says no more than the extended resource does: so many devices of the class, for one pod."""
+    special = profile.selectors or profile.match_attributes or profile.config or profile.capacity
+    return not (profile.is_shared or special or request.claims)
+
+
+def _left(field: str, profile: Profile, mapped: DeviceClass, name: str, amount: int) -> Finding:
+    if amount == profile.count:
+        message = (
+            f"no claim of profile {profile.name} was added: Kubernetes makes one for {name} by itself, since "
+            f"DeviceClass {mapped.name} maps it"
+        )
+        return warning(field, amount, message, rule="claims/left-to-kubernetes")
+    message = (
+        f"DeviceClass {mapped.name} maps {name}, so this asks for {amount} devices and profile {profile.name} for "
+        f"{profile.count}; take one of the two out"
+    )
+    return error(field, amount, message, rule="claims/two-for-one")
+
+
+def _double(field: str, mapped: DeviceClass, name: str, amount: int, request: Request) -> Finding:
+    message = (
+        f"stands beside a claim ({request.because}) of DeviceClass {mapped.name}, which maps {name}: each pod would "
+        f"take the devices of both; {_advice(request, name)}"
+    )
+    return error(field, amount, message, rule="claims/two-for-one")
+
+
+def _beside(field: str, name: str, amount: int, request: Request) -> Finding:
+    message = (
+        f"stands beside a claim ({request.because}): each pod gets the devices of both; where they are the same, "
+        f"{_advice(request, name)}"
+    )
+    return warning(field, amount, message, rule="claims/two-for-one")
+
+
+def _advice(request: Request, name: str) -> str:
+    return f"take it out, or let the profile say replaces: {name}" if request.profile else "take one of the two out"
+
+
+def _resources(request: Request, path: Path) -> ResourceRequirements:
+    member, index = path[-2:]
+    return cast("ResourceRequirements", request.template.spec[str(member)][index].get("resources") or {})
+
+
+def _field(job: Job, request: Request, path: Path, name: str) -> str:
+    """Return where the person who wrote the job finds the amount."""
+    template, resources = request.template, _resources(request, path)
+    part = "limits" if name in (resources.get("limits") or {}) else "requests"
+    if job.kind == "JobSet":
+        return template.field(*path[-2:], "resources", part, name)
+    override = job.trainer.get("resourcesPerNode") or {}
+    if name in {**(override.get("limits") or {}), **(override.get("requests") or {})}:
+        return f"spec.trainer.resourcesPerNode.{part}[{name}]"
+    kind = job.runtime.kind if job.runtime else names.CONTAINER_NODE
+    return f"{kind} {template.field(*path[-2:], 'resources', part, name)}"

@@ -1,0 +1,118 @@
+"""Notations: the annotation `muster.dev/resource-claims`, read.
+
+Its JSON has the shape of `resourceClaimsPerNode` in KEP-2782 (kubeflow/trainer): a list of `{name, resourceClaimName |
+resourceClaimTemplateName, containerNames}`, so that a job can move to the field when Trainer has it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strategies.documents.pods import CLAIM_SOURCES
+from strategies.findings import Finding, error
+
+__all__ = ["Asked", "read"]
+
+_RULE = "claims/notation"
+_MOST = 32  # claims of one pod; Kubernetes takes 256, and nobody has that many kinds of devices
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_KNOWN = {"name", "containerNames", *CLAIM_SOURCES}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One claim of each pod.
+
+    Attributes:
+        name: of the entry in the pod's `resourceClaims`.
+        member: `resourceClaimName` or `resourceClaimTemplateName`.
+        object: name of the object.
+        containers: names of the containers that use it; empty for the training container.
+        field: field path of the entry.
+    """
+
+    name: str
+    member: str
+    object: str
+    containers: tuple[str, ...]
+    field: str
+
+    @property
+    def kind(self) -> str:
+        """Kind of the object."""
+        return CLAIM_SOURCES[self.member]
+
+    @property
+    def entry(self) -> dict[str, str]:
+        """The entry of `resourceClaims`."""
+        return {"name": self.name, self.member: self.object}
+
+
+def read(text: str, field: str) -> tuple[tuple[Asked, ...], tuple[Finding, ...]]:
+    """Return the claims, or none and what is wrong with the text.
+
+    Args:
+        text: the annotation's value.
+        field: its field path.
+    """
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError) as bad:
+        return (), (error(field, text, f"is not JSON ({bad}); a list such as {_EXAMPLE} is wanted", rule=_RULE),)
+    if not isinstance(entries, list) or len(entries) > _MOST:
+        message = f"must be a list of at most {_MOST} claims, such as {_EXAMPLE}"
+        return (), (error(field, text, message, rule=_RULE),)
+    problems = [problem for index, entry in enumerate(entries) for problem in _problems(entry, f"{field}[{index}]")]
+    if problems:
+        return (), tuple(problems)
+    claims = tuple(_asked(entry, f"{field}[{index}]") for index, entry in enumerate(entries))
+    twice = [each for each in claims if sum(each.name == other.name for other in claims) > 1]
+    if twice:
+        message = "is the name of two claims; a pod tells its claims apart by their names"
+        return (), (error(f"{twice[-1].field}.name", twice[-1].name, message, rule=_RULE),)
+    return claims, ()
+
+
+_EXAMPLE = '[{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]'
+
+
+def _asked(entry: Mapping[str, Any], field: str) -> Asked:
+    member = next(member for member in CLAIM_SOURCES if entry.get(member) is not None)
+    return Asked(entry["name"], member, entry[member], tuple(entry.get("containerNames") or ()), field)
+
+
+def _problems(entry: Any, field: str) -> Iterator[Finding]:
+    if not isinstance(entry, dict):
+        yield error(field, _shown(entry), f"must be an object such as that in {_EXAMPLE}", rule=_RULE)
+        return
+    for member in sorted(entry.keys() - _KNOWN):
+        message = f"is no member of a claim; known are {', '.join(sorted(_KNOWN))}"
+        yield error(f"{field}.{_shown(member)}", _shown(entry[member]), message, rule=_RULE)
+    if not _is(entry.get("name"), _LABEL):
+        shown = _shown(entry.get("name"))
+        yield error(f"{field}.name", shown, "must be a DNS label of at most 63 characters", rule=_RULE)
+    given = [member for member in CLAIM_SOURCES if entry.get(member) is not None]
+    if len(given) != 1:
+        yield error(field, _shown(entry), f"must have one of {' and '.join(CLAIM_SOURCES)}, and not both", rule=_RULE)
+    for member in given:
+        if not _is(entry[member], _SUBDOMAIN):
+            yield error(f"{field}.{member}", _shown(entry[member]), "must be the name of an object", rule=_RULE)
+    containers = entry.get("containerNames")
+    if containers is not None and not (isinstance(containers, list) and all(_is(each, _LABEL) for each in containers)):
+        yield error(f"{field}.containerNames", _shown(containers), "must be a list of container names", rule=_RULE)
+
+
+def _is(value: Any, pattern: re.Pattern[str]) -> bool:
+    return isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _shown(value: Any) -> str | None:
+    """Return a value that any log can hold: JSON may spell halves of characters, which cannot be written again."""
+    if value is None or (isinstance(value, str) and value.isprintable() and value.isascii()):
+        return value
+    return json.dumps(value)

@@ -1,0 +1,238 @@
+"""Plans: what a request makes of the pods of one replicated job, or why it makes nothing.
+
+A claim beside a limit such as `nvidia.com/gpu` takes two devices for one (measured on Kubernetes 1.36 with a class
+that maps the resource). So the limit is either swapped, where the profile says that it replaces it, or it is the better
+of the two: where the class maps it, Kubernetes makes an exclusive claim for it by itself, and Muster adds none.
+
+Whatever is an error here leads to no addition at all, so that a job that is let through all the same, in mode `warn`,
+is not half of what was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strategies import names, paths
+from strategies.claims import leftovers, requests
+from strategies.claims.notations import Asked
+from strategies.claims.requests import Request
+from strategies.findings import Finding, Severity, error, warning
+from strategies.jobs import Job
+from strategies.paths import Path
+from strategies.profiles import Profile, template_name
+
+__all__ = ["POD_CLAIM", "Plan", "Use", "is_queued", "of", "training"]
+
+POD_CLAIM = "devices"
+"""Name of a profile's entry in the pod's `resourceClaims`."""
+_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One claim of the pods.
+
+    Attributes:
+        entry: for the pod's `resourceClaims`.
+        containers: paths of the containers that use it.
+        devices: of each claim, None where the allocation decides.
+        reason: why, for the person who wrote the job.
+    """
+
+    entry: Mapping[str, str]
+    containers: tuple[Path, ...]
+    devices: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What follows from one request.
+
+    Attributes:
+        request: which.
+        profile: that was asked for, None for none or an unknown one.
+        uses: claims that the pods get; empty where nothing is added.
+        swapped: extended resources that the claim takes the place of: path of a container, and name of the resource.
+        problems: findings about the request.
+    """
+
+    request: Request
+    profile: Profile | None
+    uses: tuple[Use, ...] = ()
+    swapped: tuple[tuple[Path, str], ...] = ()
+    problems: tuple[Finding, ...] = ()
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether the pods wait for a seat."""
+        return self.profile is not None and self.profile.is_shared and bool(self.uses)
+
+    @property
+    def told(self) -> str:
+        """What was asked and by whom, `profile h100x4 (TrainJob annotation muster.dev/claim-profile)`."""
+        what = f"profile {self.profile.name}" if self.profile else "the claims asked for"
+        return f"{what} ({self.request.because})"
+
+
+def of(job: Job) -> list[Plan]:
+    """Return a plan for each request of the job."""
+    return [_plan(job, request) for request in requests.of(job)]
+
+
+def training(job: Job) -> Plan | None:
+    """Return the plan for the pods of the training container, None where they ask for nothing."""
+    place = job.container if job.supply.asked else None
+    return next((plan for plan in of(job) if plan.request.template.path == place.job_path), None) if place else None
+
+
+def is_queued(job: Job) -> bool:
+    """Whether Kueue admits the job: it never admits a workload with named claims, and counts templates only."""
+    documents = (job.document, job.owner or {})
+    return any(((each.get("metadata") or {}).get("labels") or {}).get(_QUEUE_LABEL) for each in documents)
+
+
+def _plan(job: Job, request: Request) -> Plan:
+    profile = job.supply.profiles.get(request.profile or "")
+    if request.keeps:
+        return Plan(request, profile, problems=request.problems)
+    problems = [*request.problems, *_unmet(job, request, profile)]
+    uses = [] if request.profile is None or profile is None else [_of_profile(job, request, profile)]
+    uses += [_of_name(job, request, asked) for asked in request.claims]
+    problems += _clashes(request, uses, profile)
+    if _fails(problems):
+        return Plan(request, profile, problems=tuple(problems))
+    verdict = leftovers.judge(job, request, profile, [(use.entry, use.containers) for use in uses])
+    problems += verdict.problems
+    if verdict.instead or _fails(problems):
+        return Plan(request, profile, problems=tuple(problems))
+    return Plan(request, profile, tuple(uses), verdict.swapped, tuple(problems))
+
+
+def _fails(problems: list[Finding]) -> bool:
+    return any(problem.severity is Severity.ERROR for problem in problems)
+
+
+def _of_profile(job: Job, request: Request, profile: Profile) -> Use:
+    reason = f"profile {profile.name} gives each pod {_amount(profile)}; asked for by {request.because}"
+    containers = tuple(path for path, _ in (_main(request),) if path)
+    present = next((dict(each) for each in _entries(request) if requests.is_of(each, profile)), None)
+    if not profile.is_shared:
+        entry = present or {"name": POD_CLAIM, "resourceClaimTemplateName": template_name(profile)}
+        return Use(entry, containers, profile.count, reason)
+    claim = present["resourceClaimName"] if present else job.supply.roomiest(profile)
+    free = job.supply.free(profile, claim)
+    reason = (
+        f"profile {profile.name} lets up to {profile.max_sessions} pods share {_amount(profile)}; this claim has "
+        f"{free} seats free, none has more; asked for by {request.because}"
+    )
+    return Use(present or {"name": POD_CLAIM, "resourceClaimName": claim}, containers, profile.count, reason)
+
+
+def _of_name(job: Job, request: Request, asked: Asked) -> Use:
+    known = job.supply.named.get((asked.kind, asked.object))
+    containers = {each.get("name"): path for path, each in _containers(request)}
+    wanted = [containers[name] for name in asked.containers if name in containers]
+    main, _ = _main(request)
+    used = tuple(wanted) if asked.containers else ((main,) if main else ())
+    reason = f"{asked.kind} {asked.object}, asked for by {request.because}"
+    return Use(asked.entry, used, known.devices if known else None, reason)
+
+
+def _amount(profile: Profile) -> str:
+    return f"{profile.count} device{'s' if profile.count != 1 else ''} of class {profile.device_class}"
+
+
+def _main(request: Request) -> tuple[Path, Mapping[str, Any]]:
+    return request.template.main or ((), {})
+
+
+def _entries(request: Request) -> list[Mapping[str, Any]]:
+    return list(request.template.spec.get("resourceClaims") or ())
+
+
+def _containers(request: Request) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    template = request.template
+    for member in ("containers", "initContainers"):
+        for index, container in enumerate(template.spec.get(member) or ()):
+            yield (*template.pod_path, member, index), container
+
+
+def _unmet(job: Job, request: Request, profile: Profile | None) -> Iterator[Finding]:
+    """Say what of the request the platform or the cluster does not have, or Kueue does not admit."""
+    if request.profile is not None and profile is None:
+        known = ", ".join(sorted(job.supply.profiles)) or "none"
+        message = f"no profile of this name ({request.because}); the platform offers {known}"
+        yield error(request.field, request.profile, message, rule="claims/unknown-profile")
+    if profile is not None:
+        yield from _unmet_profile(job, request, profile)
+    containers = {each.get("name") for _, each in _containers(request)}
+    for asked in request.claims:
+        for name in asked.containers:
+            if name not in containers:
+                message = f"the pods of job {request.template.job.get('name')} have no container of this name"
+                yield error(f"{asked.field}.containerNames", name, message, rule="claims/unknown-container")
+        yield from _unmet_name(job, asked)
+
+
+def _unmet_profile(job: Job, request: Request, profile: Profile) -> Iterator[Finding]:
+    if profile.device_class in job.supply.classes and job.supply.classes[profile.device_class] is None:
+        message = (
+            f"profile {profile.name} asks for devices of class {profile.device_class}, and the cluster has no such "
+            "DeviceClass; install the driver that brings it, or mend the profile"
+        )
+        yield error(request.field, profile.name, message, rule="claims/unknown-class")
+    if not is_queued(job):
+        return
+    if profile.is_shared:
+        message = (
+            f"profile {profile.name} is shared, so its claims are named, and Kueue never admits a job with a named "
+            "claim; take a dedicated profile, or drop the queue"
+        )
+        yield error(request.field, profile.name, message, rule="claims/kueue")
+    elif profile.config or profile.match_attributes:
+        message = (
+            f"profile {profile.name} has config or matchAttributes, and Kueue never admits a job whose claims have "
+            "them; take another profile, or drop the queue"
+        )
+        yield error(request.field, profile.name, message, rule="claims/kueue")
+
+
+def _unmet_name(job: Job, asked: Asked) -> Iterator[Finding]:
+    if is_queued(job) and asked.kind == "ResourceClaim":
+        message = "Kueue never admits a job with a named claim; name a ResourceClaimTemplate, or drop the queue"
+        yield error(f"{asked.field}.{asked.member}", asked.object, message, rule="claims/kueue")
+    shared = job.supply.maker(asked.object) if asked.kind == "ResourceClaim" else None
+    if shared is not None:
+        message = (
+            f"is a claim of profile {shared.name}, whose seats are given out one by one; ask for the profile by the "
+            f"annotation {names.CLAIM_PROFILE_ANNOTATION}"
+        )
+        yield error(f"{asked.field}.{asked.member}", asked.object, message, rule="claims/seat")
+    elif (asked.kind, asked.object) in job.supply.named and job.supply.named[asked.kind, asked.object] is None:
+        message = f"there is no {asked.kind} of this name in the namespace; the pods wait until there is"
+        yield warning(f"{asked.field}.{asked.member}", asked.object, message, rule="claims/unknown-object")
+    elif (known := job.supply.named.get((asked.kind, asked.object))) is not None and known.devices == 0:
+        message = f"this {asked.kind} asks for 0 devices; its pods would get none"
+        yield error(f"{asked.field}.{asked.member}", asked.object, message, rule="claims/no-devices")
+
+
+def _clashes(request: Request, uses: list[Use], profile: Profile | None) -> Iterator[Finding]:
+    """Compare with the claims that the pods bring: one name can mean one claim only."""
+    present = {each.get("name"): (index, each) for index, each in enumerate(_entries(request))}
+    template = request.template
+    for use in uses:
+        name = use.entry["name"]
+        index, found = present.get(name, (0, None))
+        if found is None or dict(found) == use.entry or (profile is not None and requests.is_of(found, profile)):
+            continue
+        message = f"the pods have another claim of this name, and Muster would add one ({use.reason}); rename yours"
+        yield error(f"{template.field('resourceClaims', index)}.name", name, message, rule="claims/name-clash")
+    labels, path = next(iter(template.metadata("labels")))
+    label = labels.get(names.PROFILE_LABEL)
+    if profile is not None and label not in (None, profile.name):
+        where = paths.field(template.document, (*path, names.PROFILE_LABEL))
+        message = f"is set by Muster, to {profile.name}; leave it out"
+        yield error(where, label, message, rule="claims/profile-label")

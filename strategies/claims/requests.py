@@ -1,0 +1,194 @@
+"""Requests: which devices the pods of a replicated job are to claim, and who says so.
+
+Asked for by the name of a profile, or by JSON in the shape of KEP-2782 (`resourceClaimsPerNode`). The nearest word
+wins: an annotation of the pod template, then of the replicated job's template, of the TrainJob, of its runtime, or of a
+JobSet without one; after these the platform's policy for the role, then that for the framework. What stands further out
+than the replicated job itself speaks for the training job alone, never for initializers or for other roles. Policy is
+a default: it says nothing to a job whose pods bring claims of their own, or that asks for `nvidia.com/gpu` or the like
+where the profile does not replace that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from strategies import assignments, devices, names, paths, templates
+from strategies.claims.notations import Asked, read
+from strategies.documents.pods import ResourceRequirements
+from strategies.findings import Finding, warning
+from strategies.jobs import Job
+from strategies.paths import Path
+from strategies.profiles import Profile, has_claim, template_name
+from strategies.templates import Template
+
+__all__ = ["NO_PROFILE", "Request", "homeless", "is_of", "may_ask", "of"]
+
+NO_PROFILE = "none"
+"""What the annotation says to have no profile where the policy, or something further out, names one."""
+_KEYS = (names.CLAIM_PROFILE_ANNOTATION, names.RESOURCE_CLAIMS_ANNOTATION)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked for the pods of one replicated job.
+
+    Attributes:
+        template: the replicated job.
+        profile: name of the profile, None for none.
+        claims: asked for beside the profile, by the names of their objects.
+        because: who asks, for reasons: `TrainJob annotation muster.dev/claim-profile`.
+        field: field path of the request in the object that holds it.
+        problems: what of the request cannot be read.
+        keeps: whether the pods keep the devices that they ask for in another way, so that none are claimed.
+    """
+
+    template: Template
+    profile: str | None
+    claims: tuple[Asked, ...]
+    because: str
+    field: str
+    problems: tuple[Finding, ...] = ()
+    keeps: bool = False
+
+
+def of(job: Job) -> list[Request]:
+    """Return the requests of a JobSet, or those that the JobSet of a TrainJob will have; one per replicated job."""
+    if not may_ask(job):
+        return []
+    training = job.container.job_path if job.container else None
+    found = (_request(job, template, training=template.path == training) for template in templates.of(job))
+    return [request for request in found if request is not None]
+
+
+def may_ask(job: Job) -> bool:
+    """Say no quickly to nearly all jobs: nothing in their documents, nor in the policy, mentions a claim."""
+    if not job.supply.asked:
+        return False
+    if job.settings.profile or any(role.profile for role in job.roles.values()):
+        return True
+    if any(key in annotations for annotations, _, _ in _around(job) for key in _KEYS):
+        return True
+    document, path = (job.document, ("spec",)) if job.kind == "JobSet" else _template(job)
+    if job.kind == "TrainJob" and (job.document.get("spec") or {}).get("runtimePatches"):
+        return True
+    return any(
+        key in annotations
+        for replicated in _list(paths.lookup(document, (*path, "replicatedJobs")))
+        for inside in (("template", "metadata"), ("template", "spec", "template", "metadata"))
+        for annotations in (_object(paths.lookup(replicated, (*inside, "annotations"))),)
+        for key in _KEYS
+    )
+
+
+def homeless(job: Job) -> Iterator[tuple[str, str]]:
+    """Yield (field path, value) of what is asked of a JobSet in which nobody can tell the training job."""
+    if job.supply.asked and job.container is None and not (job.kind == "TrainJob" and job.runtime is None):
+        for annotations, _, place in _around(job):
+            for key in _KEYS:
+                if key in annotations:
+                    yield f"{place}.annotations[{key}]", str(annotations[key])
+
+
+def is_of(entry: Mapping[str, Any], profile: Profile) -> bool:
+    """Whether an entry of a pod's `resourceClaims` is a claim of this profile."""
+    if profile.is_shared:
+        return has_claim(profile, entry.get("resourceClaimName"))
+    return entry.get("resourceClaimTemplateName") == template_name(profile)
+
+
+def _request(job: Job, template: Template, *, training: bool) -> Request | None:
+    for notes, because, place in _levels(job, template, training=training):
+        if any(key in notes for key in _KEYS):
+            return _annotated(template, notes, because, place)
+    return _by_policy(job, template, training=training)
+
+
+def _annotated(template: Template, annotations: Mapping[str, Any], because: str, place: str) -> Request | None:
+    profile, text = (annotations.get(key) for key in _KEYS)
+    key = _KEYS[0] if profile is not None else _KEYS[1]
+    claims, problems = ((), ()) if text is None else read(str(text), f"{place}.annotations[{_KEYS[1]}]")
+    profile = None if profile in (None, NO_PROFILE) else str(profile)
+    if profile is None and text is None:
+        return None
+    return Request(template, profile, claims, f"{because} {key}", f"{place}.annotations[{key}]", problems)
+
+
+def _by_policy(job: Job, template: Template, *, training: bool) -> Request | None:
+    name, because, field = None, "", "spec.runtimeRef.name" if job.kind == "TrainJob" else "metadata.labels"
+    assigned = assignments.of(job, template)
+    role = job.roles.get(assigned.word) if assigned else None
+    if role is not None and assigned is not None and role.profile:
+        name, because, field = role.profile, f"the platform's policy for role {role.name}", assigned.field
+    elif training and job.settings.profile:
+        name, because = job.settings.profile, "the platform's policy for this framework"
+    if name is None or _brings_claims(job, template, name):
+        return None
+    kept = _kept_resource(job, template, name)
+    if kept is not None:
+        where = template.field(*kept) if job.kind == "JobSet" else f"the training container's {kept[-1]}"
+        message = f"kept as the job asks; {because} is profile {name}, which does not replace it"
+        problem = warning(where, None, message, rule="claims/own-devices")
+        return Request(template, name, (), because, field, (problem,), keeps=True)
+    return Request(template, name, (), because, field)
+
+
+def _brings_claims(job: Job, template: Template, name: str) -> bool:
+    profile = job.supply.profiles.get(name)
+    entries = template.spec.get("resourceClaims") or ()
+    return any(profile is None or not is_of(entry, profile) for entry in entries)
+
+
+def _kept_resource(job: Job, template: Template, name: str) -> Path | None:
+    """Return where in the pod spec an extended resource stands that is nearer than the policy's profile, None for none.
+
+    A job that asks for its devices in the old way said what it wants; only a profile that replaces them is given to it.
+    """
+    profile, main = job.supply.profiles.get(name), template.main
+    if profile is None or main is None or not devices.sounds_like_one(profile.device_class):
+        return None
+    resources = cast("ResourceRequirements", main[1].get("resources") or {})
+    own = (resource for resource in devices.accelerators(resources) if resource != profile.replaces)
+    resource = next(own, None)
+    part = "limits" if resource in (resources.get("limits") or {}) else "requests"
+    return None if resource is None else (*main[0][-2:], "resources", part, resource)
+
+
+def _levels(job: Job, template: Template, *, training: bool) -> Iterator[tuple[Mapping[str, Any], str, str]]:
+    """Yield annotations, whose they are, and the field path of the metadata around them; nearest first."""
+    name = template.job.get("name")
+    for (notes, path), part in zip(template.metadata("annotations"), ("pod template's", "template's"), strict=True):
+        place = paths.field(template.document, path[:-1]) if job.kind == "JobSet" else "spec.runtimeRef.name: metadata"
+        yield notes, f"the {part} annotation of job {name}", place
+    if training:
+        yield from _around(job)
+
+
+def _around(job: Job) -> Iterator[tuple[Mapping[str, Any], str, str]]:
+    """Yield what speaks for the whole job. A JobSet that Trainer made only repeats what its makers say."""
+    own = (_annotations(job.document), f"{job.kind} annotation", "metadata")
+    if job.kind == "TrainJob" or job.owner is None:
+        yield own
+    if job.owner is not None:
+        yield _annotations(job.owner), "TrainJob annotation", "TrainJob metadata"
+    if job.runtime is not None:
+        yield job.runtime.annotations, "runtime annotation", f"{job.runtime.kind} metadata".lstrip()
+    if job.kind == "JobSet" and job.owner is not None:
+        yield own
+
+
+def _annotations(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (document.get("metadata") or {}).get("annotations") or {}
+
+
+def _template(job: Job) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    return (job.runtime.document if job.runtime else {}), ("spec", "template", "spec")
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,70 @@
+"""Affinities: a role's pods run on the role's nodes, and off the hosts of the other roles.
+
+What the user wrote stays, and is narrowed. The terms of a required node affinity are ORed, so that the role's
+expressions go into each of them; a term without any expression matches no node and stays empty, for one of ours in it
+would open it. Source: core/v1 NodeSelector, NodeSelectorTerm, PodAffinityTerm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from strategies import names
+from strategies.changes import Changes
+from strategies.paths import Absent, Path
+from strategies.placements import Role
+
+__all__ = ["REQUIRED", "is_empty", "keep_apart", "require"]
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def require(changes: Changes, pod_path: Path, role: Role, because: str) -> None:
+    """Let the pods run on the role's nodes only; nothing for a role without node labels."""
+    expressions = [{"key": key, "operator": "In", "values": list(values)} for key, values in role.node_labels.items()]
+    terms_path = (*pod_path, "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
+    reason = f"role {role.name}, {because}, runs on {role.nodes}"
+    terms = changes.get(*terms_path)
+    if not expressions:
+        return
+    if isinstance(terms, Absent) or not terms:
+        changes.set(terms_path, [{"matchExpressions": expressions}], rule="roles/node-affinity", reason=reason)
+        return
+    for index, term in enumerate(terms):
+        if is_empty(term):
+            continue
+        for wanted in expressions:
+            if not any(_implies(found, wanted) for found in term.get("matchExpressions") or ()):
+                path = (*terms_path, index, "matchExpressions")
+                changes.append(path, wanted, rule="roles/node-affinity", reason=f"{reason}; your term is kept")
+
+
+def keep_apart(changes: Changes, pod_path: Path, role: Role, because: str) -> None:
+    """Keep the pods off hosts with pods of another role, of any namespace; nothing where the role is not apart."""
+    if not role.apart:
+        return
+    term = {
+        "labelSelector": {
+            "matchExpressions": [{"key": names.ROLE_LABEL, "operator": "In", "values": list(role.others)}]
+        },
+        "namespaceSelector": {},
+        "topologyKey": names.HOSTNAME_LABEL,
+    }
+    path = (*pod_path, "affinity", "podAntiAffinity", REQUIRED)
+    found = changes.get(*path)
+    if isinstance(found, Absent) or term not in (found or ()):
+        reason = f"role {role.name}, {because}, shares no host with {' or '.join(role.others)} pods"
+        changes.append(path, term, rule="roles/anti-affinity", reason=reason)
+
+
+def is_empty(term: Mapping[str, Any]) -> bool:
+    """Whether a node selector term matches no node because it says nothing."""
+    return not term.get("matchExpressions") and not term.get("matchFields")
+
+
+def _implies(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether an expression that stands there lets through nothing that the wanted one would not."""
+    values: Sequence[Any] = found.get("values") or ()
+    same = found.get("key") == wanted["key"] and found.get("operator") == "In"
+    return same and bool(values) and set(values) <= set(wanted["values"])

@@ -1,0 +1,127 @@
+"""Supplies: what the platform and the cluster have to give to the jobs that claim devices.
+
+Only what a request names is read. Seats are read where they are in memory and nowhere else: they choose between claims
+and make no promise, so no review waits for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from strategies import names
+from strategies.changes import Changes
+from strategies.claims import requests
+from strategies.documents.pods import CLAIM_SOURCES
+from strategies.jobs import Job, Kind
+from strategies.profiles import Profile, claim_names, spec_hash
+from strategies.supplies import DeviceClass, Named, Supply, holders
+from webhook.admission import documents
+from webhook.admission.governors import Governor
+from webhook.admission.policies import Policy
+from webhook.admission.reviews import Request
+from webhook.cluster import readers
+from webhook.cluster.readers import Ref
+
+__all__ = ["look"]
+
+
+def look(request: Request, governor: Governor, policy: Policy, cluster: readers.ClusterReader) -> tuple[Governor, str]:
+    """Return the governor with what the job of a request asks for, and what cannot be read, "" for nothing.
+
+    Args:
+        request: whose object has the shape of its kind.
+        governor: of the job.
+        policy: in force.
+        cluster: the reader.
+
+    Raises:
+        NotCached: the reader has to fetch something first.
+    """
+    try:
+        return dataclasses.replace(governor, supply=_find(request, governor, policy, cluster)), ""
+    except documents.UnreadableError as error:
+        return governor, str(error)
+
+
+def _find(request: Request, governor: Governor, policy: Policy, cluster: readers.ClusterReader) -> Supply:
+    offered = Supply(profiles=policy.profiles)
+    kind: Kind = "TrainJob" if request.kind == "TrainJob" else "JobSet"
+    job = Job(
+        kind=kind,
+        changes=Changes(request.document),
+        namespace=request.namespace,
+        runtime=governor.runtime,
+        owner=governor.owner,
+        settings=policy.framework(governor.framework).settings,
+        supply=offered,
+        roles=policy.roles,
+    )
+    own = list(_own(job, policy)) if governor.claim_devices else []
+    if not own and not requests.may_ask(job):
+        return dataclasses.replace(offered, asked=False)
+    asked = requests.of(job)
+    wanted = [policy.profiles[name] for name in {each.profile or "": None for each in asked} if name in policy.profiles]
+    objects = [*own, *((claim.kind, claim.object) for each in asked for claim in each.claims)]
+    named = {each: _named(Ref(each[0], request.namespace, each[1]), cluster) for each in objects}
+    classes = {profile.device_class for profile in wanted}
+    classes |= {name for found in named.values() if found is not None for name in found.classes}
+    claims = dict(_shared(wanted, request.namespace, cluster))
+    return Supply(
+        profiles=policy.profiles,
+        classes={name: _device_class(name, cluster) for name in sorted(classes)},
+        seats={claim: holders(document) for claim, (_, document) in claims.items()},
+        drained=frozenset(claim for claim, (profile, document) in claims.items() if _is_older(document, profile)),
+        named=named,
+    )
+
+
+def _own(job: Job, policy: Policy) -> Iterator[tuple[str, str]]:
+    """Yield kind and name of what the training pods claim by themselves."""
+    entries = job.container.pod_spec.get("resourceClaims") or () if job.container else ()
+    for entry in entries:
+        if not any(requests.is_of(entry, profile) for profile in policy.profiles.values()):
+            for member, kind in CLAIM_SOURCES.items():
+                if entry.get(member) is not None:
+                    yield kind, entry[member]
+
+
+def _device_class(name: str, cluster: readers.ClusterReader) -> DeviceClass | None:
+    document = documents.read(Ref("DeviceClass", "", name), cluster)
+    if document is None:
+        return None
+    return DeviceClass(name, (document.get("spec") or {}).get("extendedResourceName") or None)
+
+
+def _named(ref: Ref, cluster: readers.ClusterReader) -> Named | None:
+    document = documents.read(ref, cluster)
+    if document is None:
+        return None
+    return Named(documents.devices_of(document), tuple(_classes(documents.requests_of(document))))
+
+
+def _classes(wanted: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for each in wanted:
+        for option in each.get("firstAvailable") or [each.get("exactly") or {}]:
+            if option.get("deviceClassName"):
+                yield str(option["deviceClassName"])
+
+
+def _shared(
+    wanted: Iterable[Profile], namespace: str, cluster: readers.ClusterReader
+) -> Iterator[tuple[str, tuple[Profile, Mapping[str, Any]]]]:
+    for profile in wanted:
+        for claim in claim_names(profile) if profile.is_shared else ():
+            try:
+                document = cluster.get(Ref("ResourceClaim", namespace, claim))
+            except readers.NotCached:  # not made yet, or not seen yet; nobody can hold a seat that we know of
+                continue
+            if document is not None:
+                yield claim, (profile, document)
+
+
+def _is_older(claim: Mapping[str, Any], profile: Profile) -> bool:
+    annotations = (claim.get("metadata") or {}).get("annotations") or {}
+    made = annotations.get(names.SPEC_HASH_ANNOTATION)
+    return made is not None and bool(made != spec_hash(profile))

@@ -1,0 +1,131 @@
+"""`profiles:` of the configuration file: named claims on devices, checked as far as a file can be checked.
+
+What only a cluster knows, such as whether a device class exists, is a finding on the jobs that ask for the profile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+import pydantic
+from pydantic import alias_generators
+
+from strategies import quantities
+from strategies.claims.requests import NO_PROFILE
+from strategies.profiles import Profile
+
+__all__ = ["DriverConfig", "ProfileName", "ProfileSettings", "profiles"]
+
+_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+_QUALIFIED = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+_CAPACITY = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z_][A-Za-z0-9_]*$"
+_SHARED_ONLY = {"maxSessions": 1, "claims": 1, "whenFull": "wait"}
+_EXCLUSIVE = re.compile(r"exclusive", re.IGNORECASE)
+
+
+class _Model(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, alias_generator=alias_generators.to_camel)
+
+
+def _not_reserved(name: str) -> str:
+    if name == NO_PROFILE:
+        raise ValueError(f"{NO_PROFILE} is how a job asks for no profile; choose another name")
+    return name
+
+
+def _quantity(text: str) -> str:
+    if quantities.value(text) < 1:
+        raise ValueError("must be more than 0")
+    return text
+
+
+ProfileName = Annotated[
+    str,
+    pydantic.Field(max_length=40, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"),
+    pydantic.AfterValidator(_not_reserved),
+]
+"""A DNS label that leaves room for `muster-` and a number in the names of objects."""
+_Quantity = Annotated[str, pydantic.AfterValidator(_quantity)]
+_Subdomain = Annotated[str, pydantic.Field(max_length=253, pattern=_SUBDOMAIN)]
+
+
+class DriverConfig(_Model):
+    """Opaque configuration of one driver; on a default installation of most drivers it needs a feature gate there."""
+
+    driver: _Subdomain
+    parameters: dict[str, Any]
+
+
+class ProfileSettings(_Model):
+    """One profile; see `strategies.profiles.Profile` for what each member means."""
+
+    device_class: _Subdomain
+    count: Annotated[int, pydantic.Field(ge=1, le=128)] = 1
+    selectors: Annotated[tuple[Annotated[str, pydantic.Field(min_length=1)], ...], pydantic.Field(max_length=32)] = ()
+    match_attributes: Annotated[
+        tuple[Annotated[str, pydantic.Field(pattern=_QUALIFIED)], ...], pydantic.Field(max_length=32)
+    ] = ()
+    config: Annotated[tuple[DriverConfig, ...], pydantic.Field(max_length=32)] = ()
+    capacity: dict[Annotated[str, pydantic.Field(pattern=_CAPACITY)], _Quantity] = {}
+    sharing: Literal["dedicated", "shared"] = "dedicated"
+    max_sessions: Annotated[int, pydantic.Field(ge=1, le=256)] = 1
+    claims: Annotated[int, pydantic.Field(ge=1, le=256)] = 1
+    when_full: Literal["wait", "deny"] = "wait"
+    replaces: Annotated[str, pydantic.Field(pattern=_QUALIFIED)] | None = None
+    memory: _Quantity | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _fits_its_sharing(self) -> ProfileSettings:
+        if self.sharing == "dedicated":
+            wrong = [
+                key for key, value in _SHARED_ONLY.items() if getattr(self, alias_generators.to_snake(key)) != value
+            ]
+            if wrong:
+                raise ValueError(
+                    f"{', '.join(wrong)}: mean something only with sharing: shared; set that, or drop them"
+                )
+            return self
+        if self.capacity:
+            message = "capacity: gives each pod a part by a claim of its own; use sharing: dedicated with it"
+            raise ValueError(message)
+        for number, config in enumerate(self.config):
+            for path, value in _exclusive(config.parameters, f"config[{number}].parameters"):
+                raise ValueError(f"{path}: {value!r} lets one pod use the device, and sharing: shared lets several")
+        return self
+
+    def profile(self, name: str) -> Profile:
+        """Return the profile of this name."""
+        return Profile(
+            name=name,
+            device_class=self.device_class,
+            count=self.count,
+            selectors=self.selectors,
+            match_attributes=self.match_attributes,
+            config=tuple({"driver": each.driver, "parameters": each.parameters} for each in self.config),
+            capacity=self.capacity,
+            sharing=self.sharing,
+            max_sessions=self.max_sessions,
+            claims=self.claims,
+            when_full=self.when_full,
+            replaces=self.replaces,
+            memory=self.memory,
+        )
+
+
+def profiles(settings: Mapping[str, ProfileSettings]) -> dict[str, Profile]:
+    """Return the profiles by name."""
+    return {name: each.profile(name) for name, each in settings.items()}
+
+
+def _exclusive(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield what in a driver's parameters asks for exclusive use, such as `strategy: Exclusive`."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _exclusive(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _exclusive(inner, f"{path}[{index}]")
+    elif isinstance(value, str) and _EXCLUSIVE.search(value):
+        yield path, value

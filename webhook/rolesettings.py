@@ -1,0 +1,86 @@
+"""`roles:` of the configuration file: which nodes trainers and samplers run on, checked as far as a file can be.
+
+What only a cluster knows, such as how large the nodes are, is a finding on the jobs of the role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import pydantic
+from pydantic import alias_generators
+
+from strategies.placements import Role
+from webhook.profilesettings import ProfileName
+
+__all__ = ["RoleName", "RoleSettings", "Toleration", "roles"]
+
+_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_QUALIFIED = rf"^([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}$"
+
+RoleName = Literal["trainer", "sampler"]
+_LabelKey = Annotated[str, pydantic.Field(pattern=_QUALIFIED)]
+_LabelValue = Annotated[str, pydantic.Field(pattern=rf"^({_NAME})?$")]
+
+
+class _Model(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, alias_generator=alias_generators.to_camel)
+
+
+class Toleration(_Model):
+    """One toleration, as Kubernetes checks it (core/v1 Toleration)."""
+
+    key: _LabelKey | None = None
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: _LabelValue | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    toleration_seconds: int | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _makes_sense(self) -> Toleration:
+        if self.operator == "Exists" and self.value is not None:
+            raise ValueError("value: means nothing with operator: Exists; drop one of the two")
+        if self.operator == "Equal" and self.key is None:
+            raise ValueError("key: is needed unless operator is Exists")
+        if self.toleration_seconds is not None and self.effect != "NoExecute":
+            raise ValueError("tolerationSeconds: is allowed with effect: NoExecute only")
+        return self
+
+
+class RoleSettings(_Model):
+    """One role; see `strategies.placements.Role` for what each member means.
+
+    Attributes:
+        node_labels: a value, or a list of values of which a node has one.
+    """
+
+    node_labels: dict[_LabelKey, Annotated[tuple[_LabelValue, ...], pydantic.Field(min_length=1)]] = {}
+    tolerations: tuple[Toleration, ...] = ()
+    apart: bool = False
+    spread: _LabelKey | None = None
+    profile: ProfileName | None = None
+
+    @pydantic.field_validator("node_labels", mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        return {key: (value,) if isinstance(value, str) else value for key, value in given.items()}
+
+    def role(self, name: str) -> Role:
+        """Return the role of this name."""
+        tolerations = (each.model_dump(by_alias=True, exclude_none=True) for each in self.tolerations)
+        return Role(
+            name=name,
+            node_labels=self.node_labels,
+            tolerations=tuple(tolerations),
+            apart=self.apart,
+            spread=self.spread,
+            profile=self.profile,
+        )
+
+
+def roles(settings: Mapping[RoleName, RoleSettings]) -> dict[str, Role]:
+    """Return the roles by name."""
+    return {name: each.role(name) for name, each in settings.items()}
