@@ -54,6 +54,12 @@ class Metrics:
         self._audit = Counter(
             "muster_audit_problems", "Audit records dropped, and failures of a sink", ("kind",), registry=self.registry
         )
+        self._writes = Counter(
+            "muster_controller_writes",
+            "Objects that the controllers wrote, or tried to",
+            ("verb", "resource", "outcome"),
+            registry=self.registry,
+        )
         self._in_flight = Gauge("muster_admission_in_flight", "Admissions under way", registry=self.registry)
         self._observers: dict[tuple[str, ...], Callable[[float], None]] = {}
 
@@ -93,6 +99,10 @@ class Metrics:
     def audit_problem(self, kind: str, count: int = 1) -> None:
         """Count `dropped` records or `sink` failures."""
         self._audit.labels(kind).inc(count)
+
+    def written(self, verb: str, resource: str, outcome: str) -> None:
+        """Count a write of the controllers: `ok`, `conflict`, `failed`."""
+        self._writes.labels(verb, resource, outcome).inc()
 
     def in_flight(self, count: int) -> None:
         """Set the number of admissions under way."""

@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
-    for add in (_demo, _render, _check, _explain, _review, _strategies, _serve, _audit):
+    for add in (_demo, _render, _check, _explain, _review, _strategies, _claims, _serve, _audit):
         add(commands.add_parser)
     return top
 
@@ -102,6 +102,15 @@ def _review(add: _Adder) -> None:
 def _strategies(add: _Adder) -> None:
     command = add("strategies", help="list the frameworks that are known", allow_abbrev=False)
     command.set_defaults(command="catalogs")
+    _output(command, "table", "json")
+
+
+def _claims(add: _Adder) -> None:
+    command = add("claims", help="show devices that profiles offer, who has them and who waits", allow_abbrev=False)
+    command.set_defaults(command="claims")
+    command.add_argument("-n", "--namespace", default="", help="show this one; all by default")
+    command.add_argument("--config", type=Path, metavar="FILE", help="configuration of the service, for its profiles")
+    command.add_argument("--kubeconfig", type=Path, metavar="FILE", help="of the cluster; as kubectl by default")
     _output(command, "table", "json")
 
 

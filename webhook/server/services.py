@@ -17,6 +17,7 @@ from aiohttp import web
 
 from strategies import builtin
 from webhook import configs
+from webhook.controllers import run as controllers
 from webhook.metrics import CONTENT_TYPE, Metrics
 from webhook.server import certificates, clusters, handlers, recorders
 from webhook.server.health import Health
@@ -71,6 +72,7 @@ class Service:
         stack.push_async_callback(cluster.stop)
         resolver = Resolver(cluster.reader, cluster.fetch, self.metrics)
         stack.callback(resolver.close)
+        self._control(stack, cluster, reloader)
         self._health = Health({"cluster": _checked(cluster.problem), "tls": self._tls_check(certificate)})
         admission = handlers.Admission(
             reloader.policy,
@@ -103,6 +105,28 @@ class Service:
             await asyncio.sleep(self._config.server.readiness_delay)
         await self._stack.aclose()
         _log.info("stopped", extra={"port": self.port})
+
+    def _control(self, stack: AsyncExitStack, cluster: clusters.Cluster, reloader: Reloader) -> None:
+        """Start what writes claims and seats, when the configuration says so."""
+        settings = self._config.controllers
+        if not settings.enabled:
+            if self._config.profiles:
+                _log.warning(
+                    "profiles are configured and controllers.enabled is false: somebody else makes their claims"
+                )
+            return
+        if cluster.sender is None:
+            raise configs.ConfigError("controllers.enabled: true needs cluster.source: live, an API server to write to")
+        made = controllers.Controllers(
+            cluster.sender, lambda: reloader.policy().profiles, controllers.options_of(settings), self.metrics.written
+        )
+        stack.push_async_callback(made.stop)
+        made.start()
+        self.metrics.watch(
+            "muster_controller_leading", "Whether this replica writes claims and seats", "lease", made.leads
+        )
+        for name, text in controllers.FIGURES.items():
+            self.metrics.watch(f"muster_seats_{name}", text, "profile", partial(made.figure, name))
 
     def _tls_check(self, certificate: certificates.Certificate) -> Callable[[], Awaitable[str]]:
         async def check() -> str:

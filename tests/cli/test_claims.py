@@ -1,0 +1,120 @@
+"""`muster claims`, against a cluster in memory."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from strategies.profiles import Profile
+from tests.controllers.apiservers import ApiServer, RefusedError
+from tests.controllers.documents import namespace, pod
+from webhook.cli import main
+from webhook.cluster import live
+from webhook.controllers import desired, seats
+
+SAMPLER = Profile("sampler", "gpu.example.com", sharing="shared", max_sessions=2, claims=2)
+TRAINER = Profile("trainer", "gpu.example.com", count=2)
+CONFIG = {
+    "profiles": {
+        "sampler": {"deviceClass": "gpu.example.com", "sharing": "shared", "maxSessions": 2, "claims": 2},
+        "trainer": {"deviceClass": "gpu.example.com", "count": 2},
+    }
+}
+
+
+@pytest.fixture
+def server(monkeypatch):
+    made = ApiServer()
+    made.put(namespace())
+
+    async def connect(_kubeconfig=None):
+        return made.connection()
+
+    monkeypatch.setattr(live, "connect", connect)
+    return made
+
+
+@pytest.fixture
+def show(server, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def run(*options, config=CONFIG):
+        path = tmp_path / "muster.yaml"
+        path.write_text(yaml.safe_dump(config))
+        code = main.main(["claims", "--config", str(path), *options])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def busy(server):
+    """One shared claim with two holders and one who waits, one free, one template."""
+    held = {
+        server.put(pod(f"{name}-0", "muster-sampler-0", job=name, gated=False))["metadata"]["uid"]: seats.Seat(
+            f"{name}-0", name, f"2026-11-21T12:00:0{number}Z"
+        )
+        for number, name in enumerate("ab")
+    }
+    server.put(pod("c-0", "muster-sampler-0", job="c"))
+    for name in ("muster-sampler-0", "muster-sampler-1"):
+        server.put(desired.made("team-a", name, SAMPLER))
+    used = desired.made("team-a", "muster-sampler-0", SAMPLER)
+    used["metadata"]["annotations"]["muster.dev/seats"] = seats.text(held)
+    used["status"] = {"allocation": {"devices": {"results": [{"pool": "n1", "device": "gpu-3"}]}}}
+    server.put(used)
+    server.put(desired.made("team-a", "muster-trainer", TRAINER))
+    return server
+
+
+def test_it_shows_seats_devices_holders_and_who_waits(busy, show):
+    code, out, _ = show()
+    assert code == 0
+    rows = [line.split() for line in out.splitlines()]
+    assert ["sampler", "shared", "gpu.example.com", "1", "2", "2", "wait"] in rows
+    assert ["team-a", "muster-sampler-0", "2/2", "in", "use", "n1/gpu-3", "a,", "b", "c-0"] in rows
+    assert ["team-a", "muster-sampler-1", "0/2", "free", "-", "-", "-"] in rows
+    assert ["team-a", "muster-trainer", "trainer", "-"] in rows
+
+
+def test_json_has_the_same_and_since_when(busy, show):
+    _, out, _ = show("-o", "json")
+    claim = json.loads(out)["claims"][0]
+    assert claim["seats"][0] == {"pod": "a-0", "job": "a", "since": "2026-11-21T12:00:00Z"}
+    assert claim["waiting"] == ["c-0"]
+
+
+def test_a_changed_profile_shows_its_claims_as_old(busy, show):
+    changed = {"profiles": {**CONFIG["profiles"], "sampler": {**CONFIG["profiles"]["sampler"], "count": 4}}}
+    _, out, _ = show(config=changed)
+    assert out.count(" old ") == 2
+
+
+def test_without_profiles_limits_are_unknown_and_that_is_said(busy, show):
+    code, out, err = show(config={})
+    assert (code, "2/?" in out) == (0, True)
+    assert "no profiles are configured here" in err
+
+
+def test_another_namespace_shows_nothing_of_this_one(busy, show):
+    _, out, _ = show("-n", "team-b")
+    assert "no claims or templates of Muster are here" in out
+
+
+def test_seats_that_are_unreadable_are_said_to_be(busy, show):
+    broken = desired.made("team-a", "muster-sampler-1", SAMPLER)
+    broken["metadata"]["annotations"]["muster.dev/seats"] = "oops"
+    busy.put(broken)
+    assert "unreadable" in show()[1]
+
+
+def test_a_cluster_that_refuses_ends_with_one_line(server, show):
+    def forbidden(_method, plural):
+        raise RefusedError(403, f"{plural} is forbidden")
+
+    server.faults = forbidden
+    code, out, err = show()
+    assert (code, out) == (2, "")
+    assert err == "muster: the cluster cannot be read: HTTP 403: resourceclaims is forbidden\n"

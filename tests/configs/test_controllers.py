@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from webhook import configs
+from webhook.controllers import run
+from webhook.server.services import Service
+
+
+def parsed(text):
+    return configs.parse(text.encode(), "muster.yaml")
+
+
+def test_the_controllers_are_off_until_they_are_switched_on():
+    assert not configs.Config().controllers.enabled
+
+
+def test_what_the_file_says_is_what_the_controllers_do():
+    text = "controllers: {enabled: true, grace: 5, resync: 7, deadline: 2, endedPods: null, lease: {name: x, retry: 1}}"
+    options = run.options_of(parsed(text).controllers)
+    assert (options.grace, options.resync, options.deadline, options.ended_pods) == (5, 7, 2, None)
+    assert (options.terms.name, options.terms.retry, options.terms.duration) == ("x", 1, 15)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("controllers: {lease: {retry: 10}}", "controllers.lease: .*each less than the next"),
+        ("controllers: {lease: {duration: 5}}", "controllers.lease: .*deadline 10.0, duration 5.0"),
+        ("controllers: {grace: -1}", "controllers.grace: -1"),
+        ("controllers: {lease: {name: Not_A_Name}}", "controllers.lease.name: 'Not_A_Name'"),
+        ("controllers: {enable: true}", "controllers.enable: is no key"),
+    ],
+)
+def test_what_cannot_work_is_refused_by_its_path(text, said):
+    with pytest.raises(configs.ConfigError, match=said):
+        parsed(text)
+
+
+def without_a_cluster(folder, text):
+    tls = f"{{selfSigned: true, directory: {folder}}}"
+    server = "{host: 127.0.0.1, port: 0, readinessDelay: 0}"
+    return parsed(f"{text}\ncluster: {{source: files, files: []}}\ntls: {tls}\nserver: {server}\n")
+
+
+async def test_controllers_without_an_api_server_are_refused(tmp_path):
+    with pytest.raises(configs.ConfigError, match=r"controllers\.enabled: true needs cluster\.source: live"):
+        await Service(without_a_cluster(tmp_path, "controllers: {enabled: true}")).start()
+
+
+async def test_profiles_whose_claims_nobody_makes_are_pointed_out_at_the_start(tmp_path, caplog):
+    service = Service(without_a_cluster(tmp_path, "profiles: {gpu: {deviceClass: gpu.example.com}}"))
+    await service.start()
+    await service.stop()
+    assert "somebody else makes their claims" in caplog.text

@@ -1,0 +1,164 @@
+"""What the leader does: follows the cluster, turns its changes into keys, and has each key worked on."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from strategies.profiles import Profile
+from webhook.cluster import reflector, transports
+from webhook.controllers import caches, events, leases, views, writes
+from webhook.controllers.leftovers import Leftovers
+from webhook.controllers.objects import Objects
+from webhook.controllers.reconcilers import Loop
+from webhook.controllers.seating import Key, Seating
+
+__all__ = ["Leader", "Options", "Profiles"]
+
+_logger = logging.getLogger(__name__)
+
+Profiles = Callable[[], Mapping[str, Profile]]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the controllers run.
+
+    Attributes:
+        terms: of the Lease; None acts without one, which is right with any number of replicas and only wasteful.
+        grace: seconds for which an object stays after nothing names it any more.
+        resync: seconds after which everything is looked at again, changed or not.
+        deadline: seconds for one request.
+        ended_pods: seconds after which an ended pod of a Job is deleted while others use its claim; None keeps it.
+        look: seconds between looks at whether the profiles have changed.
+        pace: of the watches.
+    """
+
+    terms: leases.Terms | None = field(default_factory=leases.Terms)
+    grace: float = 300.0
+    resync: float = 30.0
+    deadline: float = 5.0
+    ended_pods: float | None = 30.0
+    look: float = 1.0
+    pace: reflector.Pace = field(default_factory=reflector.Pace)
+
+
+class Leader:
+    """What one term of leadership consists of.
+
+    Attributes:
+        known: what is followed; `known.following()` has to be entered around `run`.
+
+    Args:
+        sender: for the watches.
+        access: for everything else.
+        profiles: return those in force now.
+        options: see there.
+        rng: source of jitter.
+    """
+
+    def __init__(
+        self, sender: transports.Sender, access: writes.Writes, profiles: Profiles, options: Options, rng: random.Random
+    ) -> None:
+        self._profiles = profiles
+        self._options = options
+        self._rng = rng
+        changed: dict[str, caches.Changed] = {
+            "Pod": self._pod_changed,
+            "JobSet": self._job_changed,
+            "ResourceClaim": self._claim_changed,
+            "ResourceClaimTemplate": self._template_changed,
+            "Namespace": self._namespace_changed,
+        }
+        self.known = caches.Caches(sender, changed, options.pace)
+        self._recorder = events.Recorder(access)
+        objects = Objects(self.known, access, profiles, self._recorder, options.grace, self._namespace_later)
+        seating = Seating(self.known, access, profiles, self._recorder, self._claim_later, rng)
+        self._objects: Loop[str] = Loop("objects", objects.reconcile, rng)
+        leftovers = Leftovers(self.known, access, options.ended_pods, self._claim_later)
+
+        async def settle(key: Key) -> None:
+            await seating.reconcile(key)
+            await leftovers.sweep(key)
+
+        self._seats: Loop[Key] = Loop("seats", settle, rng)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run(), name="events")
+            group.create_task(self._objects.run(), name="objects")
+            group.create_task(self._seats.run(), name="seats")
+            group.create_task(self._follow_profiles(), name="profiles")
+            group.create_task(self._resync(), name="resync")
+
+    def look_at_all(self) -> None:
+        """Have everything looked at."""
+        for claim in self.known.claims.all():
+            self._claim_changed(None, claim)
+        for template in self.known.templates.all():
+            self._template_changed(None, template)
+        for pod in self.known.pods.all():
+            self._pod_changed(None, pod)
+        for job in self.known.jobs.all():
+            self._job_changed(None, job)
+        for namespace in self.known.namespaces.all():
+            self._namespace_changed(None, namespace)
+
+    async def _follow_profiles(self) -> None:
+        last = self._profiles()
+        while True:
+            await asyncio.sleep(self._options.look)
+            if (now := self._profiles()) != last:
+                last = now
+                _logger.info("profiles have changed", extra={"profiles": sorted(now)})
+                self.look_at_all()
+
+    async def _resync(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.resync * self._rng.uniform(0.8, 1.2))
+            self.look_at_all()
+
+    def _namespace_later(self, namespace: str, seconds: float) -> None:
+        self._objects.queue.add_after(namespace, seconds)
+
+    def _claim_later(self, key: Key, seconds: float) -> None:
+        self._seats.queue.add_after(key, seconds)
+
+    def _pod_changed(self, before: views.Pod | None, after: views.Pod | None) -> None:
+        for pod in (before, after):
+            if pod is not None:
+                self._objects.queue.add(pod.namespace)
+                for claim in pod.claims:
+                    self._seats.queue.add(Key(pod.namespace, claim))
+
+    def _job_changed(self, before: views.Job | None, after: views.Job | None) -> None:
+        for job in (before, after):
+            if job is not None:
+                self._objects.queue.add(job.namespace)
+                for claim in job.sizes:
+                    self._seats.queue.add(Key(job.namespace, claim))
+
+    def _claim_changed(self, before: views.Object | None, after: views.Object | None) -> None:
+        claim = after or before
+        if claim is None or (before and after and dataclasses.replace(before, version=after.version) == after):
+            return
+        self._objects.queue.add(claim.namespace)
+        self._seats.queue.add(Key(claim.namespace, claim.name))
+        for pod in self.known.pods.of(claim.namespace):
+            if claim.name in pod.claims and len(pod.claims) > 1:  # a pod may wait for its next seat
+                self._pod_changed(None, pod)
+
+    def _template_changed(self, before: views.Object | None, after: views.Object | None) -> None:
+        for template in (before, after):
+            if template is not None:
+                self._objects.queue.add(template.namespace)
+
+    def _namespace_changed(self, before: views.Namespace | None, after: views.Namespace | None) -> None:
+        for namespace in (before, after):
+            if namespace is not None:
+                self._objects.queue.add(namespace.name)

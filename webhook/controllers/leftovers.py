@@ -1,0 +1,76 @@
+"""Deletes the ended pods of Jobs that still name a shared claim which others use.
+
+Kubernetes 1.36 adds such a pod to the claim's `status.reservedFor` and takes it away again, without end: about 170
+writes a second for each such claim, as long as the pod exists (kubernetes#141274, measured). A finished pod of a Job is
+only kept for its log, and its Job has counted it when `batch.kubernetes.io/job-tracking` is gone; so it is deleted
+after a while, in which its log can be fetched. Pods without a Job are left alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from webhook.controllers import caches, kinds, views, writes
+from webhook.controllers.seating import Key
+
+__all__ = ["Leftovers"]
+
+_logger = logging.getLogger(__name__)
+
+
+class Leftovers:
+    """Sweeps behind jobs that have ended.
+
+    Args:
+        known: what is followed.
+        access: to the API server.
+        after: seconds between a pod's end and its deletion; None never deletes one.
+        later: called with a key and seconds, to have it looked at again.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        known: caches.Caches,
+        access: writes.Writes,
+        after: float | None,
+        later: Callable[[Key, float], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._known = known
+        self._access = access
+        self._after = after
+        self._later = later
+        self._clock = clock
+        self._since: dict[Key, dict[str, float]] = {}  # when each ended pod was first seen, by uid
+
+    async def sweep(self, key: Key) -> None:
+        """Delete what is due at one claim.
+
+        Raises:
+            TransportError: the API server refused or did not answer; try again.
+        """
+        found = self._found(key)
+        if self._after is None or not found:
+            self._since.pop(key, None)
+            return
+        now, before = self._clock(), self._since.get(key, {})
+        since = self._since[key] = {pod.uid: before.get(pod.uid, now) for pod in found}
+        for pod in found:
+            left = self._after - (now - since[pod.uid])
+            if left > 0:
+                self._later(key, left + 0.01)
+            elif await self._access.delete(kinds.POD, pod.namespace, pod.name, pod.uid):
+                where = {"namespace": pod.namespace, "object": pod.name, "claim": key.claim}
+                _logger.info("ended pod deleted: it names a claim that others use", extra=where)
+
+    def _found(self, key: Key) -> list[views.Pod]:
+        """Return ended pods that nobody needs, where somebody else uses the claim."""
+        if self._known.claims.get(*key) is None:
+            return []
+        pods = [pod for pod in self._known.pods.of(key.namespace) if key.claim in pod.claims]
+        if not any(not pod.ended and not pod.gated for pod in pods):
+            return []
+        return [pod for pod in pods if pod.ended and pod.counted and not pod.deleting]

@@ -1,0 +1,153 @@
+"""Who stands in line for one claim, and who holds its seats, as the caches show it: the input of `seats`."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from strategies.profiles import Profile
+from webhook.controllers import caches, desired, seats, views
+
+__all__ = ["Line", "look", "reason"]
+
+_UNKNOWN = datetime.timedelta(seconds=3)  # for which a pod may be there before its JobSet is
+_SHOWN = 8  # holders in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One claim and its pods.
+
+    Attributes:
+        claim: its seats and rules.
+        waiting: live gated pods without a seat, whose turn it is at this claim.
+        missing: uids with a seat of which no live pod is known, and the name of the pod each.
+        ended: uids with a seat whose pods have ended.
+        uninvited: live pods without a gate and without a seat.
+        ready: gated pods that have all the seats that they need.
+        early: whether a pod was left out because its JobSet is not known yet.
+        unreadable: what is wrong with the claim's annotation, "" for nothing. Its seats count as free then, and
+            whoever has a live pod without a gate is found among `uninvited`.
+    """
+
+    claim: seats.Claim
+    waiting: tuple[views.Pod, ...]
+    missing: Mapping[str, str]
+    ended: frozenset[str]
+    uninvited: tuple[views.Pod, ...]
+    ready: tuple[views.Pod, ...]
+    early: bool = False
+    unreadable: str = ""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nobody's seat is in question."""
+        return not (self.waiting or self.missing or self.ended or self.uninvited or self.unreadable)
+
+
+def look(
+    known: caches.Caches,
+    claim: views.Object,
+    profile: Profile | None,
+    now: datetime.datetime,
+) -> Line:
+    """Return the line at a claim.
+
+    Args:
+        known: pods, JobSets and the other claims of the namespace.
+        claim: as it is, from the caches or read just now.
+        profile: that it was made from; None when there is no such profile any more, and nobody else is seated.
+        now: with a time zone.
+    """
+    held, unreadable = _held(claim)
+    everyone = known.pods.of(claim.namespace)
+    pods = [pod for pod in everyone if claim.name in pod.claims]
+    gated = [pod for pod in pods if pod.gated and not pod.ended and not pod.deleting]
+    turn = [pod for pod in gated if pod.uid not in held and _has_seats(known, pod, _before(pod, claim))]
+    early = {pod.uid for pod in turn if _is_early(known, pod, now)}
+    others = {pod.uid: tuple(name for name in pod.claims if name != claim.name) for pod in gated}
+    known_uids = {pod.uid for pod in everyone}
+    return Line(
+        seats.Claim(held, profile.max_sessions if profile else 0, _drains(claim, profile), _sizes(known, claim, pods)),
+        tuple(pod for pod in turn if pod.uid not in early),
+        {uid: seat.pod for uid, seat in held.items() if uid not in known_uids},
+        frozenset(pod.uid for pod in pods if pod.ended and pod.uid in held),
+        tuple(pod for pod in pods if not pod.gated and not pod.ended and pod.uid not in held),
+        tuple(pod for pod in gated if pod.uid in held and _has_seats(known, pod, others[pod.uid])),
+        bool(early),
+        unreadable,
+    )
+
+
+def reason(claim: views.Object, after: seats.Claim, pod: views.Pod, *, never: bool) -> str:
+    """Return why a pod has no seat, and who has one.
+
+    Args:
+        claim: that the pod names.
+        after: its seats now.
+        pod: that waits.
+        never: whether its job wants more seats than there are.
+    """
+    held = f"{len(after.seats)} of {after.limit} seats of ResourceClaim {claim.name} are taken by {_holders(after)}"
+    if after.drains:
+        why = "the claim is of another version of its profile, or on its way out, and takes no further jobs"
+        return f"waits for a seat: {why}; {held}"
+    if never:
+        size = max(after.sizes.get(pod.job, 0), after.limit + 1)
+        why = f"job {pod.job} has {size} or more pods on a claim of {after.limit} seats, so they never all run together"
+        return f"{why}; raise maxSessions of profile {claim.profile}, or use fewer pods; {held}"
+    return f"waits for a seat: {held}"
+
+
+def _held(claim: views.Object) -> tuple[dict[str, seats.Seat], str]:
+    try:
+        return seats.parse(claim.seats), ""
+    except seats.SeatsError as error:
+        return {}, str(error)
+
+
+def _holders(claim: seats.Claim) -> str:
+    """Return who has the seats: `job sampler-a (2), pod x`."""
+    holders = Counter(f"job {seat.job}" if seat.job else f"pod {seat.pod}" for seat in claim.seats.values())
+    shown = [f"{name} ({count})" if count > 1 else name for name, count in sorted(holders.items())[:_SHOWN]]
+    more = len(holders) - len(shown)
+    return ", ".join(shown + [f"{more} more"] * bool(more)) or "nobody"
+
+
+def _before(pod: views.Pod, claim: views.Object) -> tuple[str, ...]:
+    """Return the claims on which a pod takes a seat before it does here."""
+    return pod.claims[: pod.claims.index(claim.name)]
+
+
+def _has_seats(known: caches.Caches, pod: views.Pod, claims: Iterable[str]) -> bool:
+    """Whether a pod has a seat on each of these claims that has seats.
+
+    Pods take their seats in the order of the claims' names, so that no two can wait for each other.
+    """
+    for name in claims:
+        claim = known.claims.get(pod.namespace, name)
+        if claim is not None and pod.uid not in _held(claim)[0]:
+            return False
+    return True
+
+
+def _is_early(known: caches.Caches, pod: views.Pod, now: datetime.datetime) -> bool:
+    """Whether a pod came before the JobSet that says how many there will be; one without it is soon taken alone."""
+    if not pod.job or known.jobs.get(pod.namespace, pod.job) is not None:
+        return False
+    return now - datetime.datetime.fromisoformat(pod.created) < _UNKNOWN
+
+
+def _drains(claim: views.Object, profile: Profile | None) -> bool:
+    return claim.deleting or profile is None or not profile.is_shared or claim.hash != desired.spec_hash(profile)
+
+
+def _sizes(known: caches.Caches, claim: views.Object, pods: Iterable[views.Pod]) -> dict[str, int]:
+    """Return how many pods each job still wants on a claim: what succeeded is not made again."""
+    sizes = {job.name: job.sizes.get(claim.name, 0) for job in known.jobs.of(claim.namespace) if job.live}
+    for pod in pods:
+        if pod.phase == "Succeeded" and sizes.get(pod.job):
+            sizes[pod.job] -= 1
+    return sizes

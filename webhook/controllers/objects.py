@@ -1,0 +1,139 @@
+"""Makes, replaces and removes the claims and templates of one namespace; what should be is decided in `desired`."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from strategies import names
+from strategies.profiles import Profile
+from webhook.cluster import transports
+from webhook.controllers import caches, desired, events, kinds, views, writes
+
+__all__ = ["Objects"]
+
+_logger = logging.getLogger(__name__)
+_SOON = 1.0  # seconds, for an object whose name is still taken by one on its way out
+
+
+class Objects:
+    """Keeps the objects of namespaces as profiles and jobs want them.
+
+    Args:
+        known: what is followed.
+        access: to the API server.
+        profiles: those in force now.
+        recorder: of Events.
+        grace: seconds for which an object stays after nothing names it any more.
+        later: called with a namespace and seconds, to have it looked at again.
+        clock: monotonic seconds.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a part of its own, wired in `run`
+        self,
+        known: caches.Caches,
+        access: writes.Writes,
+        profiles: Callable[[], Mapping[str, Profile]],
+        recorder: events.Recorder,
+        grace: float,
+        later: Callable[[str, float], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._known = known
+        self._access = access
+        self._profiles = profiles
+        self._recorder = recorder
+        self._grace = grace
+        self._later = later
+        self._clock = clock
+        self._unneeded: dict[str, dict[str, float]] = {}  # since when, by namespace and uid
+        self._foreign: set[str] = set()  # uids that were reported
+
+    async def reconcile(self, namespace: str) -> None:
+        """Do what is missing in a namespace.
+
+        Raises:
+            TransportError: the API server refused or did not answer; try again.
+        """
+        space = self._known.namespaces.get("", namespace)
+        if space is None or space.deleting:
+            self._unneeded.pop(namespace, None)
+            return
+        present = [*self._known.claims.of(namespace), *self._known.templates.of(namespace)]
+        plan = desired.plan(namespace, self._profiles(), self._uses(space), present)
+        try:
+            for old, document in plan.replace:
+                await self._remove(old, "its profile has changed")
+                await self._create(document)
+            for document in plan.create:
+                await self._create(document)
+            for each in self._ripe(namespace, plan.remove):
+                await self._remove(each, "nothing names it")
+        except writes.TerminatingError:
+            _logger.info("namespace is being deleted", extra={"namespace": namespace})
+
+    def _uses(self, space: views.Namespace) -> desired.Uses:
+        jobs = [job for job in self._known.jobs.of(space.name) if job.live]
+        pods = [pod for pod in self._known.pods.of(space.name) if not pod.ended]
+        profiles = {name for job in jobs for name in job.profiles} | {pod.profile for pod in pods}
+        named = {name for job in jobs for name in (*job.sizes, *job.templates)}
+        busy = {name for pod in pods if not pod.gated for name in pod.claims}
+        return desired.Uses(
+            frozenset(profiles | space.profiles),
+            frozenset(named | {name for pod in pods for name in (*pod.claims, *pod.templates)}),
+            frozenset(busy),
+        )
+
+    async def _create(self, document: dict[str, Any]) -> None:
+        kind, metadata = kinds.OBJECTS[document["kind"]], document["metadata"]
+        try:
+            await self._access.create(kind, document)
+        except writes.ConflictError:
+            await self._taken(document)
+        except transports.RefusedError as error:
+            if error.status != 404:  # of its namespace: gone since
+                raise
+        else:
+            _logger.info("object made", extra=_where(document["kind"], metadata["namespace"], metadata["name"]))
+
+    async def _taken(self, document: Mapping[str, Any]) -> None:
+        """Look at what has the name: ours, which the cache has not seen yet, or something that is not."""
+        namespace, name = document["metadata"]["namespace"], document["metadata"]["name"]
+        found = await self._access.get(kinds.OBJECTS[document["kind"]], namespace, name)
+        if found is None or views.is_ours(found):
+            self._later(namespace, _SOON)
+            return
+        uid = found["metadata"]["uid"]
+        if uid in self._foreign:
+            return
+        self._foreign.add(uid)
+        problem = (
+            f"{document['kind']} {name} was not made by Muster, which wants this name for profile "
+            f"{document['metadata']['labels'][names.PROFILE_LABEL]}; it is left alone: rename or delete it"
+        )
+        _logger.warning("name is taken", extra={**_where(document["kind"], namespace, name), "problem": problem})
+        about = events.Regarding(document["apiVersion"], document["kind"], namespace, name, uid)
+        self._recorder.say(about, "NameTaken", problem, "Warning")
+
+    async def _remove(self, each: views.Object, reason: str) -> None:
+        if await self._access.delete(kinds.OBJECTS[each.kind], each.namespace, each.name, each.uid, each.version):
+            _logger.info("object removed", extra={**_where(each.kind, each.namespace, each.name), "reason": reason})
+
+    def _ripe(self, namespace: str, unneeded: tuple[views.Object, ...]) -> list[views.Object]:
+        """Return those that nothing has named for the grace; look again when the next one is due."""
+        now, before = self._clock(), self._unneeded.get(namespace, {})
+        since = {each.uid: before.get(each.uid, now) for each in unneeded}
+        if since:
+            self._unneeded[namespace] = since
+        else:
+            self._unneeded.pop(namespace, None)
+        left = [self._grace - (now - at) for at in since.values() if now - at < self._grace]
+        if left:
+            self._later(namespace, min(left) + 0.01)
+        return [each for each in unneeded if now - since[each.uid] >= self._grace]
+
+
+def _where(kind: str, namespace: str, name: str) -> dict[str, str]:
+    return {"kind": kind, "namespace": namespace, "object": name}

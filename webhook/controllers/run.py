@@ -1,0 +1,126 @@
+"""The controllers, put together: lead when elected, follow the cluster, turn its changes into work.
+
+Wiring only. A replica that does not lead holds nothing but its candidacy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from strategies.profiles import Profile
+from webhook import controllersettings
+from webhook.cluster import transports
+from webhook.controllers import caches, leases, seats, views, writes
+from webhook.controllers.leaders import Leader, Options, Profiles
+
+__all__ = ["FIGURES", "Controllers", "Options", "options_of"]
+
+_logger = logging.getLogger(__name__)
+
+
+def options_of(settings: controllersettings.ControllerSettings) -> Options:
+    """Return the options that a configuration file asks for."""
+    lease = settings.lease
+    terms = leases.Terms(lease.name, lease.namespace, lease.duration, lease.deadline, lease.retry)
+    return Options(terms, settings.grace, settings.resync, settings.deadline, settings.ended_pods)
+
+
+FIGURES: Final = {
+    "taken": "Seats of shared claims that are taken",
+    "limit": "Seats of shared claims altogether",
+    "waiting": "Pods that wait for a seat",
+}
+"""What the leader can say of each profile, by name."""
+
+
+class Controllers:
+    """One replica of the controllers.
+
+    Args:
+        sender: a connection to the API server; not closed here.
+        profiles: return those in force now.
+        options: see there.
+        counted: told verb, plural and outcome of each write.
+    """
+
+    def __init__(
+        self,
+        sender: transports.Sender,
+        profiles: Profiles,
+        options: Options | None = None,
+        counted: Callable[[str, str, str], None] = lambda *_: None,
+    ) -> None:
+        self._sender = sender
+        self._profiles = profiles
+        self._options = options or Options()
+        self._rng = random.Random()  # noqa: S311 - jitter, no secret
+        self._access = writes.Writes(sender, self._options.deadline, counted)
+        terms = self._options.terms
+        self._election = leases.Election(self._access, terms, leases.identity()) if terms else None
+        self._known: caches.Caches | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin; needs a running event loop. Returns at once."""
+        self._task = asyncio.create_task(self._run(), name="controllers")
+
+    async def stop(self) -> None:
+        """Stop what is under way and give the Lease back. Stopping twice does no harm."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    @property
+    def leading(self) -> bool:
+        """Whether this replica writes."""
+        return self._known is not None
+
+    def leads(self) -> dict[str, float]:
+        """Return 1 or 0 by the name of the Lease, as a gauge."""
+        terms = self._options.terms
+        return {terms.name if terms else "none": float(self.leading)}
+
+    def figure(self, name: str) -> dict[str, float]:
+        """Return one of `FIGURES` by profile; empty unless this replica leads."""
+        known, profiles = self._known, self._profiles()
+        if known is None:
+            return {}
+        counts: Counter[str] = Counter(dict.fromkeys((each.name for each in profiles.values() if each.is_shared), 0))
+        if name == "waiting":
+            counts.update(pod.profile for pod in known.pods.all() if pod.gated and not pod.ended)
+        for claim in known.claims.all() if name != "waiting" else ():
+            counts[claim.profile] += _count(claim, profiles.get(claim.profile), taken=name == "taken")
+        return {profile: float(count) for profile, count in counts.items() if profile in profiles}
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await (self._election.hold(self._lead) if self._election else self._lead())
+            except Exception:
+                _logger.exception("the controllers failed and start over")
+            await asyncio.sleep(self._rng.uniform(0.5, 1.5))
+
+    async def _lead(self) -> None:
+        """Do the work of the leader until cancelled."""
+        leader = Leader(self._sender, self._access, self._profiles, self._options, self._rng)
+        async with leader.known.following():
+            self._known = leader.known
+            try:
+                await leader.run()
+            finally:
+                self._known = None
+
+
+def _count(claim: views.Object, profile: Profile | None, *, taken: bool) -> int:
+    if not taken:
+        return profile.max_sessions if profile else 0
+    try:
+        return len(seats.parse(claim.seats))
+    except seats.SeatsError:
+        return 0

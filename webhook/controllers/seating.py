@@ -1,0 +1,187 @@
+"""Seats pods at one claim: reads who stands in line, swaps the claim's annotation, and only then opens the gates.
+
+A seat is taken by one conditional write, made from what the API server said an instant before, and given up only when
+the API server itself says that its pod is gone or has ended. So two controllers that act at the same time cannot seat
+one too many, and one that dies in between leaves nothing that the next does not put right: a seat without a pod is
+taken back, and a pod with a seat and a gate gets its gate opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from strategies import names
+from strategies.profiles import Profile
+from webhook.cluster import transports
+from webhook.controllers import caches, events, kinds, lines, seats, views, writes
+
+__all__ = ["Key", "Seating"]
+
+_logger = logging.getLogger(__name__)
+_TRIES = 5  # swaps against others' writes in one go; after these the key waits its turn again
+_SEATS = "/metadata/annotations/" + names.SEATS_ANNOTATION.replace("/", "~1")
+_OPENED = 5.0  # seconds for the cache to learn that a gate was opened
+
+
+class Key(NamedTuple):
+    """One claim."""
+
+    namespace: str
+    claim: str
+
+
+class Seating:
+    """Gives and takes seats.
+
+    Args:
+        known: what is followed.
+        access: to the API server.
+        profiles: those in force now.
+        recorder: of Events.
+        later: called with a key and seconds, to have it looked at again.
+        rng: source of jitter.
+        clock: monotonic seconds.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a part of its own, wired in `run`
+        self,
+        known: caches.Caches,
+        access: writes.Writes,
+        profiles: Callable[[], Mapping[str, Profile]],
+        recorder: events.Recorder,
+        later: Callable[[Key, float], None],
+        rng: random.Random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._known = known
+        self._access = access
+        self._profiles = profiles
+        self._recorder = recorder
+        self._later = later
+        self._rng = rng
+        self._clock = clock
+        self._opened: dict[str, float] = {}  # when, by uid of the pod
+
+    async def reconcile(self, key: Key) -> None:
+        """Settle one claim and open the gates of those who have a seat.
+
+        Raises:
+            TransportError: the API server refused or did not answer; try again.
+        """
+        claim = self._known.claims.get(*key)
+        if claim is None:
+            return
+        line = self._look(claim)
+        if line.early:
+            self._later(key, 1.0)
+        if line.is_settled and not line.ready:
+            return
+        for pod in await self._settled(key):
+            await self._open(pod)
+
+    def _look(self, claim: views.Object) -> lines.Line:
+        now = datetime.datetime.now(datetime.UTC)
+        return lines.look(self._known, claim, self._profiles().get(claim.profile), now)
+
+    async def _settled(self, key: Key) -> tuple[views.Pod, ...]:
+        """Swap until it succeeds, and return the gated pods that have their seats then."""
+        for attempt in range(_TRIES):
+            document = await self._access.get(kinds.CLAIM, *key)
+            if document is None or not views.is_ours(document):
+                return ()
+            claim = views.Object.of(document)
+            line = self._look(claim)
+            if line.unreadable:
+                where = {"namespace": key.namespace, "object": key.claim, "problem": line.unreadable}
+                _logger.error("seats are unreadable, and are made again from the live pods", extra=where)
+            settlement = await self._settlement(key.namespace, line)
+            swapped = await self._swap(claim, settlement) if _differs(settlement, claim) else claim
+            if swapped is not None:
+                self._tell(swapped, line, settlement)
+                return self._look(swapped).ready
+            await asyncio.sleep(self._rng.uniform(0, 0.02 * 2**attempt))
+        raise transports.UnreachableError(f"claim {key.namespace}/{key.claim} is being changed by others all the time")
+
+    async def _settlement(self, namespace: str, line: lines.Line) -> seats.Settlement:
+        gone = {uid for uid, name in line.missing.items() if not await self._is_live(namespace, name, uid)}
+        uninvited = [pod for pod in line.uninvited if await self._is_live(namespace, pod.name, pod.uid)]
+        now = datetime.datetime.now(datetime.UTC)
+        return seats.settle(line.claim, line.waiting, now, ended=line.ended | gone, uninvited=uninvited)
+
+    async def _is_live(self, namespace: str, name: str, uid: str) -> bool:
+        """Whether the API server has this very pod, and it has not ended."""
+        document = await self._access.get(kinds.POD, namespace, name)
+        return document is not None and document["metadata"]["uid"] == uid and not views.Pod.of(document).ended
+
+    async def _swap(self, claim: views.Object, settlement: seats.Settlement) -> views.Object | None:
+        """Write the seats if they still are what was read; return None when they are not.
+
+        It is the seats that are compared and not the resourceVersion: the status of a claim changes all the time while
+        pods come and go, up to 170 times a second beside an ended pod (kubernetes#141274). Equal seats are as good as
+        an unchanged object, since nothing that a settlement rests on can come back: a pod that has ended or is gone
+        stays so.
+        """
+        text = seats.text(settlement.seats)
+        body: Any = [
+            {"op": "test", "path": "/metadata/uid", "value": claim.uid},
+            {"op": "test", "path": _SEATS, "value": claim.seats},
+            {"op": "replace", "path": _SEATS, "value": text},
+        ]
+        if not claim.seats:  # there is no annotation that could be compared
+            body = {"metadata": {"resourceVersion": claim.version, "annotations": {names.SEATS_ANNOTATION: text}}}
+        try:
+            return views.Object.of(await self._access.patch(kinds.CLAIM, claim.namespace, claim.name, body))
+        except transports.RefusedError as error:
+            if error.status not in {409, 422}:
+                raise
+            return None
+
+    async def _open(self, pod: views.Pod) -> None:
+        """Remove the gate of a pod that has its seats; whoever did so before was right as well."""
+        now = self._clock()
+        self._opened = {uid: at for uid, at in self._opened.items() if now - at < _OPENED}
+        if pod.uid in self._opened:
+            return
+        place = pod.gates.index(names.SEAT_GATE)
+        body = [
+            {"op": "test", "path": "/metadata/uid", "value": pod.uid},
+            {"op": "test", "path": f"/spec/schedulingGates/{place}/name", "value": names.SEAT_GATE},
+            {"op": "remove", "path": f"/spec/schedulingGates/{place}"},
+        ]
+        try:
+            await self._access.patch(kinds.POD, pod.namespace, pod.name, body)
+        except transports.RefusedError as error:
+            if error.status not in {404, 422}:  # gone, another one, or open already
+                raise
+        self._opened[pod.uid] = now
+
+    def _tell(self, claim: views.Object, line: lines.Line, settlement: seats.Settlement) -> None:
+        """Say who got a seat, and to those who wait, for whom."""
+        after = seats.Claim(settlement.seats, line.claim.limit, line.claim.drains, line.claim.sizes)
+        taken = f"{len(after.seats)} of {after.limit}"
+        for pod in line.waiting:
+            if pod.uid in settlement.seats:
+                text = f"took a seat on ResourceClaim {claim.name} ({taken} are taken)"
+                self._recorder.say(_about(pod), "Seated", text)
+        for pod in settlement.waiting:
+            never = pod.job in settlement.never
+            text = lines.reason(claim, after, pod, never=never)
+            self._recorder.say(_about(pod), "NeverWhole" if never else "WaitingForSeat", text, "Warning")
+        freed = len(line.claim.seats.keys() - settlement.seats.keys())
+        if settlement.seated or freed:
+            where = {"namespace": claim.namespace, "object": claim.name, "taken": taken}
+            _logger.info("seats changed", extra={**where, "seated": len(settlement.seated), "freed": freed})
+
+
+def _differs(settlement: seats.Settlement, claim: views.Object) -> bool:
+    return seats.text(settlement.seats) != claim.seats
+
+
+def _about(pod: views.Pod) -> events.Regarding:
+    return events.Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)

@@ -1,0 +1,127 @@
+"""A look at claims and seats from outside, once: what `muster claims` shows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strategies.profiles import Profile
+from webhook.cluster import bodies, transports
+from webhook.cluster import kinds as cluster_kinds
+from webhook.controllers import desired, kinds, seats, views
+
+__all__ = ["ClaimRow", "Survey", "TemplateRow", "take"]
+
+_PAGE = "250"
+_MAX_PAGE = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """One shared claim.
+
+    Attributes:
+        limit: of its seats; None when its profile is not known here.
+        devices: that it has, as `pool/device`.
+        seats: that are taken, oldest first.
+        waiting: names of pods that wait for one, oldest first.
+        state: `free`, `in use`, `old` (of another version of its profile), `deleting`, or `unreadable`.
+    """
+
+    namespace: str
+    name: str
+    profile: str
+    limit: int | None
+    devices: tuple[str, ...]
+    seats: tuple[seats.Seat, ...]
+    waiting: tuple[str, ...]
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateRow:
+    """One template; `pods` are the live ones that name it."""
+
+    namespace: str
+    name: str
+    profile: str
+    pods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Everything of Muster's in some namespaces."""
+
+    claims: tuple[ClaimRow, ...]
+    templates: tuple[TemplateRow, ...]
+
+
+async def take(
+    api: transports.Api, profiles: Mapping[str, Profile], namespace: str = "", deadline: float = 10.0
+) -> Survey:
+    """Read claims, templates and pods of one namespace, "" for all.
+
+    Args:
+        api: not closed here.
+        profiles: for limits and versions; those that are missing are shown without.
+        namespace: name.
+        deadline: seconds for each page.
+
+    Raises:
+        TransportError: the API server refused or did not answer.
+    """
+    claims = await _listed(api, kinds.CLAIM, namespace, deadline)
+    templates = await _listed(api, kinds.TEMPLATE, namespace, deadline)
+    pods = [views.Pod.of(each) for each in await _listed(api, kinds.POD, namespace, deadline)]
+    live = sorted((pod for pod in pods if not pod.ended), key=lambda pod: (pod.created, pod.name))
+    return Survey(
+        tuple(_claim_row(each, live, profiles) for each in claims),
+        tuple(_template_row(each, live) for each in templates),
+    )
+
+
+def _claim_row(document: Mapping[str, Any], pods: Iterable[views.Pod], profiles: Mapping[str, Profile]) -> ClaimRow:
+    claim = views.Object.of(document)
+    profile = profiles.get(claim.profile)
+    users = [pod for pod in pods if pod.namespace == claim.namespace and claim.name in pod.claims]
+    results = (((document.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results") or ()
+    try:
+        held, state = seats.parse(claim.seats), "in use" if claim.allocated or claim.seats != "{}" else "free"
+    except seats.SeatsError:
+        held, state = {}, "unreadable"
+    if profile and claim.hash != desired.spec_hash(profile):
+        state = "old"
+    return ClaimRow(
+        claim.namespace,
+        claim.name,
+        claim.profile,
+        profile.max_sessions if profile else None,
+        tuple(f"{each['pool']}/{each['device']}" for each in results),
+        tuple(sorted(held.values(), key=lambda seat: (seat.since, seat.pod))),
+        tuple(pod.name for pod in users if pod.gated and pod.uid not in held),
+        "deleting" if claim.deleting else state,
+    )
+
+
+def _template_row(document: Mapping[str, Any], pods: Iterable[views.Pod]) -> TemplateRow:
+    template = views.Object.of(document)
+    users = (pod for pod in pods if pod.namespace == template.namespace and template.name in pod.templates)
+    return TemplateRow(template.namespace, template.name, template.profile, tuple(pod.name for pod in users))
+
+
+async def _listed(
+    api: transports.Api, kind: cluster_kinds.Kind, namespace: str, deadline: float
+) -> list[dict[str, Any]]:
+    """Return the objects of a kind that its label selector chooses, by namespace and name."""
+    query, found = {"limit": _PAGE, **kind.query}, []
+    patience = transports.Patience(deadline, deadline)
+    while True:
+        async with asyncio.timeout(deadline), api.get(kind.path(namespace), query, patience) as response:
+            page = await bodies.read(await bodies.checked(response), _MAX_PAGE, f"a page of {kind.plural}")
+        found += [{"kind": kind.served, **each} for each in page.get("items") or ()]
+        if not (more := (page.get("metadata") or {}).get("continue")):
+            break
+        query["continue"] = more
+    return sorted(found, key=lambda each: (each["metadata"]["namespace"], each["metadata"]["name"]))

@@ -1,0 +1,226 @@
+"""What the controllers see of pods, JobSets, claims and namespaces: small values made from the API's documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from strategies import names
+
+__all__ = [
+    "HASH_ANNOTATION",
+    "MANAGED_LABEL",
+    "MANAGER",
+    "PROFILES_ANNOTATION",
+    "Job",
+    "Namespace",
+    "Object",
+    "Pod",
+    "is_ours",
+]
+
+MANAGED_LABEL = "app.kubernetes.io/managed-by"
+MANAGER = "muster"
+HASH_ANNOTATION = "muster.dev/spec-hash"
+"""On what the controllers made: of the spec that the profile gave it."""
+PROFILES_ANNOTATION = "muster.dev/profiles"
+"""On a namespace: names of profiles, with commas, whose objects it wants before a job asks for them."""
+
+Document = Mapping[str, Any]
+Kind = Literal["ResourceClaim", "ResourceClaimTemplate"]
+_TRACKED = "batch.kubernetes.io/job-tracking"  # finalizer of pods that their Job has not counted
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod with the label of a profile.
+
+    Attributes:
+        profile: value of the label.
+        job: name of its JobSet, "" when it has none.
+        created: RFC 3339 in UTC, so that texts compare as times do.
+        gates: names of its scheduling gates.
+        claims: names of the ResourceClaims that it names, sorted; generated ones are not among them.
+        templates: names of the ResourceClaimTemplates that it names.
+        phase: of its status.
+        deleting: whether it is on its way out.
+        counted: whether a Job made it and, should it have ended, has taken note of that.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    profile: str = ""
+    job: str = ""
+    created: str = ""
+    gates: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
+    phase: str = "Pending"
+    deleting: bool = False
+    counted: bool = False
+
+    @classmethod
+    def of(cls, document: Document) -> Pod:
+        """Read a pod."""
+        metadata, spec = document["metadata"], document.get("spec") or {}
+        labels = metadata.get("labels") or {}
+        return cls(
+            metadata["namespace"],
+            metadata["name"],
+            metadata["uid"],
+            labels.get(names.PROFILE_LABEL, ""),
+            labels.get(names.JOBSET_NAME_LABEL, ""),
+            metadata.get("creationTimestamp") or "",
+            tuple(gate["name"] for gate in spec.get("schedulingGates") or ()),
+            _claims(spec, "resourceClaimName"),
+            _claims(spec, "resourceClaimTemplateName"),
+            (document.get("status") or {}).get("phase") or "Pending",
+            bool(metadata.get("deletionTimestamp")),
+            _is_counted(metadata),
+        )
+
+    @property
+    def ended(self) -> bool:
+        """Whether its containers run no more, and never will."""
+        return self.phase in _ENDED
+
+    @property
+    def gated(self) -> bool:
+        """Whether it waits for a seat."""
+        return names.SEAT_GATE in self.gates
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One JobSet of which some pods use a profile.
+
+    Attributes:
+        live: whether it has neither completed nor failed.
+        profiles: that its pods use.
+        sizes: pods by name of the claim that they share, when all of them run.
+        templates: names of the ResourceClaimTemplates of its pods.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    live: bool
+    profiles: frozenset[str]
+    sizes: Mapping[str, int]
+    templates: frozenset[str]
+
+    @classmethod
+    def of(cls, document: Document) -> Job:
+        """Read a JobSet."""
+        metadata, status = document["metadata"], document.get("status") or {}
+        profiles: set[str] = set()
+        templates: set[str] = set()
+        sizes: dict[str, int] = {}
+        for count, pod in _pod_templates(document.get("spec") or {}):
+            profile = ((pod.get("metadata") or {}).get("labels") or {}).get(names.PROFILE_LABEL)
+            if profile:
+                profiles.add(profile)
+            spec = pod.get("spec") or {}
+            templates.update(_claims(spec, "resourceClaimTemplateName"))
+            for claim in _claims(spec, "resourceClaimName"):
+                sizes[claim] = sizes.get(claim, 0) + count
+        ended = status.get("terminalState") or any(
+            each.get("type") in {"Completed", "Failed"} and each.get("status") == "True"
+            for each in status.get("conditions") or ()
+        )
+        return cls(
+            metadata["namespace"],
+            metadata["name"],
+            metadata["uid"],
+            not ended,
+            frozenset(profiles),
+            sizes,
+            frozenset(templates),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """A ResourceClaim or ResourceClaimTemplate of ours.
+
+    Attributes:
+        version: its resourceVersion.
+        profile: name of the profile that it was made from.
+        hash: of the spec that the profile gave it.
+        seats: the annotation, "" when there is none.
+        allocated: whether it has a device, or pods that are reserved for it.
+        deleting: whether it is on its way out.
+    """
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    profile: str
+    hash: str = ""
+    seats: str = ""
+    allocated: bool = False
+    deleting: bool = False
+
+    @classmethod
+    def of(cls, document: Document) -> Object:
+        """Read a claim or a template."""
+        metadata, status = document["metadata"], document.get("status") or {}
+        annotations = metadata.get("annotations") or {}
+        return cls(
+            document["kind"],
+            metadata["namespace"],
+            metadata["name"],
+            metadata["uid"],
+            metadata["resourceVersion"],
+            (metadata.get("labels") or {}).get(names.PROFILE_LABEL, ""),
+            annotations.get(HASH_ANNOTATION, ""),
+            annotations.get(names.SEATS_ANNOTATION, ""),
+            bool(status.get("allocation") or status.get("reservedFor")),
+            bool(metadata.get("deletionTimestamp")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """One namespace: what it asks for ahead, and whether it is on its way out."""
+
+    name: str
+    profiles: frozenset[str]
+    deleting: bool
+
+    @classmethod
+    def of(cls, document: Document) -> Namespace:
+        """Read a namespace."""
+        metadata = document["metadata"]
+        asked = (metadata.get("annotations") or {}).get(PROFILES_ANNOTATION) or ""
+        profiles = frozenset(name for part in asked.split(",") if (name := part.strip()))
+        return cls(metadata["name"], profiles, bool(metadata.get("deletionTimestamp")))
+
+
+def is_ours(document: Document) -> bool:
+    """Whether a claim or template was made by the controllers; nothing else is ever changed or deleted."""
+    labels = document["metadata"].get("labels") or {}
+    return labels.get(MANAGED_LABEL) == MANAGER and names.PROFILE_LABEL in labels
+
+
+def _is_counted(metadata: Document) -> bool:
+    made = any(each.get("controller") and each["kind"] == "Job" for each in metadata.get("ownerReferences") or ())
+    return made and _TRACKED not in (metadata.get("finalizers") or ())
+
+
+def _claims(spec: Document, key: str) -> tuple[str, ...]:
+    return tuple(sorted({each[key] for each in spec.get("resourceClaims") or () if each.get(key)}))
+
+
+def _pod_templates(spec: Document) -> Iterator[tuple[int, Document]]:
+    """Yield the pod template of each replicated job, and how many pods of it run at the same time."""
+    for replicated in spec.get("replicatedJobs") or ():
+        job = (replicated.get("template") or {}).get("spec") or {}
+        parallel = job.get("parallelism", 1)
+        pods = min(parallel, job["completions"]) if job.get("completions") is not None else parallel
+        yield replicated.get("replicas", 1) * pods, job.get("template") or {}

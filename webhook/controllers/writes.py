@@ -1,0 +1,137 @@
+"""The verbs that write, with deadlines, and with the answers that an optimistic writer has to tell apart.
+
+Beside `webhook.cluster`, which only reads. A write that is not answered in time may have been carried out; every
+caller reads again before it tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from webhook.cluster import bodies, kinds, transports
+
+__all__ = ["ConflictError", "TerminatingError", "Writes"]
+
+Document = dict[str, Any]
+Counted = Callable[[str, str, str], None]
+_MAX_ANSWER = 4 * 1024 * 1024
+_MERGE, _JSON = "application/merge-patch+json", "application/json-patch+json"
+
+
+class ConflictError(transports.RefusedError):
+    """Somebody else was first: the object has changed, or there is one already."""
+
+
+class TerminatingError(transports.RefusedError):
+    """The namespace is on its way out and takes nothing new."""
+
+
+class Writes:
+    """Reads and writes single objects.
+
+    All raise `TransportError` when there is no usable answer within the deadline, and what is said there.
+
+    Args:
+        sender: not closed here.
+        deadline: seconds for one request, connection included.
+        counted: told verb, plural and outcome (`ok`, `conflict`, `failed`) of each write.
+    """
+
+    def __init__(self, sender: transports.Sender, deadline: float = 5.0, counted: Counted = lambda *_: None) -> None:
+        self._sender = sender
+        self._deadline = deadline
+        self._counted = counted
+
+    async def get(self, kind: kinds.Kind, namespace: str, name: str) -> Document | None:
+        """Return an object as the API server has it now, None when it has none."""
+        try:
+            return await self._send("GET", kind.path(namespace, name))
+        except transports.RefusedError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def create(self, kind: kinds.Kind, document: Mapping[str, Any]) -> Document:
+        """Create an object in the namespace that it names.
+
+        Raises:
+            ConflictError: there is one of that name.
+            TerminatingError: its namespace is being deleted.
+            RefusedError: 404 when there is no such namespace.
+        """
+        return await self._write("create", kind, "POST", kind.path(document["metadata"]["namespace"]), document)
+
+    async def replace(self, kind: kinds.Kind, document: Mapping[str, Any]) -> Document:
+        """Replace an object of the version that the document has.
+
+        Raises:
+            ConflictError: it has another version by now.
+        """
+        metadata = document["metadata"]
+        return await self._write("update", kind, "PUT", kind.path(metadata["namespace"], metadata["name"]), document)
+
+    async def patch(self, kind: kinds.Kind, namespace: str, name: str, body: Any) -> Document:
+        """Change parts of an object: by a merge patch when the body is an object, by a JSON patch when it is a list.
+
+        Raises:
+            ConflictError: the merge patch has a resourceVersion, and the object another one.
+            RefusedError: 404 when there is none, 422 when a `test` of the JSON patch fails.
+        """
+        how = _JSON if isinstance(body, list) else _MERGE
+        return await self._write("patch", kind, "PATCH", kind.path(namespace, name), body, how)
+
+    async def delete(self, kind: kinds.Kind, namespace: str, name: str, uid: str, version: str = "") -> bool:
+        """Delete an object if it still is the one, unchanged where a version is given; return False when there is none.
+
+        Raises:
+            ConflictError: it is another one, or it has changed.
+        """
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid, **({"resourceVersion": version} if version else {})},
+            "propagationPolicy": "Background",
+        }
+        try:
+            await self._write("delete", kind, "DELETE", kind.path(namespace, name), body)
+        except transports.RefusedError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    async def _write(  # noqa: PLR0913 - a request, and what it is counted as
+        self, verb: str, kind: kinds.Kind, method: str, path: str, body: Any, content_type: str = "application/json"
+    ) -> Document:
+        try:
+            answer = await self._send(method, path, body, content_type)
+        except transports.TransportError as error:
+            self._counted(verb, kind.plural, "conflict" if isinstance(error, ConflictError) else "failed")
+            raise
+        self._counted(verb, kind.plural, "ok")
+        return answer
+
+    async def _send(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Document:
+        patience = transports.Patience(self._deadline, self._deadline)
+        what = f"{method} {path}"
+        try:
+            async with (
+                asyncio.timeout(self._deadline),
+                self._sender.send(method, path, {}, patience, body, content_type) as response,
+            ):
+                return await bodies.read(await bodies.checked(response), _MAX_ANSWER, what)
+        except TimeoutError as error:
+            raise transports.UnreachableError(f"{what} was not answered within {self._deadline} s") from error
+        except transports.RefusedError as error:
+            raise _told_apart(error, what) from error
+
+
+def _told_apart(error: transports.RefusedError, what: str) -> transports.RefusedError:
+    message = f"{what}: {error}"
+    if error.status == 409:
+        return ConflictError(409, message, error.retry_after)
+    if error.status == 403 and "being terminated" in str(error):
+        return TerminatingError(403, message, error.retry_after)
+    return transports.RefusedError(error.status, message, error.retry_after)

@@ -1,0 +1,61 @@
+"""`controllers:` of the configuration file: whether this process writes claims and seats, and how it is elected."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pydantic
+from pydantic import alias_generators
+
+__all__ = ["ControllerSettings", "LeaseSettings"]
+
+_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+
+
+class _Model(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, alias_generator=alias_generators.to_camel)
+
+
+class LeaseSettings(_Model):
+    """The Lease that the replicas compete for.
+
+    Attributes:
+        duration: seconds after which a Lease that nobody renews may be taken.
+        deadline: seconds in which the holder must have renewed, or stops.
+        retry: seconds between two tries.
+    """
+
+    name: Annotated[str, pydantic.Field(max_length=253, pattern=_NAME)] = "muster-controllers"
+    namespace: Annotated[str, pydantic.Field(max_length=63, pattern=_NAME)] = "muster-system"
+    duration: Annotated[float, pydantic.Field(ge=1, le=600)] = 15.0
+    deadline: Annotated[float, pydantic.Field(gt=0, le=600)] = 10.0
+    retry: Annotated[float, pydantic.Field(gt=0, le=60)] = 2.0
+
+    @pydantic.model_validator(mode="after")
+    def _leaves_time(self) -> LeaseSettings:
+        """Check that a holder has time to try, and stops before another may start."""
+        if not self.retry < self.deadline < self.duration:
+            raise ValueError(
+                f"retry {self.retry}, deadline {self.deadline}, duration {self.duration}: each less than the next"
+            )
+        return self
+
+
+class ControllerSettings(_Model):
+    """The controllers.
+
+    Attributes:
+        enabled: whether this process takes part; needs `cluster.source: live`.
+        grace: seconds for which a claim or a template stays after nothing names it any more.
+        resync: seconds after which everything is looked at again.
+        deadline: seconds for one request to the API server.
+        ended_pods: seconds after which an ended pod of a Job is deleted while others use its shared claim; null keeps
+            it. See docs/controllers.md.
+    """
+
+    enabled: bool = False
+    grace: Annotated[float, pydantic.Field(ge=0, le=86400)] = 300.0
+    resync: Annotated[float, pydantic.Field(ge=1, le=3600)] = 30.0
+    deadline: Annotated[float, pydantic.Field(gt=0, le=60)] = 5.0
+    ended_pods: Annotated[float, pydantic.Field(ge=0, le=86400)] | None = 30.0
+    lease: LeaseSettings = LeaseSettings()
