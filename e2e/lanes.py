@@ -50,7 +50,7 @@ def lanes(tiers: Sequence[sites.Tier], together: Sequence[str]) -> list[list[Run
         tiers: that this machine can run.
         together: suites whose tests run side by side.
     """
-    rows = [(*together, "scale")], [("outage",)], [("upgrade", "wedges")]
+    rows = [(*together, "scale")], [("outage",)], [("upgrade", "wedges"), ("claims",)]
     made = [[Run(tier, suites) for tier in tiers for suites in row] for row in rows]
     # The busy lane begins with the other tier than the others, so that not all set up nodes at once.
     return [made[0], *(list(reversed(each)) for each in made[1:])]

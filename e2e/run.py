@@ -28,8 +28,8 @@ from e2e.cluster.errors import ClusterError
 _SUITES = places.REPOSITORY / "e2e" / "suites"
 TOGETHER = ("pods", "lifecycle", "validation", "differential")
 """Suites whose tests run side by side."""
-ALONE = ("upgrade", "wedges", "outage", "scale")
-"""Suites that change the installation itself."""
+ALONE = ("claims", "upgrade", "wedges", "outage", "scale")
+"""Suites that change the installation itself, or what all share: its devices."""
 _NEEDS_NODES = {"pods"}
 _LOGS = places.REPOSITORY / "build" / "e2e"
 

@@ -16,27 +16,48 @@ def pins(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def built(pins, monkeypatch, tmp_path):
+    """The modules that were built, by name, in their order; nothing is compiled."""
+    monkeypatch.setenv("MUSTER_CACHE", str(tmp_path / "cache"))
+    names = []
+
+    def build(module, folder):
+        names.append(module.name)
+        folder.mkdir(parents=True)
+        (folder / f"of-{module.name}").write_text("program")
+
+    monkeypatch.setattr(builds, "_build", build)
+    return names
+
+
 @pytest.mark.parametrize("name", ["go.mod", "go.sum"])
-def test_another_pin_is_another_folder(pins, name):
-    before = builds._key()
+def test_another_pin_is_another_folder(pins, built, name):
+    before = builds.binaries()
 
     (pins / "containerd" / name).write_text("pinned otherwise")
 
-    assert builds._key() != before
+    assert builds.binaries() != before
+    assert before.exists()
 
 
-def test_what_is_built_is_not_built_again(pins, monkeypatch, tmp_path):
-    monkeypatch.setenv("MUSTER_CACHE", str(tmp_path / "cache"))
-    built = []
+def test_what_is_built_is_not_built_again(built):
+    assert builds.binaries() == builds.binaries()
+    assert built == [module.name for module in builds.MODULES]
 
-    def build(folder):
-        built.append(folder)
-        folder.mkdir()
 
-    monkeypatch.setattr(builds, "_build_all", build)
+def test_another_pin_builds_its_own_module_and_leaves_the_others(pins, built):
+    builds.binaries()
+    built.clear()
 
-    assert builds.binaries() == builds.binaries() == built[0]
-    assert len(built) == 1
+    (pins / "dradriver" / "go.sum").write_text("pinned otherwise")
+
+    assert {each.name for each in builds.binaries().iterdir()} == {f"of-{module.name}" for module in builds.MODULES}
+    assert built == ["dradriver"]
+
+
+def test_the_binaries_of_all_modules_lie_in_one_folder(built):
+    assert {each.read_text() for each in builds.binaries().iterdir()} == {"program"}
 
 
 @pytest.mark.parametrize("name", ["", "A", "a/b", "../up", "a" * 32, "1a"])

@@ -24,7 +24,17 @@ _SETTINGS = (
     *("vm.overcommit_memory", "vm.panic_on_oom", "kernel.panic", "kernel.panic_on_oops"),
     *("kernel.keys.root_maxkeys", "kernel.keys.root_maxbytes", "net.ipv4.ip_forward", "net.netfilter.nf_conntrack_max"),
 )
-_FOLDERS = ("/etc/cni", "/opt/cni", "/opt/containerd", "/run/containerd", "/run/netns", "/run/runc", "/run/cni")
+_FOLDERS = (
+    "/etc/cdi",
+    "/run/cdi",
+    "/etc/cni",
+    "/opt/cni",
+    "/opt/containerd",
+    "/run/containerd",
+    "/run/netns",
+    "/run/runc",
+    "/run/cni",
+)
 _MORE_FOLDERS = ("/var/lib/cni", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods", "/var/log/containers")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from e2e.cluster import commands, packages, processes, sites
 from e2e.cluster.errors import ClusterError
-from e2e.cluster.node import containerd, images, kubelets, proxies, requirements, sandboxes, workloads
+from e2e.cluster.node import containerd, drivers, images, kubelets, proxies, requirements, sandboxes, workloads
 from e2e.cluster.places import Places
 
 __all__ = ["clear", "install", "prepare"]
@@ -65,7 +65,9 @@ def install(places: Places, site: sites.Site, binaries: Path) -> None:
     _wait_for_images(places, sandbox, binaries)
     kubectl = binaries / "kubectl"
     kubelets.advertise(places, kubectl)
+    drivers.start(sandbox, binaries)
     workloads.install(places, kubectl, workloads.rendered(places, kubectl))
+    drivers.wait(places, kubectl)
 
 
 def clear(places: Places) -> None:

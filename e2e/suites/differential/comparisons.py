@@ -68,8 +68,16 @@ def recorded(record: Mapping[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def _changes(told: Mapping[str, Any], place: str) -> list[tuple[Any, ...]]:
-    found = [(each["op"], each[place], each.get("after"), each["rule"]) for each in told["changes"]]
+    found = [(each["op"], *_place(each[place], each.get("after")), each["rule"]) for each in told["changes"]]
     return [each for each in found if each[-1] != "core/applied"]
+
+
+def _place(path: str, after: Any) -> tuple[str, Any]:
+    """Return where a value went; webhooks in Go add an empty `resources`, and then a first member goes into it."""
+    if path.endswith(".resources") and isinstance(after, Mapping) and len(after) == 1:
+        ((member, value),) = after.items()
+        return f"{path}.{member}", value
+    return path, after
 
 
 def _compared(offline: Any, stored: Any, path: str = "") -> Iterator[Difference]:

@@ -26,7 +26,7 @@ __all__ = ["Example", "jobs", "of_kind"]
 Document = dict[str, Any]
 
 _OURS = places.REPOSITORY / "manifests" / "examples"
-_GROUPS = ("", "trainer.kubeflow.org", "jobset.x-k8s.io")
+_GROUPS = ("", "trainer.kubeflow.org", "jobset.x-k8s.io", "resource.k8s.io")
 _MISTAKES = {"07-trl-grpo-vllm-server-missing", "14-wrong-numbers", "trainer-yaml-05-multi-step"}
 """Examples that the cluster refuses: ours on purpose; Trainer's own validation refuses its example's runtime."""
 _RUNTIMES = {"ClusterTrainingRuntime", "TrainingRuntime"}

@@ -92,7 +92,8 @@ class Story:
         kubectl = self.space.kubectl
         namespace = kubectl.get("namespace", self.space.name)
         assert namespace is not None
-        return Offline(self.folder, self.space.name, [namespace, *self.space.all(_RUNTIMES)])
+        held = [each for kind in (_RUNTIMES, "resourceclaimtemplates") for each in self.space.all(kind)]
+        return Offline(self.folder, self.space.name, [namespace, *held])
 
     @cached_property
     def after(self) -> Offline:

@@ -27,6 +27,7 @@ _PATIENCE = 20.0
 _ANSWER = 60.0
 _JOBSETS = "apis/jobset.x-k8s.io/v1alpha2", "jobsets", True
 _TRAINJOBS = "apis/trainer.kubeflow.org/v1alpha1", "trainjobs", True
+_CLAIMS = "apis/resource.k8s.io/v1"
 _RESOURCES: Mapping[str, tuple[str, str, bool]] = {
     "trainjobs": _TRAINJOBS,
     "trainjobs.trainer.kubeflow.org": _TRAINJOBS,
@@ -38,6 +39,10 @@ _RESOURCES: Mapping[str, tuple[str, str, bool]] = {
     "services": ("api/v1", "services", True),
     "configmaps": ("api/v1", "configmaps", True),
     "events": ("api/v1", "events", True),
+    "resourceclaims": (_CLAIMS, "resourceclaims", True),
+    "resourceclaimtemplates": (_CLAIMS, "resourceclaimtemplates", True),
+    "resourceslices": (_CLAIMS, "resourceslices", False),
+    "deviceclasses": (_CLAIMS, "deviceclasses", False),
     "nodes": ("api/v1", "nodes", False),
     "namespace": ("api/v1", "namespaces", False),
     "namespaces": ("api/v1", "namespaces", False),
@@ -69,7 +74,7 @@ class Reader:
         )
         atexit.register(self.close)
         deadline = time.monotonic() + _PATIENCE
-        while not self._socket.exists():
+        while not _listens(self._socket):
             if time.monotonic() > deadline or self._process.poll() is not None:
                 raise ReadError("kubectl proxy does not start")
             time.sleep(0.02)
@@ -115,6 +120,12 @@ class Reader:
             raise ReadError(f"GET /{path}: {answer.status} {body[:500]!r}")
         found: dict[str, Any] = json.loads(body)
         return found
+
+
+def _listens(path: Path) -> bool:
+    """Whether somebody takes connections there: a socket's file is there a moment before."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
 
 
 class _Connection(http.client.HTTPConnection):

@@ -18,7 +18,7 @@ __all__ = ["explain", "missing"]
 
 _CRDS = ("trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io")
 _CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
-_KINDS = "trainjobs.trainer.kubeflow.org,jobsets.jobset.x-k8s.io,jobs.batch,pods"
+_KINDS = "trainjobs.trainer.kubeflow.org,jobsets.jobset.x-k8s.io,jobs.batch,pods,resourceclaims"
 _LONGEST = 12_000
 _LINES = 60
 

@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from collections import Counter
+
+from e2e import lanes, run
+from e2e.cluster import places
+
+TIERS = ("control-plane", "node")
+
+
+def test_every_suite_that_there_is_runs_once_in_each_tier():
+    runs = [each for row in lanes.lanes(TIERS, run.TOGETHER) for each in row]
+    suites = {file.parent.name for file in (places.REPOSITORY / "e2e" / "suites").glob("*/test_*.py")}
+
+    assert Counter((each.tier, suite) for each in runs for suite in each.suites) == {
+        (tier, suite): 1 for tier in TIERS for suite in suites
+    }
