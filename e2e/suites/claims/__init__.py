@@ -1,0 +1,1 @@
+"""Claims on devices: what Kubernetes and the driver do, and what Muster adds."""
