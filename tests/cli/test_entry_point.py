@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -150,10 +151,26 @@ def test_ctrl_c_ends_the_command_quietly(tmp_path):
     assert (running.returncode, errors) == (130, b"")
 
 
+def test_a_server_that_is_told_to_end_while_it_starts_ends_then(tmp_path):
+    """As the first process of a container, where a signal without a handler is lost."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "webhook", "serve", "--config", str(tmp_path / "missing.yaml")],
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+        preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN),  # noqa: PLW1509  # as the kernel does there
+    ) as running:
+        while running.poll() is None:
+            running.send_signal(signal.SIGTERM)
+            time.sleep(0.01)
+        _, errors = running.communicate(timeout=30)
+    assert (running.returncode, errors) == (143, b"")
+
+
 def test_serve_hands_its_options_to_the_server(monkeypatch, tmp_path):
     from webhook.server import run  # noqa: PLC0415  # imports the server, as only this command does
 
     calls = []
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(run, "serve", lambda path, *, self_signed: calls.append((path, self_signed)) or 7)
     assert main.main(["serve", "--config", str(tmp_path / "c.yaml"), "--self-signed"]) == 7
     assert main.main(["serve"]) == 7

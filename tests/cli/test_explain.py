@@ -123,6 +123,11 @@ def test_nothing_changed_because_it_is_right(muster):
     assert "already right" in unchanged(muster, jobs.trainjob("t", "torch-distributed", command=["torchrun", "x"]))
 
 
+def test_a_job_that_is_refused_is_not_called_right(muster):
+    job = jobs.trainjob("t", "torch-distributed", command=["torchrun", "x"], numNodes=0)
+    assert unchanged(muster, job) == "nothing to do but what the errors below ask of you"
+
+
 def test_nothing_changed_because_the_framework_has_no_strategy(muster):
     runtime = jobs.runtime("jax", "jax", policy={"jax": {}})
     assert "framework jax has no strategy" in unchanged(muster, runtime, jobs.trainjob("t", "jax", numNodes=1))

@@ -159,6 +159,8 @@ def _nothing_to_do(case: Case) -> str:
         return _unlabelled(case)
     if strategy is not None and strategy.strategy.framework != framework:
         return f"framework {framework} has no strategy; the job runs as it would without Muster"
+    if case.errors:
+        return "nothing to do but what the errors below ask of you"
     return "already right: there was nothing to do"
 
 

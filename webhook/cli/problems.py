@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["CLEAN", "FOUND", "INTERRUPTED", "PIPE_CLOSED", "UNREADABLE", "CommandError", "clean", "one_line"]
+__all__ = [
+    "CLEAN",
+    "FOUND",
+    "INTERRUPTED",
+    "PIPE_CLOSED",
+    "TERMINATED",
+    "UNREADABLE",
+    "CommandError",
+    "clean",
+    "one_line",
+]
 
 CLEAN = 0
 FOUND = 1
@@ -11,6 +21,8 @@ UNREADABLE = 2
 """Input cannot be read, or the command was called wrongly."""
 INTERRUPTED = 130
 """128 + SIGINT, as shells report it."""
+TERMINATED = 143
+"""128 + SIGTERM, as shells report it."""
 PIPE_CLOSED = 141
 """128 + SIGPIPE, as shells report it."""
 

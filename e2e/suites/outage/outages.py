@@ -16,8 +16,7 @@ Say = Callable[[str], None]
 
 def die(muster: Installation) -> None:
     """Kill Muster, and keep a Deployment from bringing it back."""
-    muster.kill()
-    muster.stop()
+    muster.kill(for_good=True)
 
 
 def seconds_until(what: str, check: Callable[[], object], limit: float) -> float:

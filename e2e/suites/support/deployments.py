@@ -42,12 +42,16 @@ class Deployed:
             self._scale(0)
             waits.until("Muster's pods to be gone", lambda: not self._pods(), 60)
 
-    def kill(self) -> None:
+    def kill(self, *, for_good: bool = False) -> None:
         """See `Installation`."""
         with self._kept() as killed:
+            if for_good:
+                self._scale(0)
             for name in killed:
                 self._kubectl.delete("pod", name, _NAMESPACE, grace=0).expect()
             waits.until(f"{', '.join(killed)} to be gone", lambda: not set(self._names()) & set(killed), 60)
+        if for_good:
+            self.stop()
 
     def start(self) -> None:
         """See `Installation`."""

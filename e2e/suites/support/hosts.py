@@ -47,7 +47,7 @@ class Processes:
         self._cluster("stop")
         self._wait_closed()
 
-    def kill(self) -> None:
+    def kill(self, *, for_good: bool = False) -> None:  # noqa: ARG002  # nothing starts a process again
         """See `Installation`."""
         for pid in self._pids():
             os.kill(pid, signal.SIGKILL)

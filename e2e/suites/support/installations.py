@@ -26,10 +26,11 @@ class Installation(Protocol):
     def stop(self) -> None:
         """End it in order, and wait until nothing answers at its address."""
 
-    def kill(self) -> None:
+    def kill(self, *, for_good: bool = False) -> None:
         """End it without any order, as a crash would, and wait until that process is no more.
 
-        A Deployment starts another one by itself; call `stop` for it to stay away.
+        Args:
+            for_good: a Deployment, too, starts no other one until `start`.
         """
 
     def start(self) -> None:
