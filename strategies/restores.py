@@ -162,14 +162,32 @@ def _is_frozen(path: Path) -> bool:
 
 
 def _put_back(old: Mapping[str, Any], changes: Changes, stored_at: Path, stored: Any, reason: str) -> None:
-    """Add a member or an entry where the update has none; where it has not even the parent, that is an edit."""
-    parent_at = paths.locate(changes.document, paths.field(old, stored_at[:-1]))
+    """Add a member or an entry where the update has none; where it has not even the parent, that is an edit.
+
+    Labels come back with the metadata around them: a template without metadata is one without other labels.
+    """
+    depth = _depth(stored_at)
+    parent_at = paths.locate(changes.document, paths.field(old, stored_at[:-depth]))
     parent = ABSENT if parent_at is None else paths.lookup(changes.document, parent_at)
     last = stored_at[-1]
     if parent_at is not None and isinstance(last, str) and isinstance(parent, Mapping):
-        changes.set((*parent_at, last), stored, rule=_RULE, reason=reason)
+        if all(_may_hold(changes, (*parent_at, *stored_at[-depth:-step])) for step in range(1, depth)):
+            changes.set((*parent_at, *stored_at[-depth:]), stored, rule=_RULE, reason=reason)
     elif parent_at is not None and isinstance(last, int) and isinstance(parent, list):
         changes.append(parent_at, stored, rule=_RULE, reason=reason)
+
+
+def _depth(path: Path) -> int:
+    """How many of the last steps an update may lack together: one, but of labels all from the metadata on."""
+    for depth in (2, 3):
+        if path[-depth:][:2] == ("metadata", "labels"):
+            return depth
+    return 1
+
+
+def _may_hold(changes: Changes, path: Path) -> bool:
+    found = paths.lookup(changes.document, path)
+    return found is None or isinstance(found, Absent | Mapping)
 
 
 def _hashes(value: Any, path: Path) -> tuple[str, ...]:

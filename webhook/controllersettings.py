@@ -57,5 +57,5 @@ class ControllerSettings(_Model):
     grace: Annotated[float, pydantic.Field(ge=0, le=86400)] = 300.0
     resync: Annotated[float, pydantic.Field(ge=1, le=3600)] = 30.0
     deadline: Annotated[float, pydantic.Field(gt=0, le=60)] = 5.0
-    ended_pods: Annotated[float, pydantic.Field(ge=0, le=86400)] | None = 30.0
+    ended_pods: Annotated[float, pydantic.Field(ge=0, le=86400)] | None = 300.0
     lease: LeaseSettings = LeaseSettings()

@@ -89,14 +89,15 @@ def _on_nodes(template: Template, role: Role, wanted: int, nodes: Iterable[Node]
 
 def _too_large(template: Template, role: Role, wanted: int, largest: int, owned: int) -> Finding:
     """Only a warning: a larger node may be on its way, and nobody but its maker knows."""
-    message = (
-        f"a pod asks for {wanted / _GIB:.4g}Gi of host memory in all, and the largest of the {owned} nodes of role "
-        f"{role.name} has {largest / _GIB:.4g}Gi to give; ask for less, or add a larger node"
+    asked, room = f"{wanted / _GIB:.4g}Gi", f"{largest / _GIB:.4g}Gi"
+    message = (  # kubectl cuts a warning: first what counts
+        f"none of the {owned} nodes of role {role.name} has more than {room} for all of a pod; "
+        "ask for less, or add a larger node"
     )
     main = template.main
     inside = main[0][len(template.pod_path) :] if main else ()
     field = template.field(*inside, "resources", "requests", "memory")
-    return warning(field, wanted, message, rule="roles/memory")
+    return warning(field, asked, message, rule="roles/memory")
 
 
 def _stays(taint: Mapping[str, Any]) -> bool:

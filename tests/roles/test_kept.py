@@ -86,6 +86,28 @@ def test_labels_that_are_not_all_musters_own_are_the_updates_business():
     assert places.pod_of(new)["metadata"] == {"annotations": {"a": "b"}}
 
 
+@pytest.mark.parametrize("labels", [None, {"team": "a"}], ids=["no labels", "labels of the user's"])
+@pytest.mark.parametrize("way", reapplies.WAYS.values(), ids=reapplies.WAYS)
+def test_the_roles_label_comes_back_where_the_file_has_no_metadata(way, labels):
+    # JobSet's webhook, called at CREATE only and before Muster, gives each template metadata.
+    file = make_file()
+    sent = copy.deepcopy(file)
+    places.pod_of(sent)["metadata"] = {"labels": labels} if labels else {}
+    old = places.placed(sent)
+    new = reapplies.updated(old, way(old, file))
+    assert places.pod_of(new)["metadata"]["labels"][places.ROLE] == "sampler"
+
+
+def test_metadata_that_is_none_is_left_to_the_api_server():
+    file = make_file()
+    places.pod_of(file)["metadata"] = {}
+    old = places.placed(file)
+    for broken in ("words", ["words"], {"labels": "words"}):
+        sent = copy.deepcopy(old)
+        places.pod_of(sent)["metadata"] = broken
+        assert places.pod_of(reapplies.updated(old, sent))["metadata"] == broken
+
+
 def test_a_second_pass_remembers_the_first():
     once = places.placed(make_file(), policy=places.policy(tolerations=()))
     assert kept_of(once) == {}

@@ -173,7 +173,7 @@ def test_a_contradiction_in_a_patch_of_the_trainjob_is_said_when_it_is_applied(s
     own = (
         "spec.runtimePatches[a.example/b].trainingRuntimeSpec.template.spec.replicatedJobs[node].template.spec.template"
     )
-    inside = "nodeSelector[pool]" if "nodeSelector" in spec else "affinity.nodeAffinity"
+    inside = "nodeSelector.pool" if "nodeSelector" in spec else "affinity.nodeAffinity"
     ((severity, field, rule),) = places.said(trainjob, jobs.make_runtime())
     assert (severity, rule) == ("error", "roles/node-affinity")
     assert field.startswith(f"{own}.spec.{inside}")

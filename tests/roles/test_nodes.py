@@ -21,7 +21,7 @@ def asking(memory, **more):
 def test_a_request_that_no_node_of_the_role_can_meet_is_found_with_the_largest_that_there_is():
     nodes = [places.make_node("a"), places.make_node("b", memory="32Gi")]
     assert places.said(asking("64Gi"), *nodes) == [("warning", MEMORY, "roles/memory")]
-    assert "asks for 64Gi of host memory in all, and the largest of the 2 nodes of role sampler has 48Gi" in str(
+    assert "'64Gi': none of the 2 nodes of role sampler has more than 48Gi for all of a pod;" in str(
         places.messages(asking("64Gi"), *nodes)
     )
 

@@ -42,7 +42,7 @@ class Options:
     grace: float = 300.0
     resync: float = 30.0
     deadline: float = 5.0
-    ended_pods: float | None = 30.0
+    ended_pods: float | None = 300.0
     look: float = 1.0
     pace: reflector.Pace = field(default_factory=reflector.Pace)
 
