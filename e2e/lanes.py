@@ -1,10 +1,8 @@
 """The suites of both tiers, three clusters at a time.
 
 Most suites wait for controllers that wait for one another and use a quarter of two cores, so clusters side by side take
-a third of the time that they take one after the other. What does need the cores, the suites whose tests run side by
-side and the 500 jobs of `scale`, has a lane to itself.
-
-Each lane is a row of runs of `python -m e2e.run`, one cluster each, whose output is shown when the run has ended.
+a third of the time that they take one after the other. Each lane takes the next run when it is through with one; a run
+is `python -m e2e.run` with a cluster of its own, whose output is shown when it has ended.
 """
 
 from __future__ import annotations
@@ -22,8 +20,9 @@ from pathlib import Path
 
 from e2e.cluster import commands, places, sites
 
-__all__ = ["Run", "lanes", "run"]
+__all__ = ["Run", "run", "runs"]
 
+_LANES = 3
 _END = 120.0  # seconds for a run to take its cluster down
 
 
@@ -43,37 +42,46 @@ class Run:
         return f"{self.tier}: {', '.join(self.suites)}"
 
 
-def lanes(tiers: Sequence[sites.Tier], together: Sequence[str]) -> list[list[Run]]:
-    """Return the runs that go side by side, each lane from its first to its last.
+def runs(tiers: Sequence[sites.Tier], together: Sequence[str]) -> list[Run]:
+    """Return what there is to run, in the order in which it is begun.
+
+    The longest begin first, so that no lane is alone at the end; those that need the cores, the suites whose tests run
+    side by side and the 500 jobs of `scale`, are not neighbours.
 
     Args:
         tiers: that this machine can run.
         together: suites whose tests run side by side.
     """
-    rows = [(*together, "scale")], [("outage",)], [("upgrade", "wedges"), ("claims",)]
-    made = [[Run(tier, suites) for tier in tiers for suites in row] for row in rows]
-    # The busy lane begins with the other tier than the others, so that not all set up nodes at once.
-    return [made[0], *(list(reversed(each)) for each in made[1:])]
+    begun: list[tuple[sites.Tier, tuple[str, ...]]] = [
+        ("node", ("outage",)),
+        ("control-plane", (*together, "scale")),
+        ("node", ("upgrade", "wedges")),
+        ("node", ("claims",)),
+        ("control-plane", ("outage",)),
+        ("node", (*together, "scale")),
+        ("control-plane", ("upgrade", "wedges")),
+        ("control-plane", ("claims",)),
+    ]
+    return [Run(tier, suites) for tier, suites in begun if tier in tiers]
 
 
-def run(rows: Sequence[Sequence[Run]], extra: Sequence[str]) -> int:
-    """Run all lanes; 0 when every run passed. After a failure nothing further is begun.
+def run(wanted: Sequence[Run], extra: Sequence[str]) -> int:
+    """Run all; 0 when every run passed. After a failure nothing further is begun.
 
     Args:
-        rows: the lanes.
+        wanted: what to run, in this order.
         extra: further arguments of pytest.
     """
     work = _Work(extra)
     begun = time.monotonic()
-    with ThreadPoolExecutor(len(rows), thread_name_prefix="lane") as threads, work.ended_with_us():
-        codes = [code for codes in threads.map(work.lane, rows) for code in codes]
-    failed = sum(1 for code in codes if code)
-    count = sum(map(len, rows))
+    with ThreadPoolExecutor(_LANES, thread_name_prefix="lane") as threads, work.ended_with_us():
+        codes = [code for code in threads.map(work.run, wanted) if code is not None]
+    failed, left = sum(map(bool, codes)), len(wanted) - len(codes)
     commands.say(
-        f"{len(codes) - failed} of {count} runs passed, {failed} failed, {count - len(codes)} not begun,"
+        f"{len(codes) - failed} of {len(wanted)} runs passed, {failed} failed, {left} not begun,"
         f" in {time.monotonic() - begun:.0f} s"
     )
-    return 0 if not failed and len(codes) == count else 1
+    return 1 if failed or left else 0
 
 
 class _Work:
@@ -83,15 +91,14 @@ class _Work:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._shown = threading.Lock()
 
-    def lane(self, row: Sequence[Run]) -> list[int]:
-        codes = []
-        for each in row:
-            if self._over.is_set():
-                break
-            codes.append(self._run(each))
-            if codes[-1]:
-                self._over.set()
-        return codes
+    def run(self, each: Run) -> int | None:
+        """Return the exit code of a run, None when it was not begun."""
+        if self._over.is_set():
+            return None
+        code = self._run(each)
+        if code:
+            self._over.set()
+        return code
 
     @contextlib.contextmanager
     def ended_with_us(self) -> Iterator[None]:

@@ -63,7 +63,7 @@ def _run(tiers: list[sites.Tier], options: argparse.Namespace, extra: list[str])
     except ClusterError as error:
         commands.say(str(error))
         return 1
-    return lanes.run(lanes.lanes(tiers, TOGETHER), extra)
+    return lanes.run(lanes.runs(tiers, TOGETHER), extra)
 
 
 def _parser() -> argparse.ArgumentParser:

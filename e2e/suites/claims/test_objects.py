@@ -21,6 +21,8 @@ from e2e.suites.support.waits import until
 
 pytestmark = pytest.mark.xdist_group("installation")
 
+_BROUGHT = 120  # seconds that a kubelet may take to bring a changed file to Muster's pod
+
 
 def _profiles(device_class: str, count: int = 1) -> dict[str, Any]:
     shared = {"sharing": "shared", "claims": 2, "maxSessions": 2}
@@ -44,13 +46,14 @@ def test_a_changed_profile_replaces_free_claims_at_once_and_one_in_use_when_it_i
     before = _claims(space)[used]["metadata"]["uid"]
     with installation.reloaded({"profiles": _profiles(devices.device_class, count=2)}):
         (free,) = _claims(space).keys() - {used}
-        until("the free claim to be of two devices", lambda: _count(space, free) == 2)
+        until("the free claim to be of two devices", lambda: _count(space, free) == 2, _BROUGHT)
         assert _claims(space)[used]["metadata"]["uid"] == before
         assert jobs.held(space, "one") == device
         end(space, jobs.pods(space, "one")[0])
         space.apply(jobs.sampler(devices, "two", "seat")).expect()
         until("the other claim to be of two devices", lambda: _count(space, used) == 2)
         assert len(jobs.held(space, "two")) == 2
+    until("the profile of before to be in force", lambda: 1 in (_count(space, free), _count(space, used)), _BROUGHT)
 
 
 def test_a_claim_of_somebody_else_is_left_alone_and_named(devices: Devices, space: Space) -> None:
