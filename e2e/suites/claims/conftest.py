@@ -83,14 +83,16 @@ def mapped(devices: Devices, kubectl: Kubectl) -> Iterator[str]:
     kubectl.delete("deviceclass", MAPPED_CLASS).expect()
 
 
-def pending(space: Space, name: str) -> str:
-    """Wait until a pod is refused a node; gives the reason."""
+def pending(space: Space, name: str, reason: str) -> None:
+    """Wait until a pod is refused a node for this reason; at first it may be another, such as a claim to be made."""
 
-    def look() -> str:
+    def look() -> bool:
         conditions = (space.get("pods", name) or {})["status"]["conditions"]
-        return str(next(each["message"] for each in conditions if each.get("reason") == "Unschedulable"))
+        told = str(next(each["message"] for each in conditions if each.get("reason") == "Unschedulable"))
+        assert reason in told, told
+        return True
 
-    return until(f"pod {name} to be pending", look)
+    until(f"pod {name} to be pending", look)
 
 
 def _published(kubectl: Kubectl) -> Devices | None:

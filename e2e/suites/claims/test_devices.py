@@ -67,7 +67,7 @@ def test_a_pod_that_finds_no_device_says_why_and_runs_when_one_is_free(devices: 
     space.apply(devices.pod("large", template="most")).expect()
     assert len(held(space, "large")) == devices.count - 1
     space.apply(devices.pod("waits", template="two")).expect()
-    assert "cannot allocate all claims" in pending(space, "waits")
+    pending(space, "waits", "cannot allocate all claims")
     described = space.kubectl.run("describe", "pod", "waits", "--namespace", space.name).expect().out
     assert "cannot allocate all claims" in described
     end(space, "large")
@@ -84,7 +84,7 @@ def test_a_device_takes_as_many_sessions_as_its_capacity_allows(devices: Devices
     if devices.real:
         assert told(space, seated[0]) == told(space, seated[1])
     space.apply(devices.pod("late", template="session")).expect()
-    assert "cannot allocate all claims" in pending(space, "late")
+    pending(space, "late", "cannot allocate all claims")
     end(space, seated[0])
     assert held(space, "late") == got[0]
 

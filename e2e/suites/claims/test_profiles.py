@@ -105,7 +105,7 @@ def test_sessions_by_capacity_are_counted_by_the_scheduler(devices: Devices, ses
     assert all(each == got[0] for each in got)
     space.apply(jobs.sampler(devices, "late", "session")).expect()
     (late,) = jobs.pods(space, "late")
-    assert "cannot allocate all claims" in pending(space, late)
+    pending(space, late, "cannot allocate all claims")
     end(space, jobs.pods(space, names[0])[0])
     assert jobs.held(space, "late") == got[0]
 
@@ -132,7 +132,7 @@ def test_a_job_whose_claim_cannot_be_met_says_why_and_runs_when_devices_are_free
     assert len(jobs.held(space, "first")) == 1
     jobs.started(space, jobs.trainer("large", "all"))
     (waits,) = jobs.pods(space, "large")
-    assert "cannot allocate all claims" in pending(space, waits)
+    pending(space, waits, "cannot allocate all claims")
     assert "cannot allocate all claims" in space.kubectl.run("describe", "pod", waits, "-n", space.name).expect().out
     space.delete("trainjob", "first").expect()
     assert len(jobs.held(space, "large")) == devices.count

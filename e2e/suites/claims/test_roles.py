@@ -128,7 +128,7 @@ def test_trainers_and_samplers_share_no_host_whatever_their_namespaces(
     assert places(other, "samples", 4) == {left: 4}
     other.apply(sampler("late", pod={"nodeSelector": {HOST: taken}})).expect()
     (late,) = jobs.pods(other, "late")
-    assert "anti-affinity" in pending(other, late)
+    pending(other, late, "anti-affinity")
     space.delete("trainjob", "trains").expect()
     assert places(other, "late", 1) == {taken: 1}
 
@@ -185,7 +185,7 @@ def test_a_pod_too_large_for_every_node_of_its_role_is_warned_about_until_a_larg
     assert f"{SPEC}.containers[node].resources.requests.memory" in warned
     assert "none of the 2 nodes of role sampler has more than 48Gi" in warned
     (waits,) = jobs.pods(space, "large")
-    assert "Insufficient memory" in pending(space, waits)
+    pending(space, waits, "Insufficient memory")
     with pools.nodes(kubectl, "sampler", "e2e-samples-2", memory="96Gi") as (joined,):
         again = sampler("again", resources={"requests": {"memory": "64Gi"}})
         until("nothing to be said any more", lambda: not space.apply(again, dry_run=True).expect().warnings)
@@ -200,7 +200,7 @@ def test_sessions_fill_a_host_and_the_next_waits_until_one_ends(space: Space) ->
     assert placed == dict.fromkeys(POOLS["sampler"], SESSIONS // 2)
     space.apply(sampler("late", annotations=ASKED)).expect()
     (late,) = jobs.pods(space, "late")
-    assert "Insufficient memory" in pending(space, late)
+    pending(space, late, "Insufficient memory")
     end(space, jobs.pods(space, names[0])[0])
     assert places(space, "late", 1).total() == 1
 
