@@ -78,8 +78,10 @@ def test_a_device_takes_as_many_sessions_as_its_capacity_allows(devices: Devices
     spec = claims.request(sessions, capacity={"requests": {"sessions": "1"}})
     space.apply(claims.template("session", spec)).expect()
     seated = [f"session-{number}" for number in range(SESSIONS)]
-    space.apply(*(devices.pod(name, template="session") for name in seated)).expect()
-    got = [held(space, name) for name in seated]
+    got = []
+    for name in seated:  # of two at once the scheduler may refuse one, and look at it again after minutes only
+        space.apply(devices.pod(name, template="session")).expect()
+        got.append(held(space, name))
     assert all(each == got[0] for each in got)
     if devices.real:
         assert told(space, seated[0]) == told(space, seated[1])
