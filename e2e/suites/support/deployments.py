@@ -52,6 +52,8 @@ class Deployed:
                 self._kubectl.delete("pod", name, _NAMESPACE, grace=0).expect()
             waits.until(f"{', '.join(killed)} to be gone", lambda: not set(self._names()) & set(killed), 60)
         if for_good:
+            # An object deleted without grace is gone before its process is, which answers on connections kept open.
+            waits.until("Muster to be dead", lambda: musters.is_unreachable(self._kubectl), 60)
             self.stop()
 
     def start(self) -> None:

@@ -15,7 +15,17 @@ import yaml
 from e2e.suites.support import documents, waits
 from e2e.suites.support.kubectls import Kubectl, Outcome
 
-__all__ = ["changed", "environment", "is_record", "is_refused", "records", "restart_api_server", "since", "wait_ready"]
+__all__ = [
+    "changed",
+    "environment",
+    "is_record",
+    "is_refused",
+    "is_unreachable",
+    "records",
+    "restart_api_server",
+    "since",
+    "wait_ready",
+]
 
 _SCHEMA = '"muster.dev/audit/v1"'
 
@@ -35,6 +45,11 @@ def wait_ready(kubectl: Kubectl, seconds: float) -> None:
 def is_refused(kubectl: Kubectl) -> bool:
     """Whether nothing listens at Muster's address, as the API server sees it."""
     return _probe(kubectl).refused_with("failed calling webhook", "connection refused")
+
+
+def is_unreachable(kubectl: Kubectl) -> bool:
+    """Whether the API server gets no answer of Muster, for whatever reason."""
+    return _probe(kubectl).refused_with("failed calling webhook")
 
 
 def changed(text: str, changes: Mapping[str, Any]) -> str:
