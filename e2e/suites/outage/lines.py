@@ -18,6 +18,7 @@ from typing import TypeVar
 __all__ = ["Line"]
 
 _CHUNK = 65536
+_END = 5.0  # seconds for what is cut to notice
 _RESET = struct.pack("ii", 1, 0)
 _Result = TypeVar("_Result")
 
@@ -82,12 +83,16 @@ class Line:
         return len(self._connections)
 
     async def _close(self) -> None:
-        self._server.close()
+        # A server that is closed, or a task that is cancelled, in the middle of an accept leaves that socket open: so
+        # nothing more is accepted, what is cut comes to its end by itself, and then the server is closed.
+        for listener in self._server.sockets:
+            self._loop.remove_reader(listener.fileno())
         self._cut()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            _, late = await asyncio.wait(others, timeout=_END)
+            for task in late:
+                task.cancel()
+        self._server.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._is_cut:
@@ -99,11 +104,12 @@ class Line:
             _reset(writer)
             return
         connection = _Connection((reader, writer), outer)
+        if self._is_cut:
+            connection.reset()
+            return
         self._connections.add(connection)
         try:
             await asyncio.gather(*(self._carry(connection, *way) for way in connection.ways))
-        except asyncio.CancelledError:
-            pass  # the line is closed
         finally:
             self._connections.discard(connection)
             connection.reset()
