@@ -256,6 +256,7 @@ async def test_failures_in_a_row_wait_longer_and_a_settled_watch_ends_the_row(se
         server.send("TrainJob", ConnectionResetError())
         await until(lambda ended=ended: server.watchers("TrainJob") and server.count("watch") == ended + 2)
     assert mirror._backoff.failures == 8
+    await until(lambda: not mirror.problem)
     waits.now += 6
     server.send("TrainJob", ConnectionResetError())
     await until(lambda: mirror._backoff.failures == 1)
