@@ -1,0 +1,32 @@
+"""`python -m muster_guard [MODULE...]`: whether the guard is at work here and the image is whole.
+
+The health command of the training images. It imports nothing large: that a distribution is installed and its module
+can be found is what an image can lose.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+
+from muster_guard import sizes, start, watches
+
+
+def main(modules: list[str]) -> int:
+    """Print what is so as JSON; 0 when the guard watches, or is switched off, and every module can be found."""
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    watching = any(isinstance(finder, watches.Watcher) for finder in sys.meta_path)
+    asked = sizes.expected()
+    found = {
+        "guard": start.MODE if watching or start.MODE == "off" else "not at work: is muster_guard.pth installed?",
+        "expected": asked and f"{asked} ({asked.source})",
+        "missing": missing,
+        "python": sys.version.split()[0],
+    }
+    print(json.dumps(found))  # noqa: T201  # that is its work
+    return 1 if missing or not (watching or start.MODE == "off") else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,42 @@
+"""Imported by the line in `muster_guard.pth`, in every Python process of the image, before anything else.
+
+It imports nothing that Python has not already, for the processes that never train.
+"""
+
+import atexit
+import os
+import sys
+import time
+
+from muster_guard import watches
+
+STARTED = time.monotonic()
+MODE = os.environ.get("MUSTER_GUARD", "enforce")
+
+
+def _groups(module: object) -> None:
+    from muster_guard import groups  # noqa: PLC0415  # only where torch is imported anyway
+
+    groups.watch(module)
+
+
+def _optimizers(module: object) -> None:
+    from muster_guard import steps  # noqa: PLC0415  # as above
+
+    steps.watch(module)
+
+
+def _end() -> None:
+    from muster_guard import endings  # noqa: PLC0415  # at exit, and only for the first process
+
+    endings.pass_on()
+
+
+if MODE != "off":
+    sys.meta_path.insert(
+        0, watches.Watcher({"torch.distributed.distributed_c10d": _groups, "torch.optim.optimizer": _optimizers})
+    )
+    if "MUSTER_GUARD_TOP" not in os.environ:
+        os.environ["MUSTER_GUARD_TOP"] = f"{os.getpid()}-{time.time_ns():x}"
+        # What is registered first runs last, so nothing of the launcher's own comes after.
+        atexit.register(_end)

@@ -1,0 +1,42 @@
+"""What is done at the steps of torch's optimizers: before the first, the world size is compared; all are counted."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from muster_guard import trainings
+
+__all__ = ["watch"]
+
+
+def watch(module: Any) -> None:
+    """Hook into every optimizer, by `torch.optim.optimizer`'s own hooks.
+
+    Source: torch/optim/optimizer.py, `register_optimizer_step_pre_hook` and its twin, public since torch 2.0.
+    """
+    module.register_optimizer_step_pre_hook(_before)
+    module.register_optimizer_step_post_hook(_after)
+
+
+def _before(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    if trainings.current is None:
+        trainings.begin(*_place())
+
+
+def _after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    if trainings.current is not None:
+        trainings.current.stepped(optimizer)
+
+
+def _place() -> tuple[int, int]:
+    """Return the world size and rank that this process has now: 1 and 0 where no group was made."""
+    module = sys.modules.get("torch.distributed")
+    if module is None or not module.is_available() or not module.is_initialized():
+        return 1, 0
+    return module.get_world_size(), module.get_rank()
+
+
+# A step may be compiled. torch._dynamo reads this mark, and is too slow to import for its decorator.
+for _hook in (_before, _after):
+    _hook._torchdynamo_disable = True  # type: ignore[attr-defined]

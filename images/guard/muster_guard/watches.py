@@ -1,0 +1,59 @@
+"""Calls back when a module has been imported, without importing it.
+
+`wrapt` does this as well, and takes several times as long to import as all of this package.
+"""
+
+import sys
+
+TYPE_CHECKING = False  # as `typing` has it, which takes longer to import than all of this package may
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Watcher"]
+
+
+class Watcher:
+    """A finder for `sys.meta_path` that leaves the finding to the others.
+
+    Args:
+        wanted: by the full name of a module, what to call with it, once, as soon as it has run. What that raises is
+            printed and goes no further: a user's import must not fail because of us.
+    """
+
+    def __init__(self, wanted: "dict[str, Callable[[object], None]]") -> None:
+        self._wanted = dict(wanted)
+
+    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+        """See `importlib.abc.MetaPathFinder`."""
+        callback = self._wanted.pop(name, None)
+        if callback is None:
+            return None
+        for finder in sys.meta_path:
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find else None
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader, callback)
+                return spec
+        return None
+
+
+class _Loader:
+    def __init__(self, inner, callback: "Callable[[object], None]") -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        self._inner = inner
+        self._callback = callback
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+    def create_module(self, spec):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+        return self._inner.create_module(spec)
+
+    def exec_module(self, module) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        # The module carries its own loader again before it runs, for those who read its source through it.
+        module.__spec__.loader = module.__loader__ = self._inner
+        self._inner.exec_module(module)
+        try:
+            self._callback(module)
+        except Exception as error:  # noqa: BLE001  # see Watcher
+            print(f"muster: the guard cannot watch {module.__name__}: {error!r}", file=sys.stderr)
