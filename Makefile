@@ -3,9 +3,11 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
-# TRL and torch (about 5 GB) live outside the checkout, so that a fresh clone need not install them again.
+# TRL, torchtune and torch as in the images (about 5 GB) live outside the checkout, so that a fresh clone need not install
+# them again. The pins of both are the same where both have a package.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/muster
-TRL_VENV := $(CACHE)/trl-$(shell cksum < requirements/trl.txt | cut -d' ' -f1)
+TRL_PINS := images/torch.txt images/trl/requirements.txt images/torchtune/requirements.txt
+TRL_VENV := $(CACHE)/trl-$(shell cat $(TRL_PINS) | cksum | cut -d' ' -f1)
 # The cluster's binaries, images and state lie there too.
 export MUSTER_CACHE := $(CACHE)
 export MUSTER_TRL_PYTHON := $(TRL_VENV)/bin/python
@@ -30,10 +32,10 @@ $(VENV)/.dev: $(BIN)/muster requirements/dev.txt
 	@touch $@
 
 # The folder is named by the pins, so the file's age, which is new in every clone, does not count.
-$(TRL_VENV)/.done: | requirements/trl.txt
-	@echo "muster: installing trl and torch once into $(TRL_VENV) (a few minutes, about 5 GB)"
+$(TRL_VENV)/.done: | $(TRL_PINS)
+	@echo "muster: installing trl, torchtune and torch once into $(TRL_VENV) (a few minutes, about 5 GB)"
 	@$(PYTHON) -m venv $(TRL_VENV)
-	@$(TRL_VENV)/bin/pip install --quiet -r requirements/trl.txt
+	@$(TRL_VENV)/bin/pip install --quiet $(addprefix -r ,$(TRL_PINS))
 	@touch $@
 
 demo: $(BIN)/muster ## a real TrainJob, mutated and explained; no cluster, no GPU
@@ -48,6 +50,7 @@ test-fast: $(VENV)/.dev ## unit tests only, seconds
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/hadolint images/*/Dockerfile e2e/kind/*Dockerfile
 
 types: $(VENV)/.dev
 	@$(BIN)/mypy
@@ -67,8 +70,8 @@ tiers: $(VENV)/.dev
 e2e: $(VENV)/.dev ## the suites in real clusters; OWN=1: in the cluster of KUBECONFIG; ARGS: further arguments
 	@$(BIN)/python -m e2e.run $(if $(OWN),--own) $(ARGS)
 
-cluster: $(VENV)/.dev ## a real cluster with Trainer, JobSet and Muster to try things in; TIER=node: with pods
-	@$(BIN)/python -m e2e.cluster up --tier $(or $(TIER),control-plane)
+cluster: $(VENV)/.dev ## a real cluster with Trainer, JobSet and Muster to try things in; TIER=node: with pods; IMAGES=trl: and its image
+	@$(BIN)/python -m e2e.cluster up --tier $(or $(TIER),control-plane) $(if $(IMAGES),--images $(IMAGES))
 
 cluster-down: $(VENV)/.dev ## end it and leave nothing behind
 	@$(BIN)/python -m e2e.cluster down

@@ -1,0 +1,147 @@
+"""What the Dockerfiles have in common, beside what hadolint looks for in `make lint`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import PurePosixPath
+
+import pytest
+
+from e2e.cluster.places import REPOSITORY
+
+IMAGES = REPOSITORY / "images"
+DOCKERFILES = {path.parent.name: path.read_text() for path in sorted(IMAGES.glob("*/Dockerfile"))}
+WITH_TORCH = [name for name, text in DOCKERFILES.items() if "images/torch.txt" in text]
+LABELS = ("title", "description", "licenses", "version", "revision")
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+
+every_image = pytest.mark.parametrize("name", DOCKERFILES)
+every_image_with_torch = pytest.mark.parametrize("name", WITH_TORCH)
+
+
+def instructions(text):
+    """The instructions, each as one line, without comments."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    joined = "\n".join(lines).replace("\\\n", " ")
+    return [" ".join(line.split()) for line in joined.splitlines() if line.strip()]
+
+
+def pins(path):
+    lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
+    return [line for line in lines if line]
+
+
+def test_there_are_images_of_trainings_and_of_the_webhook():
+    assert {"trl", "torchtune", "vllm", "webhook"} <= set(DOCKERFILES)
+    assert {"trl", "torchtune", "vllm"} <= set(WITH_TORCH)
+
+
+@every_image
+def test_the_base_is_a_build_argument_with_a_pinned_default(name):
+    lines = instructions(DOCKERFILES[name])
+    assert lines[0] == "ARG BASE=python:3.11-slim-bookworm"
+    assert {line.partition(" AS ")[0] for line in lines if line.startswith("FROM ")} == {"FROM ${BASE}"}
+
+
+@every_image
+def test_the_user_is_a_number_that_is_not_root(name):
+    users = [line for line in instructions(DOCKERFILES[name]) if line.startswith("USER ")]
+    assert users == ["USER 65532:65532"]
+
+
+@every_image
+def test_the_labels_of_oci_are_there(name):
+    (labels,) = [line for line in instructions(DOCKERFILES[name]) if line.startswith("LABEL ")]
+    written = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]+)"', labels))
+    assert set(written) == set(LABELS)
+    assert (written["version"], written["revision"]) == ("${VERSION}", "${REVISION}")
+    assert f"ARG VERSION={PROJECT['version']}" in DOCKERFILES[name]
+
+
+@every_image
+def test_packages_come_from_files_of_pins_or_from_the_context_and_leave_no_cache(name):
+    text = DOCKERFILES[name]
+    assert "ENV PIP_NO_CACHE_DIR=1 " in text
+    for command in re.findall(r"pip (?:--python \S+ )?install ([^&;]+)", " && ".join(instructions(text))):
+        words = command.split()
+        from_pins = "-r" in words and re.fullmatch(r"(/opt/|requirements/)[\w-]+\.txt", words[words.index("-r") + 1])
+        from_context = {"--no-deps", "--no-build-isolation"} <= set(words)
+        assert from_pins or from_context, command
+
+
+@every_image
+def test_nothing_is_fetched_by_the_builder_and_nothing_floats(name):
+    for line in instructions(DOCKERFILES[name]):
+        assert not line.startswith("ADD "), line
+        assert not re.search(r"\b(curl|wget)\b|:latest\b", line), line
+
+
+@every_image
+def test_the_context_has_what_is_copied(name):
+    let_in = {line[1:] for line in (REPOSITORY / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for line in instructions(DOCKERFILES[name]):
+        if line.startswith("COPY ") and "--from=" not in line:
+            for source in line.split()[1:-1]:
+                above = {source, *map(str, PurePosixPath(source).parents)}
+                assert let_in & above or any(each.startswith(f"{source}/") for each in let_in), source
+
+
+@every_image_with_torch
+def test_the_layer_of_torch_is_the_same_in_all_images_that_have_it(name):
+    def until_torch(text):
+        lines = text[text.index("ARG BASE") :].splitlines()
+        (end,) = [number for number, line in enumerate(lines) if line.endswith("-r /opt/torch.txt")]
+        return lines[: end + 1]
+
+    assert until_torch(DOCKERFILES[name]) == until_torch(DOCKERFILES["trl"])
+
+
+@every_image_with_torch
+def test_a_command_of_a_job_is_taken_as_it_is(name):
+    lines = instructions(DOCKERFILES[name])
+    assert not [line for line in lines if line.startswith("ENTRYPOINT")]
+    assert lines[-1].startswith("CMD [")
+
+
+@every_image_with_torch
+def test_what_is_written_is_written_to_tmp(name):
+    lines = instructions(DOCKERFILES[name])
+    (environment,) = [line for line in lines if line.startswith("ENV PATH=")]
+    assert "WORKDIR /tmp" in lines
+    assert {"HOME=/tmp", "HF_HOME=/tmp/huggingface", "PYTHONDONTWRITEBYTECODE=1"} <= set(environment.split())
+
+
+@pytest.mark.parametrize("name", ["trl", "torchtune"])
+def test_an_image_that_trains_has_the_guard_and_asks_it_when_it_is_built(name):
+    text = DOCKERFILES[name]
+    assert "COPY images/guard /opt/guard\n" in text
+    assert re.search(r"RUN site=.+-m muster_guard \w+", " ".join(instructions(text)))
+
+
+@pytest.mark.parametrize("path", sorted(IMAGES.rglob("*.txt")), ids=lambda path: str(path.relative_to(IMAGES)))
+def test_every_package_is_pinned_once(path):
+    written = pins(path)
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", line) for line in written)
+    names = [re.sub(r"[-_.]+", "-", line.partition("==")[0]).lower() for line in written]
+    assert len(names) == len(set(names))
+
+
+def test_torch_is_pinned_in_one_place_for_trl():
+    shared = {line.partition("==")[0] for line in pins(IMAGES / "torch.txt")}
+    assert not shared & {line.partition("==")[0] for line in pins(IMAGES / "trl" / "requirements.txt")}
+
+
+def test_the_extra_of_the_package_is_of_the_versions_of_the_image():
+    assert set(PROJECT["optional-dependencies"]["trl"]) <= set(pins(IMAGES / "trl" / "requirements.txt"))
+
+
+def test_the_contract_tests_run_on_what_the_images_of_trainings_hold():
+    makefile = (REPOSITORY / "Makefile").read_text()
+    (files,) = re.findall(r"^TRL_PINS := (.+)$", makefile, re.MULTILINE)
+    assert files.split() == ["images/torch.txt", *(f"images/{name}/requirements.txt" for name in ("trl", "torchtune"))]
+    assert "$(addprefix -r ,$(TRL_PINS))" in makefile
+    versions = {}
+    for line in (line for file in files.split() for line in pins(REPOSITORY / file)):
+        name, _, version = line.partition("==")
+        assert versions.setdefault(name, version) == version, line
