@@ -31,13 +31,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--name", default=_DEFAULT, help="of the cluster (default: %(default)s)")
     parser.add_argument("--state", type=Path, help="its folder (default: clusters/NAME in the cache folder)")
     parser.add_argument("--tier", choices=("control-plane", "node"), default="control-plane")
+    parser.add_argument(
+        "--images", type=lambda text: text.split(","), default=[], metavar="NAME,...",
+        help="up: of trainings, for pods of the node tier: trl, torchtune, vllm; also into a cluster that is up",
+    )  # fmt: skip
     parser.add_argument("--kill", action="store_true", help="stop, restart: by SIGKILL at once")
     parser.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="start: for this start only")
     return parser
 
 
 def _up(where: places.Places, options: argparse.Namespace) -> None:
-    bringups.up(where, options.tier)
+    bringups.up(where, options.tier, options.images)
     print(f"export KUBECONFIG={where.kubeconfig}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.cluster import builds, commands, controlplane, credentials, kwok, loopbacks, node, processes, sites, upstream
@@ -14,17 +15,34 @@ from e2e.cluster.places import REPOSITORY, Places
 __all__ = ["down", "up"]
 
 
-def up(places: Places, tier: sites.Tier) -> None:
-    """Bring a cluster up in its state folder; nothing happens when it is up.
+def up(places: Places, tier: sites.Tier, images: Sequence[str] = ()) -> None:
+    """Bring a cluster up in its state folder; one that is up gets the images that it has not, and nothing else.
+
+    Args:
+        places: of the cluster.
+        tier: what kind of cluster.
+        images: of trainings, for the node tier: keys of `e2e.cluster.node.trainings.RECIPES`.
 
     Raises:
         ClusterError: it cannot be built or started; what was started until then keeps running, for its logs, until
             `down`.
     """
-    if processes.running(places):
+    if images and tier != "node":
+        raise ClusterError("--images: only the node tier has a node that runs pods; use --tier node")
+    running = bool(processes.running(places))
+    if running:
         _check_same(places, tier)
-        return
+        if not images:
+            return
     binaries = builds.binaries()
+    trainings = node.build(images) if images else []
+    if not running:
+        _bring_up(places, tier, binaries)
+    if trainings:
+        node.give(places, binaries, trainings)
+
+
+def _bring_up(places: Places, tier: sites.Tier, binaries: Path) -> None:
     places.remove()
     places.make()
     begun = time.monotonic()

@@ -19,7 +19,7 @@ def sources(tmp_path, monkeypatch):
     monkeypatch.setattr(images, "REPOSITORY", tmp_path)
     monkeypatch.setattr(images, "_MUSTER_SOURCES", ("webhook",))
     monkeypatch.setattr(images, "_PROBE_PROGRAM", tmp_path / "probe.py")
-    for module in (images, images.layouts):
+    for module in (images, images.builders, images.layouts):
         monkeypatch.setattr(module, "__file__", str(tmp_path / "probe.py"))
     for name in ("probe.py", "webhook/server.py", "webhook/__pycache__/server.pyc"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -1,13 +1,13 @@
 """The node tier: a real node with a container runtime, in namespaces that end with one process.
 
 The cluster's other components run inside too, so that the API server reaches webhooks through Services and pods reach
-the API server. In order: `missing` before anything, `prepare` before the control plane, `install` after it, `clear` at
-the end, whatever was reached.
+the API server. In order: `missing` before anything, `prepare` before the control plane, `install` after it, `give`
+for pods that train (what `build` made), `clear` at the end, whatever was reached.
 """
 
 from __future__ import annotations
 
 from e2e.cluster.node.requirements import missing
-from e2e.cluster.node.tiers import clear, install, prepare
+from e2e.cluster.node.tiers import build, clear, give, install, prepare
 
-__all__ = ["clear", "install", "missing", "prepare"]
+__all__ = ["build", "clear", "give", "install", "missing", "prepare"]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from e2e.cluster import builds, commands
-from e2e.cluster.node import bases, layouts
+from e2e.cluster.node import bases, builders, layouts
 from e2e.cluster.places import REPOSITORY, cache
 
 __all__ = ["MUSTER", "PAUSE", "PROBE", "archive"]
@@ -30,7 +30,6 @@ _MUSTER_SOURCES = (
     ".dockerignore", "images/webhook", "requirements/run.txt", "pyproject.toml", "README.md", "LICENSE",
     "webhook", "strategies", "certs", "manifests/runtimes",
 )  # fmt: skip
-_BASE = "localhost/muster-base"
 _KEPT = 3
 
 
@@ -56,12 +55,9 @@ def _make(path: Path, base: Path, managers: Mapping[str, Path]) -> None:
     folder = cache() / "images.layout"
     shutil.rmtree(folder, ignore_errors=True)
     layout = layouts.Layout(folder)
-    bottom = layout.add_layer(base)
-    layout.add_image(_BASE, [bottom], ["/bin/sh"])
-    layout.write()
-    _build_muster(folder, base.stem)
-    layout.images.clear()
+    _build_muster(folder)
     layout.adopt(MUSTER, MUSTER)
+    bottom = layout.add_layer(base)
     layout.add_image(PAUSE, [bottom], ["/bin/sleep", "infinity"])
     launchers = {f"/usr/local/bin/{name}": "/usr/local/lib/probe.py" for name in _LAUNCHERS}
     program = layout.add_layer(layouts.files_layer({"/usr/local/lib/probe.py": _PROBE_PROGRAM}, launchers))
@@ -74,35 +70,19 @@ def _make(path: Path, base: Path, managers: Mapping[str, Path]) -> None:
     commands.say(f"built the images in {time.monotonic() - begun:.0f} s: {path}")
 
 
-def _build_muster(layout: Path, tag: str) -> None:
-    """Build the Dockerfile on our base; buildah keeps its steps in the cache, so that only what changed is built."""
-    base = f"{_BASE}:{tag}"
-    _buildah("rm", "--all")  # of a build that was interrupted
-    # From beside it: buildah makes a name out of the path, which some paths do not allow.
-    pulled = _buildah("pull", "--quiet", f"oci:{layout.name}:{_BASE}", folder=layout.parent).split()[-1]
-    _buildah("tag", pulled, base)
-    _buildah(
-        "bud", "--layers", "--pull-never", "--isolation=chroot", "--network=host",
-        "--volume=/etc/ssl/certs:/etc/ssl/certs:ro", f"--build-arg=BASE={base}",
-        f"--file={REPOSITORY}/images/webhook/Dockerfile", f"--tag={MUSTER}", str(REPOSITORY),
-    )  # fmt: skip
-    _buildah("push", "--quiet", "--disable-compression", MUSTER, f"oci:{layout}:{MUSTER}")
-    _buildah("rmi", "--prune", "--force")
-
-
-def _buildah(command: str, *arguments: str, folder: Path | None = None) -> str:
-    """Run buildah with a storage of its own; its mounts end with it."""
-    storage = cache() / "buildah"
-    places = ["--root", str(storage / "root"), "--runroot", str(storage / "run"), "--storage-driver", "overlay"]
-    whole = [*bases.ISOLATED, "buildah", *places, command, *arguments]
-    return commands.run(whole, folder=folder)
+def _build_muster(layout: Path) -> None:
+    builder = builders.Builder(cache() / "buildah")
+    base = builder.take_base()
+    builder.build(MUSTER, "images/webhook/Dockerfile", {"BASE": base}, cache() / "images.log")
+    builder.run("push", "--quiet", "--disable-compression", MUSTER, f"oci:{layout}:{MUSTER}")
+    builder.prune()
 
 
 def _key(base: Path, managers: Mapping[str, Path]) -> str:
     digest = hashlib.sha256(base.name.encode())
     for name, binary in sorted(managers.items()):
         digest.update(f"{name} {binary}\n".encode())
-    for file in (Path(__file__), Path(layouts.__file__), _PROBE_PROGRAM, *_sources()):
+    for file in (Path(__file__), Path(builders.__file__), Path(layouts.__file__), _PROBE_PROGRAM, *_sources()):
         digest.update(f"{file.relative_to(REPOSITORY)} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()[:12]
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
-__all__ = ["Descriptor", "Layout", "files_layer"]
+__all__ = ["Descriptor", "Layout", "files_layer", "uncompressed"]
 
 _MEDIA = "application/vnd.oci.image"
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -45,7 +45,7 @@ class Layout:
         with content.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         _link(content, self._blob(digest))
-        return Descriptor(mediaType=f"{_MEDIA}.layer.v1.tar", digest=f"sha256:{digest}", size=content.stat().st_size)
+        return uncompressed(f"sha256:{digest}", content.stat().st_size)
 
     def add_image(self, name: str, layers: Sequence[Descriptor], command: Sequence[str], user: str = "") -> None:
         """Describe an image of these layers, its entry point and its user."""
@@ -57,7 +57,11 @@ class Layout:
             "rootfs": {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]},
             "history": [{"created_by": "muster e2e"} for _ in layers],
         }
-        described = self._store(json.dumps(config).encode(), "config.v1+json")
+        self.add_built(name, json.dumps(config), layers)
+
+    def add_built(self, name: str, config: str, layers: Sequence[Descriptor]) -> None:
+        """Describe an image by the configuration, a JSON text, that its builder gave it."""
+        described = self._store(config.encode(), "config.v1+json")
         manifest = {
             "schemaVersion": 2,
             "mediaType": f"{_MEDIA}.manifest.v1+json",
@@ -104,6 +108,11 @@ class Layout:
         blobs = self.folder / "blobs" / "sha256"
         blobs.mkdir(parents=True, exist_ok=True)
         return blobs / digest
+
+
+def uncompressed(digest: str, size: int) -> Descriptor:
+    """Name an uncompressed layer by its digest (`sha256:...`) and its bytes."""
+    return Descriptor(mediaType=f"{_MEDIA}.layer.v1.tar", digest=digest, size=size)
 
 
 def files_layer(files: Mapping[str, Path], links: Mapping[str, str] | None = None) -> bytes:

@@ -9,14 +9,26 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.cluster import commands, packages, processes, sites
 from e2e.cluster.errors import ClusterError
-from e2e.cluster.node import containerd, drivers, images, kubelets, proxies, requirements, sandboxes, workloads
+from e2e.cluster.node import (
+    containerd,
+    drivers,
+    images,
+    kubelets,
+    mounts,
+    proxies,
+    requirements,
+    sandboxes,
+    trainings,
+    workloads,
+)
 from e2e.cluster.places import Places
 
-__all__ = ["clear", "install", "prepare"]
+__all__ = ["build", "clear", "give", "install", "prepare"]
 
 _PATIENCE = 120.0
 # Inside the sandbox every port is free.
@@ -30,9 +42,7 @@ def prepare(places: Places, binaries: Path) -> sites.Site:
     Raises:
         ClusterError: this machine lacks something, which is named, or a step failed.
     """
-    if lacks := requirements.missing():
-        raise ClusterError(f"the node tier cannot run here, it needs: {'; '.join(lacks)}")
-    packages.ensure()
+    _ensure()
     (places.state / "node").mkdir(exist_ok=True)
     archive = images.archive(workloads.rendered(places, binaries / "kubectl").images(binaries))
     sandbox = sandboxes.create(places)
@@ -57,9 +67,7 @@ def install(places: Places, site: sites.Site, binaries: Path) -> None:
     Raises:
         ClusterError: a step failed or took too long; names the log to look into.
     """
-    sandbox = sandboxes.find(places)
-    if sandbox is None:
-        raise ClusterError(f"{places.state}: the sandbox has ended; see {places.log('sandbox')}")
+    sandbox = _sandbox(places)
     kubelets.start(sandbox, site, binaries)
     proxies.start(sandbox, binaries)
     _wait_for_images(places, sandbox, binaries)
@@ -70,10 +78,42 @@ def install(places: Places, site: sites.Site, binaries: Path) -> None:
     drivers.wait(places, kubectl)
 
 
+def build(images: Sequence[str]) -> list[trainings.Built]:
+    """Build images of trainings that are not in the cache.
+
+    Raises:
+        ClusterError: this machine lacks something, which is named, or an image cannot be built.
+    """
+    _ensure()
+    return trainings.built(images)
+
+
+def give(places: Places, binaries: Path, wanted: Sequence[trainings.Built]) -> None:
+    """Give the node images of trainings; it is up, and may have them.
+
+    Raises:
+        ClusterError: a step failed.
+    """
+    mounts.mount(_sandbox(places), binaries, wanted)
+
+
 def clear(places: Places) -> None:
     """Remove all that the node tier has outside of the state folder, and end all that runs in its sandbox."""
     sandboxes.destroy(places)
     shutil.rmtree(places.state / "node", ignore_errors=True)
+
+
+def _ensure() -> None:
+    if lacks := requirements.missing():
+        raise ClusterError(f"the node tier cannot run here, it needs: {'; '.join(lacks)}")
+    packages.ensure()
+
+
+def _sandbox(places: Places) -> sandboxes.Sandbox:
+    sandbox = sandboxes.find(places)
+    if sandbox is None:
+        raise ClusterError(f"{places.state}: the sandbox has ended; see {places.log('sandbox')}")
+    return sandbox
 
 
 def _wait_for_images(places: Places, sandbox: sandboxes.Sandbox, binaries: Path) -> None:
