@@ -1,6 +1,7 @@
 """What the environment says of the world size."""
 
 import pytest
+
 from muster_guard.sizes import expected
 
 MUSTER = "MUSTER_EXPECTED_WORLD_SIZE"

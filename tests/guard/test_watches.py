@@ -4,6 +4,7 @@ import importlib
 import sys
 
 import pytest
+
 from muster_guard.watches import Watcher
 
 

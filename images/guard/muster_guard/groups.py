@@ -5,7 +5,8 @@ held, can be the last owner of the group; `~ProcessGroupGloo` then joins a threa
 finished work. A group that somebody owns is not destructed, and the end of the process takes its threads. NCCL's groups
 are left as they are: their teardown aborts communicators, and has no such wait.
 
-Source: torch 2.13, torch/csrc/distributed/c10d/{reducer,ProcessGroupGloo}.cpp; seen by py-spy in about half of all runs.
+Source: torch 2.13, torch/csrc/distributed/c10d/{reducer,ProcessGroupGloo}.cpp; seen by py-spy, in about half of all
+runs.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _keep(made: Any, _: dict[str, Any]) -> None:
 
     group = made[0] if isinstance(made, tuple) else made
     try:
-        backend = group._get_backend(torch.device("cpu"))
+        backend = group._get_backend(torch.device("cpu"))  # noqa: SLF001  # nothing public gives the object
     except (AttributeError, RuntimeError):  # no member of the group, or one without a backend for the CPU
         return
     if "gloo" in backend.name().lower():

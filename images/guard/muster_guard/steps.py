@@ -19,7 +19,7 @@ def watch(module: Any) -> None:
     module.register_optimizer_step_post_hook(_after)
 
 
-def _before(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+def _before(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
     if trainings.current is None:
         trainings.begin(*_place())
 
@@ -39,4 +39,4 @@ def _place() -> tuple[int, int]:
 
 # A step may be compiled. torch._dynamo reads this mark, and is too slow to import for its decorator.
 for _hook in (_before, _after):
-    _hook._torchdynamo_disable = True  # type: ignore[attr-defined]
+    _hook._torchdynamo_disable = True  # type: ignore[union-attr]  # noqa: SLF001

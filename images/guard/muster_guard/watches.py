@@ -46,7 +46,7 @@ class _Loader:
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
 
-    def create_module(self, spec):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    def create_module(self, spec):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         return self._inner.create_module(spec)
 
     def exec_module(self, module) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
@@ -56,4 +56,4 @@ class _Loader:
         try:
             self._callback(module)
         except Exception as error:  # noqa: BLE001  # see Watcher
-            print(f"muster: the guard cannot watch {module.__name__}: {error!r}", file=sys.stderr)
+            sys.stderr.write(f"muster: the guard cannot watch {module.__name__}: {error!r}\n")
