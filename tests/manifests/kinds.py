@@ -75,6 +75,8 @@ POD = {
     "affinity": AFFINITY,
 }
 TEMPLATE_METADATA = {"labels": LABELS, "annotations": {"*": str}}
+EXIT_CODES = {"containerName": LABEL, "operator!": str, "values!": [int]}
+FAILURE_POLICY = {"rules!": [{"action!": str, "onExitCodes": EXIT_CODES}]}
 REPLICATED_JOBS = [
     {
         "name!": LABEL,
@@ -85,6 +87,7 @@ REPLICATED_JOBS = [
             "spec!": {
                 "parallelism": int,
                 "completions": int,
+                "podFailurePolicy": FAILURE_POLICY,
                 "template!": {"metadata": TEMPLATE_METADATA, "spec!": POD},
             },
         },

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from muster_guard.endings import EXIT_CODE
 from tests.manifests import files, rules
 
 each_runtime = pytest.mark.parametrize("path", files.RUNTIMES, ids=lambda path: path.stem)
@@ -61,3 +62,15 @@ def test_a_model_runtime_trains_on_two_gpus_after_both_downloads(name):
     jobs = {job["name"]: job for job in runtime["spec"]["template"]["spec"]["replicatedJobs"]}
     assert {dependency["name"] for dependency in jobs["node"]["dependsOn"]} == set(jobs) - {"node"}
     assert node_of(runtime)["resources"] == {"limits": {"nvidia.com/gpu": 2}}
+
+
+@pytest.mark.parametrize("name", sorted(name for name in files.runtimes() if name.startswith("trl-")))
+def test_a_job_whose_training_had_the_wrong_size_fails_at_once(name):
+    jobs = {job["name"]: job for job in files.runtimes()[name]["spec"]["template"]["spec"]["replicatedJobs"]}
+    job = jobs["node"]["template"]["spec"]
+    (rule,) = job["podFailurePolicy"]["rules"]
+    assert rule == {
+        "action": "FailJob",
+        "onExitCodes": {"containerName": "node", "operator": "In", "values": [EXIT_CODE]},
+    }
+    assert job["template"]["spec"]["restartPolicy"] == "Never", "Kubernetes has no such policy for others"
