@@ -179,6 +179,10 @@ def _model_findings(job: Job) -> Iterator[Finding]:
     if topology.nodes > 1 and (recipes.uses_lora(args) or recipes.uses_qlora(args)):
         message = "must be 1: torchtune has no LoRA recipe for several nodes and would train the full model instead"
         yield error("spec.trainer.numNodes", topology.nodes, message, rule=rule)
+    recipe, _ = _recipe(job)
+    if model == recipes.LLAMA3_3_70B and recipe.single_device:
+        message = f"torchtune has no config {recipe.config}, so the job would fail at its start; ask for several GPUs"
+        yield warning("spec.trainer.resourcesPerNode", job.trainer.get("resourcesPerNode"), message, rule=rule)
     yield from _qlora_findings(job, model)
 
 

@@ -230,3 +230,12 @@ def test_an_unknown_model_is_refused_with_the_names_that_are_known():
     (finding,) = found("torchtune", trainjob({"command": ["tune", "run"]}), governing)
     assert finding.field == "spec.runtimeRef.name"
     assert "-llama3.2-1b" in finding.message
+
+
+@pytest.mark.parametrize(("count", "warned"), [(1, True), (8, False)])
+def test_a_model_that_torchtune_cannot_train_on_one_device_is_warned_about_there(count, warned):
+    governing = governed(name="torchtune-llama3.3-70b", count=count)
+
+    said = [str(each) for each in found("torchtune", trainjob({"command": ["tune", "run"]}), governing)]
+
+    assert any("no config llama3_3/70B_full_single_device" in each for each in said) == warned
