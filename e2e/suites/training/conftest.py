@@ -1,0 +1,68 @@
+"""What every training needs: nodes that have the images, and a small model with data, made on the spot."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.suites.support import documents, spaces, waits
+from e2e.suites.support.kubectls import Kubectl
+from e2e.suites.support.spaces import Space
+from e2e.suites.training import runs
+
+_MODELS = Path(__file__).parents[2] / "models"
+_FAKE = "kwok.x-k8s.io/node"
+# safetensors writes files for their owner alone.
+_MAKE = (
+    f"python /program/make.py {runs.SHARED} && chmod -R a+rX {runs.SHARED}"
+    f" && mkdir -p {runs.SHARED}/out && chmod 1777 {runs.SHARED}/out"
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def images(kubectl: Kubectl, request: pytest.FixtureRequest) -> None:
+    """Asks for a module's `IMAGES`: our own node tier must have them; in another cluster the module is skipped."""
+    wanted = {runs.IMAGES[each] for each in request.module.IMAGES}
+
+    def missing() -> set[str]:
+        nodes = [node for node in kubectl.all("nodes") if _FAKE not in (node["metadata"].get("annotations") or {})]
+        return wanted - {
+            name for node in nodes for each in node["status"].get("images") or () for name in each["names"]
+        }
+
+    if os.environ.get("MUSTER_E2E_TIER") == "node":
+        # The kubelet tells of its images now and then.
+        waits.until(f"the node to have {', '.join(wanted)} (`up --images`)", lambda: not missing(), 90)
+    elif lacking := missing():
+        pytest.skip(f"no node of this cluster has {', '.join(sorted(lacking))}")
+
+
+@pytest.fixture(scope="session")
+def models(kubectl: Kubectl) -> Iterator[None]:
+    """A model and data sets, in the folder that trainings share."""
+    space = Space(spaces.named("models"), kubectl).make()
+    program = {path.name: path.read_text() for path in _MODELS.glob("*.py")}
+    space.apply(documents.config_map("program", program)).expect()
+    spec = runs.pod_spec("trl", ["sh", "-ec", _MAKE])
+    spec["volumes"].append({"name": "program", "configMap": {"name": "program"}})
+    node = spec["containers"][0]
+    node["volumeMounts"].append({"name": "program", "mountPath": "/program"})
+    # The kubelet makes a folder of a node for root alone; this pod opens it.
+    node["securityContext"] = {"runAsUser": 0, "runAsGroup": 0}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "make"}, "spec": spec}
+    space.create(pod).expect()
+
+    def look() -> bool:
+        found: dict[str, Any] = space.get("pods", "make") or {}
+        phase = found["status"].get("phase")
+        log = space.kubectl.run("logs", "make", "--namespace", space.name).out
+        assert phase in {"Succeeded", "Failed"}, f"it is {phase}, and prints {log}"
+        return bool(phase == "Succeeded") or pytest.fail(f"no models could be made: {log}")
+
+    waits.until("models to be made", look, 180)
+    yield
+    space.remove()

@@ -1,0 +1,59 @@
+"""Two nodes train one model with TRL, from what people type; without Muster the guard ends what would be useless."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from e2e.suites.support.documents import trainjob
+from e2e.suites.support.spaces import Space
+from e2e.suites.training import runs
+
+IMAGES = ("trl",)
+_CHECK = """
+import json, pathlib, sys, transformers
+folder = pathlib.Path({folder!r})
+written = sorted(path.parent.relative_to(folder).as_posix() for path in folder.rglob("model.safetensors"))
+model = transformers.AutoModelForCausalLM.from_pretrained(folder / "0")
+print(json.dumps({{"written": written, "weights": sum(each.numel() for each in model.parameters())}}))
+"""
+
+
+def sft(space: Space, **trainer: Any) -> dict[str, Any]:
+    """A TrainJob as people write it, whose ranks write to folders of their own."""
+    out = f"{runs.SHARED}/out/{space.name}"
+    args = ["--model_name_or_path", f"{runs.SHARED}/llama", "--dataset_name", f"{runs.SHARED}/data/sft"]
+    args += ["--output_dir", f"{out}/$(INDEX)", "--use_cpu", "--bf16", "false", "--report_to", "none"]
+    args += ["--max_steps", "8", "--logging_steps", "1", "--per_device_train_batch_size", "2"]
+    args += ["--learning_rate", "1e-2", "--max_length", "128", "--save_strategy", "no"]
+    return trainjob("sft", "trl", trainer={"numNodes": 2, "command": ["trl", "sft"], "args": args, **trainer})
+
+
+def test_two_nodes_train_one_model(space: Space, models: None) -> None:
+    name = runs.start(space, runs.runtime("trl", "trl"), sft(space))
+
+    ranks = runs.ended(space, name)
+
+    assert [rank.report()["worldSize"] for rank in ranks] == [2, 2]
+    assert {rank.report()["rank"] for rank in ranks} == {0, 1}
+    assert [rank.report()["steps"] for rank in ranks] == [8, 8]
+    losses = ranks[0].losses()
+    assert len(losses) == 8
+    assert losses[-1] < 0.8 * losses[0], losses
+    folder = f"{runs.SHARED}/out/{space.name}"
+    found = json.loads(runs.python(space, "trl", "check", _CHECK.format(folder=folder)).splitlines()[-1])
+    assert found["written"] == ["0"], "one rank writes the model"
+    assert found["weights"] > 0
+
+
+def test_with_muster_off_both_nodes_end_at_once_instead_of_training_alone(space: Space, models: None) -> None:
+    space.mode("off")
+    name = runs.start(space, runs.runtime("trl", "trl"), sft(space))
+
+    ranks = runs.ended(space, name, "Failed")
+
+    # The first to end so fails the job, and the other may be removed before it comes to its first step.
+    assert ranks
+    for rank in ranks:
+        assert rank.code == runs.GUARDED, rank
+        assert "this training has 1 rank, but 2 were asked for (PET_NNODES=2 PET_NPROC_PER_NODE=1)" in rank.message
