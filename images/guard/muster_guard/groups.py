@@ -5,13 +5,18 @@ held, can be the last owner of the group; `~ProcessGroupGloo` then joins a threa
 finished work. A group that somebody owns is not destructed, and the end of the process takes its threads. NCCL's groups
 are left as they are: their teardown aborts communicators, and has no such wait.
 
+Such a thread that comes for the GIL only when the interpreter has ended aborts the process, with or without the guard:
+Python ends it, inside a destructor. So the GIL is given away for a moment before that.
+
 Source: torch 2.13, torch/csrc/distributed/c10d/{reducer,ProcessGroupGloo}.cpp; seen by py-spy, in about half of all
 runs.
 """
 
 from __future__ import annotations
 
+import atexit
 import functools
+import time
 from typing import Any
 
 from muster_guard import endings, trainings
@@ -60,8 +65,19 @@ def _immortal(owned: Any) -> None:
     """Keep an object past the end of the interpreter, which empties modules before the process ends."""
     import ctypes  # noqa: PLC0415  # loaded by torch
 
+    if not _kept:
+        atexit.register(_settle)
     _kept.append(owned)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(owned))
+
+
+def _settle() -> None:
+    """Let threads have the GIL that wait for it; in several turns, for a machine that has little time for any of them.
+
+    Source: CPython 3.11 Python/ceval_gil.h, `take_gil`: after finalization has begun it calls `pthread_exit`.
+    """
+    for _ in range(20):
+        time.sleep(0.005)
 
 
 def _compare(module: Any, arguments: dict[str, Any]) -> None:

@@ -95,7 +95,6 @@ def test_a_group_that_a_library_makes_for_itself_is_not_the_training(nodes):
     assert done.codes == [0], done.output
 
 
-
 @pytest.mark.parametrize(
     ("arguments", "code"), [(["--crash"], 1), (["--exit", "7"], 7), ([], 0)], ids=["crash", "exit 7", "success"]
 )
