@@ -24,11 +24,11 @@ WORLD = "MUSTER_EXPECTED_WORLD_SIZE"
 COMMAND = ["torchrun", "-m", "trl.scripts.sft"]
 
 
-def version(number: int) -> dict[str, Any]:
+def version(number: int, *, ends: bool = True) -> dict[str, Any]:
     """Return the runtime as it is in one round: every round has another framework and another size."""
     framework = ("torch", "trl")[number % 2]
     return documents.training_runtime(
-        "rt", framework, nodes=1 + number % 3, command=COMMAND, args=jobs.TRL_ARGS, ends=True
+        "rt", framework, nodes=1 + number % 3, command=COMMAND, args=jobs.TRL_ARGS, ends=ends
     )
 
 
@@ -71,9 +71,10 @@ def test_a_job_made_right_after_its_runtime_was_replaced_gets_the_answer_of_its_
 def test_a_jobset_that_is_made_again_after_its_runtime_was_replaced_gets_the_answer_of_the_snapshot(
     space: Space,
 ) -> None:
-    jobs.submit(space, version(0), documents.trainjob("job", "rt"))
+    # Trainer makes no JobSet again for a job that is complete, as a job that ends can be before its JobSet is deleted.
+    jobs.submit(space, version(0, ends=False), documents.trainjob("job", "rt"))
     first = space.wait_jobset("job")
-    space.apply(version(1)).expect()
+    space.apply(version(1, ends=False)).expect()
     space.delete(JOBSETS, "job", wait=True).expect()
 
     again = space.wait_jobset("job")
