@@ -27,6 +27,7 @@ from e2e.suites.support.kubectls import Kubectl
 __all__ = ["Processes"]
 
 _NAME = "muster"
+_CHILDREN: dict[Path, subprocess.Popen[bytes]] = {}  # by state folder; they outlive every test and fixture
 
 
 class Processes:
@@ -44,19 +45,19 @@ class Processes:
 
     def stop(self) -> None:
         """See `Installation`."""
-        self._cluster("stop")
-        self._wait_closed()
+        processes.end(self._places, _NAME)
+        self._ended()
 
     def kill(self, *, for_good: bool = False) -> None:  # noqa: ARG002  # nothing starts a process again
         """See `Installation`."""
         for pid in self._pids():
             os.kill(pid, signal.SIGKILL)
         waits.until("Muster's process to be gone", lambda: not self._pids(), 10)
-        self._wait_closed()
+        self._ended()
 
     def start(self) -> None:
         """See `Installation`."""
-        self._cluster("start")
+        self._again()
         self.wait_ready()
 
     def restart(self) -> None:
@@ -98,7 +99,7 @@ class Processes:
         known = musters.environment(self._config().read_text())
         command = [sys.executable, str(script.resolve())]
         with self._replaced(command, {**known, **(environment or {})}):
-            self._cluster("start")
+            self._again()
             host = "127.0.0.1" if known["MUSTER_HOST"] == "0.0.0.0" else known["MUSTER_HOST"]
             address = (host, int(known["MUSTER_PORT"]))
             waits.until(f"{script.name} to listen", lambda: _is_open(address), 10)
@@ -165,15 +166,18 @@ class Processes:
     def _pids(self) -> list[int]:
         return list(processes.running(self._places, _NAME))
 
-    def _wait_closed(self) -> None:
+    def _again(self) -> None:
+        child = processes.again(self._places, _NAME)
+        if child is not None:
+            _CHILDREN[self._places.state] = child
+
+    def _ended(self) -> None:
+        """Wait until nothing listens, and take leave of the process if it was a child of ours."""
         config = yaml.safe_load(self._config().read_text())
         address = ("127.0.0.1", int(config["server"]["port"]))
         waits.until("Muster's port to be closed", lambda: not _is_open(address), 20)
-
-    def _cluster(self, action: str) -> None:
-        command = [sys.executable, "-m", "e2e.cluster", action, _NAME, "--state", str(self._places.state)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, cwd=places.REPOSITORY)
-        assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        if child := _CHILDREN.pop(self._places.state, None):
+            child.wait(10)
 
 
 def _is_open(address: tuple[str, int]) -> bool:

@@ -174,6 +174,21 @@ class Kubectl:
         items: list[dict[str, Any]] = listed["items"]
         return items
 
+    def told(self, kind: str, namespace: str, document: Document) -> str:
+        """Return the API server's error and warnings for an object that nobody creates, "" when it says nothing.
+
+        It is no kubectl's answer: whoever waits for one asks often.
+
+        Raises:
+            KubectlError: no answer.
+        """
+        reader = self._reader(kind)
+        assert reader is not None, f"{kind}: a kind that no path is known of"
+        try:
+            return reader.told(kind, namespace, document)
+        except readings.ReadError as error:
+            raise KubectlError(str(error)) from error
+
     def _reader(self, kinds: str) -> readings.Reader | None:
         return readings.reader((self.binary, "--kubeconfig", self.kubeconfig), self.environment, kinds)
 

@@ -104,22 +104,35 @@ class Reader:
         marks = {"apiVersion": listed.get("apiVersion"), "kind": str(listed.get("kind", "")).removesuffix("List")}
         return [{**marks, **item} for item in listed["items"]]
 
+    def told(self, kind: str, namespace: str, document: Mapping[str, Any]) -> str:
+        """Return what the API server says of an object that somebody would create: its error and its warnings.
+
+        Raises:
+            ReadError: no answer.
+        """
+        status, headers, body = self._send("POST", f"{_path(kind, namespace)}?dryRun=All", json.dumps(document))
+        error = json.loads(body)["message"] if status >= http.HTTPStatus.BAD_REQUEST else ""
+        return "\n".join([error, *(headers.get_all("Warning") or ())])
+
     def _ask(self, path: str) -> dict[str, Any] | None:
-        connection = _Connection(self._socket)
-        try:
-            connection.request("GET", f"/{path}")
-            answer = connection.getresponse()
-            body = answer.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise ReadError(f"GET /{path}: {error!r}") from error
-        finally:
-            connection.close()
-        if answer.status == http.HTTPStatus.NOT_FOUND:
+        status, _, body = self._send("GET", path)
+        if status == http.HTTPStatus.NOT_FOUND:
             return None
-        if answer.status != http.HTTPStatus.OK:
-            raise ReadError(f"GET /{path}: {answer.status} {body[:500]!r}")
+        if status != http.HTTPStatus.OK:
+            raise ReadError(f"GET /{path}: {status} {body[:500]!r}")
         found: dict[str, Any] = json.loads(body)
         return found
+
+    def _send(self, method: str, path: str, body: str | None = None) -> tuple[int, http.client.HTTPMessage, bytes]:
+        connection = _Connection(self._socket)
+        try:
+            connection.request(method, f"/{path}", body, {"Content-Type": "application/json"} if body else {})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise ReadError(f"{method} /{path}: {error!r}") from error
+        finally:
+            connection.close()
 
 
 def _listens(path: Path) -> bool:
