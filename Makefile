@@ -45,7 +45,7 @@ demo: $(BIN)/muster ## a real TrainJob, mutated and explained; no cluster, no GP
 test: tiers lint types layers unit contract e2e ## everything there is
 
 test-fast: $(VENV)/.dev ## unit tests only, seconds
-	@$(BIN)/python -m pytest -q --ignore=tests/contract
+	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .
@@ -59,10 +59,10 @@ layers: $(VENV)/.dev
 	@$(BIN)/lint-imports
 
 unit: $(VENV)/.dev
-	@$(BIN)/python -m pytest -q --ignore=tests/contract
+	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract
 
 contract: $(VENV)/.dev $(TRL_VENV)/.done
-	@$(BIN)/python -m pytest -q tests/contract
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=15 tests/contract
 
 tiers: $(VENV)/.dev
 	@$(BIN)/python -m e2e.run --say

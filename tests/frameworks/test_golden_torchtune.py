@@ -27,7 +27,7 @@ BY_LABEL = {
     "command: args without a command": "lora_finetune_distributed",
     "command: a path to tune": "full_finetune_distributed",
 }
-REFUSED_HERE = {
+REFUSED_HERE = (
     # Trainer's webhook reads numNodes of the TrainJob only; with the runtime's 2 it lets pass what then trains another
     # model, or a config that torchtune does not have.
     "nodes: torchtune-llama3.2-1b/nodes2 numNodes=0 none",
@@ -35,7 +35,7 @@ REFUSED_HERE = {
     "nodes: torchtune-llama3.2-1b/nodes2 numNodes=0 qlora",
     "nodes: torchtune-llama3.3-70b/nodes2 numNodes=0 lora",
     "nodes: torchtune-llama3.3-70b/nodes2 numNodes=0 qlora",
-}
+)
 SAME_COMMAND = {name: case for name, case in CASES.items() if name not in PINNED | BY_LABEL}
 SAME_FIELDS = {name: case for name, case in CASES.items() if name not in REFUSED_HERE}
 """After mutation nothing that Trainer accepts may be refused, whatever the count was."""
