@@ -45,8 +45,8 @@ class Run:
 def runs(tiers: Sequence[sites.Tier], together: Sequence[str]) -> list[Run]:
     """Return what there is to run, in the order in which it is begun.
 
-    The longest begin first, so that no lane is alone at the end; those that need the cores, the suites whose tests run
-    side by side and the 500 jobs of `scale`, are not neighbours.
+    The longest begin first, so that no lane is alone at the end; those that need the cores, the real trainings, the
+    suites whose tests run side by side and the 500 jobs of `scale`, are not neighbours.
 
     Args:
         tiers: that this machine can run.
@@ -54,6 +54,7 @@ def runs(tiers: Sequence[sites.Tier], together: Sequence[str]) -> list[Run]:
     """
     begun: list[tuple[sites.Tier, tuple[str, ...]]] = [
         ("node", ("outage",)),
+        ("node", ("training",)),
         ("control-plane", (*together, "scale")),
         ("node", ("upgrade", "wedges")),
         ("node", ("claims",)),

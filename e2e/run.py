@@ -64,9 +64,7 @@ def _run(tiers: list[sites.Tier], options: argparse.Namespace, extra: list[str])
     except ClusterError as error:
         commands.say(str(error))
         return 1
-    code = lanes.run(lanes.runs(tiers, TOGETHER), extra)
-    print("muster: suite `training` NOT run; it is asked for by name: --tier node --suite training")
-    return code
+    return lanes.run(lanes.runs(tiers, TOGETHER), extra)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _node_tier(lacking: list[str]) -> str:
     if lacking:
-        return f"muster: node tier NOT run on this machine (no pods, no suite `pods`): missing {', '.join(lacking)}"
+        return f"muster: node tier NOT run on this machine (no pods, no suites `pods` and `training`): missing {', '.join(lacking)}"
     return "muster: this machine runs both tiers, control plane and node"
 
 
