@@ -79,7 +79,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _node_tier(lacking: list[str]) -> str:
     if lacking:
-        return f"muster: node tier NOT run on this machine (no pods, no suites `pods` and `training`): missing {', '.join(lacking)}"
+        missed = "no pods, no suites `pods` and `training`"
+        return f"muster: node tier NOT run on this machine ({missed}): missing {', '.join(lacking)}"
     return "muster: this machine runs both tiers, control plane and node"
 
 
