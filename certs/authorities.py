@@ -52,13 +52,22 @@ class Authority:
         """The validity of the signing certificate."""
         return chains.window(self.certificate)
 
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the signing certificate, in hex."""
+        return chains.fingerprint(self.certificate)
+
 
 def create(
-    now: datetime, *, validity: timedelta = VALIDITY, predecessors: tuple[x509.Certificate, ...] = ()
+    now: datetime,
+    *,
+    validity: timedelta = VALIDITY,
+    predecessors: tuple[x509.Certificate, ...] = (),
+    backdating: timedelta = expiries.BACKDATING,
 ) -> Authority:
-    """A fresh self-signed CA with a key of its own, valid from five minutes ago."""
+    """A fresh self-signed CA with a key of its own, valid from five minutes (`backdating`) ago."""
     key = ec.generate_private_key(ec.SECP256R1())
-    window = expiries.opening(now, validity)
+    window = expiries.opening(now, validity, backdating=backdating)
     name = _name(key)
     certificate = (
         x509.CertificateBuilder()

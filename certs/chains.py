@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
 from cryptography.x509 import oid
 
-from certs import errors, expiries, names
+from certs import errors, expiries, names, probes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,7 @@ __all__ = [
     "check_pair",
     "check_server_use",
     "check_window",
+    "fingerprint",
     "sans",
     "window",
 ]
@@ -36,6 +38,11 @@ __all__ = [
 def window(certificate: x509.Certificate) -> expiries.Window:
     """The validity of a certificate."""
     return expiries.Window(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+
+
+def fingerprint(certificate: x509.Certificate) -> str:
+    """SHA-256 of a certificate, in hex."""
+    return probes.fingerprint(certificate.public_bytes(serialization.Encoding.DER))
 
 
 def sans(certificate: x509.Certificate) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def opening(now: datetime, validity: timedelta) -> Window:
+def opening(now: datetime, validity: timedelta, *, backdating: timedelta = BACKDATING) -> Window:
     """A window for a certificate made at `now`, backdated, in the whole seconds that X.509 can express."""
     whole = now.replace(microsecond=0)
-    return Window(whole - BACKDATING, whole + validity)
+    return Window((whole - backdating).replace(microsecond=0), whole + validity)

@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509 import oid
 
-from certs import authorities, chains, errors, expiries, names, probes
+from certs import authorities, chains, errors, expiries, names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,23 +47,28 @@ class Leaf:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the certificate, in hex."""
-        return probes.fingerprint(self.certificate.public_bytes(serialization.Encoding.DER))
+        return chains.fingerprint(self.certificate)
 
 
 def issue(
-    authority: authorities.Authority, sans: Sequence[str], now: datetime, *, validity: timedelta = VALIDITY
+    authority: authorities.Authority,
+    sans: Sequence[str],
+    now: datetime,
+    *,
+    validity: timedelta = VALIDITY,
+    backdating: timedelta = expiries.BACKDATING,
 ) -> Leaf:
     """A leaf for `sans` (DNS names and IP addresses, at least one), signed by `authority`, with a key of its own.
 
-    Valid from five minutes ago, clipped to the validity of the CA. Raises NamesError for a name that cannot stand
-    in a certificate and AuthorityError when the CA is not valid at `now`.
+    Valid from five minutes (`backdating`) ago, clipped to the validity of the CA. Raises NamesError for a name that
+    cannot stand in a certificate and AuthorityError when the CA is not valid at `now`.
     """
     if not sans:
         raise errors.NamesError("names", "none given", "name at least what the API server dials")
     names.check(sans)
     authorities.require_valid(authority, now)
     key = ec.generate_private_key(ec.SECP256R1())
-    window = expiries.opening(now, validity).clipped(authority.window)
+    window = expiries.opening(now, validity, backdating=backdating).clipped(authority.window)
     builder = (
         x509.CertificateBuilder()
         .subject_name(_subject(sans))

@@ -1,24 +1,25 @@
 """Where material comes from: files that somebody else renews, or an authority of our own.
 
 A source answers one question, "what should be served now?", as often as it is asked. It keeps no account of what
-was delivered, so a reload that failed is simply tried again. A Secret shared by replicas will be one more source.
+was delivered, so a reload that failed is simply tried again.
 Making certificates needs `cryptography`, which is imported when a source is first asked.
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from certs import expiries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
-    from certs import authorities, files, materials
+    from certs import authorities, files, materials, rings
 
-__all__ = ["CertificateSource", "FileSource", "SelfSignedSource"]
+__all__ = ["CertificateSource", "FileSource", "SelfSignedSource", "SharedSource"]
 
 
 class CertificateSource(Protocol):
@@ -98,4 +99,50 @@ class SelfSignedSource:
         if self._directory is not None:
             stores.save(self._directory, authority, material)
         self._authority, self._material = authority, material
+        return material
+
+
+class SharedSource:
+    """A leaf of this process's own, signed by one of the authorities that replicas share.
+
+    Its key never leaves the process. Whoever follows the shared authorities tells them by `update`; until then
+    there is nothing to serve.
+
+    Args:
+        names: that the leaf is for, the one that the API server dials first.
+        validity: of a leaf, renewed at two thirds of it.
+        clock: of wall time.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        validity: timedelta = timedelta(hours=24),
+        clock: expiries.Clock = expiries.utc_now,
+    ) -> None:
+        self._names = tuple(names)
+        self._validity = validity
+        self._clock = clock
+        self._told: tuple[rings.Ring, Mapping[str, bool]] | None = None
+        self._signer = ""
+        self._material: materials.Material | None = None
+
+    def update(self, ring: rings.Ring, trusted: Mapping[str, bool]) -> None:
+        """Tell the authorities and which of them clients trust, as `rings.signer` takes it; from any thread."""
+        self._told = ring, dict(trusted)
+
+    def current(self) -> materials.Material:
+        """As the protocol says; AuthorityError before the first `update` and when no authority is valid."""
+        from certs import errors, leaves, materials, rings  # noqa: PLC0415 - see the module's docstring
+
+        if self._told is None:
+            raise errors.AuthorityError("the shared authorities", "are not known yet", "wait for the API server")
+        (ring, trusted), now, material = self._told, self._clock(), self._material
+        authority = rings.signer(ring, trusted, now)
+        if material is None or authority.fingerprint != self._signer or material.leaf.due(now):
+            backdating = rings.backdating(self._validity)
+            leaf = leaves.issue(authority, self._names, now, validity=self._validity, backdating=backdating)
+            material = materials.from_authority(authority, leaf)
+            self._signer, self._material = authority.fingerprint, material
         return material

@@ -1,0 +1,109 @@
+"""`caBundle` of the webhook configurations: what the API server trusts when it calls Muster."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from cryptography import x509
+
+from certs import chains, errors, pems
+from webhook.cluster import kinds as cluster_kinds
+from webhook.controllers import writes
+from webhook.trust import kinds
+
+__all__ = ["Configuration", "Configurations", "trusted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One webhook configuration, as far as trust goes.
+
+    Attributes:
+        kind: Mutating- or ValidatingWebhookConfiguration.
+        name: of the object.
+        version: its resourceVersion.
+        bundles: PEM of each entry's `caBundle`, empty where there is none.
+    """
+
+    kind: cluster_kinds.Kind
+    name: str
+    version: str
+    bundles: tuple[bytes, ...]
+
+    def __str__(self) -> str:
+        return f"{self.kind.name} {self.name}"
+
+
+class Configurations:
+    """Both configurations of one name.
+
+    Args:
+        access: to the API server.
+        name: of both.
+    """
+
+    def __init__(self, access: writes.Writes, name: str) -> None:
+        self._access = access
+        self._name = name
+
+    async def read(self) -> tuple[Configuration, ...]:
+        """Return those that exist and have entries.
+
+        Raises:
+            TransportError: no usable answer.
+        """
+        found = []
+        for kind in kinds.CONFIGURATIONS:
+            document = await self._access.get(kind, "", self._name)
+            entries = (document or {}).get("webhooks") or ()
+            if document is not None and entries:
+                version = document["metadata"]["resourceVersion"]
+                found.append(Configuration(kind, self._name, version, tuple(map(_bundle, entries))))
+        return tuple(found)
+
+    async def write(self, configuration: Configuration, pem: bytes) -> None:
+        """Give every entry of a configuration the same bundle, if nobody has changed it since it was read.
+
+        Raises:
+            TransportError: refused with 409 or 422 when somebody has, or no usable answer.
+        """
+        text = base64.b64encode(pem).decode()
+        steps: list[dict[str, Any]] = [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": configuration.version}
+        ]
+        steps += [
+            {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": text}
+            for index in range(len(configuration.bundles))
+        ]
+        await self._access.patch(configuration.kind, "", configuration.name, steps)
+
+
+def trusted(configurations: Iterable[Configuration]) -> dict[str, x509.Certificate]:
+    """Return the certificates that every entry of every configuration trusts, by fingerprint; none without entries."""
+    bundles: Sequence[dict[str, x509.Certificate]] = [
+        _certificates(bundle) for each in configurations for bundle in dict.fromkeys(each.bundles)
+    ]
+    if not bundles:
+        return {}
+    shared = reduce(lambda left, right: left & right, (set(each) for each in bundles))
+    return {fingerprint: each for fingerprint, each in bundles[0].items() if fingerprint in shared}
+
+
+def _certificates(pem: bytes) -> dict[str, x509.Certificate]:
+    """Return a bundle's certificates; none when it is damaged, since the API server takes none from it either."""
+    try:
+        return {chains.fingerprint(each): each for each in pems.certificates(pem, "caBundle")}
+    except errors.MaterialError:
+        return {}
+
+
+def _bundle(entry: dict[str, Any]) -> bytes:
+    try:
+        return base64.b64decode((entry.get("clientConfig") or {}).get("caBundle") or "", validate=True)
+    except binascii.Error:
+        return b""

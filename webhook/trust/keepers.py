@@ -1,0 +1,124 @@
+"""What every replica does: keep the shared authorities, see which of them are trusted, and sign accordingly.
+
+It goes on from memory while the API server is away: leaves are renewed as before, since their authority is known.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from certs import expiries, rings, sources
+from webhook.trust import bundles, secrets
+
+__all__ = ["Clocks", "Keeper", "Rules"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How authorities come into use.
+
+    Attributes:
+        settle: seconds for which a certificate must have stood in the bundles before leaves of it are served: API
+            servers hear of a change one after the other, within a second as a rule.
+        validity: of an authority.
+    """
+
+    settle: float
+    validity: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """What time it is.
+
+    Attributes:
+        wall: for certificates.
+        steady: seconds that never go back.
+    """
+
+    wall: expiries.Clock = expiries.utc_now
+    steady: Callable[[], float] = time.monotonic
+
+
+class Keeper:
+    """One replica's view.
+
+    Args:
+        secret: with the authorities.
+        configurations: whose bundles count.
+        source: is told what to sign with.
+        rules: see there.
+        clocks: see there.
+
+    Attributes:
+        ring: the authorities, empty before the first `look`.
+        found: the webhook configurations as they were last seen.
+    """
+
+    def __init__(
+        self,
+        secret: secrets.SharedSecret,
+        configurations: bundles.Configurations,
+        source: sources.SharedSource,
+        rules: Rules,
+        clocks: Clocks | None = None,
+    ) -> None:
+        self._secret = secret
+        self._configurations = configurations
+        self._source = source
+        self._rules = rules
+        self._clocks = clocks or Clocks()
+        self._since: Mapping[str, float] = {}
+        self.ring = rings.Ring()
+        self.found: tuple[bundles.Configuration, ...] = ()
+
+    async def look(self) -> None:
+        """Read Secret and configurations once, write back what the Secret has lost, and tell the source.
+
+        The very first replica of all makes the first authority; of several that do so at once, all take the same.
+
+        Raises:
+            CertificateError, TransportError: the Secret cannot be used; what was known before stays in force.
+        """
+        ring = await self._secret.join(self.ring)
+        if not any(each.window.covers(self._clocks.wall()) for each in ring.members):
+            ring = await self._secret.begin(self._rotated(ring))
+        self.ring = ring
+        try:
+            self.found = await self._configurations.read()
+        finally:
+            self._tell()
+
+    async def rotate(self) -> None:
+        """Put a fresh authority in front of the shared ones.
+
+        Raises:
+            CertificateError, TransportError: as `look`; nothing has changed then.
+        """
+        self.ring = await self._secret.join(self._rotated(self.ring))
+
+    def problem(self) -> str:
+        """Return why no API server could accept what is served, "" for nothing known."""
+        if not self.ring.members:
+            return "the shared authorities have not been read yet"
+        known = bundles.trusted(self.found)
+        if self.found and not any(each in known for each in self.ring.fingerprints):
+            spoilt = ", ".join(map(str, self.found))
+            return f"caBundle of {spoilt} does not hold our authority; the leader writes it within seconds"
+        return ""
+
+    def live_bundles(self) -> tuple[bytes, ...]:
+        """Return the different bundles of the configurations; none while there is no configuration."""
+        return tuple(dict.fromkeys(bundle for each in self.found for bundle in each.bundles))
+
+    def _rotated(self, ring: rings.Ring) -> rings.Ring:
+        return rings.rotate(ring, self._clocks.wall(), validity=self._rules.validity)
+
+    def _tell(self) -> None:
+        now = self._clocks.steady()
+        known = bundles.trusted(self.found)
+        self._since = {fingerprint: self._since.get(fingerprint, now) for fingerprint in known}
+        self._source.update(self.ring, {each: now - since >= self._rules.settle for each, since in self._since.items()})

@@ -1,0 +1,95 @@
+"""What one replica does for all: make a new authority in time, and keep the bundles as they should be.
+
+A bundle holds exactly the shared authorities, with one exception: another valid certificate that stands there when a
+leader first sees it stays for a while, because pods of before may still serve leaves of it, as when an installation
+changes from certificates in files to this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+
+from cryptography import x509
+
+from certs import chains, errors, pems
+from webhook.cluster import transports
+from webhook.trust import bundles, keepers
+
+__all__ = ["GUESTS", "Leader"]
+
+GUESTS = 3600.0
+"""Seconds for which a certificate that is none of ours stays in a bundle."""
+
+_logger = logging.getLogger(__name__)
+
+
+class Leader:
+    """The work of the leader.
+
+    Args:
+        keeper: of this replica.
+        configurations: whose bundles are written.
+        interval: seconds between two looks.
+        clocks: as of the keeper.
+    """
+
+    def __init__(
+        self,
+        keeper: keepers.Keeper,
+        configurations: bundles.Configurations,
+        interval: float,
+        clocks: keepers.Clocks | None = None,
+    ) -> None:
+        self._keeper = keeper
+        self._configurations = configurations
+        self._interval = interval
+        self._clocks = clocks or keepers.Clocks()
+        self._guests: dict[str, float] = {}
+        self._rng = random.Random()  # noqa: S311 - jitter, no secret
+        self._problem = ""
+
+    async def run(self) -> None:
+        """Work until cancelled; a failure is logged once until it changes, and tried again."""
+        while True:
+            try:
+                await self.look()
+            except (transports.TransportError, errors.CertificateError) as error:
+                self._say(str(error))
+            else:
+                self._problem = ""
+            await asyncio.sleep(self._interval * self._rng.uniform(0.8, 1.2))
+
+    async def look(self) -> None:
+        """Look once: rotate when it is time, and write each bundle that is not as it should be.
+
+        Raises:
+            CertificateError, TransportError: nothing is half-done; look again.
+        """
+        if self._keeper.ring.members and self._keeper.ring.due(self._clocks.wall()):
+            await self._keeper.rotate()
+            _logger.info("a new authority, to be trusted first and used then", extra={"authorities": self._named()})
+        for configuration in await self._configurations.read():
+            wanted = pems.certificate_pem(*self._wanted(configuration).values())
+            if self._keeper.ring.members and any(bundle != wanted for bundle in configuration.bundles):
+                await self._configurations.write(configuration, wanted)
+                _logger.info("caBundle written", extra={"object": str(configuration), "authorities": self._named()})
+
+    def _wanted(self, configuration: bundles.Configuration) -> dict[str, x509.Certificate]:
+        """Return the certificates that a configuration should trust: ours, the newest first, then guests."""
+        ours = {chains.fingerprint(each): each for each in self._keeper.ring.certificates}
+        now, wall = self._clocks.steady(), self._clocks.wall()
+        for fingerprint, certificate in bundles.trusted([configuration]).items():
+            first = self._guests.setdefault(fingerprint, now)
+            if fingerprint not in ours and chains.window(certificate).covers(wall) and now - first < GUESTS:
+                ours[fingerprint] = certificate
+        return ours
+
+    def _named(self) -> list[str]:
+        return [each.certificate.subject.rfc4514_string() for each in self._keeper.ring.members]
+
+    def _say(self, problem: str) -> None:
+        if problem != self._problem:
+            _logger.warning("the certificates' leader failed and tries again", extra={"problem": problem})
+        self._problem = problem

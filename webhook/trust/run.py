@@ -1,0 +1,119 @@
+"""Trust, put together: a replica that keeps up, and that leads when it is elected. Wiring only."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from certs import errors, sources
+from webhook import trustsettings
+from webhook.cluster import transports
+from webhook.controllers import leases, writes
+from webhook.trust import bundles, keepers, leaders, secrets
+
+__all__ = ["Trust"]
+
+_DEADLINE = 5.0  # seconds for one request to the API server
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Work:
+    candidate: asyncio.Task[None]
+    follower: asyncio.Task[None]
+
+
+class Trust:
+    """One replica's part in shared certificates.
+
+    Args:
+        sender: a connection to the API server; not closed here.
+        settings: `tls.secret` of the configuration.
+        names: that the leaf is for.
+        counted: told verb, plural and outcome of each write.
+
+    Attributes:
+        source: what to serve.
+    """
+
+    def __init__(
+        self,
+        sender: transports.Sender,
+        settings: trustsettings.SecretSettings,
+        names: Sequence[str],
+        counted: Callable[[str, str, str], None] = lambda *_: None,
+    ) -> None:
+        access = writes.Writes(sender, _DEADLINE, counted)
+        validity = timedelta(seconds=settings.authority_validity)
+        self._settings = settings
+        self._rng = random.Random()  # noqa: S311 - jitter, no secret
+        self.source = sources.SharedSource(names, validity=timedelta(seconds=settings.leaf_validity))
+        configurations = bundles.Configurations(access, settings.webhooks)
+        self._keeper = keepers.Keeper(
+            secrets.SharedSecret(access, settings.namespace, settings.name),
+            configurations,
+            self.source,
+            keepers.Rules(settings.settle, validity),
+        )
+        self._leader = leaders.Leader(self._keeper, configurations, settings.interval)
+        lease = settings.lease
+        terms = leases.Terms(lease.name, lease.namespace, lease.duration, lease.deadline, lease.retry)
+        self._election = leases.Election(access, terms, leases.identity())
+        self._lease = lease.name
+        self._problem = ""
+        self._work: _Work | None = None
+
+    async def start(self) -> None:
+        """Get the authorities, however long the API server takes, and keep up with them from then on."""
+        while not await self._look():
+            await self._pause()
+        self._work = _Work(
+            asyncio.create_task(self._election.hold(self._leader.run), name="certificates' leader"),
+            asyncio.create_task(self._follow(), name="certificates' keeper"),
+        )
+
+    async def stop(self) -> None:
+        """Stop to follow, and give the Lease back."""
+        work, self._work = self._work, None
+        if work is not None:
+            tasks = (work.candidate, work.follower)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def problem(self) -> str:
+        """Return why what is served may not be trusted, "" for nothing known."""
+        return self._keeper.problem()
+
+    def live_bundles(self) -> tuple[bytes, ...]:
+        """Return PEM of what the API server trusts: the different bundles of the webhook configurations."""
+        return self._keeper.live_bundles()
+
+    def leads(self) -> dict[str, float]:
+        """Return 1 or 0 by the name of the Lease, as a gauge."""
+        return {self._lease: float(self._election.leading)}
+
+    async def _follow(self) -> None:
+        while True:
+            await self._pause()
+            await self._look()
+
+    async def _look(self) -> bool:
+        """Look once; a failure is logged once until it changes."""
+        try:
+            await self._keeper.look()
+        except (transports.TransportError, errors.CertificateError) as error:
+            if str(error) != self._problem:
+                _logger.warning("shared authorities not read, going on from memory", extra={"problem": str(error)})
+            self._problem = str(error)
+            return bool(self._keeper.ring.members)
+        self._problem = ""
+        return True
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._settings.interval * self._rng.uniform(0.8, 1.2))
