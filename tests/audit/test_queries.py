@@ -10,7 +10,7 @@ NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 
 
 @pytest.fixture(scope="module")
-def entries(make_record):
+def entries(make_record, make_change, make_finding):
     link = chain.Chain()
     jobset = {"kind": "JobSet", "namespace": "team-b", "name": "sft-node"}
     owner = {"kind": "TrainJob", "name": "sft", "uid": "1"}
@@ -19,7 +19,13 @@ def entries(make_record):
         make_record(uid="a", time="2026-03-01T10:00:00.000000Z"),
         make_record(uid="b", time="2026-03-01T11:00:00.000000Z", object=jobset, owner=owner, framework=None),
         make_record(
-            uid="c", time="2026-03-01T11:30:00.000000Z", object=generated, user={"username": "bob"}, decision="denied"
+            uid="c",
+            time="2026-03-01T11:30:00.000000Z",
+            object=generated,
+            user={"username": "bob"},
+            decision="denied",
+            changes=[make_change(reason="Ranks meet at the coordinator")],
+            findings=[make_finding("spec.trainer.args", "--lr", "misspelt flag")],
         ),
     ]
     lines = [link.seal(record) for record in kept]
@@ -27,7 +33,7 @@ def entries(make_record):
 
 
 def chosen(entries, **questions):
-    return "".join(entry.record["uid"] for entry in queries.select(entries, **questions))
+    return "".join(entry.record["uid"] for entry in queries.select(entries, queries.Questions(**questions)))
 
 
 @pytest.mark.parametrize(
@@ -45,6 +51,14 @@ def chosen(entries, **questions):
         ({"decision": "denied"}, "c"),
         ({"framework": "trl"}, "ac"),
         ({"kind": "jobset"}, "b"),
+        ({"uid": "b"}, "b"),
+        ({"rule": "trl/launch"}, "c"),
+        ({"rule": "trl/e*"}, "c"),
+        ({"rule": "torch/*"}, ""),
+        ({"text": "ranks MEET"}, "c"),
+        ({"text": "MISSPELT"}, "c"),
+        ({"text": "trainer.args"}, "c"),
+        ({"text": "nowhere"}, ""),
         ({"since": NOW - datetime.timedelta(hours=1)}, "bc"),
         ({"until": NOW - datetime.timedelta(hours=1)}, "a"),
         ({"job": "sft", "kind": "TrainJob"}, "a"),

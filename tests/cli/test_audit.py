@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
+import signal
+import subprocess
+import sys
 import typing
+import urllib.request
+from pathlib import Path
 
 import pytest
 
 from webhook import yamls
 from webhook.audit import chain, records
-from webhook.cli import arguments
+from webhook.cli import arguments, pages
+
+ROOT = Path(__file__).parents[2]
 
 
 def record(number, **fields):
@@ -179,3 +187,97 @@ def test_lines_that_are_no_records_are_counted_and_hide_nothing(muster, log):
 
 def test_the_decisions_to_choose_from_are_those_of_the_log():
     assert typing.get_args(records.Decision) == arguments.DECISIONS
+
+
+def test_rules_and_words_in_reasons_are_filters_too(muster, write):
+    change = {"op": "add", "path": "/spec", "field": "spec", "rule": "trl/launch", "reason": "Ranks must meet"}
+    path = write("audit.log", chain.Chain().seal(record(1, changes=[change])))
+    assert listed(muster, path, "--rule", "trl/*", "--text", "RANKS") == ["uid-1"]
+    assert listed(muster, path, "--rule", "torch/*") == []
+    assert listed(muster, path, "--text", "nothing like it") == []
+
+
+@contextlib.contextmanager
+def started(*args, stdin=subprocess.DEVNULL):
+    """Run `muster audit ARGS` in a process of its own, which is ended with the context."""
+    command = [sys.executable, "-m", "webhook", "audit", *map(str, args)]
+    out = subprocess.PIPE
+    with subprocess.Popen(command, stdin=stdin, stdout=out, stderr=out, cwd=ROOT, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_log_is_followed_across_its_rotation(log):
+    with started("ls", "--follow", log) as process:
+        uids = [process.stdout.readline().split("uid=")[1].strip() for _ in range(4)]
+        link = chain.Chain(4, "0" * 64)
+        log.with_name("audit.log.1").rename(log.with_name("audit.log.2"))
+        log.rename(log.with_name("audit.log.1"))
+        log.write_bytes(link.seal(record(5)))
+        uids.append(process.stdout.readline().split("uid=")[1].strip())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    assert uids == ["uid-1", "uid-2", "uid-3  dry-run", "uid-4", "uid-5"]
+
+
+def test_a_pipe_is_listed_as_it_comes_without_waiting_for_its_end():
+    link = chain.Chain()
+    with started("ls", "--follow", "-", stdin=subprocess.PIPE) as process:
+        for number in (1, 2):
+            process.stdin.write(link.seal(record(number)).decode())
+            process.stdin.flush()
+            assert f"uid=uid-{number}" in process.stdout.readline()
+        process.stdin.close()
+        assert process.wait(30) == 0
+
+
+def test_a_log_that_is_not_there_cannot_be_followed(muster, tmp_path):
+    result = muster("audit", "ls", "--follow", tmp_path / "missing.log")
+    assert (result.code, result.err.split(": ")[1:3]) == (2, [f"{tmp_path}/missing.log", "cannot be read"])
+
+
+def test_a_pipe_is_not_followed_together_with_files(muster, log):
+    result = muster("audit", "ls", "--follow", "-", log)
+    assert result.code == 2
+    assert "run one command for each" in result.err
+
+
+def test_pages_are_served_until_the_process_is_told_to_stop(log):
+    with started("serve", "--port", "0", log) as process:
+        url = process.stdout.readline().strip()
+        assert url.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(url) as answer:  # noqa: S310  # our own
+            assert b"4 decisions" in answer.read()
+        process.terminate()
+        assert process.wait(30) == 0
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["-"], "-: standard input cannot be served"),
+        (["missing.log"], "missing.log: cannot be read: No such file or directory"),
+        (["."], ".: is no regular file"),
+        (["--port", "70000", "LOG"], "--port: 70000 is no TCP port"),
+        (["--host", "192.0.2.1", "LOG"], "192.0.2.1:8099: cannot be listened on"),
+    ],
+)
+def test_what_cannot_be_served_is_said(muster, log, args, said, monkeypatch):
+    monkeypatch.chdir(log.parent)
+    result = muster("audit", "serve", *[str(log) if each == "LOG" else each for each in args])
+    assert result.code == 2
+    assert said in result.err
+
+
+def test_elders_that_are_named_too_are_served_once(log):
+    assert pages._paths([str(log.with_name("audit.log.1")), str(log)]) == [log]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "node-1"])
+def test_an_address_that_others_reach_is_told_from_this_machine(host):
+    assert not pages._is_loopback(host)
+    assert pages._is_loopback("127.0.0.1")
+    assert pages._is_loopback("::1")

@@ -11,8 +11,9 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["Line", "last_lines", "lines", "numbered", "rotated"]
+__all__ = ["Line", "last_lines", "lines", "numbered", "rotated", "upwards"]
 
 _BLOCK = 64 * 1024
 
@@ -50,15 +51,52 @@ def numbered(stream: Iterable[bytes], name: str) -> Iterator[Line]:
 def last_lines(path: Path) -> Iterator[bytes]:
     """Read the lines of a file from its end, the last one first, without ends of line; empty ones are passed over."""
     with path.open("rb") as stream:
-        position = stream.seek(0, os.SEEK_END)
-        rest = b""
-        while position:
-            size = min(_BLOCK, position)
-            position = stream.seek(position - size)
-            rest, *whole = (stream.read(size) + rest).split(b"\n")
-            yield from (line for line in reversed(whole) if line.strip())
-        if rest.strip():
-            yield rest
+        for _, data in upwards(stream, stream.seek(0, os.SEEK_END)):
+            if data is not None:
+                yield data
+
+
+def upwards(stream: BinaryIO, end: int, longest: int | None = None) -> Iterator[tuple[int, bytes | None]]:
+    """Read the lines before byte `end` of a file, the last one first; empty ones are passed over.
+
+    Args:
+        stream: of a file; its position is moved.
+        end: where a line ends or begins.
+        longest: bytes of a line that are kept in memory at most; any number by default.
+
+    Yields:
+        The byte at which a line begins, and the line without its end, or None for one that is too long.
+    """
+    parts: list[bytes] = []
+    size, position = 0, end
+    while position:
+        block, position = _block_before(stream, position)
+        rest = len(block)
+        while (cut := block.rfind(b"\n", 0, rest)) >= 0:
+            line = _joined(block[cut + 1 : rest], parts, size, longest)
+            if line is None or line.strip():
+                yield position + cut + 1, line
+            parts, size, rest = [], 0, cut
+        size += rest
+        parts.append(block[:rest])
+        if longest is not None and size > longest:
+            parts.clear()
+    line = _joined(b"", parts, size, longest)
+    if line is None or line.strip():
+        yield 0, line
+
+
+def _block_before(stream: BinaryIO, position: int) -> tuple[bytes, int]:
+    size = min(_BLOCK, position)
+    stream.seek(position - size)
+    return stream.read(size), position - size
+
+
+def _joined(first: bytes, parts: list[bytes], size: int, longest: int | None) -> bytes | None:
+    """Join the parts of a line, which were found last part first."""
+    if longest is not None and size + len(first) > longest:
+        return None
+    return b"".join([first, *reversed(parts)])
 
 
 def _elders(path: Path) -> Iterator[Path]:

@@ -20,7 +20,7 @@ import orjson
 from webhook.audit import files, schemas
 from webhook.audit.records import SCHEMA, Decision, Sealed
 
-__all__ = ["Entry", "moment", "parsed", "read", "select"]
+__all__ = ["Entry", "Questions", "entry_of", "moment", "parsed", "read", "select"]
 
 _RELATIVE = re.compile(r"(\d{1,9})(s|m|h|d|w)")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -36,6 +36,54 @@ class Entry:
     problem: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """What is asked of a record; None is not asked.
+
+    Attributes:
+        job: name of the job, its generateName, or the TrainJob that owns the JobSet.
+        namespace: of the job.
+        user: who asked, by the user name.
+        decision: what was decided.
+        since: aware; this moment or later.
+        until: aware; before this moment.
+        framework: of the runtime.
+        kind: TrainJob or JobSet, in any case.
+        rule: of a change or a finding.
+        text: in any case, within a reason, a message or a field of the record.
+        uid: of the admission request.
+
+    `job`, `namespace`, `user`, `framework` and `rule` may hold the wildcards `*`, `?` and `[...]`.
+    """
+
+    job: str | None = None
+    namespace: str | None = None
+    user: str | None = None
+    decision: Decision | None = None
+    since: datetime.datetime | None = None
+    until: datetime.datetime | None = None
+    framework: str | None = None
+    kind: str | None = None
+    rule: str | None = None
+    text: str | None = None
+    uid: str | None = None
+
+    def answered_by(self, record: Sealed) -> bool:
+        """Whether a record answers all questions asked."""
+        return (
+            self.decision in {None, record["decision"]}
+            and self.uid in {None, record["uid"]}
+            and _matches(self.job, *_names(record))
+            and _matches(self.namespace, record["object"]["namespace"])
+            and _matches(self.user, record["user"]["username"])
+            and _matches(self.framework, record["framework"] or "")
+            and (self.kind is None or self.kind.lower() == record["object"]["kind"].lower())
+            and (self.rule is None or _matches(self.rule, *_rules(record)))
+            and (self.text is None or _says(record, self.text.casefold()))
+            and _within(record, self.since, self.until)
+        )
+
+
 def read(paths: Iterable[Path]) -> Iterator[Entry]:
     """Read files, in the order given; OSError names one that cannot be read."""
     return parsed(files.lines(paths))
@@ -44,10 +92,11 @@ def read(paths: Iterable[Path]) -> Iterator[Entry]:
 def parsed(lines: Iterable[files.Line]) -> Iterator[Entry]:
     """Make an entry of each line, `files.numbered(sys.stdin.buffer, "stdin")` for instance."""
     for line in lines:
-        yield _entry(line)
+        yield entry_of(line)
 
 
-def _entry(line: files.Line) -> Entry:
+def entry_of(line: files.Line) -> Entry:
+    """Make an entry of one line."""
     try:
         value = orjson.loads(line.data)
     except orjson.JSONDecodeError:
@@ -58,45 +107,10 @@ def _entry(line: files.Line) -> Entry:
     return Entry(line.file, line.number, None, f"no record of {SCHEMA}: {schemas.check(value)[0]}")
 
 
-def select(  # noqa: PLR0913  # each is one question
-    entries: Iterable[Entry],
-    *,
-    job: str | None = None,
-    namespace: str | None = None,
-    user: str | None = None,
-    decision: Decision | None = None,
-    since: datetime.datetime | None = None,
-    until: datetime.datetime | None = None,
-    framework: str | None = None,
-    kind: str | None = None,
-) -> Iterator[Entry]:
-    """Pass on the entries whose records answer all questions asked; entries without a record pass none.
-
-    Args:
-        entries: from `read` or `parsed`.
-        job: name of the job, its generateName, or the TrainJob that owns the JobSet.
-        namespace: of the job.
-        user: who asked, by the user name.
-        decision: what was decided.
-        since: aware; this moment or later.
-        until: aware; before this moment.
-        framework: of the runtime.
-        kind: TrainJob or JobSet, in any case.
-
-    `job`, `namespace`, `user` and `framework` may hold the wildcards `*`, `?` and `[...]`.
-    """
+def select(entries: Iterable[Entry], questions: Questions) -> Iterator[Entry]:
+    """Pass on the entries whose records answer all questions asked; entries without a record pass none."""
     for entry in entries:
-        record = entry.record
-        if (
-            record is not None
-            and _matches(job, *_names(record))
-            and _matches(namespace, record["object"]["namespace"])
-            and _matches(user, record["user"]["username"])
-            and _matches(framework, record["framework"] or "")
-            and decision in {None, record["decision"]}
-            and (kind is None or kind.lower() == record["object"]["kind"].lower())
-            and _within(record, since, until)
-        ):
+        if entry.record is not None and questions.answered_by(entry.record):
             yield entry
 
 
@@ -119,6 +133,23 @@ def _names(record: Sealed) -> Iterator[str]:
     yield record["object"].get("generateName", "")
     if record["owner"]:
         yield record["owner"]["name"]
+
+
+def _rules(record: Sealed) -> Iterator[str]:
+    yield from (change["rule"] for change in record["changes"])
+    yield from (finding["rule"] for finding in record["findings"])
+
+
+def _says(record: Sealed, folded: str) -> bool:
+    return any(folded in part.casefold() for part in _sayings(record))
+
+
+def _sayings(record: Sealed) -> Iterator[str]:
+    yield record.get("message", "")
+    for change in record["changes"]:
+        yield from (change["field"], change["reason"])
+    for finding in record["findings"]:
+        yield from (finding["field"], finding["message"])
 
 
 def _matches(pattern: str | None, *values: str) -> bool:

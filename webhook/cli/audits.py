@@ -1,4 +1,4 @@
-"""`muster audit`: list, show and verify the log of decisions.
+"""`muster audit`: list, follow, show and verify the log of decisions, or serve it as web pages.
 
 Each FILE is one log with all its rotated elders, oldest first; `-` is standard input. Lines that hold no record are
 counted and never stop the reading: `verify` says what happened to them.
@@ -10,21 +10,24 @@ import argparse
 import datetime
 import itertools
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from webhook import yamls
-from webhook.audit import files, queries, records, verification
+from webhook.audit import files, follows, queries, records, verification
 from webhook.cli import problems, reports
 from webhook.cli.problems import CommandError
 from webhook.yamls import jsons, sources
 
 __all__ = ["run"]
 
+_PAUSE = 0.25  # seconds between two looks at a log that is followed
+
 
 def run(args: argparse.Namespace) -> int:
     """Do what the subcommand says; see `main` for the arguments."""
-    action = {"ls": _list, "show": _show, "verify": _verify}[args.action]
+    action = {"ls": _list, "show": _show, "verify": _verify, "serve": _serve}[args.action]
     try:
         return action(args)
     except OSError as error:
@@ -33,21 +36,24 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     now = datetime.datetime.now(datetime.UTC)
-    entries = _Counted(_entries(args.file))
-    selected = queries.select(
-        entries,
+    live = args.follow or sources.STDIN in args.file
+    entries = _Counted(_followed(args.file) if args.follow else _entries(args.file))
+    questions = queries.Questions(
         job=args.job,
         namespace=args.namespace,
         user=args.user,
         decision=args.decision,
         framework=args.framework,
         kind=args.kind,
+        rule=args.rule,
+        text=args.text,
         since=_moment(args.since, now, "--since"),
         until=_moment(args.until, now, "--until"),
     )
-    for entry in selected:
+    for entry in queries.select(entries, questions):
         if entry.record is not None:
-            print(_line(entry.record) if args.output == "text" else jsons.dump(entry.record, indent=None))
+            line = _line(entry.record) if args.output == "text" else jsons.dump(entry.record, indent=None)
+            print(line, flush=live)
     entries.report()
     return problems.CLEAN
 
@@ -79,6 +85,12 @@ def _verify(args: argparse.Namespace) -> int:
     return problems.FOUND if broken else problems.CLEAN
 
 
+def _serve(args: argparse.Namespace) -> int:
+    from webhook.cli import pages  # noqa: PLC0415  # the other actions need no HTTP
+
+    return pages.serve(args.file, args.host, args.port)
+
+
 def _logs(names: Sequence[str]) -> Iterator[tuple[str, Iterable[files.Line]]]:
     """Yield each log once, also when its elders are named beside it (`audit.log*`)."""
     runs = {name: (files.rotated(Path(name)) or [Path(name)]) for name in dict.fromkeys(names) if name != sources.STDIN}
@@ -94,24 +106,39 @@ def _entries(names: Sequence[str]) -> Iterator[queries.Entry]:
         yield from queries.parsed(lines)
 
 
+def _followed(names: Sequence[str]) -> Iterator[queries.Entry]:
+    """Read on for ever; standard input goes on by itself."""
+    if list(names) == [sources.STDIN]:
+        return _entries(names)
+    if sources.STDIN in names:
+        raise CommandError("-: standard input cannot be followed together with files; run one command for each")
+    paths = [Path(name) for name in dict.fromkeys(names)]
+    for path in paths:
+        if not files.rotated(path):
+            path.open("rb").close()  # says why it cannot be read
+    return queries.parsed(follows.follow(paths, lambda: time.sleep(_PAUSE)))
+
+
 class _Counted:
     """Passes entries on and counts those that hold no record."""
 
     def __init__(self, entries: Iterable[queries.Entry]) -> None:
         self._entries = entries
-        self._problems: list[queries.Entry] = []
+        self._first: queries.Entry | None = None
+        self._count = 0
 
     def __iter__(self) -> Iterator[queries.Entry]:
         for entry in self._entries:
             if entry.record is None:
-                self._problems.append(entry)
+                self._first = self._first or entry
+                self._count += 1
             yield entry
 
     def report(self) -> None:
         """Say on stderr how many lines were no records, and where the first one is."""
-        if self._problems:
-            first = self._problems[0]
-            count = reports.plural(len(self._problems), "line")
+        if self._first:
+            first = self._first
+            count = reports.plural(self._count, "line")
             text = f"muster: {count} without a record, the first at {first.file}:{first.line}: {first.problem}"
             reports.warn([problems.one_line(text)])
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 from webhook.cluster import transports
 from webhook.controllers import kinds, writes
 
-__all__ = ["Recorder", "Regarding"]
+__all__ = ["Recorder", "Regarding", "document"]
 
 _logger = logging.getLogger(__name__)
 _ROOM = 512
@@ -29,7 +29,7 @@ Kind = Literal["Normal", "Warning"]
 
 
 class Regarding(NamedTuple):
-    """What an Event is about."""
+    """What an Event is about; `uid` is empty for an object that does not exist."""
 
     api_version: str
     kind: str
@@ -60,7 +60,7 @@ class Recorder:
         if text == message or now - at < _PAUSE:
             return False
         try:
-            self._queue.put_nowait(_document(regarding, reason, message, kind))
+            self._queue.put_nowait(document(regarding, reason, message, kind))
         except asyncio.QueueFull:
             self.dropped += 1
             return False
@@ -81,7 +81,16 @@ class Recorder:
                 _logger.debug("event not sent", extra={"problem": str(error)})
 
 
-def _document(regarding: Regarding, reason: str, message: str, kind: Kind) -> dict[str, Any]:
+def document(regarding: Regarding, reason: str, message: str, kind: Kind, part: str = "controllers") -> dict[str, Any]:
+    """Return an Event, core/v1, with a name for the API server to complete.
+
+    Args:
+        regarding: what it is about.
+        reason: one word.
+        message: for people, cut at the API server's limit.
+        kind: Warning when somebody should do something.
+        part: of Muster that speaks.
+    """
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     cut = message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…"
     return {
@@ -93,13 +102,13 @@ def _document(regarding: Regarding, reason: str, message: str, kind: Kind) -> di
             "kind": regarding.kind,
             "namespace": regarding.namespace,
             "name": regarding.name,
-            "uid": regarding.uid,
+            **({"uid": regarding.uid} if regarding.uid else {}),
         },
         "reason": reason,
         "message": cut,
         "type": kind,
         "source": {"component": "muster"},
-        "reportingComponent": "muster.dev/controllers",
+        "reportingComponent": f"muster.dev/{part}",
         "reportingInstance": "",
         "firstTimestamp": now,
         "lastTimestamp": now,

@@ -1,0 +1,219 @@
+"""Events on denials, written to an API server in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from tests.controllers.apiservers import ApiServer, RefusedError
+from tests.controllers.documents import namespace
+from webhook import configs
+from webhook.audit import redaction
+from webhook.controllers import denials, writes
+from webhook.metrics import Metrics
+from webhook.server import recorders
+
+FAST = denials.Pace(room=8, pause=0, quiet=0)
+
+
+@pytest.fixture
+def denied(make_record, make_finding):
+    """A record of a denied job; keywords are members of it."""
+
+    def make(message="must be 1 or more", **fields):
+        finding = {**make_finding("spec.trainer.numNodes", 0, message), "severity": "error"}
+        return make_record(**{"decision": "denied", "phase": "validate", "findings": [finding], **fields})
+
+    return make
+
+
+@pytest.fixture
+async def written():
+    """Have denials written, and return the Events that there are then, and how many were dropped."""
+    server, dropped = ApiServer(), []
+    server.put(namespace())
+    async with contextlib.AsyncExitStack() as stack:
+
+        def start(pace=FAST, clock=None):
+            access = writes.Writes(server.connection())
+            more = {"clock": clock} if clock else {}
+            made = denials.Denials(access, redaction.redact, dropped.append, pace, **more)
+            task = asyncio.create_task(made.run())
+            stack.callback(task.cancel)
+            made.server, made.dropped = server, dropped
+            return made
+
+        yield start
+
+
+async def settled(condition):
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  # the server in memory tells nobody
+            await asyncio.sleep(0.001)
+
+
+def events(made):
+    return made.server.all("Event")
+
+
+async def test_a_denied_job_gets_an_event_that_says_why(written, denied):
+    made = written()
+    made.take(denied())
+    await settled(lambda: events(made))
+    (event,) = events(made)
+    assert event["involvedObject"] == {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "namespace": "team-a",
+        "name": "sft",
+    }
+    assert (event["type"], event["reason"], event["count"]) == ("Warning", "MusterDenied", 1)
+    assert event["message"] == "refused for alice: spec.trainer.numNodes: must be 1 or more (trl/env)"
+    assert event["reportingComponent"] == "muster.dev/admission"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"dryRun": True},
+        {"operation": "UPDATE"},
+        {"decision": "allowed"},
+        {"decision": "error"},
+        {"decision": "patched"},
+    ],
+)
+async def test_what_is_no_denial_of_a_new_job_gets_none(written, denied, fields):
+    made = written()
+    made.take(denied(**fields))
+    made.take(denied(object={"kind": "TrainJob", "namespace": "team-a", "name": "last"}))
+    await settled(lambda: events(made))
+    assert [each["involvedObject"]["name"] for each in events(made)] == ["last"]
+
+
+async def test_the_same_denial_again_is_counted_and_not_repeated(written, denied):
+    made = written()
+    for count in (1, 2, 3):
+        made.take(denied())
+        await settled(lambda: [each["count"] for each in events(made)] == [count])  # noqa: B023  # awaited at once
+
+
+async def test_denials_that_come_while_others_are_written_are_counted_together(written, denied):
+    made = written()
+    for _ in range(100):
+        made.take(denied())
+    await settled(lambda: events(made))
+    assert [each["count"] for each in events(made)] == [100]
+    assert len(made.server.log) == 1
+
+
+async def test_an_event_is_not_written_again_before_its_pause_is_over(written, denied):
+    now = [0.0]
+    made = written(denials.Pace(pause=0, quiet=0.05), clock=lambda: now[0])
+    made.take(denied())
+    await settled(lambda: events(made))
+    made.take(denied())
+    made.take(denied("another reason"))
+    await settled(lambda: len(events(made)) == 2)
+    assert sorted(each["count"] for each in events(made)) == [1, 1]
+    now[0] = 1.0
+    await settled(lambda: sorted(each["count"] for each in events(made)) == [1, 2])
+
+
+async def test_another_reason_or_job_is_another_event(written, denied):
+    made = written()
+    made.take(denied())
+    made.take(denied("must be a number"))
+    made.take(denied(object={"kind": "JobSet", "namespace": "team-a", "name": "", "generateName": "Sweep_"}))
+    await settled(lambda: len(events(made)) == 3)
+    assert {each["involvedObject"]["name"] for each in events(made)} == {"sft", "Sweep_*"}
+    assert all(each["metadata"]["name"].split(".")[0] in ("sft", "sweep") for each in events(made))
+
+
+async def test_an_event_that_the_api_server_deleted_is_made_anew(written, denied):
+    made = written()
+    made.take(denied())
+    await settled(lambda: events(made))
+    made.server.remove("Event", events(made)[0]["metadata"]["name"], "team-a")
+    made.take(denied())
+    await settled(lambda: events(made))
+    assert events(made)[0]["count"] == 1
+
+
+async def test_a_secret_does_not_reach_the_namespace(written, denied):
+    made = written()
+    made.take(denied("unknown flag --hub_token=hf_abcdefghijklmnopqrstuvwxyzABCDEF"))
+    await settled(lambda: events(made))
+    assert "hf_abc" not in events(made)[0]["message"]
+    assert "<redacted>" in events(made)[0]["message"]
+
+
+async def test_many_findings_make_one_message_that_fits(written, denied, make_finding):
+    made = written()
+    found = [{**make_finding(f"spec.field{number}", 1, "x" * 500), "severity": "error"} for number in range(9)]
+    made.take(denied(findings=[make_finding("spec.warned", 1), *found]))
+    await settled(lambda: events(made))
+    message = events(made)[0]["message"]
+    assert len(message) <= 1024
+    assert message.startswith("refused for alice: spec.field0: ")
+
+
+async def test_more_than_there_is_room_for_is_dropped_and_counted(written, denied):
+    made = written(denials.Pace(room=8, pause=0, quiet=0))
+    for number in range(20):
+        made.take(denied(object={"kind": "TrainJob", "namespace": "team-a", "name": f"job-{number}"}))
+    await settled(lambda: len(events(made)) == 8)
+    assert sum(made.dropped) == 12
+
+
+async def test_an_event_that_cannot_be_written_is_dropped_and_the_next_one_is_written(written, denied, caplog):
+    made = written()
+
+    def forbidden(_method, _plural):
+        raise RefusedError(403, 'events is forbidden: User "muster" cannot create resource "events"')
+
+    made.server.faults = forbidden
+    for _ in range(3):
+        made.take(denied())
+    await settled(lambda: sum(made.dropped) == 3)
+    assert "cannot create resource" in caplog.records[0].problem
+    made.server.faults = lambda _method, _plural: None
+    made.take(denied())
+    await settled(lambda: events(made))
+    assert events(made)[0]["count"] == 1
+
+
+async def test_replicas_count_in_events_of_their_own(written, denied):
+    one = written()
+    other = written()
+    one.take(denied())
+    other.take(denied())
+    await settled(lambda: len(events(one)) == 2)
+    one.take(denied())
+    await settled(lambda: sorted(each["count"] for each in events(one)) == [1, 2])
+
+
+class Kept:
+    """Keeps records, as the audit writer does."""
+
+    def __init__(self):
+        self.records = []
+
+    def submit(self, record):
+        self.records.append(record)
+        return len(self.records) > 1
+
+
+async def test_a_denial_is_recorded_first_of_all_and_announced_beside(denied):
+    server, kept, metrics = ApiServer(), Kept(), Metrics()
+    announcer = recorders.open_announcer(configs.Audit(), kept, server.connection(), metrics)
+    assert (announcer.submit(denied()), announcer.submit(denied())) == (False, True)
+    assert len(kept.records) == 2
+    await settled(lambda: b'muster_audit_problems_total{kind="event"} 2.0' in metrics.render())  # no such namespace
+    await announcer.stop()
+
+
+async def test_events_need_an_api_server(denied):
+    with pytest.raises(configs.ConfigError, match=r"audit\.events: true needs cluster\.source: live"):
+        recorders.open_announcer(configs.Audit(), Kept(), None, Metrics())
