@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
-    for add in (_demo, _render, _check, _explain, _review, _strategies, _claims, _serve, _audit):
+    for add in (_demo, _render, _check, _explain, _review, _strategies, _claims, _doctor, _serve, _audit):
         add(commands.add_parser)
     return top
 
@@ -114,6 +114,21 @@ def _claims(add: _Adder) -> None:
     _output(command, "table", "json")
 
 
+def _doctor(add: _Adder) -> None:
+    command = add("doctor", help="find what is wrong with a live installation, and what to do", allow_abbrev=False)
+    command.set_defaults(command="doctors")
+    command.add_argument("--kubeconfig", type=Path, metavar="FILE", help="of the cluster; as kubectl by default")
+    command.add_argument("--context", metavar="NAME", help="of the kubeconfig; its current one by default")
+    command.add_argument("-n", "--namespace", default="muster-system", help="of Muster; muster-system by default")
+    command.add_argument("--name", default="muster", help="of its Deployment, Service and webhooks; muster by default")
+    command.add_argument(
+        "--probe-namespace", default="default", metavar="NAME", help="jobs are tried out here, by dry run; default"
+    )
+    command.add_argument("--dial", metavar="HOST:PORT", help="look also at the certificate that is shown there")
+    command.add_argument("--timeout", type=_seconds, default=10.0, metavar="SECONDS", help="for each request; 10")
+    _output(command, "text", "json")
+
+
 def _serve(add: _Adder) -> None:
     command = add("serve", help="run the admission webhook", allow_abbrev=False)
     command.set_defaults(command="serves")
@@ -122,15 +137,17 @@ def _serve(add: _Adder) -> None:
 
 
 def _audit(add: _Adder) -> None:
-    audit = add("audit", help="list, show or verify the log of decisions", allow_abbrev=False)
+    audit = add("audit", help="list, show, verify or serve the log of decisions", allow_abbrev=False)
     audit.set_defaults(command="audits")
     actions = audit.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
     listing = actions.add_parser("ls", help="one line for each record", allow_abbrev=False)
     _output(listing, "text", "json")
-    for option, what in (("job", "name"), ("namespace", "name"), ("user", "name"), ("framework", "name")):
+    for option, what in [(each, "name") for each in ("job", "namespace", "user", "framework", "rule")]:
         listing.add_argument(f"--{option}", metavar=what.upper(), help=f"of this {option}; * and ? are wildcards")
     listing.add_argument("--decision", choices=DECISIONS, help="that ended so")
     listing.add_argument("--kind", choices=("TrainJob", "JobSet"), help="about this kind")
+    listing.add_argument("--text", metavar="WORDS", help="with these words in a reason, a message or a field")
+    listing.add_argument("--follow", action="store_true", help="go on with what is written, across rotation")
     listing.add_argument("--since", metavar="TIME", help="at this time or later: 2026-03-01T08:00:00Z, 15m, 2h, 1d")
     listing.add_argument("--until", metavar="TIME", help="before this time")
     show = actions.add_parser("show", help="records in full", allow_abbrev=False)
@@ -140,7 +157,10 @@ def _audit(add: _Adder) -> None:
     which.add_argument("--seq", type=int, metavar="NUMBER", help="of the record in its log")
     verify = actions.add_parser("verify", help="find lines that were edited, removed or inserted", allow_abbrev=False)
     verify.add_argument("--restarts", action="store_true", help="accept chains that start anew (several processes)")
-    for action in (listing, show, verify):
+    serve = actions.add_parser("serve", help="web pages about the log, read-only", allow_abbrev=False)
+    serve.add_argument("--host", default="127.0.0.1", help="address to bind; whoever reaches it reads the log")
+    serve.add_argument("--port", type=int, default=8099, help="TCP port, 8099 by default; 0 takes a free one")
+    for action in (listing, show, verify, serve):
         action.add_argument("file", nargs="+", metavar="FILE", help="a log, with its rotated files; - is stdin")
 
 
@@ -166,6 +186,17 @@ def _cluster(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("-n", "--namespace", default="default", help="of objects that name none")
     command.add_argument("--config", type=Path, metavar="FILE", help="configuration of the service, for its modes")
+
+
+def _seconds(text: str) -> float:
+    """Return a time of at least a tenth of a second and at most ten minutes."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 600:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds between 0.1 and 600")
+    return seconds
 
 
 def _output(command: argparse.ArgumentParser, *formats: str) -> None:

@@ -28,7 +28,7 @@ _RELOAD_EVERY = 60.0  # seconds between two readings of credentials that were re
 _FAILURES = (aiohttp.ClientError, TimeoutError, OSError, config.ConfigException)
 
 
-async def connect(kubeconfig: Path | None = None) -> KubernetesApi:
+async def connect(kubeconfig: Path | None = None, context: str | None = None) -> KubernetesApi:
     """Return a connection that has read its credentials and sent nothing yet. See `live.connect`.
 
     Raises:
@@ -37,16 +37,16 @@ async def connect(kubeconfig: Path | None = None) -> KubernetesApi:
     configuration = client.Configuration()
     # Go's clients do not ask for RFC 5280 to the letter, and some clusters' CAs fail it under Python 3.13 and later.
     configuration.disable_strict_ssl_verification = True
-    await _load(configuration, kubeconfig)
+    await _load(configuration, kubeconfig, context)
     try:
-        return KubernetesApi(configuration, kubeconfig)
+        return KubernetesApi(configuration, kubeconfig, context)
     except OSError as error:
         raise transports.NoClusterError(f"the certificates for {configuration.host} cannot be read: {error}") from error
 
 
-async def _load(configuration: Any, kubeconfig: Path | None) -> None:  # Any: the client is not typed
-    """Read credentials into the configuration, the first time or again."""
-    if kubeconfig is None and os.environ.get(incluster_config.SERVICE_HOST_ENV_NAME):
+async def _load(configuration: Any, kubeconfig: Path | None, context: str | None) -> None:
+    """Read credentials into the configuration (of the client, which is not typed), the first time or again."""
+    if kubeconfig is None and context is None and os.environ.get(incluster_config.SERVICE_HOST_ENV_NAME):
         try:
             config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
         except (config.ConfigException, OSError) as error:
@@ -55,7 +55,7 @@ async def _load(configuration: Any, kubeconfig: Path | None) -> None:  # Any: th
     paths = _paths(kubeconfig)
     try:
         load: Any = config.load_kube_config  # Any: the client is not typed
-        await load(paths, client_configuration=configuration, persist_config=False)
+        await load(paths, context=context, client_configuration=configuration, persist_config=False)
     except Exception as error:  # the client lets whatever it meets in a wrong file through
         raise transports.NoClusterError(f"kubeconfig {paths} cannot be used: {error}") from error
 
@@ -95,11 +95,15 @@ class KubernetesApi:
     Args:
         configuration: host, TLS and credentials, loaded.
         kubeconfig: where they came from.
+        context: of the kubeconfig.
     """
 
-    def __init__(self, configuration: Any, kubeconfig: Path | None) -> None:  # Any: the client is not typed
+    def __init__(  # Any: the client is not typed
+        self, configuration: Any, kubeconfig: Path | None, context: str | None = None
+    ) -> None:
         self._configuration = configuration
         self._kubeconfig = kubeconfig
+        self._context = context
         self._client = client.ApiClient(configuration)
         self._client.user_agent = "muster"
         self._reloaded = -_RELOAD_EVERY
@@ -179,7 +183,7 @@ class KubernetesApi:
             return
         self._reloaded = time.monotonic()
         with contextlib.suppress(transports.NoClusterError):  # the 401 itself is reported, and says more
-            await _load(self._configuration, self._kubeconfig)
+            await _load(self._configuration, self._kubeconfig, self._context)
 
 
 def _said(error: BaseException) -> str:

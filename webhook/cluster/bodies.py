@@ -15,7 +15,7 @@ from webhook.cluster import transports
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-__all__ = ["checked", "lines", "parsed", "read"]
+__all__ = ["checked", "lines", "parsed", "read", "text"]
 
 _MAX_ERROR = 64 * 1024
 _SHOWN = 300
@@ -35,6 +35,11 @@ async def read(response: transports.Response, limit: int, what: str) -> dict[str
         UnreachableError: the connection broke.
     """
     return parsed(await _collected(response, limit, what), what)
+
+
+async def text(response: transports.Response, limit: int, what: str) -> str:
+    """Return the body as text, whatever is in it; arguments and errors as of `read`."""
+    return (await _collected(response, limit, what)).decode(errors="replace")
 
 
 async def lines(response: transports.Response, limit: int, what: str) -> AsyncIterator[bytes]:
@@ -79,8 +84,12 @@ def parsed(body: bytes | bytearray, what: str) -> dict[str, Any]:
     return value
 
 
-async def checked(response: transports.Response) -> transports.Response:
+async def checked(response: transports.Response, shown: int = _SHOWN) -> transports.Response:
     """Return the response when it is a success.
+
+    Args:
+        response: its body is read only when it is none.
+        shown: characters of the message that are kept.
 
     Raises:
         RefusedError: it is not; the message is that of the Status object in the body, when there is one.
@@ -88,7 +97,7 @@ async def checked(response: transports.Response) -> transports.Response:
     """
     if 200 <= response.status < 300:
         return response
-    raise transports.RefusedError(response.status, await _message(response), _retry_after(response))
+    raise transports.RefusedError(response.status, await _message(response, shown), _retry_after(response))
 
 
 async def _collected(response: transports.Response, limit: int, what: str) -> bytearray:
@@ -100,7 +109,7 @@ async def _collected(response: transports.Response, limit: int, what: str) -> by
     return body
 
 
-async def _message(response: transports.Response) -> str:
+async def _message(response: transports.Response, shown: int) -> str:
     """Return the Status object's message, or the start of whatever a proxy sent in its place."""
     try:
         body = await _collected(response, _MAX_ERROR, "the error")
@@ -110,7 +119,7 @@ async def _message(response: transports.Response) -> str:
         message = parsed(body, "the error").get("message")
     except transports.MalformedError:
         message = body.decode(errors="replace")
-    return " ".join(str(message or "no message").split())[:_SHOWN]
+    return " ".join(str(message or "no message").split())[:shown]
 
 
 def _retry_after(response: transports.Response) -> float | None:

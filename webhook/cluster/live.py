@@ -32,18 +32,19 @@ ASK_AGAIN = 5.0
 _logger = logging.getLogger(__name__)
 
 
-async def connect(kubeconfig: Path | None = None) -> transports.Sender:
+async def connect(kubeconfig: Path | None = None, context: str | None = None) -> transports.Sender:
     """Return a connection to an API server; the caller closes it. Nothing is sent yet.
 
     Args:
         kubeconfig: a file; without one, the service account when in a pod, else KUBECONFIG, else `~/.kube/config`.
+        context: of the kubeconfig, its current one by default; in a pod, too, naming one means a kubeconfig.
 
     Raises:
         transports.NoClusterError: there is no such file, it is wrong, or there is nothing to connect to.
     """
     from webhook.cluster import api  # noqa: PLC0415 - kubernetes costs 16 MiB and 0.2 s that offline use need not pay
 
-    return await api.connect(kubeconfig)
+    return await api.connect(kubeconfig, context)
 
 
 class LiveReader:

@@ -1,0 +1,134 @@
+"""Muster's rights are those of the manifests, no more and no fewer, and each that is missing is named."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tests.doctor import worlds
+from tests.manifests import files
+from webhook.doctor import expectations
+
+ALWAYS = [right for right in worlds.base().rights if not right.option]
+CERTIFICATES = [right for right in worlds.base().rights if right.option == ("tls", "secret")]
+
+
+def asked(world):
+    return [spec for kind, _, spec in world.asked if kind == "SubjectAccessReview"]
+
+
+def test_every_file_with_rbac_rules_has_its_option():
+    found = {path.name for path in files.FOLDER.glob("*/rbac*.yaml")} | {
+        path.name for path in files.FOLDER.glob("overlays/*/rbac*.yaml")
+    }
+    assert found <= set(expectations.OPTIONAL_RIGHTS)
+    assert {"rbac.yaml", "rbac-controllers.yaml", "rbac-certificates.yaml"} <= found
+
+
+def test_every_rule_of_the_manifests_is_expected():
+    documents = [
+        document
+        for pattern in ("base/rbac*.yaml", "overlays/*/rbac*.yaml")
+        for path in files.FOLDER.glob(pattern)
+        for document in yaml.safe_load_all(path.read_text())
+        if document["kind"] in ("Role", "ClusterRole")
+    ]
+    rules = [rule for document in documents for rule in document["rules"]]
+    wanted = {
+        (verb, group, resource, name)
+        for rule in rules
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+    }
+    assert {(each.verb, each.group, each.resource, each.name) for each in worlds.base().rights} == wanted
+
+
+async def test_reading_is_asked_about_everywhere_and_for_the_account_with_its_groups(world, examine):
+    (line,) = await examine("rights")
+    assert line.startswith(f"ok rights: system:serviceaccount:muster-system:muster may do all {len(ALWAYS)} things")
+    reviews = asked(world)
+    assert len(reviews) == len(ALWAYS)
+    assert all("namespace" not in each["resourceAttributes"] for each in reviews)
+    assert {each["user"] for each in reviews} == {"system:serviceaccount:muster-system:muster"}
+    groups = ["system:serviceaccounts", "system:serviceaccounts:muster-system", "system:authenticated"]
+    assert all(each["groups"] == groups for each in reviews)
+
+
+async def test_missing_verbs_of_a_resource_are_one_finding(world, examine):
+    world.revoked = {"list nodes", "watch nodes", "get configmaps"}
+    found = await examine("rights")
+    assert [line.partition(" may not ")[2].partition(";")[0] for line in found] == [
+        "list, watch nodes",
+        "get configmaps",
+    ]
+    assert all(line.startswith("error rights: ") for line in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("", set()),
+        ("controllers: {enabled: false}", set()),
+        ("controllers: {enabled: true}", {("controllers", "enabled")}),
+        ("tls: {secret: {}}", {("tls", "secret")}),
+        ("tls: {secret: null}", set()),
+        ("a: [", set()),
+        ("[]", set()),
+    ],
+)
+async def test_rights_that_an_option_needs_are_asked_about_where_it_is_on(world, examine, text, options):
+    world.configure(text)
+    await examine("rights")
+    wanted = [right for right in worlds.base().rights if not right.option or right.option in options]
+    assert len(asked(world)) == len(wanted)
+
+
+async def test_a_missing_right_of_an_option_names_the_option(world, examine):
+    world.configure("controllers: {enabled: true}")
+    world.revoked = {"patch pods"}
+    (line,) = await examine("rights")
+    assert "may not patch pods, which controllers.enabled needs" in line
+
+
+async def test_rights_in_musters_own_namespace_are_asked_about_there(world, examine):
+    world.configure("tls: {secret: {}}")
+    await examine("rights")
+    secrets = [
+        each["resourceAttributes"] for each in asked(world) if each["resourceAttributes"]["resource"] == "secrets"
+    ]
+    assert {(each["verb"], each.get("name"), each["namespace"]) for each in secrets} == {
+        ("create", None, "muster-system"),
+        ("get", "muster-ca", "muster-system"),
+        ("update", "muster-ca", "muster-system"),
+    }
+
+
+async def test_objects_that_the_configuration_calls_otherwise_are_asked_about_by_that_name(world, examine):
+    world.configure("tls: {secret: {name: own-ca, lease: {name: own-lease}}}")
+    await examine("rights")
+    names = {each["resourceAttributes"].get("name") for each in asked(world)}
+    assert names == {None, "own-ca", "own-lease", "muster"}
+
+
+def test_manifests_that_cannot_be_read_are_an_error(tmp_path):
+    (tmp_path / "a.yaml").write_text("kind: [")
+    with pytest.raises(expectations.ExpectationError, match=r"a\.yaml"):
+        expectations.read([tmp_path])
+
+
+def test_manifests_without_webhooks_are_an_error(tmp_path):
+    (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\n")
+    with pytest.raises(expectations.ExpectationError, match="holds no MutatingWebhookConfiguration or no Validating"):
+        expectations.read([tmp_path])
+
+
+def test_an_installation_has_the_manifests_beside_its_interpreter(monkeypatch, tmp_path):
+    monkeypatch.setattr(expectations, "__file__", str(tmp_path / "lib" / "webhook" / "doctor" / "expectations.py"))
+    monkeypatch.setattr(expectations.sys, "prefix", str(tmp_path))
+    with pytest.raises(expectations.ExpectationError, match="install the package muster again"):
+        expectations.places()
+    installed = tmp_path / "share" / "muster" / "base"
+    installed.mkdir(parents=True)
+    assert expectations.places() == [installed]

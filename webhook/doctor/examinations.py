@@ -1,0 +1,94 @@
+"""All checks in order: each runs when whoever asks may do what it needs, and says so when not."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from webhook.cluster import transports
+from webhook.doctor import (
+    bundles,
+    configurations,
+    entries,
+    findings,
+    listeners,
+    permissions,
+    probes,
+    replicas,
+    rights,
+    spaces,
+    versions,
+    workloads,
+)
+from webhook.doctor.findings import Finding, Severity
+from webhook.doctor.permissions import Need
+from webhook.doctor.sites import Options, Site
+
+__all__ = ["CHECKS", "Check", "examine", "verdict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check.
+
+    Attributes:
+        name: as findings have it.
+        look: returns what it finds; raises TransportError when the API server does not let it look.
+        needs: what whoever asks must be allowed to do.
+    """
+
+    name: str
+    look: Callable[[Site], Awaitable[list[Finding]]]
+    needs: Callable[[Options], tuple[Need, ...]]
+
+
+CHECKS = (
+    Check(versions.CHECK, versions.look, versions.needs),
+    Check(entries.CHECK, entries.look, entries.needs),
+    Check(spaces.CHECK, spaces.look, spaces.needs),
+    Check(bundles.CHECK, bundles.look, bundles.needs),
+    Check(configurations.CHECK, configurations.look, configurations.needs),
+    Check(workloads.DEPLOYMENT, workloads.deployment, workloads.deployment_needs),
+    Check(workloads.SERVICE, workloads.service, workloads.service_needs),
+    Check(replicas.CHECK, replicas.look, replicas.needs),
+    Check(listeners.CHECK, listeners.look, listeners.needs),
+    Check(rights.CHECK, rights.look, rights.needs),
+    Check(probes.CHECK, probes.look, probes.needs),
+)
+"""All but the first, `versions.api_server`, which needs no permission and without which there is nothing to check."""
+
+
+async def examine(site: Site, checks: Sequence[Check] = CHECKS) -> list[Finding]:
+    """Run checks, and return the findings, worst first.
+
+    Args:
+        site: what to examine.
+        checks: beside that of the API server.
+
+    Raises:
+        TransportError: the API server does not even tell its version.
+    """
+    out = await versions.api_server(site)
+    denied = await permissions.lacking(site, [need for check in checks for need in check.needs(site.options)])
+    for check in checks:
+        missing = [need for need in check.needs(site.options) if need in denied]
+        out += [_unasked(check, missing)] if missing else await _looked(check, site)
+    return findings.worst_first(out)
+
+
+def verdict(found: Iterable[Finding]) -> Severity:
+    """Return the worst severity of all."""
+    order = list(Severity)
+    return min((each.severity for each in found), key=order.index, default=Severity.OK)
+
+
+async def _looked(check: Check, site: Site) -> list[Finding]:
+    try:
+        return await check.look(site)
+    except transports.TransportError as error:
+        return [findings.unknown(check.name, f"could not be checked: {error}", "try again, or with more permissions")]
+
+
+def _unasked(check: Check, missing: list[Need]) -> Finding:
+    what = f"was not checked: you may not {', '.join(map(str, missing))}"
+    return findings.unknown(check.name, what, "ask with an account that may (docs/doctor.md#permissions)")

@@ -1,0 +1,124 @@
+"""What an installation of this version is made of, read from the manifests that come with it.
+
+Webhook entries and RBAC rules are compared with `manifests/base` itself, and with the RBAC files of overlays: of the
+checkout, or beside an installed package. Files that only an option of the configuration needs are named here with it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from strategies import paths
+from webhook.yamls import sources
+from webhook.yamls.sources import Source
+
+__all__ = ["KINDS", "OPTIONAL_RIGHTS", "Base", "ExpectationError", "Right", "places", "read"]
+
+KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+
+OPTIONAL_RIGHTS: Mapping[str, tuple[str, ...]] = {
+    "rbac.yaml": (),
+    "rbac-controllers.yaml": ("controllers", "enabled"),
+    "rbac-certificates.yaml": ("tls", "secret"),
+    "rbac-events.yaml": ("audit", "events"),
+}
+"""Files with RBAC rules, each with the key of the configuration that needs it; () is always needed."""
+
+
+class ExpectationError(Exception):
+    """The manifests of this version are not here, or cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One thing that Muster's ServiceAccount must be allowed to do.
+
+    Attributes:
+        verb: `list`.
+        group: API group, "" for the core group.
+        resource: plural, with its subresource.
+        name: of the one object that it is about; "" for all.
+        own: whether only in Muster's own namespace; else everywhere.
+        option: key of the configuration without which it is not needed; () when it always is.
+    """
+
+    verb: str
+    group: str
+    resource: str
+    name: str = ""
+    own: bool = False
+    option: tuple[str, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """What it is about: `leases.coordination.k8s.io muster-controllers`."""
+        return f"{self.resource}{f'.{self.group}' if self.group else ''}{f' {self.name}' if self.name else ''}"
+
+    def is_needed(self, config: Mapping[str, Any]) -> bool:
+        """Whether a configuration file, as YAML has it, switches on what needs it."""
+        return not self.option or paths.lookup(config, self.option) not in (paths.ABSENT, None, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What the manifests say.
+
+    Attributes:
+        entries: of the webhook configurations, by kind and name, as the manifests have them.
+        rights: of the ServiceAccount.
+    """
+
+    entries: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    rights: tuple[Right, ...]
+
+
+def places() -> list[Path]:
+    """Return the folder and files of the manifests: of the checkout, or of the installation.
+
+    Raises:
+        ExpectationError: there are none.
+    """
+    here = Path(__file__).resolve().parents[2] / "manifests"
+    installed = Path(sys.prefix) / "share" / "muster" / "base"
+    if (here / "base").is_dir():
+        return [here / "base", *sorted(here.glob("overlays/*/rbac-*.yaml"))]
+    if installed.is_dir():
+        return [installed]
+    raise ExpectationError(f"no manifests are installed in {installed}; install the package muster again")
+
+
+def read(where: Iterable[Path]) -> Base:
+    """Read the manifests of files and folders.
+
+    Raises:
+        ExpectationError: one cannot be read, or they hold no webhook configuration.
+    """
+    where = list(where)
+    found = sources.read(list(map(str, where)))
+    if found.unreadable:
+        raise ExpectationError(str(found.unreadable[0]))
+    entries = {
+        source.kind: {entry["name"]: entry for entry in source.document["webhooks"]}
+        for source in found.sources
+        if source.kind in KINDS
+    }
+    if set(entries) != set(KINDS):
+        raise ExpectationError(f"{where[0]}: holds no {' or no '.join(sorted(set(KINDS) - set(entries)))}")
+    rights = [right for source in found.sources for right in _rights(source)]
+    return Base(entries, tuple(dict.fromkeys(rights)))
+
+
+def _rights(source: Source) -> Iterator[Right]:
+    if source.kind not in {"Role", "ClusterRole"}:
+        return
+    option = OPTIONAL_RIGHTS.get(Path(source.origin.file).name, ())
+    for rule in source.document["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                for verb in rule["verbs"]:
+                    for name in rule.get("resourceNames") or ("",):
+                        yield Right(verb, group, resource, name, source.kind == "Role", option)

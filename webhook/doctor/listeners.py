@@ -1,0 +1,64 @@
+"""Which certificate a listener really shows, and whether it verifies against `caBundle`; looked at from here.
+
+From outside the cluster's network a Service cannot be reached, so this is only done where the webhooks are called by
+URL, or where an address is given (`--dial`), that of a `kubectl port-forward` for example.
+"""
+
+from __future__ import annotations
+
+import ssl
+from urllib import parse
+
+from certs import errors, probes
+from webhook.doctor import bundles, entries, findings
+from webhook.doctor.findings import Finding
+from webhook.doctor.permissions import Need
+from webhook.doctor.sites import Options, Site
+
+__all__ = ["CHECK", "look", "needs"]
+
+CHECK = "certificate"
+
+
+def needs(options: Options) -> tuple[Need, ...]:
+    """To read the entries."""
+    return entries.needs(options)
+
+
+async def look(site: Site) -> list[Finding]:
+    """Dial every different address, each with the bundle of its entry.
+
+    Raises:
+        TransportError: the API server refused or did not answer.
+    """
+    options = site.options
+    wanted: dict[tuple[str, int, str, bytes], None] = {}
+    for _, entry in await entries.all_of(site):
+        try:
+            trusted = bundles.bundle(entry)
+        except errors.MaterialError:
+            continue  # said by the check of the bundles
+        if options.dial:
+            wanted[(*options.dial, f"{options.name}.{options.namespace}.svc", trusted)] = None
+        elif url := entries.url_of(entry):
+            parts = parse.urlsplit(url)
+            wanted[parts.hostname or "", parts.port or 443, parts.hostname or "", trusted] = None
+    return [
+        await _dialled(host, port, name, trusted, options.timeout) for host, port, name, trusted in wanted if trusted
+    ]
+
+
+async def _dialled(host: str, port: int, name: str, trusted: bytes, timeout: float) -> Finding:  # noqa: ASYNC109 - as of the dial
+    where = f"{host}:{port}"
+    try:
+        shown = await probes.dial(host, port, trusted, name, timeout=timeout)
+    except errors.ProbeError as error:
+        if isinstance(error.__cause__, ssl.SSLCertVerificationError):
+            what = f"the certificate at {where} does not verify against caBundle as {name}: {error.problem}"
+            return findings.error(CHECK, what, "install again, which makes both fit (docs/installation.md)")
+        return findings.unknown(
+            CHECK, f"{where} {error.problem}", "dial from where it can be reached, or see the probe"
+        )
+    except errors.MaterialError as error:
+        return findings.unknown(CHECK, f"{where} was not dialled: caBundle {error.problem}", "see the check ca-bundle")
+    return findings.ok(CHECK, f"{where} shows a certificate that verifies against caBundle (SHA-256 {shown[:16]}…)")

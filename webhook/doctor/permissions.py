@@ -1,0 +1,87 @@
+"""What somebody may do, as the API server's authorizer answers it: the doctor itself, and Muster's ServiceAccount."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from webhook.cluster import transports
+from webhook.doctor.sites import Document, Site
+
+__all__ = ["REVIEWS", "Need", "allowed", "lacking"]
+
+REVIEWS = "/apis/authorization.k8s.io/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One request, as RBAC sees it.
+
+    Attributes:
+        verb: `get`.
+        resource: plural, with its subresource: `pods/proxy`.
+        group: API group, "" for the core group.
+        namespace: "" for the cluster.
+        name: of the object, "" for all.
+    """
+
+    verb: str
+    resource: str
+    group: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        """`get pods/proxy in muster-system`."""
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}{where}"
+
+    def attributes(self) -> dict[str, str]:
+        """Return it as `resourceAttributes` of a review."""
+        resource, _, subresource = self.resource.partition("/")
+        found = {
+            "verb": self.verb,
+            "group": self.group,
+            "resource": resource,
+            "subresource": subresource,
+            "namespace": self.namespace,
+            "name": self.name,
+        }
+        return {key: value for key, value in found.items() if value}
+
+
+async def lacking(site: Site, needs: Iterable[Need]) -> set[Need]:
+    """Return those that whoever asks may not do; where this cannot be asked, the requests themselves will tell."""
+
+    async def is_denied(need: Need) -> bool:
+        try:
+            return not await _reviewed(site, "SelfSubjectAccessReview", need, {})
+        except transports.TransportError:
+            return False
+
+    wanted = list(dict.fromkeys(needs))
+    denied = await asyncio.gather(*map(is_denied, wanted))
+    return {need for need, refused in zip(wanted, denied, strict=True) if refused}
+
+
+async def allowed(site: Site, need: Need, user: str) -> bool:
+    """Return whether a ServiceAccount (`system:serviceaccount:NAMESPACE:NAME`) may do it.
+
+    Raises:
+        TransportError: the API server refused or did not answer.
+    """
+    namespace = user.split(":")[2]
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+    return await _reviewed(site, "SubjectAccessReview", need, {"user": user, "groups": groups})
+
+
+async def _reviewed(site: Site, kind: str, need: Need, subject: dict[str, Any]) -> bool:
+    document: Document = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": kind,
+        "spec": {"resourceAttributes": need.attributes(), **subject},
+    }
+    answer = await site.create(f"{REVIEWS}/{kind.lower()}s", document)
+    return bool((answer.get("status") or {}).get("allowed"))

@@ -1,0 +1,166 @@
+"""The installation that is looked at, and the requests that look: each with a deadline, each answer with a limit.
+
+Several checks look at the same object, so what was read once is remembered: a run sees one state of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from webhook import configs
+from webhook.cluster import bodies, transports
+from webhook.doctor.expectations import Base
+
+__all__ = ["ASIDE", "CONFIG_KEY", "Document", "Options", "Site"]
+
+Document = Mapping[str, Any]
+_Read = TypeVar("_Read")
+
+CONFIG_KEY = "muster.yaml"
+"""Of the ConfigMap in which an installation keeps its configuration."""
+ASIDE = 8
+"""Requests under way at once."""
+_MAX_OBJECT = 4 * 1024 * 1024
+_MAX_LIST = 32 * 1024 * 1024
+_PAGE = "500"
+_SHOWN = 2000  # characters of an error; the cause of a failed webhook call stands at its end
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to look at.
+
+    Attributes:
+        namespace: of Muster.
+        name: of its Deployment, Service, ConfigMap, ServiceAccount and webhook configurations.
+        probe_namespace: in which jobs are created with `dryRun=All`.
+        dial: address of a listener to look at from here, host and port; None for none.
+        timeout: seconds for each request.
+        calls: of the probe.
+    """
+
+    namespace: str = "muster-system"
+    name: str = "muster"
+    probe_namespace: str = "default"
+    dial: tuple[str, int] | None = None
+    timeout: float = 10.0
+    calls: int = 5
+
+    @property
+    def account(self) -> str:
+        """Muster as the API server's RBAC knows it."""
+        return f"system:serviceaccount:{self.namespace}:{self.name}"
+
+
+@dataclass(slots=True)
+class Site:
+    """One installation behind one API server.
+
+    Attributes:
+        sender: not closed here.
+        options: what to look at.
+        base: what an installation of this version is made of.
+    """
+
+    sender: transports.Sender
+    options: Options
+    base: Base
+    _known: dict[str, Document | None] = field(default_factory=dict)
+    _gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ASIDE))
+
+    async def get(self, path: str) -> Document | None:
+        """Return an object, None when there is none; asked once.
+
+        Raises:
+            TransportError: the API server refused or did not answer.
+        """
+        if path not in self._known:
+            try:
+                self._known[path] = await self._send("GET", path, {}, None, _object(path))
+            except transports.RefusedError as error:
+                if error.status != 404:
+                    raise
+                self._known[path] = None
+        return self._known[path]
+
+    async def list(self, path: str, **query: str) -> list[Document]:
+        """Return the objects of a list, the first 500; of a kind that is not served there are none.
+
+        Raises:
+            TransportError: the API server refused or did not answer.
+        """
+        key = f"{path}?{sorted(query.items())}"
+        if key not in self._known:
+            try:
+                wanted = {"limit": _PAGE, **query}
+                self._known[key] = await self._send("GET", path, wanted, None, _object(path, _MAX_LIST))
+            except transports.RefusedError as error:
+                if error.status != 404:
+                    raise
+                self._known[key] = None
+        items = (self._known[key] or {}).get("items") or []
+        return [each for each in items if isinstance(each, Mapping)]
+
+    async def create(self, path: str, document: Document, **query: str) -> Document:
+        """Send an object that nobody keeps: a review, or one with `dryRun=All`. Never remembered.
+
+        Raises:
+            TransportError: as of `get`.
+        """
+        return await self._send("POST", path, query, document, _object(path))
+
+    async def text(self, path: str) -> str:
+        """Return what a proxied pod answers.
+
+        Raises:
+            TransportError: as of `get`; a pod's own refusal has its words.
+        """
+        return await self._send("GET", path, {}, None, lambda answer: bodies.text(answer, _MAX_OBJECT, path))
+
+    async def webhooks(self, kind: str) -> Document | None:
+        """Return a webhook configuration by its kind, None when there is none."""
+        plural = f"{kind.lower()}s"
+        return await self.get(f"/apis/admissionregistration.k8s.io/v1/{plural}/{self.options.name}")
+
+    async def configured(self) -> configs.Config:
+        """Return the configuration in force as far as it can be known: the ConfigMap's, else the defaults."""
+        try:
+            return configs.parse(self.config_text(await self.get(self.config_path)).encode(), CONFIG_KEY)
+        except (configs.ConfigError, transports.TransportError):
+            return configs.Config()
+
+    @property
+    def config_path(self) -> str:
+        """Of the ConfigMap."""
+        return f"/api/v1/namespaces/{self.options.namespace}/configmaps/{self.options.name}"
+
+    def config_text(self, configmap: Document | None) -> str:
+        """Return the text of the configuration file in a ConfigMap, "" for none."""
+        return str(((configmap or {}).get("data") or {}).get(CONFIG_KEY, ""))
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Document | None,
+        read: Callable[[transports.Response], Awaitable[_Read]],
+    ) -> _Read:
+        seconds = self.options.timeout
+        patience = transports.Patience(seconds, seconds)
+        try:
+            async with (
+                self._gate,
+                asyncio.timeout(seconds),
+                self.sender.send(method, path, query, patience, body) as response,
+            ):
+                return await read(await bodies.checked(response, _SHOWN))
+        except TimeoutError as error:
+            raise transports.UnreachableError(f"{method} {path} was not answered within {seconds:g} s") from error
+
+
+def _object(path: str, limit: int = _MAX_OBJECT) -> Callable[[transports.Response], Awaitable[dict[str, Any]]]:
+    return lambda answer: bodies.read(answer, limit, path)
