@@ -15,7 +15,7 @@ from pydantic import alias_generators
 
 from strategies.jobs import Settings
 from strategies.registry import Registry
-from webhook import controllersettings, profilesettings, rolesettings, yamls
+from webhook import controllersettings, profilesettings, rolesettings, trustsettings, yamls
 from webhook.admission.policies import FrameworkPolicy, Mode, Policy
 
 __all__ = ["Audit", "AuditFile", "Cluster", "Config", "ConfigError", "Framework", "Server", "Tls", "load", "parse"]
@@ -69,11 +69,12 @@ class Server(_Model):
 
 
 class Tls(_Model):
-    """Where the certificate comes from: files, or made by the process itself (`selfSigned`, for trying out)."""
+    """Where the certificate comes from: files, a Secret that replicas share, or the process alone (to try out)."""
 
     cert_file: Path | None = None
     key_file: Path | None = None
     ca_file: Path | None = None
+    secret: trustsettings.SecretSettings | None = None
     self_signed: bool = False
     directory: Path | None = None
     service: str = "muster"
@@ -108,6 +109,7 @@ class Audit(_Model):
     Attributes:
         on_failure: `fallback` writes to stdout while the file fails; `deny` refuses CREATEs that cannot be recorded.
         redact: further regular expressions of env names whose values are secret.
+        events: whether a denied job also gets an Event in its namespace; needs `cluster.source: live`.
     """
 
     stdout: bool = True
@@ -115,6 +117,7 @@ class Audit(_Model):
     queue_size: Annotated[int, pydantic.Field(ge=16, le=1_000_000)] = 10_000
     on_failure: Literal["fallback", "deny"] = "fallback"
     redact: tuple[str, ...] = ()
+    events: bool = False
 
 
 class Config(_Model):

@@ -61,6 +61,15 @@ class Metrics:
             registry=self.registry,
         )
         self._in_flight = Gauge("muster_admission_in_flight", "Admissions under way", registry=self.registry)
+        # Prometheus cannot see a series rise to its first value, so those that alerts look at begin at zero.
+        for counter, values in (
+            (self._refused, ("busy", "content-type", "method", "timeout", "too-large", "unreadable")),
+            (self._fetches, ("found", "missing", "failed")),
+            (self._reloads, ("taken", "refused")),
+            (self._audit, ("dropped", "event", "sink")),
+        ):
+            for value in values:
+                counter.labels(value)
         self._observers: dict[tuple[str, ...], Callable[[float], None]] = {}
 
     def observe(self, labels: tuple[str, str, str, str, str], seconds: float) -> None:
@@ -97,7 +106,7 @@ class Metrics:
         self._reloads.labels(outcome).inc()
 
     def audit_problem(self, kind: str, count: int = 1) -> None:
-        """Count `dropped` records or `sink` failures."""
+        """Count `dropped` records, `sink` failures, or denials without an `event`."""
         self._audit.labels(kind).inc(count)
 
     def written(self, verb: str, resource: str, outcome: str) -> None:

@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from certs import contexts, expiries, files, followers, names, probes, sources
 from certs.errors import CertificateError
 from webhook import configs
 
-__all__ = ["Certificate", "choose"]
+__all__ = ["Certificate", "choose", "wanted"]
+
+_FILES = ("certFile", "keyFile", "caFile")
 
 
 def choose(tls: configs.Tls) -> sources.CertificateSource:
-    """Return the source that the configuration asks for.
+    """Return the source that the configuration asks for, when that is not a Secret (`Trust` has its own).
 
     Raises:
-        ConfigError: neither files nor selfSigned, or only some of the files.
+        ConfigError: several sources, none, or only some of the files.
         CertificateError: the Service's name or namespace cannot be in a certificate.
     """
-    wanted = (*names.service_names(tls.service, tls.namespace, local=tls.self_signed), *tls.names)
     if tls.self_signed:
-        return sources.SelfSignedSource(wanted, directory=tls.directory)
+        return sources.SelfSignedSource(wanted(tls), directory=tls.directory)
     given = (tls.cert_file, tls.key_file, tls.ca_file)
     if tls.cert_file is None or tls.key_file is None or tls.ca_file is None:
-        missing = [key for key, path in zip(("certFile", "keyFile", "caFile"), given, strict=True) if path is None]
-        raise configs.ConfigError(f"tls: {', '.join(missing)} missing; name all three files, or set selfSigned: true")
-    return sources.FileSource(files.Locations(tls.cert_file, tls.key_file, tls.ca_file), wanted[:1])
+        missing = [key for key, path in zip(_FILES, given, strict=True) if path is None]
+        raise configs.ConfigError(
+            f"tls: {', '.join(missing)} missing; name all three files, or set secret: {{}} or selfSigned: true"
+        )
+    return sources.FileSource(files.Locations(tls.cert_file, tls.key_file, tls.ca_file), wanted(tls)[:1])
+
+
+def wanted(tls: configs.Tls) -> tuple[str, ...]:
+    """Return the names that the certificate is for, the one that the API server dials first.
+
+    Raises:
+        CertificateError: the Service's name or namespace cannot be in a certificate.
+    """
+    return (*names.service_names(tls.service, tls.namespace, local=tls.self_signed), *tls.names)
 
 
 class Certificate:
@@ -34,10 +46,19 @@ class Certificate:
 
     Args:
         source: where certificates come from.
+        clients: return the bundles by which clients verify, where that is known; by default the source's own is used.
+        interval: seconds between looks at the source.
     """
 
-    def __init__(self, source: sources.CertificateSource) -> None:
+    def __init__(
+        self,
+        source: sources.CertificateSource,
+        clients: Callable[[], tuple[bytes, ...]] = tuple,
+        interval: float = followers.INTERVAL,
+    ) -> None:
         self._source = source
+        self._clients = clients
+        self._interval = interval
         self._serving: contexts.ServingContext | None = None
         self._follower: followers.Follower | None = None
         self._task: asyncio.Task[None] | None = None
@@ -50,7 +71,7 @@ class Certificate:
         """
         material = await asyncio.to_thread(self._source.current)
         self._serving = contexts.ServingContext(material)
-        self._follower = followers.Follower(self._serving, self._source)
+        self._follower = followers.Follower(self._serving, self._source, interval=self._interval)
         self._task = asyncio.create_task(self._follower.run(), name="certificate follower")
         return self._serving
 
@@ -65,11 +86,14 @@ class Certificate:
         if self._serving is None:
             return "there is no certificate yet"
         material = self._serving.material
-        try:
-            shown = await probes.dial("127.0.0.1", port, material.authority_pem, material.names[0], timeout=1.0)
-        except CertificateError as error:
-            return str(error)
-        return "" if shown == material.fingerprint else f"shows certificate {shown}, not {material.fingerprint}"
+        for bundle in self._clients() or (material.authority_pem,):
+            try:
+                shown = await probes.dial("127.0.0.1", port, bundle, material.names[0], timeout=1.0)
+            except CertificateError as error:
+                return str(error)
+            if shown != material.fingerprint:
+                return f"shows certificate {shown}, not {material.fingerprint}"
+        return ""
 
     def seconds_left(self) -> Mapping[str, float]:
         """Return the seconds until leaf and CA expire."""
@@ -77,3 +101,10 @@ class Certificate:
             return {}
         material, now = self._serving.material, expiries.utc_now()
         return {"leaf": material.leaf.remaining(now), "authority": material.authority.remaining(now)}
+
+    def lifetimes(self) -> Mapping[str, float]:
+        """Return the seconds for which leaf and CA are valid altogether."""
+        if self._serving is None:
+            return {}
+        windows = {"leaf": self._serving.material.leaf, "authority": self._serving.material.authority}
+        return {name: (each.not_after - each.not_before).total_seconds() for name, each in windows.items()}

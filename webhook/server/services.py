@@ -24,6 +24,7 @@ from webhook.server.health import Health
 from webhook.server.listeners import Handler, Listener
 from webhook.server.reloads import Reloader
 from webhook.server.resolvers import Resolver
+from webhook.trust import run as trust
 
 __all__ = ["Service"]
 
@@ -65,19 +66,26 @@ class Service:
         reloader = Reloader(self._path, config, builtin.load(), self.metrics)
         recorder = recorders.open_recorder(config.audit, self.metrics)
         stack.push_async_callback(asyncio.to_thread, recorder.close)
-        certificate = certificates.Certificate(certificates.choose(config.tls))
-        serving = await certificate.start()
-        stack.push_async_callback(certificate.stop)
         cluster = await clusters.open_cluster(config.cluster)
         stack.push_async_callback(cluster.stop)
+        taker: handlers.Recorder = recorder
+        if config.audit.events:
+            taker = announcer = recorders.open_announcer(config.audit, recorder, cluster.sender, self.metrics)
+            stack.push_async_callback(announcer.stop)
+        certificate, trusted = await self._certificate(stack, cluster)
+        serving = await certificate.start()
+        stack.push_async_callback(certificate.stop)
         resolver = Resolver(cluster.reader, cluster.fetch, self.metrics)
         stack.callback(resolver.close)
         self._control(stack, cluster, reloader)
-        self._health = Health({"cluster": _checked(cluster.problem), "tls": self._tls_check(certificate)})
+        checks = {"cluster": cluster.problem, "trust": trusted}
+        self._health = Health(
+            {name: _checked(check) for name, check in checks.items()} | {"tls": self._dialled(certificate)}
+        )
         admission = handlers.Admission(
             reloader.policy,
             resolver,
-            recorder,
+            taker,
             self.metrics,
             (config.server.in_flight_limit, config.server.request_timeout),
         )
@@ -89,6 +97,9 @@ class Service:
         self.metrics.watch("muster_cluster_cache_age_seconds", "Since the source last spoke", "kind", cluster.ages)
         self.metrics.watch(
             "muster_certificate_expiry_seconds", "Until a certificate expires", "certificate", certificate.seconds_left
+        )
+        self.metrics.watch(
+            "muster_certificate_lifetime_seconds", "From its beginning to its end", "certificate", certificate.lifetimes
         )
         follower = asyncio.create_task(reloader.run(), name="configuration follower")
         stack.push_async_callback(_cancelled, follower)
@@ -128,7 +139,26 @@ class Service:
         for name, text in controllers.FIGURES.items():
             self.metrics.watch(f"muster_seats_{name}", text, "profile", partial(made.figure, name))
 
-    def _tls_check(self, certificate: certificates.Certificate) -> Callable[[], Awaitable[str]]:
+    async def _certificate(
+        self, stack: AsyncExitStack, cluster: clusters.Cluster
+    ) -> tuple[certificates.Certificate, Callable[[], str]]:
+        """Return what is served, and a check whether clients can trust it."""
+        tls = self._config.tls
+        if tls.secret is None:
+            return certificates.Certificate(certificates.choose(tls)), str
+        if tls.self_signed or tls.cert_file is not None:
+            raise configs.ConfigError("tls: secret stands beside other sources; leave one of them")
+        if cluster.sender is None:
+            raise configs.ConfigError("tls.secret needs cluster.source: live, an API server that holds it")
+        made = trust.Trust(cluster.sender, tls.secret, certificates.wanted(tls), self.metrics.written)
+        stack.push_async_callback(made.stop)
+        await made.start()
+        self.metrics.watch(
+            "muster_certificates_leading", "Whether this replica writes authorities and bundles", "lease", made.leads
+        )
+        return certificates.Certificate(made.source, made.live_bundles, tls.secret.interval), made.problem
+
+    def _dialled(self, certificate: certificates.Certificate) -> Callable[[], Awaitable[str]]:
         async def check() -> str:
             return await certificate.problem(self.port)
 
