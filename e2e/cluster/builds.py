@@ -26,6 +26,7 @@ __all__ = ["MODULES", "binaries", "locked", "module_folder", "version"]
 _PINS = places.REPOSITORY / "e2e" / "binaries"
 # kubectl and the controllers parse the version that the API server reports, and a build without it says v0.0.0.
 _VERSIONED = "k8s.io/component-base/version"
+_HELM = "helm.sh/helm/v4"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ MODULES = (
     Module("containerd", tags="no_btrfs,no_devmapper,no_zfs"),
     Module("coredns"),
     Module("dradriver"),
+    Module("helm"),
 )
 
 
@@ -140,6 +142,8 @@ def _packages(module: Module) -> list[str]:
 
 
 def _version_flags(module: Module) -> str:
+    if module.name == "helm":
+        return f"-X {_HELM}/internal/version.version={version('helm', _HELM)}"
     if module.name != "kubernetes":
         return ""
     full = version("kubernetes", "k8s.io/kubernetes")

@@ -1,0 +1,35 @@
+{{/* Names are fixed: two Musters in one cluster would each change what the other did. */}}
+
+{{/* What a Deployment, a Service, a disruption budget select pods by. Must not change between versions. */}}
+{{- define "muster.selector" -}}
+app.kubernetes.io/name: muster
+app.kubernetes.io/component: webhook
+{{- end }}
+
+{{- define "muster.labels" -}}
+{{ include "muster.selector" . }}
+app.kubernetes.io/part-of: muster
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* registry/repository:tag@digest of a map with these keys; parts that are empty are left out. */}}
+{{- define "muster.image" -}}
+{{- $name := .image.repository -}}
+{{- with .image.registry }}{{ $name = printf "%s/%s" . $name }}{{ end -}}
+{{- $name }}:{{ .image.tag | default .version }}{{ with .image.digest }}@{{ . }}{{ end -}}
+{{- end }}
+
+{{/* The Secret with tls.crt, tls.key and ca.crt, for the modes in which the pods mount one. */}}
+{{- define "muster.tlsSecret" -}}
+{{- if eq .Values.tls.mode "files" -}}{{ .Values.tls.files.secretName }}{{- else -}}muster-tls{{- end -}}
+{{- end }}
+
+{{/* What RoleBindings and ClusterRoleBindings give rights to. */}}
+{{- define "muster.subjects" -}}
+- kind: ServiceAccount
+  name: muster
+  namespace: {{ .Release.Namespace }}
+{{- end }}

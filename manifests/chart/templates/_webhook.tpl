@@ -1,0 +1,71 @@
+{{/*
+One entry of a webhook configuration. Takes a map: root, phase (mutate, validate), operation (CREATE, UPDATE), resource.
+One entry per kind and operation, because the two operations must fail differently:
+
+* CREATE fails closed (Fail). A job that slipped by unmutated would train on a part of its GPUs and end with success.
+* UPDATE fails open (Ignore). Suspending, resuming and ending a job are updates; Muster's outage must not hold quota.
+
+reinvocationPolicy IfNeeded: another webhook after this one may change the job; ours are idempotent. sideEffects None:
+nothing outside the object is written. No subresource is named, so writes of status and scale never come here.
+*/}}
+{{- define "muster.webhook" -}}
+{{- $api := get (dict "trainjobs" (list "trainer.kubeflow.org" "v1alpha1") "jobsets" (list "jobset.x-k8s.io" "v1alpha2")) .resource -}}
+{{- $namespace := .root.Release.Namespace -}}
+{{- $settings := get .root.Values.webhooks (lower .operation) -}}
+- name: {{ lower .operation }}.{{ .resource }}.muster.dev
+  clientConfig:
+    service: {name: muster, namespace: {{ $namespace }}, port: 443, path: /{{ .phase }}/{{ .resource }}}
+    {{- if eq .root.Values.tls.mode "files" }}
+    caBundle: {{ .root.Values.tls.files.caBundle | b64enc }}
+    {{- end }}
+  rules:
+    - operations: [{{ .operation }}]
+      apiGroups: [{{ index $api 0 }}]
+      apiVersions: [{{ index $api 1 }}]
+      resources: [{{ .resource }}]
+      scope: Namespaced
+  failurePolicy: {{ $settings.failurePolicy }}
+  timeoutSeconds: {{ $settings.timeoutSeconds }}
+  matchPolicy: Equivalent
+  {{- if eq .phase "mutate" }}
+  reinvocationPolicy: IfNeeded
+  {{- end }}
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  # Neither Muster's own namespace nor the system's wait for Muster.
+  namespaceSelector:
+    matchExpressions:
+      - key: kubernetes.io/metadata.name
+        operator: NotIn
+        values: {{ concat (list "kube-system" $namespace) .root.Values.webhooks.excludedNamespaces | uniq | toJson }}
+  {{- if eq .operation "UPDATE" }}
+  matchConditions:
+    # Finalizers being taken off an object that goes anyway.
+    - name: not-being-deleted
+      expression: "!has(object.metadata.deletionTimestamp)"
+    {{- if and (eq .phase "mutate") (eq .resource "trainjobs") }}
+    # Restoring works from this annotation; without it on either side there is nothing to restore.
+    - name: changed-by-muster
+      expression: >-
+        [object, oldObject].exists(each,
+        has(each.metadata.annotations) && 'muster.dev/applied' in each.metadata.annotations)
+    {{- else if eq .phase "mutate" }}
+    # Restoring works from this annotation; without it on either side only volume claims can have to be given back.
+    - name: something-to-restore
+      expression: >-
+        (has(object.spec) && has(object.spec.volumeClaimPolicies)) || [object, oldObject].exists(each,
+        has(each.metadata.annotations) && 'muster.dev/applied' in each.metadata.annotations)
+    {{- end }}
+  {{- end }}
+{{- end }}
+
+{{- define "muster.webhookMetadata" -}}
+name: muster
+labels:
+  {{- include "muster.labels" . | nindent 2 }}
+{{- if eq .Values.tls.mode "certManager" }}
+annotations:
+  # cert-manager's injector writes caBundle of every entry from the CA that signed this Certificate.
+  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/muster-tls
+{{- end }}
+{{- end }}

@@ -1,0 +1,88 @@
+"""What each right is for: taken away, what fails. One entry per role, resource and verb.
+
+The test beside this compares the table with the manifests. A suite that takes verbs away in a real cluster finds here
+what it must then see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+__all__ = ["RIGHTS", "of"]
+
+Right = tuple[str, str, str]  # role, resource with its group, verb
+
+
+def _cached(resource: str, what: str) -> Iterator[tuple[Right, str]]:
+    """What the webhook keeps in memory."""
+    yield ("muster", resource, "get"), f"{what} that is not in memory is not fetched: a CREATE that needs it is refused"
+    yield ("muster", resource, "list"), f"the cache that holds {what} is never filled: no replica becomes ready"
+    yield ("muster", resource, "watch"), f"a change of {what} is known only when it is fetched: the cache ages"
+
+
+_CACHED = {
+    "trainjobs.trainer.kubeflow.org": "a TrainJob",
+    "trainingruntimes.trainer.kubeflow.org": "a runtime of a namespace",
+    "clustertrainingruntimes.trainer.kubeflow.org": "a runtime of the cluster",
+    "namespaces": "the mode label of a namespace",
+    "nodes": "a node",
+    "configmaps": "the runtime that Trainer froze for a job",
+    "resourceclaimtemplates.resource.k8s.io": "the template of a claim",
+    "resourceclaims.resource.k8s.io": "a claim",
+    "deviceclasses.resource.k8s.io": "a device class",
+}
+
+_WRITERS = {
+    ("resourceclaims.resource.k8s.io", "create"): "shared claims of profiles are not made: their jobs wait",
+    ("resourceclaims.resource.k8s.io", "patch"): "who has a seat is not written down: nobody else gets one",
+    ("resourceclaims.resource.k8s.io", "delete"): "claims of profiles that nobody uses stay",
+    ("resourceclaimtemplates.resource.k8s.io", "create"): "templates of profiles are not made: pods with them wait",
+    ("resourceclaimtemplates.resource.k8s.io", "delete"): "templates that nobody uses stay",
+    ("jobsets.jobset.x-k8s.io", "list"): "nobody knows which jobs use a profile: nothing is made for them",
+    ("jobsets.jobset.x-k8s.io", "watch"): "a new job of a profile is seen at the next resync only",
+    ("pods", "get"): "a pod is not looked at again before its gate is opened: seats are not given",
+    ("pods", "list"): "nobody knows who waits for a seat: gates stay",
+    ("pods", "watch"): "a pod that waits is seen at the next resync only",
+    ("pods", "patch"): "gates are never opened",
+    ("pods", "delete"): "ended pods keep their part in a shared claim",
+    ("events", "create"): "kubectl describe does not say why a pod waits",
+    ("leases.coordination.k8s.io", "create"): "there is no Lease, so nobody leads and nothing is written",
+    ("leases.coordination.k8s.io", "get"): "nobody can see who leads, so nobody does",
+    ("leases.coordination.k8s.io", "update"): "a Lease that has run out cannot be taken, so nobody leads",
+}
+
+_CERTIFICATES = {
+    ("secrets", "create"): "there is no Secret of authorities, and no replica becomes ready",
+    ("secrets", "get"): "replicas do not know the shared authorities, and none becomes ready",
+    ("secrets", "update"): "no authority can follow another: certificates end when it does",
+    ("leases.coordination.k8s.io", "create"): "nobody leads: caBundle stays empty",
+    ("leases.coordination.k8s.io", "get"): "nobody leads: caBundle stays empty",
+    ("leases.coordination.k8s.io", "update"): "a leader that is gone has no successor: caBundle is not repaired",
+    ("mutatingwebhookconfigurations.admissionregistration.k8s.io", "get"): "nobody knows what is trusted",
+    ("mutatingwebhookconfigurations.admissionregistration.k8s.io", "patch"): "caBundle of what mutates stays empty",
+    ("validatingwebhookconfigurations.admissionregistration.k8s.io", "get"): "nobody knows what is trusted",
+    ("validatingwebhookconfigurations.admissionregistration.k8s.io", "patch"): "caBundle of what validates stays empty",
+}
+
+_EVENTS = {
+    ("events", "create"): "a refusal makes no Event",
+    ("events", "patch"): "a refusal that comes again is not counted up",
+}
+
+RIGHTS: dict[Right, str] = dict(
+    [
+        *(each for resource, what in _CACHED.items() for each in _cached(resource, what)),
+        *((("muster-controllers", *key), said) for key, said in _WRITERS.items()),
+        *((("muster-certificates", *key), said) for key, said in _CERTIFICATES.items()),
+        *((("muster-events", *key), said) for key, said in _EVENTS.items()),
+    ]
+)
+
+
+def of(role: dict[str, object]) -> Iterator[Right]:
+    """The rights in a Role or a ClusterRole."""
+    for rule in role["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                named = f"{resource}.{group}" if group else resource
+                yield from ((role["metadata"]["name"], named, verb) for verb in rule["verbs"])

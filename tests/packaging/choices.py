@@ -1,0 +1,88 @@
+"""Values that people may give the chart, each a way to install, by name."""
+
+from __future__ import annotations
+
+from tests.packaging import renders
+
+__all__ = ["CHOICES"]
+
+ISSUER = {"group": "cert-manager.io", "kind": "ClusterIssuer", "name": "company"}
+ON = {"enabled": True}
+MODELS = {"llama3_2_1B": ON, "llama3_2_3B": ON, "qwen2_5_1_5B": ON}
+
+CHOICES = {
+    "as it is": {},
+    "nothing calls it": {"webhooks": {"enabled": False}},
+    "it may fail open": {"webhooks": {"create": {"failurePolicy": "Ignore", "timeoutSeconds": 10}}},
+    "namespaces left out": {"webhooks": {"excludedNamespaces": ["kube-system", "gpu-operator", "kueue-system"]}},
+    "short certificates": {
+        "tls": {"secret": {"name": "ring", "settings": {"leafValidity": 3600, "lease": {"name": "rings", "retry": 1}}}}
+    },
+    "cert-manager with a CA of its own": {"tls": {"mode": "certManager"}},
+    "cert-manager with a company's CA": {"tls": {"mode": "certManager", "certManager": {"issuerRef": ISSUER}}},
+    "certificates in files": {"tls": {"mode": "files", "files": {"secretName": "mine", "caBundle": renders.PEM}}},
+    "controllers": {"controllers": ON, "config": {"controllers": {"grace": 60, "lease": {"duration": 20}}}},
+    "controllers of another name": {"controllers": ON, "config": {"controllers": {"lease": {"name": "writers"}}}},
+    "all runtimes": {"runtimes": {"torchDistributed": ON, "torchtuneDistributed": MODELS, "trlDistributed": MODELS}},
+    "runtimes of another registry": {
+        "runtimes": {
+            "torchDistributed": {**ON, "image": {"registry": "registry.example", "repository": "torch", "tag": "2"}},
+            "trlDistributed": {**MODELS, "image": {"registry": "registry.example", "repository": "mine/trl"}},
+        }
+    },
+    "another image": {
+        "image": {"registry": "registry.example:5000", "repository": "a/b", "tag": "1", "digest": f"sha256:{'a' * 64}"},
+        "imagePullSecrets": [{"name": "registry"}],
+    },
+    "a guarded network": {
+        "networkPolicy": {
+            "apiServer": {"cidrs": ["10.0.0.0/28", "fd00::1/128"], "ports": [6443]},
+            "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
+        }
+    },
+    "nothing around it": {
+        "replicas": 1,
+        "networkPolicy": {"enabled": False},
+        "podDisruptionBudget": {"enabled": False},
+        "priorityClassName": "",
+        "topologySpread": {"keys": []},
+    },
+    "a place of its own": {
+        "replicas": 5,
+        "priorityClassName": "important",
+        "nodeSelector": {"pool": "system"},
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "topologySpread": {"keys": ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]},
+        "podLabels": {"team": "ml", "app.kubernetes.io/name": "mine"},
+        "podAnnotations": {"example.com/scrape": "no"},
+        "resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "1Gi"}},
+        "serviceAccount": {"annotations": {"example.com/role": "reader"}},
+        "podDisruptionBudget": {"maxUnavailable": "40%"},
+    },
+    "monitoring": {
+        "monitoring": {
+            "serviceMonitor": {**ON, "labels": {"release": "prometheus"}},
+            "prometheusRule": {**ON, "runbookBase": "https://docs.example/muster/"},
+            "dashboard": ON,
+        }
+    },
+    "monitoring of files": {
+        "tls": {"mode": "certManager"},
+        "monitoring": {"serviceMonitor": {**ON, "interval": "1m"}},
+    },
+    "a configuration with everything": {
+        "config": {
+            "mode": False,  # the word off, as YAML 1.1 reads it
+            "onFailure": "allow",
+            "pluginBudget": 2,
+            "frameworks": {"trl": {"mode": "warn", "rendezvous": "c10d", "profile": "four"}},
+            "profiles": {"four": {"deviceClass": "gpu.nvidia.com", "count": 4}},
+            "roles": {"trainer": {"nodeLabels": {"pool": "training"}}},
+            "server": {"port": 9443, "requestTimeout": 2.5, "bodyLimit": 7340032, "shutdownGrace": 60},
+            "audit": {"file": {"path": "/var/log/muster/audit.log", "maxBytes": 67108864}, "redact": ["^MY_"]},
+        },
+        "extraVolumes": [{"name": "audit", "emptyDir": {"sizeLimit": "1Gi"}}],
+        "extraVolumeMounts": [{"name": "audit", "mountPath": "/var/log/muster"}],
+    },
+}

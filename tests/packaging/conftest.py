@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from e2e.cluster import builds
+from tests.packaging import apiservers, openapi, renders
+
+
+@pytest.fixture(scope="session")
+def binaries():
+    """The folder with helm and kubectl, built from their pinned modules when they are not there yet."""
+    return builds.binaries()
+
+
+@pytest.fixture(scope="session")
+def helm(binaries, tmp_path_factory):
+    """helm without a cluster, and without anything of the home folder."""
+    home = tmp_path_factory.mktemp("helm")
+    folders = {f"HELM_{name}_HOME": str(home / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
+    return renders.Helm(binaries / "helm", {"PATH": os.environ["PATH"], "HOME": str(home), **folders})
+
+
+@pytest.fixture(scope="session")
+def kubectl(binaries):
+    return binaries / "kubectl"
+
+
+@pytest.fixture(scope="session")
+def descriptions():
+    """The OpenAPI files of the pinned Kubernetes."""
+    return builds.module_folder("kubernetes", "k8s.io/kubernetes") / "api" / "openapi-spec" / "v3"
+
+
+@pytest.fixture(scope="session")
+def kubernetes(descriptions):
+    """What the pinned Kubernetes says about the fields of its kinds."""
+    return openapi.Kubernetes(descriptions)
+
+
+@pytest.fixture
+def api(descriptions):
+    """An API server that tells in which order helm does things."""
+    with apiservers.ApiServer(descriptions) as server:
+        yield server

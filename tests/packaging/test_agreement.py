@@ -1,0 +1,108 @@
+"""The chart and the kustomizations install the same thing.
+
+Two pairs are compared: the base, which `python -m e2e.installs` completes with a certificate, with the chart in
+tls.mode files; and the overlay for production with the chart as it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+
+import pytest
+
+from tests.manifests import files
+from tests.packaging import renders
+from webhook import configs
+
+HELMS = ("app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart")
+IMAGE = {"registry": "", "repository": "muster-webhook"}
+NO_RUNTIMES = {"trlDistributed": {"enabled": False}}
+PAIRS = {
+    "base": {
+        "image": IMAGE,
+        "replicas": 1,
+        "tls": {"mode": "files", "files": {"caBundle": renders.PEM}},
+        "controllers": {"enabled": True},
+        "runtimes": NO_RUNTIMES,
+        "priorityClassName": "",
+        "podDisruptionBudget": {"enabled": False},
+        "networkPolicy": {"enabled": False},
+    },
+    "overlays/production": {"image": IMAGE, "runtimes": NO_RUNTIMES},
+}
+
+each_pair = pytest.mark.parametrize("folder", list(PAIRS))
+
+
+def normal(documents, *, parse=True):
+    """Documents by kind and name, without what the two ways are meant to differ in; the configuration is parsed."""
+    out = {}
+    for document in copy.deepcopy(documents):
+        kind, metadata = document["kind"], document["metadata"]
+        if kind == "Namespace":  # Helm's own --create-namespace makes it
+            continue
+        metadata["labels"] = {key: each for key, each in metadata["labels"].items() if key not in HELMS}
+        if kind == "Deployment":
+            annotations = document["spec"]["template"]["metadata"].pop("annotations", {})
+            assert set(annotations) <= {"muster.dev/config-digest"}
+        if kind == "ConfigMap" and parse:
+            document["data"] = configuration(documents)
+        for entry in document.get("webhooks", ()):
+            entry["clientConfig"].pop("caBundle", None)  # the base gets it from `e2e.installs`
+            for condition in entry.get("matchConditions", ()):
+                condition["expression"] = " ".join(condition["expression"].split())
+        out[kind, metadata["name"]] = document
+    return out
+
+
+def configuration(documents):
+    """The configuration with every default, but for `controllers`: the base has their rights, and has them off."""
+    config = renders.config(documents)
+    return config.model_copy(update={"controllers": configs.Config().controllers})
+
+
+@each_pair
+def test_the_chart_renders_what_the_kustomization_does(helm, kubectl, folder):
+    chart, kustomization = normal(helm.template(PAIRS[folder])), normal(renders.kustomize(kubectl, folder))
+    assert set(chart) == set(kustomization)
+    for key, document in kustomization.items():
+        assert chart[key] == document, key
+
+
+@each_pair
+def test_a_difference_would_be_seen(helm, kubectl, folder):
+    expected = normal(renders.kustomize(kubectl, folder))
+    changes = {
+        "Service": lambda each: each["spec"]["ports"][0].update(port=444),
+        "Role": lambda each: each["rules"][0]["verbs"].append("list"),
+        "ConfigMap": lambda each: each["data"].update({"muster.yaml": "mode: warn\n"}),
+        "ValidatingWebhookConfiguration": lambda each: each["webhooks"][0].update(failurePolicy="Ignore"),
+    }
+    for kind, change in changes.items():
+        documents = renders.kustomize(kubectl, folder)
+        change(renders.one(documents, kind))
+        assert normal(documents) != expected, kind
+
+
+def test_rights_to_make_events_come_with_the_option_and_are_those_of_the_kustomizations_file(helm):
+    extra = files.documents(files.FOLDER / "overlays" / "production" / "rbac-events.yaml")
+    rendered = normal(helm.template({"config": {"audit": {"events": True}}}), parse=False)
+    for document in extra:
+        chart = rendered[document["kind"], "muster-events"]
+        assert chart == {**document, "metadata": chart["metadata"]}
+    assert not [each for each in helm.template() if each["metadata"]["name"] == "muster-events"]
+
+
+def test_the_ca_of_files_is_in_every_entry(helm):
+    documents = helm.template(PAIRS["base"])
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        bundles = {each["clientConfig"]["caBundle"] for each in renders.one(documents, kind)["webhooks"]}
+        assert [base64.b64decode(each).decode() for each in bundles] == [renders.PEM]
+
+
+def test_where_muster_or_cert_manager_writes_the_ca_helm_does_not(helm):
+    for mode in ("secret", "certManager"):
+        documents = helm.template({"tls": {"mode": mode}})
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+            assert not any("caBundle" in each["clientConfig"] for each in renders.one(documents, kind)["webhooks"])

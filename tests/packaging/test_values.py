@@ -1,0 +1,261 @@
+"""Whatever values are allowed, what is rendered is accepted by Kubernetes and by Muster, and its parts fit together."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from strategies import names
+from tests.manifests import files, rules
+from tests.packaging import others, renders
+from tests.packaging.choices import CHOICES, ISSUER
+from webhook.admission.policies import Mode
+
+CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "ClusterTrainingRuntime", *renders.WEBHOOKS)
+TLS_FILES = ("tls.crt", "tls.key", "ca.crt")
+
+each_choice = pytest.mark.parametrize("values", list(CHOICES.values()), ids=list(CHOICES))
+
+
+def pod(documents):
+    return renders.one(documents, "Deployment")["spec"]["template"]
+
+
+def kinds(documents):
+    return {each["kind"] for each in documents}
+
+
+@each_choice
+def test_every_document_has_known_fields_only(helm, kubernetes, values):
+    for document in helm.template(values):
+        if document["kind"] == "ClusterTrainingRuntime":
+            found = rules.check(document, {})
+        elif kubernetes.knows(document):
+            found = kubernetes.problems(document)
+        else:
+            found = others.problems(document)
+        assert found == []
+
+
+@each_choice
+def test_the_configuration_is_one_that_muster_takes_and_its_names_are_those_of_the_rights(helm, values):
+    documents = helm.template(values, namespace="elsewhere")
+    config = renders.config(documents)
+    secret, leases = config.tls.secret, []
+    if secret:
+        leases.append(("muster-certificates", secret.lease))
+        assert secret.namespace == "elsewhere"
+        assert secret.webhooks == "muster"
+    if config.controllers.enabled:
+        leases.append(("muster-controllers", config.controllers.lease))
+    assert {name for name, _ in leases} == {each["metadata"]["name"] for each in documents if each["kind"] == "Role"}
+    for name, lease in leases:
+        role = renders.one(documents, "Role", name)
+        named = {(kind, each) for rule in role["rules"] for kind in rule["resources"] for each in rule.get(NAMES, ())}
+        expected = {("leases", lease.name)} | ({("secrets", secret.name)} if name.endswith("certificates") else set())
+        assert named == expected
+        assert role["metadata"]["namespace"] == lease.namespace == "elsewhere"
+
+
+NAMES = "resourceNames"
+
+
+@each_choice
+def test_everything_is_in_the_namespace_of_the_release_and_there_is_one_of_each(helm, values):
+    documents = helm.template(values, namespace="elsewhere")
+    for document in documents:
+        expected = None if document["kind"] in CLUSTER_WIDE else "elsewhere"
+        assert document["metadata"].get("namespace") == expected
+        for subject in document.get("subjects", ()):
+            assert (subject["name"], subject["namespace"]) == ("muster", "elsewhere")
+        for entry in document.get("webhooks", ()):
+            assert entry["clientConfig"]["service"]["namespace"] == "elsewhere"
+            left_out = entry["namespaceSelector"]["matchExpressions"][0]["values"]
+            assert left_out[:2] == ["kube-system", "elsewhere"]
+            assert len(set(left_out)) == len(left_out)
+    assert len({(each["kind"], each["metadata"]["name"]) for each in documents}) == len(documents)
+
+
+@each_choice
+def test_selectors_select_the_pods_whatever_labels_people_add(helm, values):
+    documents = helm.template(values)
+    labels = pod(documents)["metadata"]["labels"]
+    selectors = [renders.one(documents, "Service")["spec"]["selector"]]
+    selectors += [
+        each["spec"]["selector"]["matchLabels"]
+        for each in documents
+        if each["kind"] in {"Deployment", "PodDisruptionBudget"}
+    ]
+    selectors += [each["spec"]["podSelector"]["matchLabels"] for each in documents if each["kind"] == "NetworkPolicy"]
+    assert all(selector.items() <= labels.items() for selector in selectors)
+
+
+@each_choice
+def test_the_pod_has_the_certificate_that_it_is_told_to_serve_and_time_to_end(helm, values):
+    documents = helm.template(values)
+    config, spec = renders.config(documents), pod(documents)["spec"]
+    (container,) = spec["containers"]
+    mounted = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "tls"]
+    read = [config.tls.cert_file, config.tls.key_file, config.tls.ca_file]
+    if config.tls.secret:
+        assert (mounted, read) == ([], [None] * 3)
+    else:
+        assert [str(each) for each in read] == [f"{mounted[0]}/{name}" for name in TLS_FILES]
+    assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in spec["volumes"]}
+    assert container["ports"][0]["containerPort"] == config.server.port
+    ends = math.ceil(config.server.readiness_delay) + math.ceil(config.server.shutdown_grace)
+    assert spec["terminationGracePeriodSeconds"] >= ends + 10
+
+
+# What single values do
+
+
+def test_without_webhooks_everything_else_is_as_with_them(helm):
+    without = helm.template(CHOICES["nothing calls it"])
+    assert kinds(helm.template()) - kinds(without) == set(renders.WEBHOOKS)
+
+
+def test_the_word_off_survives_yaml(helm):
+    assert renders.config(helm.template(CHOICES["a configuration with everything"])).mode is Mode.OFF
+
+
+def test_whole_numbers_of_the_configuration_stay_whole(helm):
+    config = renders.config(helm.template(CHOICES["a configuration with everything"]))
+    assert (config.audit.file.max_bytes, config.server.body_limit) == (67108864, 7340032)
+
+
+def test_no_right_is_given_that_the_choice_does_not_need(helm):
+    roles = {each["metadata"]["name"] for each in helm.template(CHOICES["certificates in files"]) if "rules" in each}
+    assert roles == {"muster"}
+    with_writers = helm.template(CHOICES["controllers"])
+    assert {each["metadata"]["name"] for each in with_writers if "rules" in each} == {
+        "muster",
+        "muster-controllers",
+        "muster-certificates",
+    }
+
+
+def test_pods_start_anew_for_what_is_read_at_the_start_and_for_nothing_else(helm):
+    def digest(**config):
+        return pod(helm.template({"config": config}))["metadata"]["annotations"]["muster.dev/config-digest"]
+
+    assert digest() == digest(mode="warn", onFailure="allow", pluginBudget=2, frameworks={"trl": {"mode": "off"}})
+    assert digest() == digest(profiles={"a": {"deviceClass": "b"}}, roles={"trainer": {"nodeLabels": {"a": "b"}}})
+    assert len({digest(), digest(server={"port": 9443}), digest(audit={"stdout": False})}) == 3
+
+
+def test_an_image_is_named_by_all_its_parts(helm):
+    (container,) = pod(helm.template(CHOICES["another image"]))["spec"]["containers"]
+    assert container["image"] == f"registry.example:5000/a/b:1@sha256:{'a' * 64}"
+    (container,) = pod(helm.template())["spec"]["containers"]
+    assert container["image"] == "ghcr.io/muster-dev/webhook:0.1.0"
+
+
+def test_every_runtime_can_be_switched_on_and_is_as_in_its_file(helm):
+    rendered = {
+        each["metadata"]["name"]: each
+        for each in helm.template(CHOICES["all runtimes"])
+        if each["kind"] == "ClusterTrainingRuntime"
+    }
+    assert {name: each["spec"] for name, each in rendered.items()} == {
+        name: each["spec"] for name, each in files.runtimes().items()
+    }
+    for name, each in files.runtimes().items():
+        assert each["metadata"]["labels"].items() <= rendered[name]["metadata"]["labels"].items()
+
+
+def test_by_itself_it_brings_the_one_runtime_that_nobody_else_has(helm):
+    rendered = [each["metadata"]["name"] for each in helm.template() if each["kind"] == "ClusterTrainingRuntime"]
+    assert rendered == ["trl-distributed"]
+
+
+def test_another_image_is_for_the_training_container_alone(helm):
+    for document in helm.template(CHOICES["runtimes of another registry"]):
+        if document["kind"] != "ClusterTrainingRuntime":
+            continue
+        original = files.runtimes()[document["metadata"]["name"]]
+        for before, after in zip(containers(original), containers(document), strict=True):
+            if before["name"] == "node":
+                expected = f"registry.example/{'mine/trl:0.1.0' if 'trl' in before['image'] else 'torch:2'}"
+                assert after == {**before, "image": expected}
+            else:
+                assert after == before
+
+
+def containers(runtime):
+    jobs = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    return [each for job in jobs for each in job["template"]["spec"]["template"]["spec"]["containers"]]
+
+
+def test_cert_manager_makes_a_certificate_that_muster_can_serve_and_fills_the_bundles(helm):
+    documents = helm.template(CHOICES["cert-manager with a CA of its own"], namespace="elsewhere")
+    leaf = renders.one(documents, "Certificate", "muster-tls")["spec"]
+    assert leaf["dnsNames"][0] == "muster.elsewhere.svc"
+    assert (leaf["privateKey"]["algorithm"], leaf["privateKey"]["size"]) == ("ECDSA", 256)
+    assert "server auth" in leaf["usages"]
+    assert leaf["issuerRef"]["name"] == renders.one(documents, "Issuer", "muster")["metadata"]["name"]
+    (volume,) = (each for each in pod(documents)["spec"]["volumes"] if each["name"] == "tls")
+    assert volume["secret"]["secretName"] == leaf["secretName"]
+    for kind in renders.WEBHOOKS:
+        annotations = renders.one(documents, kind)["metadata"]["annotations"]
+        assert annotations == {"cert-manager.io/inject-ca-from": "elsewhere/muster-tls"}
+
+
+def test_with_an_issuer_of_yours_no_other_ca_is_made(helm):
+    documents = helm.template(CHOICES["cert-manager with a company's CA"])
+    assert "Issuer" not in kinds(documents)
+    assert renders.one(documents, "Certificate")["spec"]["issuerRef"] == ISSUER
+
+
+def test_a_guarded_network_lets_in_the_api_server_and_those_that_scrape(helm):
+    spec = renders.one(helm.template(CHOICES["a guarded network"]), "NetworkPolicy")["spec"]
+    (ingress,) = spec["ingress"]
+    blocks = [{"ipBlock": {"cidr": each}} for each in ("10.0.0.0/28", "fd00::1/128")]
+    assert ingress["from"] == [*blocks, {"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]
+    _, api = spec["egress"]
+    assert (api["to"], [each["port"] for each in api["ports"]]) == (blocks, [6443])
+
+
+def test_the_quota_for_a_system_priority_holds_a_whole_upgrade(helm):
+    documents = helm.template({"replicas": 7})
+    assert int(renders.one(documents, "ResourceQuota")["spec"]["hard"]["pods"]) >= 2 * 7 + 1
+    assert "ResourceQuota" not in kinds(helm.template(CHOICES["a place of its own"]))
+
+
+def test_alerts_are_those_of_the_file_for_this_namespace_with_the_address_of_the_runbook(helm):
+    documents = helm.template(CHOICES["monitoring"], namespace="elsewhere")
+    (written,) = files.documents(files.FOLDER / "monitoring" / "alerts.yaml")
+    groups = renders.one(documents, "PrometheusRule")["spec"]["groups"]
+    for group, original in zip(groups, written["groups"], strict=True):
+        for rule, before in zip(group["rules"], original["rules"], strict=True):
+            assert rule["expr"] == before["expr"].replace("muster-system", "elsewhere")
+            runbook = before.get("annotations", {}).get("runbook_url", "")
+            assert rule.get("annotations", {}).get("runbook_url", "") == (runbook and BASE + runbook)
+
+
+BASE = "https://docs.example/muster/"
+
+
+def test_dashboards_are_those_of_the_folder(helm):
+    (dashboard,) = (
+        each for each in helm.template(CHOICES["monitoring"]) if each["metadata"]["name"] == "muster-dashboard"
+    )
+    folder = files.FOLDER / "monitoring"
+    assert dashboard["data"] == {path.name: path.read_text() for path in sorted(folder.glob("*.json"))}
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+
+
+def test_prometheus_verifies_the_certificate_where_it_can_be_given_the_ca_alone(helm):
+    def tls(values):
+        (endpoint,) = renders.one(helm.template(values), "ServiceMonitor")["spec"]["endpoints"]
+        return endpoint["tlsConfig"]
+
+    assert tls(CHOICES["monitoring of files"])["ca"] == {"secret": {"name": "muster-tls", "key": "ca.crt"}}
+    assert tls(CHOICES["monitoring"]) == {"insecureSkipVerify": True}
+
+
+def test_updates_are_sent_for_what_muster_changed_by_the_name_of_its_annotation(helm):
+    entries = renders.one(helm.template(), "MutatingWebhookConfiguration")["webhooks"]
+    expressions = [each["expression"] for entry in entries for each in entry.get("matchConditions", ())]
+    assert sum(names.APPLIED_ANNOTATION in each for each in expressions) == 2
