@@ -1,0 +1,68 @@
+"""docs/emergency.md, read and carried out: its blocks of commands, as typed by somebody with kubectl and a shell."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from e2e.cluster.places import REPOSITORY
+from e2e.suites.support.kubectls import Kubectl
+
+__all__ = ["Page", "blocks"]
+
+_PAGE = REPOSITORY / "docs" / "emergency.md"
+_SECTION = re.compile(r"^##+ ([^\n]+)\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks() -> dict[str, str]:
+    """Return the block of commands of each section that has one, by the section's heading."""
+    # A comment in a block begins like a heading; none of ours has one.
+    sections = _SECTION.findall(_PAGE.read_text(encoding="utf-8"))
+    found = {heading: _BLOCK.findall(text) for heading, text in sections}
+    assert all(len(each) <= 1 for each in found.values()), "a section has two blocks; give each a heading"
+    return {heading: each[0] for heading, each in found.items() if each}
+
+
+class Page:
+    """The page in the hands of a person with a folder, whose kubectl is the cluster's administrator.
+
+    Args:
+        kubectl: of the cluster.
+        folder: where commands run and leave their files.
+        variables: env of the commands, such as `NAMESPACE`.
+
+    Attributes:
+        folder: as given.
+    """
+
+    def __init__(self, kubectl: Kubectl, folder: Path, variables: Mapping[str, str]) -> None:
+        self.folder = folder
+        self._environment = {**os.environ, **kubectl.environment, **variables}
+        programs = folder / "bin"
+        programs.mkdir()
+        words = shlex.join([kubectl.binary, "--kubeconfig", kubectl.kubeconfig])
+        (programs / "kubectl").write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+        (programs / "kubectl").chmod(0o755)
+        self._environment["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
+
+    def run(self, heading: str) -> str:
+        """Run the commands of a section; return what they printed.
+
+        Raises:
+            AssertionError: one of them failed.
+        """
+        shell = ["/bin/sh", "-euc", blocks()[heading]]
+        done = subprocess.run(
+            shell, cwd=self.folder, env=self._environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, f"{heading}: ended with {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def file(self, name: str) -> str:
+        """Return what a command has left in a file."""
+        return (self.folder / name).read_text(encoding="utf-8")

@@ -1,0 +1,38 @@
+"""The series that Muster exposes, found in the code: what every service counts, and what parts of it add."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.operations.pages import ROOT
+from webhook.controllers.run import FIGURES
+from webhook.metrics import Metrics
+
+
+def exposed():
+    """Labels by the name of each series, as Prometheus knows it (`_total` of counters, histograms by their base)."""
+    return counted() | dict(watched())
+
+
+def counted():
+    """What `Metrics` has from the start."""
+    return {
+        each.describe()[0].name + ("_total" if each._type == "counter" else ""): tuple(each._labelnames)
+        for each in Metrics().registry._collector_to_names
+    }
+
+
+def watched():
+    """What parts add by `watch`, each as (name, labels)."""
+    for path in sorted((ROOT / "webhook").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "watch":
+                name, label = node.args[0], node.args[2]
+                yield from ((each, (label.value,)) for each in _names(name))
+
+
+def _names(node):
+    if isinstance(node, ast.Constant):
+        return [node.value]
+    prefix, _ = node.values  # an f-string over the figures of the controllers
+    return [prefix.value + figure for figure in FIGURES]

@@ -1,0 +1,94 @@
+"""Every series is explained where the platform engineer looks, and named nowhere else under another name."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.operations import pages, series
+from webhook import configs
+from webhook.metrics import Metrics
+from webhook.server.services import Service
+
+PAGE = "docs/operations.md"
+ALERTS = {
+    rule["alert"]: rule
+    for group in yaml.safe_load(pages.read("manifests/monitoring/alerts.yaml"))["groups"]
+    for rule in group["rules"]
+}
+EXPOSED = series.exposed()
+
+
+def explained():
+    return {row[0].strip("`"): row[1:] for row in pages.rows(pages.section(PAGE, "Metrics"))}
+
+
+async def test_a_running_service_exposes_what_was_found_in_the_code_and_nothing_else(tmp_path):
+    config = {
+        "server": {"host": "127.0.0.1", "port": 0, "readinessDelay": 0},
+        "tls": {"selfSigned": True},
+        "cluster": {"source": "live", "kubeconfig": str(tmp_path / "kubeconfig")},
+        "controllers": {"enabled": True},
+        "audit": {"stdout": False, "file": {"path": str(tmp_path / "audit.log")}},
+    }
+    nowhere = {"server": "https://127.0.0.1:1", "insecure-skip-tls-verify": True}
+    (tmp_path / "kubeconfig").write_text(
+        yaml.safe_dump(
+            {
+                "current-context": "nowhere",
+                "contexts": [{"name": "nowhere", "context": {"cluster": "nowhere", "user": "nobody"}}],
+                "clusters": [{"name": "nowhere", "cluster": nowhere}],
+                "users": [{"name": "nobody", "user": {"token": "none"}}],
+            }
+        )
+    )
+    (tmp_path / "muster.yaml").write_text(yaml.safe_dump(config))
+    service = Service(configs.load(tmp_path / "muster.yaml"))
+    await service.start()
+    try:
+        families = list(text_string_to_metric_families(service.metrics.render().decode()))
+    finally:
+        await service.stop()
+    found = {each.name + ("_total" if each.type == "counter" else "") for each in families if each.type != "unknown"}
+    found = {name for name in found if not name.endswith("_created")}
+    only_with_a_shared_secret = {"muster_certificates_leading"} & EXPOSED.keys()
+    assert found == EXPOSED.keys() - only_with_a_shared_secret
+
+
+@pytest.mark.parametrize("name", sorted(EXPOSED))
+def test_each_series_is_explained_with_its_labels_and_its_alerts(name):
+    labels, meaning, alerts = explained()[name]
+    assert re.findall(r"`(\w+)`", labels) == list(EXPOSED[name])
+    assert len(meaning.split()) >= 3
+    for alert in re.findall(r"\w+", alerts):
+        assert re.search(rf"\b{name}(_bucket)?\b", ALERTS[alert]["expr"]), alert
+
+
+def test_nothing_is_explained_that_does_not_exist():
+    assert explained().keys() == EXPOSED.keys()
+
+
+@pytest.mark.parametrize("alert", sorted(ALERTS))
+def test_each_alert_is_named_with_every_series_that_it_looks_at(alert):
+    looked_at = {name for name in EXPOSED if re.search(rf"\b{name}(_bucket)?\b", ALERTS[alert]["expr"])}
+    named = {name for name, (*_, alerts) in explained().items() if alert in re.findall(r"\w+", alerts)}
+    assert looked_at == named
+
+
+@pytest.mark.parametrize(
+    "series_of_a_label",
+    [
+        'muster_refused_requests_total{reason="busy"}',
+        'muster_refused_requests_total{reason="timeout"}',
+        'muster_refused_requests_total{reason="unreadable"}',
+        'muster_cluster_fetches_total{outcome="failed"}',
+        'muster_config_reloads_total{outcome="refused"}',
+        'muster_audit_problems_total{kind="dropped"}',
+        'muster_audit_problems_total{kind="sink"}',
+    ],
+)
+def test_counters_that_alerts_watch_begin_at_zero_since_a_first_value_is_no_increase(series_of_a_label):
+    assert f"{series_of_a_label} 0.0" in Metrics().render().decode()
