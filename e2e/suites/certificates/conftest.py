@@ -1,0 +1,70 @@
+"""Muster with certificates that its replicas share, whose lives are minutes; afterwards all is as it was."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from e2e.cluster.places import REPOSITORY
+from e2e.suites.certificates.shared import NAMESPACE, SECRET, Shared
+from e2e.suites.support import documents
+from e2e.suites.support.installations import Installation
+from e2e.suites.support.kubectls import Kubectl
+from e2e.suites.support.spaces import Space
+
+_HERE = Path(__file__).parent
+_RBAC = REPOSITORY / "manifests" / "overlays" / "production" / "rbac-certificates.yaml"
+# As short as the configuration lets them be: an authority gets a successor after 38 seconds, a leaf after 13.
+_SECRET = {"name": SECRET, "settle": 3, "interval": 1, "authorityValidity": 60, "leafValidity": 20}
+_LEASE = {"name": "muster-certificates", "duration": 6, "deadline": 4, "retry": 1}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep all on one worker, should somebody run them in parallel."""
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("installation"))
+
+
+@pytest.fixture(scope="session")
+def shared(kubectl: Kubectl, installation: Installation) -> Iterator[Shared]:
+    """The installation, with two replicas where it is a Deployment."""
+    rules = list(yaml.safe_load_all(_RBAC.read_text()))
+    made = Shared(kubectl)
+    bundles = made.bundles()
+    kubectl.apply(*rules).expect()
+    secret = {**_SECRET, "lease": _LEASE}
+    tls = {"certFile": None, "keyFile": None, "caFile": None, "names": ["127.0.0.1"], "secret": secret}
+    try:
+        with installation.configure({"tls": tls}):
+            made.scale(2)
+            yield made
+            made.scale(1)
+            # The certificate of before is served again when the block ends, and must be trusted then.
+            made.trust(bundles)
+    finally:
+        made.trust(bundles)
+        kubectl.delete("secret", SECRET, NAMESPACE)
+        kubectl.delete("lease", _LEASE["name"], NAMESPACE)
+        for each in rules:
+            kubectl.delete(each["kind"].lower(), each["metadata"]["name"], each["metadata"].get("namespace"))
+
+
+@pytest.fixture
+def job(space: Space) -> dict[str, object]:
+    """A TrainJob that is admitted in the test's namespace."""
+    space.apply(documents.training_runtime("rt", nodes=2, command=["torchrun", "train.py"])).expect()
+    return documents.trainjob("probe", "rt")
+
+
+@pytest.fixture
+def several(shared: Shared) -> int:
+    """How many replicas there are; skips where there can be only one."""
+    if os.environ.get("MUSTER_E2E_TIER") == "control-plane":
+        pytest.skip("Muster is one process here; the node tier has replicas")
+    return shared.replicas

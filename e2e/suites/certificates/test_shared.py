@@ -1,0 +1,84 @@
+"""Certificates change, get lost and are spoilt while jobs come in; none of them is refused for it."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from e2e.suites.certificates.shared import NAMESPACE
+from e2e.suites.support.loads import Load
+from e2e.suites.support.waits import until
+
+LONG = 120  # seconds; an authority gets a successor after 38
+
+
+@pytest.fixture
+def say(capsys, request):
+    def tell(text):
+        with capsys.disabled():
+            sys.stdout.write(f"\n  [{request.node.name}] {text}\n")
+
+    return tell
+
+
+def test_the_api_server_trusts_what_is_in_the_secret(shared, space, job):
+    assert shared.authorities()
+    until("the bundles to be the authorities", lambda: set(shared.authorities()) <= set(shared.trusted()), 30)
+    space.apply(job, dry_run=True).expect()
+
+
+def test_authority_and_leaf_change_several_times_and_no_job_is_refused(kubectl, shared, space, job, say):
+    before = shared.authorities()[0]
+    seen = {before}
+    with Load(kubectl, space.name, job) as load:
+        until("two further authorities", lambda: seen.update(shared.authorities()[:1]) or len(seen) > 2, LONG)
+        time.sleep(5)  # until the last of them is in use
+
+    assert load.failures == {}
+    assert before not in shared.trusted(), "one that has expired is not trusted any more"
+    slowest = load.percentile(0.99)
+    say(f"{load.answers['']} admissions over {len(seen) - 1} changes of the authority, p99 {slowest:.3f} s")
+
+
+def test_a_deleted_secret_comes_back_and_no_job_is_refused(kubectl, shared, space, job, say):
+    with Load(kubectl, space.name, job) as load:
+        for _ in range(3):
+            known = shared.authorities()
+            shared.lose()
+            until("the Secret to be there again", shared.authorities, 20)
+            assert set(shared.authorities()) & set(known), "other authorities than before"
+            time.sleep(2)
+
+    assert load.failures == {}
+    say(f"{load.answers['']} admissions while the Secret was deleted three times")
+
+
+def test_a_spoilt_bundle_is_mended_within_seconds(kubectl, shared, space, job):
+    good = shared.bundles()
+    shared.trust({kind: ["" for _ in each] for kind, each in good.items()})
+
+    until("the bundles to be mended", lambda: set(shared.authorities()) & set(shared.trusted()), 15)
+    until("jobs to be admitted", lambda: space.apply(job, dry_run=True).ok, 15)
+
+
+def test_replicas_are_replaced_one_after_the_other_and_no_job_is_refused(kubectl, shared, several, space, job, say):
+    with Load(kubectl, space.name, job) as load:
+        shared.restart()
+        time.sleep(3)
+
+    assert load.failures == {}
+    say(f"{load.answers['']} admissions while {several} replicas were replaced, p99 {load.percentile(0.99):.3f} s")
+
+
+def test_when_the_leader_is_killed_another_leads_within_twenty_seconds(kubectl, shared, several, say):
+    before = shared.wait_leader()
+    pod = before.partition("_")[0]
+    kubectl.delete("pod", pod, NAMESPACE, grace=0).expect()
+    begun = time.monotonic()
+
+    shared.wait_leader(before, 20)
+
+    say(f"another of {several} replicas leads after {time.monotonic() - begun:.1f} s")
+    shared.rolled_out()

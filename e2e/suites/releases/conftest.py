@@ -1,0 +1,58 @@
+"""A cluster without Muster, and helm; afterwards Muster is there as before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.cluster.places import REPOSITORY
+from e2e.installs import kubectls as programs
+from e2e.installs import steps
+from e2e.suites.releases.helms import NAMESPACE, Helm
+from e2e.suites.support import documents
+from e2e.suites.support.kubectls import Kubectl
+from e2e.suites.support.spaces import Space
+
+_HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep all on one worker, should somebody run them in parallel."""
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("installation"))
+
+
+@pytest.fixture(scope="session")
+def helm(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
+    """helm, in a cluster from which Muster was taken; the tests install and uninstall it in their order."""
+    deployment = kubectl.get("deployment", "muster", NAMESPACE)
+    if deployment is None:
+        pytest.skip("Muster is a process here; the node tier has it in pods")
+    binary = Path(kubectl.binary).with_name("helm")
+    found = str(binary) if binary.exists() else shutil.which("helm")
+    if found is None:
+        pytest.skip("there is no helm beside kubectl and none on the PATH")
+    image = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+    program = programs.Kubectl(kubectl.binary, Path(kubectl.kubeconfig))
+    steps.uninstall(program, lambda _: None)
+    home = tmp_path_factory.mktemp("helm")
+    made = Helm(
+        found, kubectl, REPOSITORY / "manifests" / "chart", image, {"PATH": os.environ["PATH"], "HOME": str(home)}
+    )
+    yield made
+    made.uninstall()
+    kubectl.delete("namespace", NAMESPACE, wait=True)
+    steps.install(program, steps.Installation(image=image), lambda _: None)
+
+
+@pytest.fixture
+def job(space: Space) -> dict[str, object]:
+    """A TrainJob that Muster completes, with its runtime."""
+    space.apply(documents.training_runtime("rt", "torch", nodes=2, command=["torchrun", "train.py"])).expect()
+    return documents.trainjob("probe", "rt")

@@ -1,0 +1,78 @@
+"""A steady load of admissions through the API server: jobs that nobody creates, one after another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Self
+
+from e2e.suites.support.kubectls import Kubectl, KubectlError
+
+__all__ = ["Load"]
+
+
+class Load:
+    """Asks for the same job again and again while its `with` block runs, in a dry run, by several hands.
+
+    A refused connection, an error of the API server and Muster's refusal are all answers; none is tried again.
+
+    Args:
+        kubectl: of the cluster.
+        namespace: of the job.
+        job: a TrainJob that is admitted.
+        rate: admissions per second, together.
+        hands: requests at the same time, at most.
+
+    Attributes:
+        answers: how often each was given; "" is an admission.
+        seconds: how long each took, in the order in which they ended.
+    """
+
+    def __init__(
+        self, kubectl: Kubectl, namespace: str, job: Mapping[str, Any], rate: float = 20.0, hands: int = 4
+    ) -> None:
+        self._kubectl = kubectl
+        self._namespace = namespace
+        self._job = job
+        self._pause = hands / rate
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._run, name=f"load {hand}") for hand in range(hands)]
+        self.answers: Counter[str] = Counter()
+        self.seconds: list[float] = []
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join(60)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """Every answer that was no admission, and how often it was given."""
+        return {answer: count for answer, count in self.answers.items() if answer}
+
+    def percentile(self, share: float) -> float:
+        """Return the time under which this share of the answers came, in seconds."""
+        ordered = sorted(self.seconds)
+        return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._over.is_set():
+            begun = time.monotonic()
+            try:
+                answer = self._kubectl.told("trainjobs", self._namespace, self._job).strip()
+            except KubectlError as error:
+                answer = f"no answer: {error}"
+            with self._lock:
+                self.answers[answer] += 1
+                self.seconds.append(time.monotonic() - begun)
+            due = max(due + self._pause, time.monotonic() - self._pause)
+            self._over.wait(max(due - time.monotonic(), 0.0))
