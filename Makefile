@@ -14,7 +14,7 @@ export MUSTER_TRL_PYTHON := $(TRL_VENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast tiers lint types layers unit contract e2e cluster cluster-down bench fix clean
+.PHONY: help demo test test-fast tiers lint types layers unit contract packaging promtool browser e2e cluster cluster-down bench sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -42,10 +42,10 @@ demo: $(BIN)/muster ## a real TrainJob, mutated and explained; no cluster, no GP
 	@$(BIN)/muster demo
 
 # In this order: what is quick and broken most often fails first.
-test: tiers lint types layers unit contract e2e ## everything there is
+test: tiers lint types layers unit contract packaging e2e ## everything there is
 
 test-fast: $(VENV)/.dev ## unit tests only, seconds
-	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract
+	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .
@@ -58,11 +58,27 @@ types: $(VENV)/.dev
 layers: $(VENV)/.dev
 	@$(BIN)/lint-imports
 
-unit: $(VENV)/.dev
-	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract
+unit: $(VENV)/.dev promtool browser
+	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging
+
+# Tests the alert rules; no Python package has it, and Debian's can be unpacked without being installed. Without it those tests say so.
+promtool:
+	@command -v promtool >/dev/null || test -x $(CACHE)/promtool/usr/bin/promtool || { mkdir -p $(CACHE)/promtool && cd $(CACHE)/promtool \
+		&& { apt-get download -qq prometheus || { apt-get update -qq && apt-get download -qq prometheus; }; } 2>/dev/null \
+		&& dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool; \
+		rm -f prometheus_*.deb; } || true
+
+# Looks at the pages of `muster audit serve`. Without it those tests say so.
+browser: $(VENV)/.dev
+	@$(BIN)/python -m e2e.browsers
 
 contract: $(VENV)/.dev $(TRL_VENV)/.done
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=15 tests/contract
+
+# With the helm and kubectl that e2e builds, without a cluster.
+packaging: $(VENV)/.dev
+	@$(BIN)/python -c 'from e2e.cluster import builds; builds.binaries()'
+	@$(BIN)/python -m pytest -q -n 2 tests/packaging
 
 tiers: $(VENV)/.dev
 	@$(BIN)/python -m e2e.run --say
@@ -78,6 +94,11 @@ cluster-down: $(VENV)/.dev ## end it and leave nothing behind
 
 bench: $(VENV)/.dev ## measured costs of a decision and of a request
 	@$(BIN)/python -m bench
+
+sbom: ## what is in the webhook's image, as CycloneDX in build/sbom.json; IMAGE: which one; ENGINE: docker, podman
+	@mkdir -p build
+	@$(or $(ENGINE),docker) run --rm --interactive --network none --entrypoint python3 $(or $(IMAGE),muster-webhook:0.1.0) - \
+		< images/webhook/sbom.py > build/sbom.json
 
 fix: $(VENV)/.dev ## format and mend what can be mended
 	@$(BIN)/ruff format .
