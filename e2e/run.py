@@ -28,9 +28,9 @@ from e2e.cluster.errors import ClusterError
 _SUITES = places.REPOSITORY / "e2e" / "suites"
 TOGETHER = ("pods", "lifecycle", "validation", "differential")
 """Suites whose tests run side by side."""
-ALONE = ("training", "claims", "upgrade", "wedges", "outage", "scale")
+ALONE = ("training", "claims", "upgrade", "wedges", "outage", "scale", "certificates", "releases")
 """Suites that change the installation itself, or need what all share: its devices, its cores."""
-_NEEDS_NODES = {"pods", "training"}
+_NEEDS_NODES = {"pods", "training", "releases"}
 _IMAGES = ("trl", "torchtune", "vllm")  # large, and needed by the suite `training` alone
 _LOGS = places.REPOSITORY / "build" / "e2e"
 
@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _node_tier(lacking: list[str]) -> str:
     if lacking:
-        missed = "no pods, no suites `pods` and `training`"
+        missed = "no pods, no suites `pods`, `training` and `releases`"
         return f"muster: node tier NOT run on this machine ({missed}): missing {', '.join(lacking)}"
     return "muster: this machine runs both tiers, control plane and node"
 

@@ -132,6 +132,21 @@ def test_a_signal_ends_the_process_in_order(tmp_path):
         assert messages == ["stopping", "stopped"]
 
 
+def test_a_signal_ends_a_process_that_still_waits_for_the_api_server(tmp_path):
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        "{clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: a, user: {}}],"
+        " contexts: [{name: a, context: {cluster: a, user: a}}], current-context: a}"
+    )
+    cluster = {"source": "live", "kubeconfig": str(kubeconfig)}
+    with ended(started(written(tmp_path, tls={"secret": {}}, cluster=cluster))) as process:
+        for line in process.stderr:
+            if orjson.loads(line)["message"] == "shared authorities not read, going on from memory":
+                break
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
 def test_a_wrong_configuration_ends_the_process_with_one_line(tmp_path):
     with ended(started(written(tmp_path, mode="sometimes"))) as process:
         assert process.wait(20) == 2

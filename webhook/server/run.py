@@ -47,8 +47,23 @@ async def _serve(config: configs.Config, path: Path | None) -> None:
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
-    await service.start()
+    if not await _started(service, stop):
+        return
     await stop.wait()
     _log.info("stopping", extra={"port": service.port})
     with contextlib.suppress(asyncio.CancelledError):
         await service.stop()
+
+
+async def _started(service: Service, stop: asyncio.Event) -> bool:
+    """Start the service, unless it is told to stop first: it may wait long for an API server."""
+    start, told = asyncio.ensure_future(service.start()), asyncio.ensure_future(stop.wait())
+    await asyncio.wait({start, told}, return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    if start.done():
+        start.result()
+        return True
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+    _log.info("stopped before it served")
+    return False
