@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import sys
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -55,6 +56,17 @@ def space(kubectl: Kubectl, request: pytest.FixtureRequest) -> Iterator[Space]:
     made = Space(spaces.named(request.node.name), kubectl).make()
     yield made
     made.remove()
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Print a figure into the run's output, whether the test passes or not."""
+
+    def tell(text: str) -> None:
+        with capsys.disabled():
+            sys.stdout.write(f"\n  [{request.node.name}] {text}\n")
+
+    return tell
 
 
 @pytest.hookimpl(wrapper=True)

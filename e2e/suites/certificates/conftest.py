@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
@@ -16,19 +15,10 @@ from e2e.suites.support.installations import Installation
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 
-_HERE = Path(__file__).parent
 _RBAC = REPOSITORY / "manifests" / "overlays" / "production" / "rbac-certificates.yaml"
 # As short as the configuration lets them be: an authority gets a successor after 38 seconds, a leaf after 13.
 _SECRET = {"name": SECRET, "settle": 3, "interval": 1, "authorityValidity": 60, "leafValidity": 20}
 _LEASE = {"name": "muster-certificates", "duration": 6, "deadline": 4, "retry": 1}
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep all on one worker, should somebody run them in parallel."""
-    for item in items:
-        if _HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("installation"))
 
 
 @pytest.fixture(scope="session")

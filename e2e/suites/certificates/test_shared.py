@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 import pytest
@@ -14,13 +13,7 @@ from e2e.suites.support.waits import until
 LONG = 120  # seconds; an authority gets a successor after 38
 
 
-@pytest.fixture
-def say(capsys, request):
-    def tell(text):
-        with capsys.disabled():
-            sys.stdout.write(f"\n  [{request.node.name}] {text}\n")
-
-    return tell
+pytestmark = pytest.mark.xdist_group("installation")
 
 
 def test_the_api_server_trusts_what_is_in_the_secret(shared, space, job):

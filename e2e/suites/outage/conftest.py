@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -67,14 +66,3 @@ def twin(kubectl: Kubectl, tmp_path: Path) -> Iterator[Twin]:
     """A second Muster that follows the API server through a line which the test can cut, stall and slow down."""
     with Twin(kubectl, tmp_path) as made:
         yield made
-
-
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Print a figure into the run's output, whether the test passes or not."""
-
-    def tell(text: str) -> None:
-        with capsys.disabled():
-            sys.stdout.write(f"\n  [{request.node.name}] {text}\n")
-
-    return tell

@@ -17,16 +17,6 @@ from e2e.suites.support import documents
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 
-_HERE = Path(__file__).parent
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep all on one worker, should somebody run them in parallel."""
-    for item in items:
-        if _HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("installation"))
-
 
 @pytest.fixture(scope="session")
 def helm(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:

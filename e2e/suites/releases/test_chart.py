@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 import pytest
@@ -12,16 +11,8 @@ from e2e.suites.support import doctors
 from e2e.suites.support.loads import Load
 from e2e.suites.support.waits import until
 
-WORLD = "MUSTER_EXPECTED_WORLD_SIZE"
 
-
-@pytest.fixture
-def say(capsys, request):
-    def tell(text):
-        with capsys.disabled():
-            sys.stdout.write(f"\n  [{request.node.name}] {text}\n")
-
-    return tell
+pytestmark = pytest.mark.xdist_group("installation")
 
 
 def test_after_an_installation_jobs_are_completed_and_the_doctor_finds_nothing(helm, kubectl, space, job, say):
