@@ -11,7 +11,6 @@ from e2e.suites.support import doctors
 from e2e.suites.support.loads import Load
 from e2e.suites.support.waits import until
 
-
 pytestmark = pytest.mark.xdist_group("installation")
 
 
