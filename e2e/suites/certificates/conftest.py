@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import yaml
 
+from e2e.cluster import places, processes
 from e2e.cluster.places import REPOSITORY
 from e2e.suites.certificates.shared import NAMESPACE, SECRET, Shared
 from e2e.suites.support import documents
@@ -58,3 +62,23 @@ def several(shared: Shared) -> int:
     if os.environ.get("MUSTER_E2E_TIER") == "control-plane":
         pytest.skip("Muster is one process here; the node tier has replicas")
     return shared.replicas
+
+
+@pytest.fixture
+def frozen_store() -> Callable[[float], None]:
+    """Stop etcd for some seconds, as a disk does that is too slow; skips in a cluster that is not ours."""
+    state = os.environ.get("MUSTER_E2E_STATE")
+    pids = list(processes.running(places.Places(Path(state).resolve()), "etcd")) if state else []
+    if not pids:
+        pytest.skip("only the etcd of a cluster of ours is stopped")
+
+    def freeze(seconds: float) -> None:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+    return freeze

@@ -75,3 +75,28 @@ def test_when_the_leader_is_killed_another_leads_within_twenty_seconds(kubectl, 
 
     say(f"another of {several} replicas leads after {time.monotonic() - begun:.1f} s")
     shared.rolled_out()
+
+
+def test_a_restarted_api_server_trusts_every_replica_from_its_first_call_on(
+    kubectl, installation, shared, space, job, say
+):
+    with Load(kubectl, space.name, job) as load:
+        installation.restart_api_server()
+        time.sleep(5)
+
+    # What the API server cannot answer while it is away is nobody's refusal.
+    assert [answer for answer in load.failures if "failed calling webhook" in answer] == []
+    shared.wait_leader()
+    say(f"{load.answers['']} admissions around the restart")
+
+
+def test_a_store_that_stands_still_costs_no_admission_afterwards(kubectl, shared, space, job, frozen_store, say):
+    with Load(kubectl, space.name, job) as load:
+        frozen_store(8)  # longer than the Lease
+        until("jobs to be admitted again", lambda: space.apply(job, dry_run=True).ok, 30)
+        time.sleep(5)
+
+    assert [answer for answer in load.failures if "failed calling webhook" in answer] == []
+    shared.wait_leader()
+    until("the bundles to be the authorities", lambda: set(shared.authorities()) <= set(shared.trusted()), 15)
+    say(f"{load.answers['']} admissions around a store that stood still for 8 s")
