@@ -57,12 +57,11 @@ def runs(tiers: Sequence[sites.Tier], together: Sequence[str]) -> list[Run]:
         ("node", ("training",)),
         ("control-plane", (*together, "scale")),
         ("node", ("upgrade", "wedges")),
-        ("node", ("certificates", "releases")),
         ("node", ("claims",)),
         ("control-plane", ("outage",)),
         ("node", (*together, "scale")),
         ("control-plane", ("upgrade", "wedges")),
-        ("control-plane", ("claims", "certificates")),
+        ("control-plane", ("claims",)),
     ]
     return [Run(tier, suites) for tier, suites in begun if tier in tiers]
 

@@ -30,6 +30,8 @@ TOGETHER = ("pods", "lifecycle", "validation", "differential")
 """Suites whose tests run side by side."""
 ALONE = ("training", "claims", "upgrade", "wedges", "outage", "scale", "certificates", "releases")
 """Suites that change the installation itself, or need what all share: its devices, its cores."""
+BY_NAME = ("certificates", "releases")
+"""Suites that run only when they are asked for."""
 _NEEDS_NODES = {"pods", "training", "releases"}
 _IMAGES = ("trl", "torchtune", "vllm")  # large, and needed by the suite `training` alone
 _LOGS = places.REPOSITORY / "build" / "e2e"
@@ -64,7 +66,9 @@ def _run(tiers: list[sites.Tier], options: argparse.Namespace, extra: list[str])
     except ClusterError as error:
         commands.say(str(error))
         return 1
-    return lanes.run(lanes.runs(tiers, TOGETHER), extra)
+    code = lanes.run(lanes.runs(tiers, TOGETHER), extra)
+    print(f"muster: suites {' and '.join(BY_NAME)} NOT run; ask for them by name: --tier node --suite {BY_NAME[0]}")
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -79,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _node_tier(lacking: list[str]) -> str:
     if lacking:
-        missed = "no pods, no suites `pods`, `training` and `releases`"
+        missed = "no pods, no suites `pods` and `training`"
         return f"muster: node tier NOT run on this machine ({missed}): missing {', '.join(lacking)}"
     return "muster: this machine runs both tiers, control plane and node"
 
