@@ -1,6 +1,10 @@
-"""What no test may depend on: the terminal of whoever runs it."""
+"""What no test may depend on: the terminal of whoever runs it, and how fast the machine is."""
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("muster", deadline=None)
+settings.load_profile("muster")
 
 
 @pytest.fixture(autouse=True)

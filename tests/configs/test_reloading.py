@@ -8,6 +8,7 @@ import logging
 import pytest
 
 from strategies import builtin
+from tests.support import waits
 from webhook import configs
 from webhook.admission.policies import Mode
 from webhook.metrics import Metrics
@@ -75,7 +76,5 @@ def test_a_misspelt_framework_is_pointed_out(path, reloader, caplog):
 async def test_the_file_is_followed(path, reloader):
     task = asyncio.create_task(reloader.run(interval=0.01))
     path.write_text("mode: audit")
-    async with asyncio.timeout(5):
-        while reloader.policy().mode is not Mode.AUDIT:  # noqa: ASYNC110  # the follower has no event of its own
-            await asyncio.sleep(0.01)
+    await waits.until(lambda: reloader.policy().mode is Mode.AUDIT)
     task.cancel()

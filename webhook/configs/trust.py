@@ -5,23 +5,21 @@ from __future__ import annotations
 from typing import Annotated
 
 import pydantic
-from pydantic import alias_generators
 
-from webhook import controllersettings
+from webhook.configs import controllers, models
 
 __all__ = ["CertificatesLease", "SecretSettings"]
 
-_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 _DAY = 86400.0
 
 
-class CertificatesLease(controllersettings.LeaseSettings):
+class CertificatesLease(controllers.LeaseSettings):
     """The Lease of the one replica that makes authorities and writes bundles."""
 
-    name: Annotated[str, pydantic.Field(max_length=253, pattern=_NAME)] = "muster-certificates"
+    name: models.Name = "muster-certificates"
 
 
-class SecretSettings(pydantic.BaseModel):
+class SecretSettings(models.Model):
     """Certificates by way of a Secret.
 
     Attributes:
@@ -34,11 +32,9 @@ class SecretSettings(pydantic.BaseModel):
         lease: of the leader.
     """
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, alias_generator=alias_generators.to_camel)
-
-    name: Annotated[str, pydantic.Field(max_length=253, pattern=_NAME)] = "muster-ca"
-    namespace: Annotated[str, pydantic.Field(max_length=63, pattern=_NAME)] = "muster-system"
-    webhooks: Annotated[str, pydantic.Field(max_length=253, pattern=_NAME)] = "muster"
+    name: models.Name = "muster-ca"
+    namespace: models.Namespace = "muster-system"
+    webhooks: models.Name = "muster"
     authority_validity: Annotated[float, pydantic.Field(ge=60, le=3650 * _DAY)] = 365 * _DAY
     leaf_validity: Annotated[float, pydantic.Field(ge=10, le=90 * _DAY)] = _DAY
     settle: Annotated[float, pydantic.Field(ge=0, le=3600)] = 10.0

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import pydantic
-from pydantic import alias_generators
 
 from strategies.placements import Role
-from webhook.profilesettings import ProfileName
+from webhook.configs import models
+from webhook.configs.profiles import ProfileName
 
 __all__ = ["RoleName", "RoleSettings", "Toleration", "roles"]
 
@@ -22,13 +22,10 @@ _QUALIFIED = rf"^([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}$"
 RoleName = Literal["trainer", "sampler"]
 _LabelKey = Annotated[str, pydantic.Field(pattern=_QUALIFIED)]
 _LabelValue = Annotated[str, pydantic.Field(pattern=rf"^({_NAME})?$")]
+_LabelValues = Annotated[tuple[_LabelValue, ...], pydantic.Field(min_length=1)]
 
 
-class _Model(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, alias_generator=alias_generators.to_camel)
-
-
-class Toleration(_Model):
+class Toleration(models.Model):
     """One toleration, as Kubernetes checks it (core/v1 Toleration)."""
 
     key: _LabelKey | None = None
@@ -48,14 +45,14 @@ class Toleration(_Model):
         return self
 
 
-class RoleSettings(_Model):
+class RoleSettings(models.Model):
     """One role; see `strategies.placements.Role` for what each member means.
 
     Attributes:
         node_labels: a value, or a list of values of which a node has one.
     """
 
-    node_labels: dict[_LabelKey, Annotated[tuple[_LabelValue, ...], pydantic.Field(min_length=1)]] = {}
+    node_labels: dict[_LabelKey, _LabelValues] = pydantic.Field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     apart: bool = False
     spread: _LabelKey | None = None

@@ -5,18 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 import pydantic
-from pydantic import alias_generators
+
+from webhook.configs import models
 
 __all__ = ["ControllerSettings", "LeaseSettings"]
 
-_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 
-
-class _Model(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, alias_generator=alias_generators.to_camel)
-
-
-class LeaseSettings(_Model):
+class LeaseSettings(models.Model):
     """The Lease that the replicas compete for.
 
     Attributes:
@@ -25,8 +20,8 @@ class LeaseSettings(_Model):
         retry: seconds between two tries.
     """
 
-    name: Annotated[str, pydantic.Field(max_length=253, pattern=_NAME)] = "muster-controllers"
-    namespace: Annotated[str, pydantic.Field(max_length=63, pattern=_NAME)] = "muster-system"
+    name: models.Name = "muster-controllers"
+    namespace: models.Namespace = "muster-system"
     duration: Annotated[float, pydantic.Field(ge=1, le=600)] = 15.0
     deadline: Annotated[float, pydantic.Field(gt=0, le=600)] = 10.0
     retry: Annotated[float, pydantic.Field(gt=0, le=60)] = 2.0
@@ -41,7 +36,7 @@ class LeaseSettings(_Model):
         return self
 
 
-class ControllerSettings(_Model):
+class ControllerSettings(models.Model):
     """The controllers.
 
     Attributes:

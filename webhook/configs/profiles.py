@@ -15,6 +15,7 @@ from pydantic import alias_generators
 from strategies import quantities
 from strategies.claims.requests import NO_PROFILE
 from strategies.profiles import Profile
+from webhook.configs import models
 
 __all__ = ["DriverConfig", "ProfileName", "ProfileSettings", "profiles"]
 
@@ -23,10 +24,6 @@ _QUALIFIED = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-
 _CAPACITY = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z_][A-Za-z0-9_]*$"
 _SHARED_ONLY = {"maxSessions": 1, "claims": 1, "whenFull": "wait"}
 _EXCLUSIVE = re.compile(r"exclusive", re.IGNORECASE)
-
-
-class _Model(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, alias_generator=alias_generators.to_camel)
 
 
 def _not_reserved(name: str) -> str:
@@ -51,14 +48,14 @@ _Quantity = Annotated[str, pydantic.AfterValidator(_quantity)]
 _Subdomain = Annotated[str, pydantic.Field(max_length=253, pattern=_SUBDOMAIN)]
 
 
-class DriverConfig(_Model):
+class DriverConfig(models.Model):
     """Opaque configuration of one driver; on a default installation of most drivers it needs a feature gate there."""
 
     driver: _Subdomain
     parameters: dict[str, Any]
 
 
-class ProfileSettings(_Model):
+class ProfileSettings(models.Model):
     """One profile; see `strategies.profiles.Profile` for what each member means."""
 
     device_class: _Subdomain
@@ -68,7 +65,7 @@ class ProfileSettings(_Model):
         tuple[Annotated[str, pydantic.Field(pattern=_QUALIFIED)], ...], pydantic.Field(max_length=32)
     ] = ()
     config: Annotated[tuple[DriverConfig, ...], pydantic.Field(max_length=32)] = ()
-    capacity: dict[Annotated[str, pydantic.Field(pattern=_CAPACITY)], _Quantity] = {}
+    capacity: dict[Annotated[str, pydantic.Field(pattern=_CAPACITY)], _Quantity] = pydantic.Field(default_factory=dict)
     sharing: Literal["dedicated", "shared"] = "dedicated"
     max_sessions: Annotated[int, pydantic.Field(ge=1, le=256)] = 1
     claims: Annotated[int, pydantic.Field(ge=1, le=256)] = 1

@@ -1,0 +1,72 @@
+"""The whole configuration file as one model, and the policy that follows from it.
+
+What a running service can change (modes, rendezvous, failure mode) is exactly the policy; the rest needs a restart
+and `restart_needed` says so.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import pydantic
+
+from strategies.jobs import Settings
+from strategies.registry import Registry
+from webhook.admission.policies import FrameworkPolicy, Mode, Policy
+from webhook.configs import models, profiles, roles, sections
+from webhook.configs.controllers import ControllerSettings
+from webhook.configs.profiles import ProfileName, ProfileSettings
+from webhook.configs.roles import RoleName, RoleSettings
+
+__all__ = ["AT_START", "Config"]
+
+AT_START = ("server", "tls", "cluster", "audit", "controllers")
+"""Keys that take effect at the next start."""
+
+
+class Config(models.Model):
+    """The whole file."""
+
+    api_version: Literal["muster.dev/v1alpha1"] = "muster.dev/v1alpha1"
+    kind: Literal["MusterConfig"] = "MusterConfig"
+    mode: sections.SpokenMode = Mode.ENFORCE
+    frameworks: dict[str, sections.Framework] = pydantic.Field(default_factory=dict)
+    on_failure: Literal["deny", "allow"] = "deny"
+    plugin_budget: Annotated[float, pydantic.Field(gt=0, le=10)] = 1.0
+    profiles: dict[ProfileName, ProfileSettings] = pydantic.Field(default_factory=dict)
+    roles: dict[RoleName, RoleSettings] = pydantic.Field(default_factory=dict)
+    server: sections.Server = sections.Server()
+    tls: sections.Tls = sections.Tls()
+    cluster: sections.Cluster = sections.Cluster()
+    audit: sections.Audit = sections.Audit()
+    controllers: ControllerSettings = ControllerSettings()
+
+    @pydantic.model_validator(mode="after")
+    def _offers_every_profile(self) -> Config:
+        """Check that each profile that is given by policy is there; an error names all that are not."""
+        asked = {f"frameworks.{name}.profile": each.profile for name, each in self.frameworks.items()}
+        asked |= {f"roles.{name}.profile": each.profile for name, each in self.roles.items()}
+        missing = [f"{key}: {name!r}" for key, name in asked.items() if name is not None and name not in self.profiles]
+        if missing:
+            known = ", ".join(sorted(self.profiles)) or "none"
+            raise ValueError(f"{'; '.join(missing)}: no profile of this name; profiles has {known}")
+        return self
+
+    def policy(self, registry: Registry) -> Policy:
+        """Return what decisions are made under."""
+        return Policy(
+            registry=registry,
+            mode=self.mode,
+            frameworks={
+                name: FrameworkPolicy(each.mode, Settings(rendezvous=each.rendezvous, profile=each.profile))
+                for name, each in self.frameworks.items()
+            },
+            on_plugin_failure=self.on_failure,
+            plugin_budget=self.plugin_budget,
+            profiles=profiles.profiles(self.profiles),
+            roles=roles.roles(self.roles),
+        )
+
+    def restart_needed(self, other: Config) -> list[str]:
+        """Return the keys in which the other differs and which a running service cannot take over."""
+        return [key for key in AT_START if getattr(self, key) != getattr(other, key)]

@@ -1,0 +1,22 @@
+"""What all parts of the configuration file are made of."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pydantic
+from pydantic import alias_generators
+
+__all__ = ["Model", "Name", "Namespace"]
+
+_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+
+Name = Annotated[str, pydantic.Field(max_length=253, pattern=_NAME)]
+"""Of an object."""
+Namespace = Annotated[str, pydantic.Field(max_length=63, pattern=_NAME)]
+
+
+class Model(pydantic.BaseModel):
+    """A part: its keys in camel case, all of them known, immutable once read."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, alias_generator=alias_generators.to_camel)

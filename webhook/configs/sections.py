@@ -1,0 +1,117 @@
+"""The sections that say how the service runs: frameworks, listener, certificate, cluster, audit log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pydantic
+
+from webhook.admission.policies import Mode
+from webhook.configs import models, profiles, trust
+
+__all__ = ["Audit", "AuditFile", "Cluster", "Framework", "ReportLimits", "Server", "SpokenMode", "Tls"]
+
+
+def _spoken(value: object) -> object:
+    return "off" if value is False else value
+
+
+SpokenMode = Annotated[Mode, pydantic.BeforeValidator(_spoken)]
+"""A mode; YAML 1.1 reads the bare word off as false."""
+
+
+class Framework(models.Model):
+    """Settings of one framework."""
+
+    mode: SpokenMode | None = None
+    rendezvous: Literal["static", "c10d"] = "static"
+    profile: profiles.ProfileName | None = None
+
+
+class Server(models.Model):
+    """The listener.
+
+    Attributes:
+        body_limit: bytes of one review; 7 MiB holds two objects of the largest size that etcd stores.
+        request_timeout: seconds for one request, below the `timeoutSeconds` of the webhook configuration.
+        in_flight_limit: admissions at the same time; more are answered 429 and the API server tries again or fails.
+        shutdown_grace: seconds in which open requests may end.
+        readiness_delay: seconds between failing readiness and closing the listener, for endpoints to be withdrawn.
+    """
+
+    host: str = "0.0.0.0"  # noqa: S104  # a pod is reached by its own address, which is not known before
+    port: Annotated[int, pydantic.Field(ge=0, le=65535)] = 8443
+    body_limit: Annotated[int, pydantic.Field(ge=64 * 1024, le=64 * 1024 * 1024)] = 7 * 1024 * 1024
+    request_timeout: Annotated[float, pydantic.Field(gt=0, le=30)] = 4.0
+    in_flight_limit: Annotated[int, pydantic.Field(ge=1)] = 200
+    shutdown_grace: Annotated[float, pydantic.Field(ge=0, le=300)] = 10.0
+    readiness_delay: Annotated[float, pydantic.Field(ge=0, le=60)] = 3.0
+
+
+class Tls(models.Model):
+    """Where the certificate comes from: files, a Secret that replicas share, or the process alone (to try out)."""
+
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    ca_file: Path | None = None
+    secret: trust.SecretSettings | None = None
+    self_signed: bool = False
+    directory: Path | None = None
+    service: str = "muster"
+    namespace: str = "muster-system"
+    names: tuple[str, ...] = ()
+
+
+class Cluster(models.Model):
+    """Where runtimes, snapshots, TrainJobs and namespaces are read: the live API server, or files.
+
+    Attributes:
+        deadline: seconds for the one GET that a cache miss may cost.
+    """
+
+    source: Literal["live", "files"] = "live"
+    files: tuple[Path, ...] = ()
+    kubeconfig: Path | None = None
+    deadline: Annotated[float, pydantic.Field(gt=0, le=10)] = 1.0
+
+
+class AuditFile(models.Model):
+    """A rotated audit file."""
+
+    path: Path
+    max_bytes: Annotated[int, pydantic.Field(ge=64 * 1024)] = 64 * 1024 * 1024
+    backups: Annotated[int, pydantic.Field(ge=1, le=1000)] = 5
+
+
+class ReportLimits(models.Model):
+    """How much a report holds.
+
+    Attributes:
+        results: in the one report of a namespace.
+        days: after which a result is left out.
+    """
+
+    results: Annotated[int, pydantic.Field(ge=1, le=500)] = 100
+    days: Annotated[float, pydantic.Field(gt=0, le=366)] = 7.0
+
+
+class Audit(models.Model):
+    """Where records go, and what happens when they cannot.
+
+    Attributes:
+        on_failure: `fallback` writes to stdout while the file fails; `deny` refuses CREATEs that cannot be recorded.
+        redact: further regular expressions of env names whose values are secret.
+        events: whether a denied job also gets an Event in its namespace; needs `cluster.source: live`.
+        reports: the format of the report that each namespace with jobs gets; needs `cluster.source: live`.
+        report_limits: of those.
+    """
+
+    stdout: bool = True
+    file: AuditFile | None = None
+    queue_size: Annotated[int, pydantic.Field(ge=16, le=1_000_000)] = 10_000
+    on_failure: Literal["fallback", "deny"] = "fallback"
+    redact: tuple[str, ...] = ()
+    events: bool = False
+    reports: Literal["none", "openreports", "policyreport"] = "none"
+    report_limits: ReportLimits = ReportLimits()
