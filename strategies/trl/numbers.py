@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strategies.topologies import Topology
-from strategies.trl import flags
+from strategies.trl import flags, parsing
 
 __all__ = ["ContradictionError", "machines", "per_node", "words"]
 
@@ -19,13 +19,13 @@ class ContradictionError(ValueError):
     """Numbers that cannot all be meant; the message says which and what to do."""
 
 
-def machines(parsed: flags.ParsedArgs) -> int | None:
+def machines(parsed: parsing.ParsedArgs) -> int | None:
     """Return `--num_machines`, None when it is missing or only the pod will know it."""
     written = parsed.launcher_values.get("num_machines")
     return int(written) if isinstance(written, str) and written.isdecimal() else None
 
 
-def per_node(parsed: flags.ParsedArgs, topology: Topology, *, single: bool) -> str | None:
+def per_node(parsed: parsing.ParsedArgs, topology: Topology, *, single: bool) -> str | None:
     """Return the processes of one node as text for torchrun, None where the flags leave them to the job.
 
     Args:
@@ -56,7 +56,7 @@ def per_node(parsed: flags.ParsedArgs, topology: Topology, *, single: bool) -> s
     return str(int(written) // topology.nodes)
 
 
-def words(args: Sequence[str], parsed: flags.ParsedArgs, wanted: frozenset[str]) -> set[int]:
+def words(args: Sequence[str], parsed: parsing.ParsedArgs, wanted: frozenset[str]) -> set[int]:
     """Return the indexes of the wanted launcher flags and of their values."""
     starts = dict(parsed.launcher)
     out: set[int] = set()

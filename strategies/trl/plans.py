@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from strategies import names
 from strategies.topologies import Topology
-from strategies.trl import flags, numbers
+from strategies.trl import flags, numbers, parsing
 from strategies.trl.invocations import SCRIPTS, Form, Invocation
 
 __all__ = ["Plan", "Refused", "plan"]
@@ -77,8 +77,8 @@ def plan(found: Invocation, topology: Topology, *, subdomain: bool) -> Plan | Re
         subdomain: whether the JobSet's network has one, so that Trainer's PET_MASTER_ADDR is wrong.
     """
     if found.form is Form.TORCHRUN:
-        return _torchrun(found, flags.ParsedArgs(), topology, None) if found.said_by else None
-    parsed = flags.parse(found.method, found.args)
+        return _torchrun(found, parsing.ParsedArgs(), topology, None) if found.said_by else None
+    parsed = parsing.parse(found.method, found.args)
     if _stays(found, parsed, topology):
         return None
     preset = _preset_name(parsed)
@@ -92,7 +92,7 @@ def plan(found: Invocation, topology: Topology, *, subdomain: bool) -> Plan | Re
     return _accelerate(found, parsed, topology, per_node, subdomain=subdomain)
 
 
-def _stays(found: Invocation, parsed: flags.ParsedArgs, topology: Topology) -> bool:
+def _stays(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology) -> bool:
     """Whether the launch is right without a change."""
     if found.said_by or found.form not in (Form.TRL, Form.MODULE):
         return False
@@ -108,13 +108,13 @@ def _stays(found: Invocation, parsed: flags.ParsedArgs, topology: Topology) -> b
     return topology.processes is None or parsed.config_file is not None
 
 
-def _preset_name(parsed: flags.ParsedArgs) -> str:
+def _preset_name(parsed: parsing.ParsedArgs) -> str:
     """Return the packaged preset that is named, "" for none and for a file of one's own."""
     name = str(parsed.launcher_values.get("accelerate_config", ""))
     return name if name in flags.presets() else ""
 
 
-def _torchrun(found: Invocation, parsed: flags.ParsedArgs, topology: Topology, per_node: str | None) -> Plan:
+def _torchrun(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology, per_node: str | None) -> Plan:
     why = {
         Form.TRL: "trl starts accelerate, which ignores Trainer's PET_* env, so each node would train alone",
         Form.TORCHRUN: f"the method {found.method} was chosen by {found.said_by}",
@@ -142,7 +142,7 @@ def _torchrun(found: Invocation, parsed: flags.ParsedArgs, topology: Topology, p
     )
 
 
-def _translated(parsed: flags.ParsedArgs) -> list[str]:
+def _translated(parsed: parsing.ParsedArgs) -> list[str]:
     """Return the flags that accelerate would hand to torchrun as they are."""
     handed = {name: value for name, value in parsed.launcher_values.items() if name in _TORCHRUN_FLAGS}
     if parsed.launcher_values.get("rdzv_backend", "static") != "static":
@@ -150,14 +150,14 @@ def _translated(parsed: flags.ParsedArgs) -> list[str]:
     return [f"--{name}={value}" for name, value in handed.items()]
 
 
-def _hidden(parsed: flags.ParsedArgs) -> str:
+def _hidden(parsed: parsing.ParsedArgs) -> str:
     if parsed.config_file is None:
         return ""
     return f"settings of accelerate inside {parsed.config_file} have no effect under torchrun; make them arguments"
 
 
 def _accelerate(
-    found: Invocation, parsed: flags.ParsedArgs, topology: Topology, per_node: str | None, *, subdomain: bool
+    found: Invocation, parsed: parsing.ParsedArgs, topology: Topology, per_node: str | None, *, subdomain: bool
 ) -> Plan | Refused:
     head = (*(found.head if found.form is Form.TRL else ("trl",)), found.method)
     reason = "flags of accelerate are used that torchrun has no words for, so its own multi-node flags are all set"
@@ -177,7 +177,7 @@ def _accelerate(
     return Plan(head, (*kept, *added), "accelerate", reason, caveat=caveat)
 
 
-def _multi_node(parsed: flags.ParsedArgs, nodes: int, processes: int, *, subdomain: bool) -> Sequence[str]:
+def _multi_node(parsed: parsing.ParsedArgs, nodes: int, processes: int, *, subdomain: bool) -> Sequence[str]:
     """Return all that `accelerate launch` needs; `--multi_gpu` is right only where nothing else distributes."""
     host, port = (names.MASTER_ADDR, names.MASTER_PORT) if subdomain else (names.PET_MASTER_ADDR, names.PET_MASTER_PORT)
     values = parsed.launcher_values

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from strategies.findings import Finding, Severity, error, warning
 from strategies.sites import Site
 from strategies.topologies import Topology
-from strategies.trl import flags
+from strategies.trl import flags, parsing
 from strategies.trl.invocations import Form, Invocation
 
 __all__ = ["Circumstances", "check"]
@@ -49,7 +49,7 @@ def check(found: Invocation, site: Site, around: Circumstances) -> Iterator[Find
 
 
 def _check(found: Invocation, site: Site, around: Circumstances) -> Iterator[Finding]:
-    parsed = flags.parse(found.method, found.args)
+    parsed = parsing.parse(found.method, found.args)
     where = _Where(found, site)
     yield from _unreadable(found, parsed, where)
     yield from _misplaced(found, parsed, where)
@@ -73,12 +73,12 @@ class _Where:
     def token(self, index: int) -> str:
         return self._site.locate(self._offset + index)
 
-    def flag(self, parsed: flags.ParsedArgs, name: str) -> str:
+    def flag(self, parsed: parsing.ParsedArgs, name: str) -> str:
         index = parsed.places.get(name)
         return f"{self._site.place}.args" if index is None else self.token(index)
 
 
-def _unreadable(found: Invocation, parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
+def _unreadable(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
     for number, (index, token) in enumerate(parsed.unknown):
         meant = flags.closest(found.method, token) if number < _GUESSES else None
         hint = f"; did you mean {meant}?" if meant else "; take it out"
@@ -94,26 +94,26 @@ def _unreadable(found: Invocation, parsed: flags.ParsedArgs, where: _Where) -> I
         yield error(where.token(index), token, message, rule="trl/arguments")
 
 
-def _misplaced(found: Invocation, parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
+def _misplaced(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
     if found.form in (Form.TORCHRUN, Form.MODULE):
         for index, token in parsed.launcher:
             message = "is a flag of accelerate launch; the script that torchrun starts does not know it; take it out"
             yield error(where.token(index), token, message, rule="trl/launcher-flag")
 
 
-def _precision(parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
+def _precision(parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
     if parsed.values.get("bf16") is True and parsed.values.get("fp16") is True:
         message = "bf16 and fp16 cannot both be on; choose one"
         yield error(where.flag(parsed, "fp16"), "--fp16", message, rule="trl/precision")
 
 
-def _quantisation(parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
+def _quantisation(parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
     if parsed.values.get("load_in_4bit") is True and parsed.values.get("load_in_8bit") is True:
         message = "the model can be loaded in 4 or in 8 bit, not in both; choose one"
         yield error(where.flag(parsed, "load_in_8bit"), "--load_in_8bit", message, rule="trl/quantisation")
 
 
-def _adapters(parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
+def _adapters(parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
     lora = [name for name in parsed.values if name.startswith(_LORA_PREFIX)]
     lora += [name for name in _LORA_SWITCHES if parsed.values.get(name) is True]
     if not lora or parsed.values.get("use_peft") is True or "use_peft" in _unseen(parsed):
@@ -123,11 +123,11 @@ def _adapters(parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
         yield error(where.flag(parsed, lora[0]), f"--{lora[0]}", message, rule="trl/peft")
 
 
-def _unseen(parsed: flags.ParsedArgs) -> set[str]:
+def _unseen(parsed: parsing.ParsedArgs) -> set[str]:
     return {name for name, value in parsed.values.items() if isinstance(value, str) and "$(" in value}
 
 
-def _vllm_server(found: Invocation, parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
+def _vllm_server(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
     mode = flags.spec(found.method, "--vllm_mode")
     hidden = parsed.config_file is not None or parsed.opaque
     if mode is None or parsed.values.get("use_vllm") is not True or hidden:
@@ -142,7 +142,7 @@ def _vllm_server(found: Invocation, parsed: flags.ParsedArgs, where: _Where) -> 
         yield error(where.flag(parsed, "vllm_mode"), "--vllm_mode server", message, rule="trl/vllm-server")
 
 
-def _backend(parsed: flags.ParsedArgs, topology: Topology, where: _Where) -> Iterator[Finding]:
+def _backend(parsed: parsing.ParsedArgs, topology: Topology, where: _Where) -> Iterator[Finding]:
     backend = parsed.values.get("ddp_backend")
     if not topology.on_cpu or not topology.is_distributed:
         return
@@ -157,7 +157,7 @@ def _backend(parsed: flags.ParsedArgs, topology: Topology, where: _Where) -> Ite
         yield warning(where.flag(parsed, "use_cpu"), None, message, rule="trl/cpu")
 
 
-def _required(found: Invocation, parsed: flags.ParsedArgs, where: _Where) -> Iterator[Finding]:
+def _required(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
     needed = ["model_name_or_path", "dataset_name"]
     if "datasets" in parsed.values:
         needed.remove("dataset_name")

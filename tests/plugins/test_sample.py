@@ -128,4 +128,4 @@ def test_the_jobset_gets_the_rendezvous_of_every_torch_framework(policy):
 
 def test_the_test_in_its_readme_passes(site):
     (code,) = re.findall(r"```python\n(.*?)```", (SAMPLE / "README.md").read_text(), re.DOTALL)
-    exec(compile(code, "README.md", "exec"), {})  # noqa: S102
+    exec(compile(code, "README.md", "exec"), {})  # noqa: S102 - what readers are told to run

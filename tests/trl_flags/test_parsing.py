@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.trl import flags
+from strategies.trl import flags, parsing
 
 WORDS = st.one_of(
-    st.sampled_from(sorted(flags._script("grpo").specs)),
+    st.sampled_from(sorted(flags.script("grpo").specs)),
     st.sampled_from(sorted(flags._launcher().specs)),
     st.sampled_from(
         ["--config", "--", "-", "", "-1", "-1e-5", "$(X)", "--$(X)=1", "--learning_r", "--s", "a b", "-a b"]
@@ -19,7 +19,7 @@ WORDS = st.one_of(
 
 
 def read(line, method="sft"):
-    return flags.parse(method, line.split())
+    return parsing.parse(method, line.split())
 
 
 def reasons(line, method="sft"):
@@ -116,7 +116,7 @@ def test_the_config_file_is_taken_away_wherever_it_stands():
     assert parsed.config_file == "run.yaml"
     assert parsed.values == {"reward_funcs": ["a", "b"]}
     assert parsed.unknown == [(0, "--no_such"), (6, "--nor_this")]
-    assert parsed.faults == [flags.Fault(7, "--seed", "needs a value after it")]
+    assert parsed.faults == [parsing.Fault(7, "--seed", "needs a value after it")]
 
 
 def test_a_second_config_file_and_one_with_an_equals_sign_are_unknown():
@@ -169,12 +169,12 @@ def test_a_negative_number_is_a_value():
 
 def test_an_unknown_method_is_refused():
     with pytest.raises(ValueError, match="no training method 'env'"):
-        flags.parse("env", [])
+        parsing.parse("env", [])
 
 
 @given(st.lists(WORDS, max_size=10))
 def test_every_token_told_stands_where_it_is_said_to_stand(args):
-    parsed = flags.parse("grpo", args)
+    parsed = parsing.parse("grpo", args)
     told = [*parsed.unknown, *parsed.launcher, *parsed.positionals, *parsed.opaque]
     told += [(fault.index, fault.token) for fault in parsed.faults]
     assert all(args[index] == token for index, token in told)
@@ -183,9 +183,9 @@ def test_every_token_told_stands_where_it_is_said_to_stand(args):
 
 @given(st.lists(WORDS, max_size=10))
 def test_without_the_launchers_tokens_the_script_is_told_the_same(args):
-    first = flags.parse("grpo", args)
+    first = parsing.parse("grpo", args)
     kept = [token for index, token in enumerate(args) if index not in first.launcher_tokens]
-    second = flags.parse("grpo", kept)
+    second = parsing.parse("grpo", kept)
     if not (first.faults or first.positionals or first.opaque):
         assert (second.launcher, second.launcher_tokens) == ([], set())
         assert (second.values, second.config_file) == (first.values, first.config_file)

@@ -15,7 +15,7 @@ def test_the_methods_are_those_that_train():
 
 @pytest.mark.parametrize("method", sorted(flags.methods()))
 def test_every_flag_takes_values_in_a_way_that_the_parser_knows(method):
-    specs = [*flags._script(method).specs.values(), *flags._launcher().specs.values()]
+    specs = [*flags.script(method).specs.values(), *flags._launcher().specs.values()]
     assert {spec.nargs for spec in specs} <= {0, 1, "?", "+"}
 
 

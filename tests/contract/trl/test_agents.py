@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-WAIT = 60
+WAIT = 240
 
 
 def free_port():

@@ -1,4 +1,4 @@
-"""`strategies.trl.flags.parse` and TRL's own parsers, on the same command lines."""
+"""`strategies.trl.parsing.parse` and TRL's own parsers, on the same command lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from strategies.trl import flags
+from strategies.trl import flags, parsing
 
 CASES = 4000
 JUDGED = {"flag", "bool", "str", "int", "int|none", "float", "float|none"}
@@ -40,7 +40,7 @@ def a_value(spec, rng):
 
 def a_flag(method, rng):
     """A known flag in one of its spellings, now and then cut short, with as many values as it likes or not."""
-    spellings = [s for s in flags._script(method).spellings if s not in ("-h", "--help")]
+    spellings = [s for s in flags.script(method).spellings if s not in ("-h", "--help")]
     spelling = rng.choice(spellings)
     spec = flags.spec(method, spelling)
     if spec.kind not in JUDGED:
@@ -95,7 +95,9 @@ def same(ours, theirs):
 
 def test_both_refuse_the_same_command_lines(readings):
     wrong = [
-        (line, real) for line, real in readings if bool(faults_of(flags.parse(line[0], line[1:]))) != ("error" in real)
+        (line, real)
+        for line, real in readings
+        if bool(faults_of(parsing.parse(line[0], line[1:]))) != ("error" in real)
     ]
     assert wrong == []
     assert 500 < sum("error" in real for _, real in readings) < CASES - 500
@@ -104,7 +106,7 @@ def test_both_refuse_the_same_command_lines(readings):
 def test_both_read_the_same_values(readings):
     wrong = []
     for line, real in readings:
-        ours = flags.parse(line[0], line[1:]).values
+        ours = parsing.parse(line[0], line[1:]).values
         theirs = real.get("values", ours)
         if ours.keys() != theirs.keys() or not all(same(ours[name], theirs[name]) for name in ours):
             wrong.append((line, ours, theirs))
@@ -114,7 +116,7 @@ def test_both_read_the_same_values(readings):
 def test_what_the_script_leaves_over_is_what_we_call_foreign(readings):
     wrong = []
     for line, real in readings:
-        parsed = flags.parse(line[0], line[1:])
+        parsed = parsing.parse(line[0], line[1:])
         ours = [token for _, token in sorted([*parsed.unknown, *parsed.launcher, *parsed.positionals])]
         theirs = real.get("extras", ours)
         rest = iter(theirs)
