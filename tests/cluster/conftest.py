@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tests.support import waits
 from webhook.cluster import live
 
 PLURALS = {
@@ -238,14 +239,8 @@ def refuse():
 
 @pytest.fixture
 def until():
-    """Wait until a condition holds; the limit only ends a test that has failed."""
-
-    async def wait(condition):
-        async with asyncio.timeout(5):
-            while not condition():  # noqa: ASYNC110 - what is waited for knows nothing of events
-                await asyncio.sleep(0.002)
-
-    return wait
+    """Wait until a condition holds."""
+    return waits.until
 
 
 @pytest.fixture

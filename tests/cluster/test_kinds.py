@@ -115,6 +115,7 @@ def test_an_unknown_kind_is_an_error_that_names_the_known_ones():
         kinds.named("Pod")
 
 
-def test_the_rbac_hint_names_the_resource():
+def test_the_rbac_hint_names_the_resource_and_what_is_done_with_it():
     assert KINDS["RuntimeSnapshot"].rbac == "get, list, watch on configmaps.core"
+    assert KINDS["Node"].rbac == "list, watch on nodes.core"
     assert KINDS["TrainJob"].rbac == "get, list, watch on trainjobs.trainer.kubeflow.org"

@@ -273,16 +273,15 @@ async def test_a_list_page_that_does_not_end_is_given_up(server, follow, until, 
     async def drip(request):
         response = web.StreamResponse()
         await response.prepare(request)
-        for _ in range(8):
+        while True:
             await response.write(b" ")
             await asyncio.sleep(0.02)
-        return response
 
     server.fault("list", drip)
-    mirror = follow(page=0.05)
+    mirror = follow(page=0.2)
     await until(lambda: mirror.synced)
-    assert server.count("list") == 2
-    assert problems(caplog) == ["a page of trainjobs took more than 0.05 s"]
+    assert server.count("list") >= 2
+    assert set(problems(caplog)) == {"a page of trainjobs took more than 0.2 s"}
 
 
 async def test_an_event_split_across_chunks_is_one_event(server, watching, trainjob, make_event, until):

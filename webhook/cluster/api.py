@@ -48,7 +48,7 @@ async def _load(configuration: Any, kubeconfig: Path | None, context: str | None
     """Read credentials into the configuration (of the client, which is not typed), the first time or again."""
     if kubeconfig is None and context is None and os.environ.get(incluster_config.SERVICE_HOST_ENV_NAME):
         try:
-            config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+            config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # the client has no types
         except (config.ConfigException, OSError) as error:
             raise transports.NoClusterError(f"in a pod, but without a usable service account: {error}") from error
         return
@@ -152,7 +152,7 @@ class KubernetesApi:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.close()  # type: ignore[no-untyped-call]
+        await self._client.close()  # type: ignore[no-untyped-call]  # the client has no types
 
     async def _open(  # noqa: PLR0913 - what an HTTP request is made of
         self,

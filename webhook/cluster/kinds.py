@@ -66,6 +66,7 @@ class Kind:
         optional: not every cluster serves it; when this one does not, its objects are absent, which is no error.
         suffix: what an object's name has after the `Ref`'s name; objects without it are not kept.
         selector: label selector of the objects that are cached; any other is fetched when it is asked for.
+        verbs: that a ClusterRole has to allow.
         keep: drops what no decision looks at.
     """
 
@@ -79,6 +80,7 @@ class Kind:
     optional: bool = False
     suffix: str = ""
     selector: str = ""
+    verbs: str = "get, list, watch"
     keep: Callable[[readers.Document], dict[str, Any]] = _trimmed
 
     @property
@@ -94,7 +96,7 @@ class Kind:
     @property
     def rbac(self) -> str:
         """The rule that a ClusterRole needs for this kind, in words."""
-        return f"get, list, watch on {self.plural}.{self.group or 'core'}"
+        return f"{self.verbs} on {self.plural}.{self.group or 'core'}"
 
     def path(self, namespace: str = "", name: str = "") -> str:
         """URL path of one object, by its `Ref`'s names, or of all objects in all namespaces."""
@@ -172,7 +174,8 @@ KINDS: Mapping[str, Kind] = {
             optional=True,
             selector=names.PROFILE_LABEL,  # one pod may bring one, so a cluster has as many as it has pods with devices
         ),
-        Kind("Node", "Node", "", "v1", "nodes", namespaced=False, keep=_placing),
+        # Nodes are looked at all together, and never fetched.
+        Kind("Node", "Node", "", "v1", "nodes", namespaced=False, verbs="list, watch", keep=_placing),
         Kind("DeviceClass", "DeviceClass", "resource.k8s.io", "v1", "deviceclasses", namespaced=False, optional=True),
     )
 }

@@ -60,11 +60,13 @@ class Builder:
     Args:
         number: of the document, for errors.
         aliases: whether anchors may be referred to.
+        most: values, keys among them, that it may hold.
     """
 
-    def __init__(self, number: int, *, aliases: bool = True) -> None:
+    def __init__(self, number: int, *, aliases: bool = True, most: float = math.inf) -> None:
         self._number = number
         self._aliases = aliases
+        self._most = most
         self._frames: list[_Frame] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._size = 0
@@ -75,7 +77,8 @@ class Builder:
         """Take libyaml's events up to the end of the document and return its value, in JSON's types.
 
         Raises:
-            YamlError: a repeated key, a tag, key or number that JSON does not have, too deep, too much by aliases.
+            YamlError: a repeated key, a tag, key or number that JSON does not have, too deep, too much, by aliases or
+                without.
         """
         for event in events:
             kind = type(event)
@@ -98,7 +101,7 @@ class Builder:
             raise self._error(event, f"is nested more than {MAX_DEPTH} levels deep")
         if self._frames and self._frames[-1].wants_key:
             raise self._error(event, "an object or a list cannot be a key; quote it if it is text")
-        self._size += 1
+        self._count(event)
         self._frames.append(_Frame(event, self._size))
 
     def _close(self, event: Any) -> None:
@@ -127,11 +130,16 @@ class Builder:
         value = self._read(event)
         if event.anchor is not None:
             self._anchors[event.anchor] = (value, 1)
-        self._size += 1
+        self._count(event)
         if value == "<<" and event.implicit[0] and self._frames and self._frames[-1].wants_key:
             self._frames[-1].key, self._frames[-1].wants_key = None, False
         else:
             self._take(value, event)
+
+    def _count(self, event: Any) -> None:
+        self._size += 1
+        if self._size > self._most:
+            raise self._error(event, f"holds more than {self._most} values")
 
     def _read(self, event: Any) -> Any:
         if event.implicit[0]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -22,28 +23,32 @@ class Parsed(NamedTuple):
     line: int
 
 
-def load(text: str, *, aliases: bool = True) -> Any:
+def load(text: str, *, aliases: bool = True, most: float = math.inf) -> Any:
     """Return the value of a text that holds one document, None for an empty text.
 
     Args:
         text: what to read.
         aliases: whether anchors may be referred to.
+        most: values, keys among them, that it may hold.
 
     Raises:
         YamlError: as `load_all`, or the text holds a second document.
     """
-    documents = list(load_all(text, aliases=aliases))
-    if len(documents) > 1:
-        raise YamlError("a second document starts here; one is wanted", 2, documents[1].line)
-    return documents[0].value if documents else None
+    value = None
+    for parsed in load_all(text, aliases=aliases, most=most):
+        if parsed.number > 1:
+            raise YamlError("a second document starts here; one is wanted", parsed.number, parsed.line)
+        value = parsed.value
+    return value
 
 
-def load_all(text: str, *, aliases: bool = True) -> Iterator[Parsed]:
+def load_all(text: str, *, aliases: bool = True, most: float = math.inf) -> Iterator[Parsed]:
     """Read the documents of a text.
 
     Args:
         text: what to read; the caller has capped its length.
         aliases: whether anchors may be referred to.
+        most: values, keys among them, that each of them may hold.
 
     Raises:
         YamlError: the text is no YAML, or JSON cannot express it; documents before that have been returned.
@@ -55,7 +60,7 @@ def load_all(text: str, *, aliases: bool = True) -> Iterator[Parsed]:
             if type(event) is yaml.DocumentStartEvent:
                 number += 1
                 start: Any = event.start_mark  # Any: never None where libyaml made the event
-                yield Parsed(Builder(number, aliases=aliases).build(events), number, start.line + 1)
+                yield Parsed(Builder(number, aliases=aliases, most=most).build(events), number, start.line + 1)
     except yaml.YAMLError as error:
         raise _explained(error, text, max(number, 1)) from error
 

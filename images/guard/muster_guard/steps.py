@@ -39,4 +39,4 @@ def _place() -> tuple[int, int]:
 
 # A step may be compiled. torch._dynamo reads this mark, and is too slow to import for its decorator.
 for _hook in (_before, _after):
-    _hook._torchdynamo_disable = True  # type: ignore[union-attr]  # noqa: SLF001
+    _hook._torchdynamo_disable = True  # type: ignore[union-attr]  # noqa: SLF001  # our own functions

@@ -23,7 +23,7 @@ class Watcher:
     def __init__(self, wanted: "dict[str, Callable[[object], None]]") -> None:
         self._wanted = dict(wanted)
 
-    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201  # as importlib
         """See `importlib.abc.MetaPathFinder`."""
         callback = self._wanted.pop(name, None)
         if callback is None:
@@ -39,17 +39,17 @@ class Watcher:
 
 
 class _Loader:
-    def __init__(self, inner, callback: "Callable[[object], None]") -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    def __init__(self, inner, callback: "Callable[[object], None]") -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001  # as importlib
         self._inner = inner
         self._callback = callback
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
 
-    def create_module(self, spec):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def create_module(self, spec):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  # as importlib
         return self._inner.create_module(spec)
 
-    def exec_module(self, module) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    def exec_module(self, module) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001  # as importlib
         # The module carries its own loader again before it runs, for those who read its source through it.
         module.__spec__.loader = module.__loader__ = self._inner
         self._inner.exec_module(module)

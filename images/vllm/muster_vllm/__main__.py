@@ -11,8 +11,8 @@ from muster_vllm import surface
 def main() -> int:
     """Print what is so as JSON; 1 when anything that Muster relies on has moved."""
     from vllm import __version__  # noqa: PLC0415  # seconds
-    from vllm.platforms import current_platform  # noqa: PLC0415
-    from vllm.plugins import load_general_plugins  # noqa: PLC0415
+    from vllm.platforms import current_platform  # noqa: PLC0415  # as above
+    from vllm.plugins import load_general_plugins  # noqa: PLC0415  # as above
 
     load_general_plugins()
     current_platform.import_kernels()

@@ -32,15 +32,15 @@ ENV = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True", "VLLM_SERVER_DEV_MODE": "1"}
 def missing() -> Iterator[str]:
     """Yield, by name, what the installed vLLM does not have."""
     os.environ.update(ENV)
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415  # seconds, and so are the others
     from vllm import envs  # noqa: PLC0415  # reads the environment
-    from vllm.entrypoints.launchers.app import build_app  # noqa: PLC0415
-    from vllm.entrypoints.launchers.cli_args import make_arg_parser  # noqa: PLC0415
-    from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: PLC0415
-    from vllm.v1.worker.gpu_model_runner import GPUModelRunner  # noqa: PLC0415
+    from vllm.entrypoints.launchers.app import build_app  # noqa: PLC0415  # as above
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser  # noqa: PLC0415  # as above
+    from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: PLC0415  # as above
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner  # noqa: PLC0415  # as above
 
     parser = make_arg_parser(FlexibleArgumentParser())
-    known = {option for action in parser._actions for option in action.option_strings}  # noqa: SLF001
+    known = {option for action in parser._actions for option in action.option_strings}  # noqa: SLF001  # nothing public tells
     yield from (f"flag {flag}" for flag in FLAGS if flag not in known)
     yield from (f"env {name}" for name in ENV if not getattr(envs, name, False))
     app = build_app(parser.parse_args([]), ("generate",))
@@ -48,5 +48,5 @@ def missing() -> Iterator[str]:
     yield from (f"endpoint {path}" for path in ROUTES if path not in paths)
     if not hasattr(GPUModelRunner, "reload_weights"):
         yield "method reload_weights"
-    if not hasattr(torch.ops._C, "rms_norm"):  # noqa: SLF001
+    if not hasattr(torch.ops._C, "rms_norm"):  # noqa: SLF001  # nothing public tells
         yield "kernels: a library that they need is not in the image, or they are of another device"
