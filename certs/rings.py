@@ -78,12 +78,15 @@ def rotate(ring: Ring, now: datetime, *, validity: timedelta = authorities.VALID
     return Ring.of((fresh, *ring.members), now)
 
 
-def signer(ring: Ring, trusted: Mapping[str, bool], now: datetime) -> authorities.Authority:
+def signer(
+    ring: Ring, trusted: Mapping[str, bool], now: datetime, margin: timedelta = timedelta(0)
+) -> authorities.Authority:
     """The authority that a replica signs with, so that clients accept the leaf.
 
     `trusted` holds the fingerprints of the certificates in every client's bundle, and whether that has been so long
     enough for each client to know. The newest such authority signs; if none has been there for long, the oldest that
     is there at all, which is the likeliest to be known; if there is none, nobody trusts us yet, and the newest signs.
+    One that ends within `margin` gives way to any other in the bundles: its leaves would be shown to the last moment.
 
     Raises AuthorityError when none is valid at `now`.
     """
@@ -91,6 +94,7 @@ def signer(ring: Ring, trusted: Mapping[str, bool], now: datetime) -> authoritie
     if not valid:
         raise errors.AuthorityError("the shared authorities", f"none is valid at {now}", "correct the clock")
     known = [each for each in valid if each.fingerprint in trusted]
+    known = [each for each in known if each.window.covers(now + margin)] or known
     settled = [each for each in known if trusted[each.fingerprint]]
     return settled[0] if settled else known[-1] if known else valid[0]
 

@@ -111,6 +111,8 @@ class SharedSource:
     Args:
         names: that the leaf is for, the one that the API server dials first.
         validity: of a leaf, renewed at two thirds of it.
+        margin: an authority that ends within it is not signed with any more, if another is trusted; longer than the
+            time between two questions.
         clock: of wall time.
     """
 
@@ -119,10 +121,12 @@ class SharedSource:
         names: Sequence[str],
         *,
         validity: timedelta = timedelta(hours=24),
+        margin: timedelta = timedelta(0),
         clock: expiries.Clock = expiries.utc_now,
     ) -> None:
         self._names = tuple(names)
         self._validity = validity
+        self._margin = margin
         self._clock = clock
         self._told: tuple[rings.Ring, Mapping[str, bool]] | None = None
         self._signer = ""
@@ -139,7 +143,7 @@ class SharedSource:
         if self._told is None:
             raise errors.AuthorityError("the shared authorities", "are not known yet", "wait for the API server")
         (ring, trusted), now, material = self._told, self._clock(), self._material
-        authority = rings.signer(ring, trusted, now)
+        authority = rings.signer(ring, trusted, now, self._margin)
         if material is None or authority.fingerprint != self._signer or material.leaf.due(now):
             backdating = rings.backdating(self._validity)
             leaf = leaves.issue(authority, self._names, now, validity=self._validity, backdating=backdating)

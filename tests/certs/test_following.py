@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from certs import contexts, errors, followers, probes, sources
+from tests.support import waits
 
 
 class ScriptedSource:
@@ -117,9 +118,7 @@ async def test_the_loop_runs_until_it_is_cancelled(following, new_material):
     new = new_material()
     serving, follower = following(_broken(), new, interval=0.001)
     task = asyncio.create_task(follower.run())
-    async with asyncio.timeout(5):
-        while serving.material != new:  # noqa: ASYNC110 - a follower tells nobody
-            await asyncio.sleep(0.001)
+    await waits.until(lambda: serving.material == new)
     assert not task.done()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

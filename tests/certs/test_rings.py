@@ -56,6 +56,19 @@ def test_the_newest_that_is_known_for_long_signs_and_of_those_just_seen_the_olde
     assert rings.signer(ring, {}, NOW) is new
 
 
+def test_an_authority_near_its_end_gives_way_to_one_that_was_just_seen_but_not_to_a_stranger():
+    new, old = MADE[0], MADE[3]
+    ring, end = rings.Ring.of((old, new), NOW), old.window.not_after - timedelta(seconds=1)
+    margin = timedelta(seconds=2)
+    just_seen = {new.fingerprint: False, old.fingerprint: True}
+
+    assert rings.signer(ring, just_seen, end - margin, margin) is old
+    assert rings.signer(ring, just_seen, end, margin) is new
+    assert rings.signer(ring, dict.fromkeys(ring.fingerprints, False), end, margin) is new, "bundles just mended"
+    assert rings.signer(ring, {old.fingerprint: True}, end, margin) is old
+    assert rings.signer(rings.Ring.of((old,), NOW), {old.fingerprint: True}, end, margin) is old
+
+
 def test_an_authority_that_is_not_valid_yet_or_any_more_signs_nothing():
     future, past = authorities.create(NOW + DAY), authorities.create(NOW - 40 * DAY, validity=30 * DAY)
 

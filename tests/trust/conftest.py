@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ssl
 from datetime import timedelta
 
 import pytest
@@ -100,8 +101,6 @@ class World:
 
 def verified(material, bundle):
     """Whether OpenSSL accepts the chain by this bundle, whatever the time is."""
-    import ssl  # noqa: PLC0415
-
     server = contexts.server_context()
     contexts._load(server, material)
     client = probes.verifier(bundle)

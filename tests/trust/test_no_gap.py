@@ -1,8 +1,8 @@
 """The promise of shared certificates, over histories at random: what is served is always accepted.
 
 Replicas look and serve when they please, lead in turn, restart, and have clocks that are wrong; the Secret is
-deleted; API servers hear of a bundle up to five seconds late. Once the first bundle is written, every API server
-accepts every replica at every moment.
+deleted; API servers hear of a bundle up to five seconds late, and are away for minutes. Once the first bundle is
+written, every API server accepts every replica at every moment.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ import asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.controllers.apiservers import RefusedError
 from tests.trust.conftest import World
+from webhook.cluster import transports
 
 LAG = 5.0  # seconds; below RULES.settle
+AWAY = 300.0  # seconds; below the third of an authority's life that is left when it is due
 EVENTS = st.lists(
     st.tuples(
         st.floats(0, 40),  # seconds that pass first
-        st.sampled_from(["look", "look", "look", "lead", "lead", "restart", "delete", "both"]),
+        st.sampled_from(["look", "look", "look", "lead", "lead", "restart", "delete", "both", "away"]),
         st.integers(0, 2),
     ),
     min_size=20,
@@ -32,6 +35,8 @@ class History:
         self.skews = skews
         self.replicas = [self.world.replica(skew) for skew in skews]
         self.told = []  # (time, bundles), as API servers hear of them
+        self.back = 0.0  # when the API server is there again
+        self.world.server.faults = self.refuse
 
     async def begin(self):
         for each in self.replicas:
@@ -42,9 +47,21 @@ class History:
     def hear(self):
         self.told.append((self.world.time.passed, self.world.bundles()))
 
+    @property
+    def away(self):
+        return self.world.time.passed < self.back
+
+    def refuse(self, _method, _plural):
+        if self.away:
+            raise RefusedError(503, "away")
+
     async def happen(self, event, number):
         replica = self.replicas[number]
-        if event == "delete" and self.world.secret():
+        if self.away:
+            return
+        if event == "away" and self.world.time.passed > self.back + AWAY:
+            self.back = self.world.time.passed + AWAY
+        elif event == "delete" and self.world.secret():
             self.world.server.remove("Secret", "muster-ca", "muster-system")
         elif event == "restart":
             self.replicas[number] = self.world.replica(self.skews[number])
@@ -58,11 +75,15 @@ class History:
         self.hear()
 
     async def pass_time(self, seconds):
-        """Let time pass as it does in a service: everybody looks every twenty seconds at least."""
+        """Let time pass as it does in a service: everybody looks every forty seconds at least."""
         self.world.time.passed += seconds
         for each in self.replicas:
             each.serve()
-        await self.replicas[0].lead()
+        for look in (self.replicas[0].lead, *(each.look for each in self.replicas)):
+            try:
+                await look()
+            except transports.TransportError:
+                assert self.away
         self.hear()
 
     def check(self):

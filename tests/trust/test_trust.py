@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 
 import pytest
 
 from certs import authorities, errors, leaves, materials, pems
 from tests.controllers.apiservers import RefusedError
-from tests.trust.conftest import KINDS, LEAF, SERVICE, World
+from tests.trust.conftest import KINDS, LEAF, RULES, SERVICE, World
 from webhook.cluster import transports
 from webhook.trust import leaders, secrets
+
+
+@pytest.fixture
+def away():
+    """What an API server does that is away."""
+
+    def refuse(_method, _plural):
+        raise RefusedError(503, "away")
+
+    return refuse
 
 
 def text(secret):
@@ -34,8 +45,6 @@ async def test_the_first_replica_makes_the_secret_and_the_next_takes_the_same_au
 
 
 async def test_replicas_that_come_first_at_once_end_up_with_the_same_authorities(world):
-    import asyncio  # noqa: PLC0415
-
     replicas = [world.replica() for _ in range(5)]
     await asyncio.gather(*(each.look() for each in replicas))
     for each in replicas:
@@ -189,15 +198,12 @@ async def test_the_entries_of_a_configuration_that_changed_meanwhile_are_not_ove
     assert world.bundles() == [b""] * 4
 
 
-async def test_an_outage_of_the_api_server_changes_nothing_and_leaves_are_renewed(world):
+async def test_an_outage_of_the_api_server_changes_nothing_and_leaves_are_renewed(world, away):
     one = world.replica()
     await one.lead()
     before = one.serving
 
-    def refuse(_method, _plural):
-        raise RefusedError(503, "away")
-
-    world.server.faults = refuse
+    world.server.faults = away
     world.time.passed += LEAF.total_seconds() * 0.7
     with pytest.raises(transports.TransportError):
         await one.look()
@@ -205,6 +211,32 @@ async def test_an_outage_of_the_api_server_changes_nothing_and_leaves_are_renewe
 
     assert one.serving.fingerprint != before.fingerprint
     assert all(trusts(world, one))
+
+
+async def test_an_authority_that_stood_in_the_bundles_comes_into_use_while_the_api_server_is_away(world, away):
+    one = world.replica()
+    await one.lead()
+    world.time.passed += 850  # over two thirds of 1200, less the backdating
+    await one.lead()
+    await one.look()
+    world.server.faults = away
+    world.time.passed += RULES.settle
+    with pytest.raises(transports.TransportError):
+        await one.look()
+    one.serve()
+
+    assert one.serving.authority_pem == pems.certificate_pem(one.keeper.ring.members[0].certificate)
+    assert all(trusts(world, one))
+
+
+async def test_nothing_is_known_of_authorities_while_the_first_look_fails(world, away):
+    one = world.replica()
+    world.server.faults = away
+    with pytest.raises(transports.TransportError):
+        await one.look()
+
+    with pytest.raises(errors.AuthorityError, match="not known yet"):
+        one.serve()
 
 
 async def test_configurations_that_cannot_be_read_do_not_keep_a_replica_from_its_authorities(world):
@@ -219,3 +251,9 @@ async def test_configurations_that_cannot_be_read_do_not_keep_a_replica_from_its
     one.serve()
 
     assert one.keeper.ring.members
+    assert "have not been read yet" in one.keeper.problem(), "nobody knows whether it is trusted"
+
+    world.server.faults = lambda *_: None
+    await one.lead()
+    await one.look()
+    assert one.keeper.problem() == ""

@@ -55,7 +55,7 @@ class Keeper:
 
     Attributes:
         ring: the authorities, empty before the first `look`.
-        found: the webhook configurations as they were last seen.
+        found: the webhook configurations as they were last seen, None before they were read.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Keeper:
         self._clocks = clocks or Clocks()
         self._since: Mapping[str, float] = {}
         self.ring = rings.Ring()
-        self.found: tuple[bundles.Configuration, ...] = ()
+        self.found: tuple[bundles.Configuration, ...] | None = None
 
     async def look(self) -> None:
         """Read Secret and configurations once, write back what the Secret has lost, and tell the source.
@@ -83,13 +83,11 @@ class Keeper:
         Raises:
             CertificateError, TransportError: the Secret cannot be used; what was known before stays in force.
         """
-        ring = await self._secret.join(self.ring)
-        if not any(each.window.covers(self._clocks.wall()) for each in ring.members):
-            ring = await self._secret.begin(self._rotated(ring))
-        self.ring = ring
         try:
+            self.ring = await self._shared()
             self.found = await self._configurations.read()
         finally:
+            # Also when the API server is away: what stood in the bundles settles by the passing of time.
             self._tell()
 
     async def rotate(self) -> None:
@@ -104,6 +102,8 @@ class Keeper:
         """Return why no API server could accept what is served, "" for nothing known."""
         if not self.ring.members:
             return "the shared authorities have not been read yet"
+        if self.found is None:
+            return "the webhook configurations have not been read yet, so nobody knows what is trusted"
         known = bundles.trusted(self.found)
         if self.found and not any(each in known for each in self.ring.fingerprints):
             spoilt = ", ".join(map(str, self.found))
@@ -112,13 +112,21 @@ class Keeper:
 
     def live_bundles(self) -> tuple[bytes, ...]:
         """Return the different bundles of the configurations; none while there is no configuration."""
-        return tuple(dict.fromkeys(bundle for each in self.found for bundle in each.bundles))
+        return tuple(dict.fromkeys(bundle for each in self.found or () for bundle in each.bundles))
+
+    async def _shared(self) -> rings.Ring:
+        ring = await self._secret.join(self.ring)
+        if any(each.window.covers(self._clocks.wall()) for each in ring.members):
+            return ring
+        return await self._secret.begin(self._rotated(ring))
 
     def _rotated(self, ring: rings.Ring) -> rings.Ring:
         return rings.rotate(ring, self._clocks.wall(), validity=self._rules.validity)
 
     def _tell(self) -> None:
+        if not self.ring.members:
+            return
         now = self._clocks.steady()
-        known = bundles.trusted(self.found)
+        known = bundles.trusted(self.found or ())
         self._since = {fingerprint: self._since.get(fingerprint, now) for fingerprint in known}
         self._source.update(self.ring, {each: now - since >= self._rules.settle for each, since in self._since.items()})

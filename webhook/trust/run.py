@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from certs import errors, sources
-from webhook import trustsettings
+from webhook import configs
 from webhook.cluster import transports
 from webhook.controllers import leases, writes
 from webhook.trust import bundles, keepers, leaders, secrets
@@ -44,7 +44,7 @@ class Trust:
     def __init__(
         self,
         sender: transports.Sender,
-        settings: trustsettings.SecretSettings,
+        settings: configs.SecretSettings,
         names: Sequence[str],
         counted: Callable[[str, str, str], None] = lambda *_: None,
     ) -> None:
@@ -52,7 +52,11 @@ class Trust:
         validity = timedelta(seconds=settings.authority_validity)
         self._settings = settings
         self._rng = random.Random()  # noqa: S311 - jitter, no secret
-        self.source = sources.SharedSource(names, validity=timedelta(seconds=settings.leaf_validity))
+        self.source = sources.SharedSource(
+            names,
+            validity=timedelta(seconds=settings.leaf_validity),
+            margin=timedelta(seconds=2 * settings.interval),
+        )
         configurations = bundles.Configurations(access, settings.webhooks)
         self._keeper = keepers.Keeper(
             secrets.SharedSecret(access, settings.namespace, settings.name),
