@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from tests.server.conftest import TRAINJOB, review
+from tests.support import waits
 
 JSON = {"Content-Type": "application/json"}
 
@@ -120,20 +121,20 @@ async def test_a_body_that_never_ends_is_given_up(serve):
 
 
 async def test_more_admissions_at_once_than_allowed_are_turned_away(serve):
-    webhook = await serve(limits=(1, 0.2))
-    started = asyncio.Event()
+    webhook = await serve(limits=(1, 60))
+    turned_away = asyncio.Event()
 
     async def slowly():
         yield b"{"
-        started.set()
-        await asyncio.sleep(5)
+        await turned_away.wait()
+        yield b"}"
 
     async def first():
         async with webhook.http.post(webhook.url + "/mutate/trainjobs", data=slowly(), headers=JSON) as answer:
             return answer.status
 
     waiting = asyncio.create_task(first())
-    await started.wait()
-    await asyncio.sleep(0.05)
+    await waits.until(lambda: b"muster_admission_in_flight 1.0" in webhook.metrics.render())
     assert (await webhook.post("/mutate/trainjobs", review()))[0] == 429
-    assert await waiting == 408
+    turned_away.set()
+    assert await waiting == 400

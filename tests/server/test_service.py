@@ -89,6 +89,24 @@ async def test_every_decision_is_in_the_audit_file_after_the_stop(tmp_path):
     assert [line["seq"] for line in lines] == list(range(1, 21))
 
 
+async def test_whoever_asks_while_it_stops_is_answered_and_told_to_come_back_on_another_connection(tmp_path):
+    path = written(tmp_path, server={"host": "127.0.0.1", "port": 0, "readinessDelay": 1})
+    service = Service(configs.load(path), path)
+    await service.start()
+    context = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
+    async with aiohttp.ClientSession(f"https://localhost:{service.port}") as http:
+
+        async def ask():
+            async with http.post("/mutate/trainjobs", json=review(), ssl=context) as answer:
+                return answer.status, answer.headers.get("Connection")
+
+        assert await ask() == (200, None)
+        stopping = asyncio.create_task(service.stop())
+        await asyncio.sleep(0)
+        assert [await ask() for _ in range(3)] == [(200, "close")] * 3
+        await stopping
+
+
 async def test_a_part_that_fails_to_start_stops_the_parts_before_it(tmp_path):
     path = written(tmp_path, cluster={"source": "files", "files": [str(tmp_path / "nothing.yaml")]})
     before = len(asyncio.all_tasks())

@@ -2,7 +2,7 @@
 
 A webhook has seven fixed paths; aiohttp's router and application machinery would cost more per request than the
 decision itself. Idle connections are kept for an hour (aiohttp's default), longer than the 90 s of the API server's Go
-client, so that it is always the client that closes.
+client, so that the client closes, until this process stops (`Listener.leave`).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Listener:
         self._body_limit = body_limit
         self._grace = grace
         self._runner: web.ServerRunner | None = None
+        self._leaving = False
 
     async def open(self, host: str, port: int, context: ssl.SSLContext | None) -> int:
         """Start to listen; return the port, which port 0 leaves to the system.
@@ -57,6 +58,15 @@ class Listener:
         await web.TCPSite(self._runner, host, port, ssl_context=context, backlog=1024).start()
         return int(self._runner.addresses[0][1])
 
+    def leave(self) -> None:
+        """From now on, end each connection with its next answer, and say so in it.
+
+        A client that still has the connection when `close` closes it may have just sent a review, and is not told
+        whether that was read: Go's client tries a POST again only if it never began to send it. A connection on which
+        nobody asks in between is still closed by `close`.
+        """
+        self._leaving = True
+
     async def close(self) -> None:
         """Stop to accept, let open requests end, close the connections."""
         if self._runner is not None:
@@ -66,7 +76,10 @@ class Listener:
         handler = self._handlers.get(request.path)
         if handler is None:
             return web.Response(status=404, text="no such path; see /healthz, /readyz and /metrics\n")
-        return await handler(request)
+        response = await handler(request)
+        if self._leaving:
+            response.force_close()
+        return response
 
 
 def _request(body_limit: int, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:  # noqa: PLR0913  # Any: aiohttp's request factory gets these, of classes that it does not export

@@ -48,6 +48,7 @@ class Service:
         self._path = path
         self._stack = AsyncExitStack()
         self._health: Health | None = None
+        self._listener: Listener | None = None
         self.metrics = Metrics()
         self.port = 0
 
@@ -69,8 +70,8 @@ class Service:
         cluster = await clusters.open_cluster(config.cluster)
         stack.push_async_callback(cluster.stop)
         taker: handlers.Recorder = recorder
-        if config.audit.events:
-            taker = announcer = recorders.open_announcer(config.audit, recorder, cluster.sender, self.metrics)
+        if announcer := recorders.open_announcer(config.audit, recorder, cluster.sender, self.metrics):
+            taker = announcer
             stack.push_async_callback(announcer.stop)
         certificate, trusted = await self._certificate(stack, cluster)
         serving = await certificate.start()
@@ -89,7 +90,7 @@ class Service:
             self.metrics,
             (config.server.in_flight_limit, config.server.request_timeout),
         )
-        listener = Listener(
+        self._listener = listener = Listener(
             _handlers(admission, self._health, self.metrics), config.server.body_limit, config.server.shutdown_grace
         )
         stack.push_async_callback(listener.close)
@@ -110,9 +111,11 @@ class Service:
         return await self._health.problems() if self._health else {"start": "has not ended"}
 
     async def stop(self) -> None:
-        """Fail readiness, wait for endpoints to be withdrawn, let open requests end, stop every part."""
+        """Fail readiness, send clients away, wait for endpoints to be withdrawn, let open requests end, stop all."""
         if self._health is not None:
             self._health.drain()
+            if self._listener is not None:
+                self._listener.leave()
             await asyncio.sleep(self._config.server.readiness_delay)
         await self._stack.aclose()
         _log.info("stopped", extra={"port": self.port})
