@@ -10,6 +10,7 @@ import contextlib
 import copy
 import itertools
 import json
+import os
 import random
 import urllib.parse
 from collections import defaultdict
@@ -50,11 +51,11 @@ class ApiServer:
         faults: called with (method, plural) of every request; may raise.
         watched: called after each change with (plural, document or None).
         pause: seconds that a request takes at most, besides turns of others.
-        lag: seconds, on average, by which each watch is late with each event.
+        lag: seconds, on average, by which each watch is late with each event; by default those of `LAG`.
     """
 
     def __init__(self, seed=0):
-        self.rng = random.Random(seed)  # noqa: S311
+        self.rng = random.Random(seed)  # noqa: S311 - the same in every run
         self.objects = defaultdict(dict)
         self.version = itertools.count(1)
         self.last = "0"
@@ -62,7 +63,7 @@ class ApiServer:
         self.faults = lambda _method, _plural: None
         self.watched = lambda _plural, _document: None
         self.pause = 0.0
-        self.lag = 0.0
+        self.lag = float(os.environ.get("LAG", "0"))
         self._watches = []
         self._history = []
 

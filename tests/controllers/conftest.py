@@ -11,6 +11,7 @@ import pytest
 
 from tests.controllers.apiservers import ApiServer
 from tests.controllers.documents import DEDICATED, SHARED, namespace
+from tests.support import waits
 from webhook.cluster import reflector
 from webhook.controllers import run, seats
 
@@ -27,7 +28,7 @@ class Cluster:
 
     def start(self, *, terms=None, grace=0.2, ended_pods=None):
         connection = self.server.connection()
-        pace = reflector.Pace(rng=random.Random(1))  # noqa: S311
+        pace = reflector.Pace(rng=random.Random(1))  # noqa: S311 - the same in every run
         options = run.Options(terms, grace=grace, resync=0.3, look=0.02, ended_pods=ended_pods, pace=pace)
         made = run.Controllers(connection, lambda: self.profiles, options)
         made.connection = connection
@@ -71,10 +72,8 @@ class Cluster:
         found = self.server.get("Pod", pod, space)
         self.server.put({**found, "status": {"phase": phase}})
 
-    async def until(self, condition, seconds=5):
-        async with asyncio.timeout(seconds):
-            while not condition():  # noqa: ASYNC110 - what is waited for knows nothing of events
-                await asyncio.sleep(0.005)
+    async def until(self, condition):
+        await waits.until(condition)
 
     async def quiet(self, seconds=0.15):
         """Let everything settle."""

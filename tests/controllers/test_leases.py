@@ -6,6 +6,7 @@ import pytest
 
 from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace
+from tests.support import waits
 from webhook.controllers import leases, writes
 
 TERMS = leases.Terms(duration=15, deadline=10, retry=2)
@@ -138,17 +139,17 @@ async def test_the_work_runs_while_the_lease_is_held_and_the_next_one_goes_on(se
     for each in (one, two):
         each._clock = asyncio.get_running_loop().time
     tasks = [asyncio.create_task(each.hold(worker(name))) for name, each in (("one", one), ("two", two))]
-    await _until(lambda: at_work)
+    await waits.until(lambda: at_work)
     first = at_work[0]
     index = ("one", "two").index(first)
     await asyncio.sleep(0.6)
     assert at_work == [first]
     tasks[index].cancel()
-    await _until(lambda: at_work and at_work != [first])
+    await waits.until(lambda: at_work and at_work != [first])
     assert len(at_work) == 1
     other = (one, two)[1 - index]
     other.connection.cut = True
-    await _until(lambda: not at_work)
+    await waits.until(lambda: not at_work)
     tasks[1 - index].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -163,7 +164,7 @@ async def test_work_that_fails_is_begun_again(candidate):
 
     one._clock = asyncio.get_running_loop().time
     task = asyncio.create_task(one.hold(work))
-    await _until(lambda: len(begun) > 2)
+    await waits.until(lambda: len(begun) > 2)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -180,12 +181,6 @@ async def test_a_refusal_takes_nothing_away_before_its_time(server, candidate, c
     assert await one.attempt()
     clock.now += 6
     assert not await one.attempt()
-
-
-async def _until(condition):
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - what is waited for knows nothing of events
-            await asyncio.sleep(0.005)
 
 
 async def test_a_lease_that_somebody_made_without_a_spec_is_taken(server, candidate):

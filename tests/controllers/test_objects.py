@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 
 from tests.controllers.apiservers import RefusedError
 from tests.controllers.documents import DEDICATED, SHARED, jobset, namespace, pod
@@ -42,9 +43,10 @@ async def test_when_all_jobs_are_gone_everything_is_removed_after_the_grace(clus
     cluster.start(grace=0.3)
     cluster.server.put(jobset("one", ("muster-sampler-0", 1)))
     await cluster.until(lambda: claims(cluster) == BOTH)
+    since = time.monotonic()
     cluster.server.remove("JobSet", "one", "team-a")
-    await cluster.quiet(0.1)
-    assert claims(cluster) == BOTH
+    await cluster.until(lambda: claims(cluster) != BOTH)
+    assert time.monotonic() - since >= 0.3
     await cluster.until(lambda: claims(cluster) == [])
 
 
@@ -135,7 +137,7 @@ async def test_a_namespace_that_begins_to_be_deleted_meanwhile_is_no_error_loop(
     cluster.server.put(jobset("one", ("muster-sampler-0", 1)))
     await cluster.until(lambda: tries)
     await cluster.quiet()
-    assert len(tries) <= 3  # resyncs
+    assert len(tries) <= 6  # resyncs
     assert "to be done again" not in caplog.text
 
 

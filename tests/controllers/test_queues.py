@@ -11,7 +11,7 @@ from webhook.controllers import queues, reconcilers
 
 @pytest.fixture
 async def queue():
-    made = queues.WorkQueue(random.Random(1), base=0.01)  # noqa: S311
+    made = queues.WorkQueue(random.Random(1), base=0.01)  # noqa: S311 - the same in every run
     yield made
     made.close()
 
@@ -83,7 +83,7 @@ async def test_one_key_is_worked_on_by_one_worker_at_a_time_and_failures_are_tri
         if done.count(key) == 2:
             raise KeyError("a defect")
 
-    loop = reconcilers.Loop("test", work, random.Random(1))  # noqa: S311
+    loop = reconcilers.Loop("test", work, random.Random(1))  # noqa: S311 - the same in every run
     task = asyncio.create_task(loop.run())
     for key in range(8):
         loop.queue.add(key)

@@ -36,8 +36,7 @@ async def test_a_third_pod_waits_is_told_for_whom_and_gets_the_seat_that_becomes
     for name in ("a", "b", "c"):
         cluster.server.put(jobset(name, (CLAIM, 1)))
         cluster.server.put(pod(f"{name}-0", CLAIM, job=name))
-    await cluster.until(lambda: cluster.said("c-0"))
-    assert cluster.open() == ["a-0", "b-0"]
+    await cluster.until(lambda: cluster.said("c-0") and cluster.open() == ["a-0", "b-0"])
     ((reason, message),) = cluster.said("c-0")
     assert reason == "WaitingForSeat"
     assert message == f"waits for a seat: 2 of 2 seats of ResourceClaim {CLAIM} are taken by job a, job b"
@@ -84,8 +83,7 @@ async def test_a_job_larger_than_its_claim_is_told_so(cluster):
     cluster.server.put(jobset("big", (CLAIM, 3)))
     for number in range(3):
         cluster.server.put(pod(f"big-{number}", CLAIM, job="big"))
-    await cluster.until(lambda: cluster.said("big-2"))
-    assert cluster.open() == ["big-0", "big-1"]
+    await cluster.until(lambda: cluster.said("big-2") and cluster.open() == ["big-0", "big-1"])
     ((reason, message),) = cluster.said("big-2")
     assert reason == "NeverWhole"
     assert "job big has 3 or more pods on a claim of 2 seats" in message
@@ -170,7 +168,7 @@ async def test_a_controller_that_dies_between_seat_and_gate_leaves_nothing_undon
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_fifty_pods_and_eight_controllers_that_all_write_never_take_a_thirteenth_seat(cluster, seed):
-    cluster.server.rng = random.Random(seed)  # noqa: S311
+    cluster.server.rng = random.Random(seed)  # noqa: S311 - the same in every run
     cluster.server.pause, cluster.server.lag = 0.002, 0.02
     cluster.profiles = {"sampler": dataclasses.replace(SHARED, max_sessions=3, claims=4)}
     most, ever = {}, set()
@@ -183,7 +181,7 @@ async def test_fifty_pods_and_eight_controllers_that_all_write_never_take_a_thir
 
     cluster.server.watched = look
     everyone = [cluster.start() for _ in range(8)]
-    rng = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)  # noqa: S311 - the same in every run
     for number in range(50):
         name, claim = f"job{number}", f"muster-sampler-{number % 4}"
         stamp = f"2026-11-21T11:{rng.randrange(60):02d}:00Z"  # whom each controller sees first differs

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from strategies.profiles import Profile
 from webhook.controllers import caches, desired, seats, views
 
-__all__ = ["Line", "look", "reason"]
+__all__ = ["Line", "look", "reason", "waits"]
 
 _UNKNOWN = datetime.timedelta(seconds=3)  # for which a pod may be there before its JobSet is
 _SHOWN = 8  # holders in a message
@@ -64,7 +64,7 @@ def look(
     held, unreadable = _held(claim)
     everyone = known.pods.of(claim.namespace)
     pods = [pod for pod in everyone if claim.name in pod.claims]
-    gated = [pod for pod in pods if pod.gated and not pod.ended and not pod.deleting]
+    gated = [pod for pod in pods if _is_held_back(pod)]
     turn = [pod for pod in gated if pod.uid not in held and _has_seats(known, pod, _before(pod, claim))]
     early = {pod.uid for pod in turn if _is_early(known, pod, now)}
     others = {pod.uid: tuple(name for name in pod.claims if name != claim.name) for pod in gated}
@@ -99,6 +99,16 @@ def reason(claim: views.Object, after: seats.Claim, pod: views.Pod, *, never: bo
         why = f"job {pod.job} has {size} or more pods on a claim of {after.limit} seats, so they never all run together"
         return f"{why}; raise maxSessions of profile {claim.profile}, or use fewer pods; {held}"
     return f"waits for a seat: {held}"
+
+
+def waits(known: caches.Caches, pod: views.Pod) -> bool:
+    """Whether a pod waits for a seat; one that has all of its seats waits for its gate alone, and not for long."""
+    has_claim = any(known.claims.get(pod.namespace, name) is not None for name in pod.claims)
+    return _is_held_back(pod) and not (has_claim and _has_seats(known, pod, pod.claims))
+
+
+def _is_held_back(pod: views.Pod) -> bool:
+    return pod.gated and not pod.ended and not pod.deleting
 
 
 def _held(claim: views.Object) -> tuple[dict[str, seats.Seat], str]:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Final
 
 from strategies.profiles import Profile
-from webhook import controllersettings
+from webhook import configs
 from webhook.cluster import transports
-from webhook.controllers import caches, leases, seats, views, writes
+from webhook.controllers import caches, leases, lines, seats, views, writes
 from webhook.controllers.leaders import Leader, Options, Profiles
 
 __all__ = ["FIGURES", "Controllers", "Options", "options_of"]
@@ -23,7 +23,7 @@ __all__ = ["FIGURES", "Controllers", "Options", "options_of"]
 _logger = logging.getLogger(__name__)
 
 
-def options_of(settings: controllersettings.ControllerSettings) -> Options:
+def options_of(settings: configs.ControllerSettings) -> Options:
     """Return the options that a configuration file asks for."""
     lease = settings.lease
     terms = leases.Terms(lease.name, lease.namespace, lease.duration, lease.deadline, lease.retry)
@@ -93,7 +93,7 @@ class Controllers:
             return {}
         counts: Counter[str] = Counter(dict.fromkeys((each.name for each in profiles.values() if each.is_shared), 0))
         if name == "waiting":
-            counts.update(pod.profile for pod in known.pods.all() if pod.gated and not pod.ended)
+            counts.update(pod.profile for pod in known.pods.all() if lines.waits(known, pod))
         for claim in known.claims.all() if name != "waiting" else ():
             counts[claim.profile] += _count(claim, profiles.get(claim.profile), taken=name == "taken")
         return {profile: float(count) for profile, count in counts.items() if profile in profiles}
