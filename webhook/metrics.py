@@ -66,7 +66,7 @@ class Metrics:
             (self._refused, ("busy", "content-type", "method", "timeout", "too-large", "unreadable")),
             (self._fetches, ("found", "missing", "failed")),
             (self._reloads, ("taken", "refused")),
-            (self._audit, ("dropped", "event", "sink")),
+            (self._audit, ("dropped", "event", "report", "sink")),
         ):
             for value in values:
                 counter.labels(value)
@@ -106,7 +106,7 @@ class Metrics:
         self._reloads.labels(outcome).inc()
 
     def audit_problem(self, kind: str, count: int = 1) -> None:
-        """Count `dropped` records, `sink` failures, or denials without an `event`."""
+        """Count `dropped` records, `sink` failures, denials without an `event`, or decisions that no `report` has."""
         self._audit.labels(kind).inc(count)
 
     def written(self, verb: str, resource: str, outcome: str) -> None:

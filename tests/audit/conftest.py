@@ -97,3 +97,14 @@ def new_sink():
 @pytest.fixture
 def log(tmp_path) -> Path:
     return tmp_path / "audit.log"
+
+
+@pytest.fixture
+def denied(make_record, make_finding):
+    """A record of a denied job; keywords are members of it."""
+
+    def make(message="must be 1 or more", **fields):
+        finding = {**make_finding("spec.trainer.numNodes", 0, message), "severity": "error"}
+        return make_record(**{"decision": "denied", "phase": "validate", "findings": [finding], **fields})
+
+    return make

@@ -9,6 +9,7 @@ import pytest
 
 from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace
+from tests.support import waits
 from webhook import configs
 from webhook.audit import redaction
 from webhook.controllers import denials, writes
@@ -16,17 +17,6 @@ from webhook.metrics import Metrics
 from webhook.server import recorders
 
 FAST = denials.Pace(room=8, pause=0, quiet=0)
-
-
-@pytest.fixture
-def denied(make_record, make_finding):
-    """A record of a denied job; keywords are members of it."""
-
-    def make(message="must be 1 or more", **fields):
-        finding = {**make_finding("spec.trainer.numNodes", 0, message), "severity": "error"}
-        return make_record(**{"decision": "denied", "phase": "validate", "findings": [finding], **fields})
-
-    return make
 
 
 @pytest.fixture
@@ -48,12 +38,6 @@ async def written():
         yield start
 
 
-async def settled(condition):
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  # the server in memory tells nobody
-            await asyncio.sleep(0.001)
-
-
 def events(made):
     return made.server.all("Event")
 
@@ -61,7 +45,7 @@ def events(made):
 async def test_a_denied_job_gets_an_event_that_says_why(written, denied):
     made = written()
     made.take(denied())
-    await settled(lambda: events(made))
+    await waits.until(lambda: events(made))
     (event,) = events(made)
     assert event["involvedObject"] == {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -88,7 +72,7 @@ async def test_what_is_no_denial_of_a_new_job_gets_none(written, denied, fields)
     made = written()
     made.take(denied(**fields))
     made.take(denied(object={"kind": "TrainJob", "namespace": "team-a", "name": "last"}))
-    await settled(lambda: events(made))
+    await waits.until(lambda: events(made))
     assert [each["involvedObject"]["name"] for each in events(made)] == ["last"]
 
 
@@ -96,14 +80,14 @@ async def test_the_same_denial_again_is_counted_and_not_repeated(written, denied
     made = written()
     for count in (1, 2, 3):
         made.take(denied())
-        await settled(lambda: [each["count"] for each in events(made)] == [count])  # noqa: B023  # awaited at once
+        await waits.until(lambda: [each["count"] for each in events(made)] == [count])  # noqa: B023  # awaited at once
 
 
 async def test_denials_that_come_while_others_are_written_are_counted_together(written, denied):
     made = written()
     for _ in range(100):
         made.take(denied())
-    await settled(lambda: events(made))
+    await waits.until(lambda: events(made))
     assert [each["count"] for each in events(made)] == [100]
     assert len(made.server.log) == 1
 
@@ -112,13 +96,13 @@ async def test_an_event_is_not_written_again_before_its_pause_is_over(written, d
     now = [0.0]
     made = written(denials.Pace(pause=0, quiet=0.05), clock=lambda: now[0])
     made.take(denied())
-    await settled(lambda: events(made))
+    await waits.until(lambda: events(made))
     made.take(denied())
     made.take(denied("another reason"))
-    await settled(lambda: len(events(made)) == 2)
+    await waits.until(lambda: len(events(made)) == 2)
     assert sorted(each["count"] for each in events(made)) == [1, 1]
     now[0] = 1.0
-    await settled(lambda: sorted(each["count"] for each in events(made)) == [1, 2])
+    await waits.until(lambda: sorted(each["count"] for each in events(made)) == [1, 2])
 
 
 async def test_another_reason_or_job_is_another_event(written, denied):
@@ -126,7 +110,7 @@ async def test_another_reason_or_job_is_another_event(written, denied):
     made.take(denied())
     made.take(denied("must be a number"))
     made.take(denied(object={"kind": "JobSet", "namespace": "team-a", "name": "", "generateName": "Sweep_"}))
-    await settled(lambda: len(events(made)) == 3)
+    await waits.until(lambda: len(events(made)) == 3)
     assert {each["involvedObject"]["name"] for each in events(made)} == {"sft", "Sweep_*"}
     assert all(each["metadata"]["name"].split(".")[0] in ("sft", "sweep") for each in events(made))
 
@@ -134,17 +118,17 @@ async def test_another_reason_or_job_is_another_event(written, denied):
 async def test_an_event_that_the_api_server_deleted_is_made_anew(written, denied):
     made = written()
     made.take(denied())
-    await settled(lambda: events(made))
+    await waits.until(lambda: events(made))
     made.server.remove("Event", events(made)[0]["metadata"]["name"], "team-a")
     made.take(denied())
-    await settled(lambda: events(made))
+    await waits.until(lambda: events(made))
     assert events(made)[0]["count"] == 1
 
 
 async def test_a_secret_does_not_reach_the_namespace(written, denied):
     made = written()
     made.take(denied("unknown flag --hub_token=hf_abcdefghijklmnopqrstuvwxyzABCDEF"))
-    await settled(lambda: events(made))
+    await waits.until(lambda: events(made))
     assert "hf_abc" not in events(made)[0]["message"]
     assert "<redacted>" in events(made)[0]["message"]
 
@@ -153,7 +137,7 @@ async def test_many_findings_make_one_message_that_fits(written, denied, make_fi
     made = written()
     found = [{**make_finding(f"spec.field{number}", 1, "x" * 500), "severity": "error"} for number in range(9)]
     made.take(denied(findings=[make_finding("spec.warned", 1), *found]))
-    await settled(lambda: events(made))
+    await waits.until(lambda: events(made))
     message = events(made)[0]["message"]
     assert len(message) <= 1024
     assert message.startswith("refused for alice: spec.field0: ")
@@ -163,7 +147,7 @@ async def test_more_than_there_is_room_for_is_dropped_and_counted(written, denie
     made = written(denials.Pace(room=8, pause=0, quiet=0))
     for number in range(20):
         made.take(denied(object={"kind": "TrainJob", "namespace": "team-a", "name": f"job-{number}"}))
-    await settled(lambda: len(events(made)) == 8)
+    await waits.until(lambda: len(events(made)) == 8)
     assert sum(made.dropped) == 12
 
 
@@ -176,11 +160,11 @@ async def test_an_event_that_cannot_be_written_is_dropped_and_the_next_one_is_wr
     made.server.faults = forbidden
     for _ in range(3):
         made.take(denied())
-    await settled(lambda: sum(made.dropped) == 3)
+    await waits.until(lambda: sum(made.dropped) == 3)
     assert "cannot create resource" in caplog.records[0].problem
     made.server.faults = lambda _method, _plural: None
     made.take(denied())
-    await settled(lambda: events(made))
+    await waits.until(lambda: events(made))
     assert events(made)[0]["count"] == 1
 
 
@@ -189,9 +173,9 @@ async def test_replicas_count_in_events_of_their_own(written, denied):
     other = written()
     one.take(denied())
     other.take(denied())
-    await settled(lambda: len(events(one)) == 2)
+    await waits.until(lambda: len(events(one)) == 2)
     one.take(denied())
-    await settled(lambda: sorted(each["count"] for each in events(one)) == [1, 2])
+    await waits.until(lambda: sorted(each["count"] for each in events(one)) == [1, 2])
 
 
 class Kept:
@@ -207,13 +191,13 @@ class Kept:
 
 async def test_a_denial_is_recorded_first_of_all_and_announced_beside(denied):
     server, kept, metrics = ApiServer(), Kept(), Metrics()
-    announcer = recorders.open_announcer(configs.Audit(), kept, server.connection(), metrics)
+    announcer = recorders.open_announcer(configs.Audit(events=True), kept, server.connection(), metrics)
     assert (announcer.submit(denied()), announcer.submit(denied())) == (False, True)
     assert len(kept.records) == 2
-    await settled(lambda: b'muster_audit_problems_total{kind="event"} 2.0' in metrics.render())  # no such namespace
+    await waits.until(lambda: b'muster_audit_problems_total{kind="event"} 2.0' in metrics.render())  # no such namespace
     await announcer.stop()
 
 
 async def test_events_need_an_api_server(denied):
     with pytest.raises(configs.ConfigError, match=r"audit\.events: true needs cluster\.source: live"):
-        recorders.open_announcer(configs.Audit(), Kept(), None, Metrics())
+        recorders.open_announcer(configs.Audit(events=True), Kept(), None, Metrics())

@@ -197,12 +197,25 @@ def test_rules_and_words_in_reasons_are_filters_too(muster, write):
     assert listed(muster, path, "--text", "nothing like it") == []
 
 
+def _interruptible():
+    """A shell that starts the tests in the background has SIGINT ignored, and every process of them inherits that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextlib.contextmanager
 def started(*args, stdin=subprocess.DEVNULL):
     """Run `muster audit ARGS` in a process of its own, which is ended with the context."""
     command = [sys.executable, "-m", "webhook", "audit", *map(str, args)]
     out = subprocess.PIPE
-    with subprocess.Popen(command, stdin=stdin, stdout=out, stderr=out, cwd=ROOT, text=True) as process:
+    with subprocess.Popen(
+        command,
+        stdin=stdin,
+        stdout=out,
+        stderr=out,
+        cwd=ROOT,
+        text=True,
+        preexec_fn=_interruptible,  # noqa: PLW1509  # it only sets what a signal does
+    ) as process:
         try:
             yield process
         finally:

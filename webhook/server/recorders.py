@@ -1,18 +1,20 @@
-"""The audit writer that the configuration asks for, and Events beside it."""
+"""The audit writer that the configuration asks for, and Events and reports beside it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Protocol
 
 from webhook import configs
 from webhook.audit import records, redaction, sinks, writer
 from webhook.cluster import transports
 from webhook.controllers import denials, writes
 from webhook.metrics import Metrics
+from webhook.reports import folds, formats, writers
 
-__all__ = ["Announcer", "AuditRecorder", "open_announcer", "open_recorder"]
+__all__ = ["Announcer", "AuditRecorder", "Teller", "open_announcer", "open_recorder"]
 
 _CLOSE_SECONDS = 5.0
 
@@ -29,42 +31,72 @@ class AuditRecorder:
         self._audit.close(_CLOSE_SECONDS)
 
 
+class Teller(Protocol):
+    """Tells the cluster about decisions, beside admissions."""
+
+    def take(self, record: records.Record) -> None:
+        """Have a decision told, if it is one to tell; never waits."""
+
+    async def run(self) -> None:
+        """Tell, for ever."""
+
+
 class Announcer:
-    """Passes records on, and has an Event written of each denial; needs a running event loop.
+    """Passes records on, and has the cluster told about decisions; needs a running event loop.
 
     Args:
         recorder: that keeps the records.
-        made: writes the Events.
+        tellers: write Events, or reports.
     """
 
-    def __init__(self, recorder: AuditRecorder, made: denials.Denials) -> None:
+    def __init__(self, recorder: AuditRecorder, tellers: Iterable[Teller]) -> None:
         self._submit = recorder.submit
-        self._denials = made
-        self._task = asyncio.create_task(made.run(), name="events on denials")
+        self._tellers = tuple(tellers)
+        self._tasks = [asyncio.create_task(each.run(), name=type(each).__name__) for each in self._tellers]
 
     def submit(self, record: records.Record) -> bool:
         """Return False when the record cannot be kept and the platform wants jobs refused then."""
-        self._denials.take(record)
+        for each in self._tellers:
+            each.take(record)
         return self._submit(record)
 
     async def stop(self) -> None:
-        """Stop; Events that wait are not written any more."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        """Stop; Events that wait are not written any more, reports within two seconds."""
+        for each in self._tasks:
+            each.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 def open_announcer(
     config: configs.Audit, recorder: AuditRecorder, sender: transports.Sender | None, metrics: Metrics
-) -> Announcer:
-    """Start to write Events on denials.
+) -> Announcer | None:
+    """Start to write Events on denials and reports, None when neither is asked for.
 
     Raises:
         ConfigError: there is no API server to write to.
     """
+    wanted = [f"audit.{key}: {said}" for key, said in _asked(config).items()]
+    if not wanted:
+        return None
     if sender is None:
-        raise configs.ConfigError("audit.events: true needs cluster.source: live, an API server to write to")
+        raise configs.ConfigError(f"{' and '.join(wanted)} needs cluster.source: live, an API server to write to")
     access = writes.Writes(sender, counted=metrics.written)
-    return Announcer(recorder, denials.Denials(access, _redactor(config), partial(metrics.audit_problem, "event")))
+    return Announcer(recorder, _tellers(config, access, metrics))
+
+
+def _asked(config: configs.Audit) -> dict[str, str]:
+    asked = {"events": "true"} if config.events else {}
+    return asked | ({"reports": config.reports} if config.reports != "none" else {})
+
+
+def _tellers(config: configs.Audit, access: writes.Writes, metrics: Metrics) -> Iterable[Teller]:
+    redactor = _redactor(config)
+    if config.events:
+        yield denials.Denials(access, redactor, partial(metrics.audit_problem, "event"))
+    if config.reports != "none":
+        form = formats.FORMATS[config.reports]
+        limits = folds.Limits(config.report_limits.results, config.report_limits.days * 86400.0)
+        yield writers.Reports(access, form, redactor, partial(metrics.audit_problem, "report"), limits)
 
 
 def open_recorder(config: configs.Audit, metrics: Metrics) -> AuditRecorder:
