@@ -85,6 +85,18 @@ async def test_rights_that_an_option_needs_are_asked_about_where_it_is_on(world,
     assert len(asked(world)) == len(wanted)
 
 
+@pytest.mark.parametrize(
+    ("value", "resources"),
+    [("none", set()), ("openreports", {"reports"}), ("policyreport", {"policyreports"}), ("false", set())],
+)
+async def test_of_rights_that_depend_on_a_value_those_of_the_value_are_asked_about(world, examine, value, resources):
+    world.configure(f"audit: {{reports: {value}}}")
+    await examine("rights")
+    found = [each["resourceAttributes"]["resource"] for each in asked(world)]
+    assert {each for each in found if each.endswith("reports")} == resources
+    assert len(found) == len(ALWAYS) + 3 * len(resources)
+
+
 async def test_a_missing_right_of_an_option_names_the_option(world, examine):
     world.configure("controllers: {enabled: true}")
     world.revoked = {"patch pods"}

@@ -1,7 +1,7 @@
 """What each right is for: taken away, what fails. One entry per role, resource and verb.
 
-The test beside this compares the table with the manifests. A suite that takes verbs away in a real cluster finds here
-what it must then see.
+The test beside this compares the table with the manifests. The suite `e2e/suites/rights` takes each right away in a
+real cluster, sees what is said here, and gives it back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def _cached(resource: str, what: str) -> Iterator[tuple[Right, str]]:
     """What the webhook keeps in memory."""
     yield ("muster", resource, "get"), f"{what} that is not in memory is not fetched: a CREATE that needs it is refused"
     yield ("muster", resource, "list"), f"the cache that holds {what} is never filled: no replica becomes ready"
-    yield ("muster", resource, "watch"), f"a change of {what} is known only when it is fetched: the cache ages"
+    yield ("muster", resource, "watch"), f"memory is no answer: {what} is fetched at each CREATE that needs it"
 
 
 _CACHED = {
@@ -25,11 +25,15 @@ _CACHED = {
     "trainingruntimes.trainer.kubeflow.org": "a runtime of a namespace",
     "clustertrainingruntimes.trainer.kubeflow.org": "a runtime of the cluster",
     "namespaces": "the mode label of a namespace",
-    "nodes": "a node",
     "configmaps": "the runtime that Trainer froze for a job",
     "resourceclaimtemplates.resource.k8s.io": "the template of a claim",
     "resourceclaims.resource.k8s.io": "a claim",
     "deviceclasses.resource.k8s.io": "a device class",
+}
+
+_NODES = {
+    "list": "the cache that holds nodes is never filled: no replica becomes ready",
+    "watch": "no node counts as known: nobody is warned that the nodes of a role take no such pod",
 }
 
 _WRITERS = {
@@ -38,17 +42,17 @@ _WRITERS = {
     ("resourceclaims.resource.k8s.io", "delete"): "claims of profiles that nobody uses stay",
     ("resourceclaimtemplates.resource.k8s.io", "create"): "templates of profiles are not made: pods with them wait",
     ("resourceclaimtemplates.resource.k8s.io", "delete"): "templates that nobody uses stay",
-    ("jobsets.jobset.x-k8s.io", "list"): "nobody knows which jobs use a profile: nothing is made for them",
-    ("jobsets.jobset.x-k8s.io", "watch"): "a new job of a profile is seen at the next resync only",
-    ("pods", "get"): "a pod is not looked at again before its gate is opened: seats are not given",
-    ("pods", "list"): "nobody knows who waits for a seat: gates stay",
-    ("pods", "watch"): "a pod that waits is seen at the next resync only",
+    ("jobsets.jobset.x-k8s.io", "list"): "nobody knows which jobs use a profile: nobody leads, and nothing is written",
+    ("jobsets.jobset.x-k8s.io", "watch"): "a new job of a profile is seen when all are listed again, up to 30 s later",
+    ("pods", "get"): "nobody can tell whether a pod that has a seat is gone: the seat stays taken, and others wait",
+    ("pods", "list"): "nobody knows who waits for a seat: nobody leads, and gates stay",
+    ("pods", "watch"): "a pod that waits is seen when all are listed again, up to 30 s later",
     ("pods", "patch"): "gates are never opened",
     ("pods", "delete"): "ended pods keep their part in a shared claim",
     ("events", "create"): "kubectl describe does not say why a pod waits",
     ("leases.coordination.k8s.io", "create"): "there is no Lease, so nobody leads and nothing is written",
     ("leases.coordination.k8s.io", "get"): "nobody can see who leads, so nobody does",
-    ("leases.coordination.k8s.io", "update"): "a Lease that has run out cannot be taken, so nobody leads",
+    ("leases.coordination.k8s.io", "update"): "a Lease can neither be renewed nor taken, so nobody leads",
 }
 
 _CERTIFICATES = {
@@ -57,10 +61,10 @@ _CERTIFICATES = {
     ("secrets", "update"): "no authority can follow another: certificates end when it does",
     ("leases.coordination.k8s.io", "create"): "nobody leads: caBundle stays empty",
     ("leases.coordination.k8s.io", "get"): "nobody leads: caBundle stays empty",
-    ("leases.coordination.k8s.io", "update"): "a leader that is gone has no successor: caBundle is not repaired",
-    ("mutatingwebhookconfigurations.admissionregistration.k8s.io", "get"): "nobody knows what is trusted",
+    ("leases.coordination.k8s.io", "update"): "a leader can neither stay nor be followed: caBundle is not repaired",
+    ("mutatingwebhookconfigurations.admissionregistration.k8s.io", "get"): "no replica becomes ready",
     ("mutatingwebhookconfigurations.admissionregistration.k8s.io", "patch"): "caBundle of what mutates stays empty",
-    ("validatingwebhookconfigurations.admissionregistration.k8s.io", "get"): "nobody knows what is trusted",
+    ("validatingwebhookconfigurations.admissionregistration.k8s.io", "get"): "no replica becomes ready",
     ("validatingwebhookconfigurations.admissionregistration.k8s.io", "patch"): "caBundle of what validates stays empty",
 }
 
@@ -69,12 +73,21 @@ _EVENTS = {
     ("events", "patch"): "a refusal that comes again is not counted up",
 }
 
+_REPORTS = {
+    "create": "a namespace gets no report",
+    "get": "nobody knows what a report says, so none is written",
+    "update": "a report keeps saying what it said first",
+}
+_REPORTERS = {"muster-openreports": "reports.openreports.io", "muster-policyreports": "policyreports.wgpolicyk8s.io"}
+
 RIGHTS: dict[Right, str] = dict(
     [
         *(each for resource, what in _CACHED.items() for each in _cached(resource, what)),
+        *((("muster", "nodes", verb), said) for verb, said in _NODES.items()),
         *((("muster-controllers", *key), said) for key, said in _WRITERS.items()),
         *((("muster-certificates", *key), said) for key, said in _CERTIFICATES.items()),
         *((("muster-events", *key), said) for key, said in _EVENTS.items()),
+        *(((role, kind, verb), said) for role, kind in _REPORTERS.items() for verb, said in _REPORTS.items()),
     ]
 )
 

@@ -10,6 +10,7 @@ import yaml
 
 from tests.manifests import bases, files
 from webhook import configs
+from webhook.configs import documents
 
 CHART = files.FOLDER / "chart"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -75,7 +76,7 @@ def test_keys_that_start_no_pod_anew_are_those_that_take_effect_at_once():
     (line,) = re.findall(r"omit \$config (.*?) \|", (CHART / "templates" / "_config.tpl").read_text())
     left_out = {json.loads(each) for each in line.split()}
     known = {each.alias for each in configs.Config.model_fields.values()} - {"apiVersion", "kind"}
-    assert left_out == known - set(configs._AT_START)
+    assert left_out == known - set(documents.AT_START)
 
 
 def test_what_is_linked_into_the_chart_is_there():

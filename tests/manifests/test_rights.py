@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Iterator
+from types import ModuleType
 
+from e2e.suites.reports import reportings, test_reports
+from e2e.suites.rights import test_caches, test_certificates, test_controllers, test_events
 from tests.manifests import files, rights
 
 FOLDERS = ("base", "overlays/production")
@@ -15,11 +19,27 @@ ROLES = [
     for document in files.documents(path)
     if "rules" in document
 ]
-NAMED = {"secrets", "leases", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
+SUITES = (test_caches, test_controllers, test_certificates, test_events)
+NAMED = {
+    "secrets",
+    "leases",
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "reports",
+    "policyreports",
+}
 
 
 def test_the_table_says_of_each_right_what_fails_without_it():
     assert {right for role in ROLES for right in rights.of(role)} == set(rights.RIGHTS)
+
+
+def test_each_right_is_taken_away_in_a_real_cluster():
+    found = {right for suite in SUITES for right in taken_by(suite)}
+    for resource, file in reportings.FORMATS.values():
+        role = file.removesuffix(".yaml").replace("rbac", "muster")
+        found |= {(role, resource, verb) for verb in test_reports.VERBS}
+    assert found == set(rights.RIGHTS)
 
 
 def test_no_right_is_given_twice():
@@ -55,3 +75,11 @@ def test_every_rule_says_beside_it_what_it_is_for():
                 # Rules of one comment follow one another: a Lease is made, and then reached by its name.
                 if line.startswith("  - apiGroups:"):
                     assert before.startswith(("  #", "    verbs:", "rules:")), f"{path.name}: {line}"
+
+
+def taken_by(suite: ModuleType) -> Iterator[tuple[str, str, str]]:
+    """Yield the rights that the tests of a module are run for."""
+    for test in vars(suite).values():
+        for mark in getattr(test, "pytestmark", ()):
+            if mark.name == "parametrize" and mark.args[0] == "right":
+                yield from mark.args[1]

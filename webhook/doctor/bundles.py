@@ -11,20 +11,14 @@ from datetime import datetime, timedelta
 from certs import chains, errors, expiries, pems
 from webhook.doctor import entries, findings
 from webhook.doctor.findings import Finding
-from webhook.doctor.permissions import Need
-from webhook.doctor.sites import Document, Options, Site
+from webhook.doctor.sites import Document, Site
 
-__all__ = ["CHECK", "SOON", "bundle", "judge", "look", "needs"]
+__all__ = ["CHECK", "SOON", "bundle", "judge", "look"]
 
 CHECK = "ca-bundle"
 SOON = timedelta(days=30)
 """Left of a CA's life when to warn; for one that lives shorter than half a year, a sixth of its life."""
 _AGAIN = "install again, which renews it and sets caBundle (docs/installation.md)"
-
-
-def needs(options: Options) -> tuple[Need, ...]:
-    """To read the entries."""
-    return entries.needs(options)
 
 
 async def look(site: Site) -> list[Finding]:

@@ -25,8 +25,13 @@ OPTIONAL_RIGHTS: Mapping[str, tuple[str, ...]] = {
     "rbac-controllers.yaml": ("controllers", "enabled"),
     "rbac-certificates.yaml": ("tls", "secret"),
     "rbac-events.yaml": ("audit", "events"),
+    "rbac-openreports.yaml": ("audit", "reports"),
+    "rbac-policyreports.yaml": ("audit", "reports"),
 }
 """Files with RBAC rules, each with the key of the configuration that needs it; () is always needed."""
+
+_VALUES: Mapping[str, str] = {"rbac-openreports.yaml": "openreports", "rbac-policyreports.yaml": "policyreport"}
+"""Of those, the files that one value of their key needs."""
 
 
 class ExpectationError(Exception):
@@ -44,6 +49,7 @@ class Right:
         name: of the one object that it is about; "" for all.
         own: whether only in Muster's own namespace; else everywhere.
         option: key of the configuration without which it is not needed; () when it always is.
+        value: that the key must have; "" for any that switches on.
     """
 
     verb: str
@@ -52,6 +58,7 @@ class Right:
     name: str = ""
     own: bool = False
     option: tuple[str, ...] = ()
+    value: str = ""
 
     @property
     def subject(self) -> str:
@@ -60,7 +67,8 @@ class Right:
 
     def is_needed(self, config: Mapping[str, Any]) -> bool:
         """Whether a configuration file, as YAML has it, switches on what needs it."""
-        return not self.option or paths.lookup(config, self.option) not in (paths.ABSENT, None, False)
+        found = paths.lookup(config, self.option) if self.option else True
+        return found == self.value if self.value else found not in (paths.ABSENT, None, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +123,11 @@ def read(where: Iterable[Path]) -> Base:
 def _rights(source: Source) -> Iterator[Right]:
     if source.kind not in {"Role", "ClusterRole"}:
         return
-    option = OPTIONAL_RIGHTS.get(Path(source.origin.file).name, ())
+    file = Path(source.origin.file).name
+    option, value = OPTIONAL_RIGHTS.get(file, ()), _VALUES.get(file, "")
     for rule in source.document["rules"]:
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 for verb in rule["verbs"]:
                     for name in rule.get("resourceNames") or ("",):
-                        yield Right(verb, group, resource, name, source.kind == "Role", option)
+                        yield Right(verb, group, resource, name, source.kind == "Role", option, value)

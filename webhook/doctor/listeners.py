@@ -12,17 +12,11 @@ from urllib import parse
 from certs import errors, probes
 from webhook.doctor import bundles, entries, findings
 from webhook.doctor.findings import Finding
-from webhook.doctor.permissions import Need
-from webhook.doctor.sites import Options, Site
+from webhook.doctor.sites import Site
 
-__all__ = ["CHECK", "look", "needs"]
+__all__ = ["CHECK", "look"]
 
 CHECK = "certificate"
-
-
-def needs(options: Options) -> tuple[Need, ...]:
-    """To read the entries."""
-    return entries.needs(options)
 
 
 async def look(site: Site) -> list[Finding]:
