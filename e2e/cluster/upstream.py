@@ -1,7 +1,7 @@
 """Trainer's and JobSet's own manifests, rendered from the Go module cache; none of them is kept in this repository.
 
 JobSet ships a complete kustomization. Trainer's names JobSet's by an address on the network, so its parts are put
-together here from the same folders.
+together here from the same folders. The definitions of reports and of cert-manager are read from there too.
 """
 
 from __future__ import annotations
@@ -16,13 +16,29 @@ import yaml
 
 from e2e.cluster import builds, commands, places
 
-__all__ = ["JOBSET", "TRAINER", "Document", "apply", "jobset", "kustomize", "runtimes", "trainer"]
+__all__ = [
+    "JOBSET",
+    "TRAINER",
+    "Document",
+    "apply",
+    "cert_manager_definitions",
+    "jobset",
+    "kustomize",
+    "report_definitions",
+    "runtimes",
+    "trainer",
+]
 
 Document: TypeAlias = dict[str, Any]
 
 JOBSET = "sigs.k8s.io/jobset"
 TRAINER = "github.com/kubeflow/trainer/v2"
 
+_REPORTS = {
+    "openreports": ("github.com/openreports/reports-api", "config/crd/openreports.io_reports.yaml"),
+    "policyreport": ("github.com/kyverno/kyverno", "config/crds/policyreport/wgpolicyk8s.io_policyreports.yaml"),
+}
+_CERT_MANAGER = "github.com/cert-manager/cert-manager"
 _TRAINER_NAMESPACE = "kubeflow-system"
 _PARTS = ("crds", "manager", "rbac", "webhook")
 
@@ -59,6 +75,20 @@ def runtimes(kubectl: Path, work: Path) -> list[Document]:
     source = builds.module_folder("kubernetes", TRAINER) / "manifests"
     theirs = kustomize(kubectl, _copied(source, work) / "base" / "runtimes")
     return [*ours, *(document for document in theirs if document["metadata"]["name"] not in taken)]
+
+
+def report_definitions() -> dict[str, Document]:
+    """The CustomResourceDefinitions of reports, by the value of `audit.reports` that needs them."""
+    return {
+        format_: yaml.load((builds.module_folder("reports", module) / file).read_text(), yaml.CSafeLoader)
+        for format_, (module, file) in _REPORTS.items()
+    }
+
+
+def cert_manager_definitions() -> list[Document]:
+    """The CustomResourceDefinitions of cert-manager's own group; those of ACME are left out."""
+    folder = builds.module_folder("certmanager", _CERT_MANAGER) / "deploy" / "crds"
+    return [yaml.load(file.read_text(), yaml.CSafeLoader) for file in sorted(folder.glob("cert-manager.io_*.yaml"))]
 
 
 def kustomize(kubectl: Path, folder: Path, *flags: str) -> list[Document]:

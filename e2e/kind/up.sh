@@ -13,7 +13,6 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 name=${1:-muster}
 python=${PYTHON:-$root/.venv/bin/python}
 state=${STATE:-${MUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/muster}/kind/$name}
-kubeconfig=$state/kubeconfig
 again=
 
 fail() {
@@ -26,7 +25,7 @@ need() {
 }
 
 create() {
-  if kind get clusters 2>/dev/null | grep -qx -- "$name"; then
+  if kind get clusters 2>/dev/null | grep -x -- "$name" >/dev/null; then
     again=yes
     kind export kubeconfig --name "$name" --kubeconfig "$kubeconfig"
     return
@@ -51,6 +50,8 @@ docker info >/dev/null 2>&1 || fail "docker is installed, but its engine does no
 
 mkdir -p "$state"
 chmod 700 "$state"
+state=$(cd "$state" && pwd)
+kubeconfig=$state/kubeconfig
 cd "$root"
 read -r muster probe < <("$python" -m e2e.kind images)
 create
@@ -69,5 +70,5 @@ muster: the cluster is up. To look around:
 To run the suites in it:
   KUBECONFIG=$kubeconfig make e2e OWN=1
 To end it:
-  e2e/kind/down.sh $name
+  ${STATE:+STATE=$state }e2e/kind/down.sh $name
 END

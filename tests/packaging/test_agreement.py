@@ -85,13 +85,23 @@ def test_a_difference_would_be_seen(helm, kubectl, folder):
         assert normal(documents) != expected, kind
 
 
-def test_rights_to_make_events_come_with_the_option_and_are_those_of_the_kustomizations_file(helm):
-    extra = files.documents(files.FOLDER / "overlays" / "production" / "rbac-events.yaml")
-    rendered = normal(helm.template({"config": {"audit": {"events": True}}}), parse=False)
+@pytest.mark.parametrize(
+    ("file", "role", "audit"),
+    [
+        ("rbac-events.yaml", "muster-events", {"events": True}),
+        ("rbac-openreports.yaml", "muster-openreports", {"reports": "openreports"}),
+        ("rbac-policyreports.yaml", "muster-policyreports", {"reports": "policyreport"}),
+    ],
+)
+def test_rights_of_an_option_come_with_it_and_are_those_of_the_kustomizations_file(helm, file, role, audit):
+    extra = files.documents(files.FOLDER / "overlays" / "production" / file)
+    rendered = normal(helm.template({"config": {"audit": audit}}), parse=False)
     for document in extra:
-        chart = rendered[document["kind"], "muster-events"]
+        chart = rendered[document["kind"], role]
         assert chart == {**document, "metadata": chart["metadata"]}
-    assert not [each for each in helm.template() if each["metadata"]["name"] == "muster-events"]
+    others = {"muster-events", "muster-openreports", "muster-policyreports"} - {role}
+    assert not [name for _, name in rendered if name in others]
+    assert not [each for each in helm.template() if each["metadata"]["name"] == role]
 
 
 def test_the_ca_of_files_is_in_every_entry(helm):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+import yaml
 
 from strategies import names
 from tests.manifests import files, rules
@@ -186,6 +187,19 @@ def test_another_image_is_for_the_training_container_alone(helm):
 def containers(runtime):
     jobs = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     return [each for job in jobs for each in job["template"]["spec"]["template"]["spec"]["containers"]]
+
+
+def test_the_authority_that_cert_manager_makes_lies_in_another_secret_than_those_that_muster_makes(helm):
+    documents = helm.template(CHOICES["cert-manager with a CA of its own"])
+    authority = next(each for each in documents if each["kind"] == "Certificate" and each["spec"].get("isCA"))
+    issuer = renders.one(documents, "Issuer", "muster")
+
+    assert authority["spec"]["secretName"] == issuer["spec"]["ca"]["secretName"]
+    # Whoever changes from one to the other must find no Secret that the next cannot read.
+    assert (
+        authority["spec"]["secretName"]
+        != yaml.safe_load((renders.CHART / "values.yaml").read_text())["tls"]["secret"]["name"]
+    )
 
 
 def test_cert_manager_makes_a_certificate_that_muster_can_serve_and_fills_the_bundles(helm):

@@ -13,8 +13,8 @@ from e2e.cluster.places import REPOSITORY
 from e2e.installs import kubectls as programs
 from e2e.installs import steps
 from e2e.suites.releases.helms import NAMESPACE, Helm
-from e2e.suites.support import documents
 from e2e.suites.support.kubectls import Kubectl
+from e2e.suites.support.loads import probe
 from e2e.suites.support.spaces import Space
 
 
@@ -44,5 +44,4 @@ def helm(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture
 def job(space: Space) -> dict[str, object]:
     """A TrainJob that Muster completes, with its runtime."""
-    space.apply(documents.training_runtime("rt", "torch", nodes=2, command=["torchrun", "train.py"])).expect()
-    return documents.trainjob("probe", "rt")
+    return probe(space)

@@ -40,7 +40,7 @@ def test_an_upgrade_starts_every_replica_anew_and_refuses_no_job(helm, kubectl, 
     }
     assert len(running) == 2
     assert not running & before
-    say(f"{load.answers['']} admissions during the upgrade, p99 {load.percentile(0.99):.3f} s")
+    say(f"{load} during the upgrade, p99 {load.percentile(0.99):.3f} s")
 
 
 def test_an_uninstallation_takes_muster_out_of_the_way_first_and_refuses_no_job(helm, kubectl, space, job, say):
@@ -54,4 +54,4 @@ def test_an_uninstallation_takes_muster_out_of_the_way_first_and_refuses_no_job(
     assert kubectl.get("deployment", "muster", NAMESPACE) is None
     stored = space.apply(job, options=("-o", "json")).expect().json
     assert "muster.dev/applied" not in (stored["metadata"].get("annotations") or {})
-    say(f"{load.answers['']} admissions during the uninstallation")
+    say(f"{load} during the uninstallation")
