@@ -1,27 +1,35 @@
 """Jobs at a fixed rate through a real API server, for minutes: `python -m bench admissions` in KUBECONFIG's cluster.
 
 An open load: each job is due at its moment, whether or not those before have been answered, so that a slow second is
-seen by all who come in it. Nothing is created (dry runs). `RATE` and `SECONDS` are read from the environment; so is
-`MUSTER_PIDS`, process ids whose memory is reported. Beside it one may rotate certificates and restart replicas.
+seen by all who come in it; the wait for a connection counts. Nothing is created (dry runs). A job is two admissions,
+it is mutated and validated. `RATE` (jobs a second), `SECONDS` and `CONNECTIONS` (at most) are read from the
+environment; so is `MUSTER_PIDS`, process ids whose memory is reported. The suite `load` asks for the same while
+certificates change and replicas are replaced.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench import figures
-from webhook.cluster import bodies, live, transports
+from bench import figures, pools
 
-_RATE, _SECONDS = float(os.environ.get("RATE", "200")), float(os.environ.get("SECONDS", "600"))
-_WINDOW = 30.0
+__all__ = ["WINDOW", "Result", "line", "measure", "run"]
+
+WINDOW = 30.0
+"""Seconds of a window."""
+_RATE, _SECONDS = float(os.environ.get("RATE", "100")), float(os.environ.get("SECONDS", "600"))
 _OPEN = 5000  # jobs that wait for an answer at most
-_PATIENCE = transports.Patience(5.0, 30.0)
-_PATH = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs"
+_CONNECTIONS = int(os.environ.get("CONNECTIONS", "100"))  # half of --max-mutating-requests-inflight by default
+_PATIENCE = 30.0
+_PATH = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs?dryRun=All"
 _JOB = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",
     "kind": "TrainJob",
@@ -30,65 +38,89 @@ _JOB = {
 }
 
 
-class _Load:
-    def __init__(self, sender: transports.Sender) -> None:
-        self._sender = sender
-        self.answers: Counter[str] = Counter()
-        self.windows: dict[int, list[float]] = {}
+@dataclass(slots=True)
+class Result:
+    """What was answered.
 
-    async def ask(self, number: int, due: float, begun: float) -> None:
-        """Ask for one job, and count its time from when it was due."""
-        job: dict[str, Any] = {**_JOB, "metadata": {**_JOB["metadata"], "name": f"load-{number}"}}
-        try:
-            async with self._sender.send("POST", _PATH, {"dryRun": "All"}, _PATIENCE, job) as response:
-                await bodies.read(await bodies.checked(response), 1024 * 1024, "a job")
-            self.answers["admitted"] += 1
-        except transports.TransportError as error:
-            self.answers[str(error)[:300]] += 1
-        self.windows.setdefault(int((due - begun) / _WINDOW), []).append(time.perf_counter() - due)
+    Attributes:
+        answers: how often each; "" is an admission.
+        windows: seconds from due to answered, by the window in which a job was due.
+    """
+
+    answers: Counter[str] = field(default_factory=Counter)
+    windows: dict[int, list[float]] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> list[float]:
+        """Of all windows."""
+        return [each for window in self.windows.values() for each in window]
 
 
 def run() -> None:
     """Print one line for each half minute, and the sum."""
-    asyncio.run(_run())
-
-
-async def _run() -> None:
-    sender = await live.connect(None)
-    load, begun, tasks, shown = _Load(sender), time.perf_counter(), set(), 0
     print(f"{_RATE:g} jobs a second through the API server for {_SECONDS:g} s")
-    for number in range(int(_RATE * _SECONDS)):
-        due = begun + number / _RATE
+    result = asyncio.run(measure(pools.current(), _RATE, _SECONDS, _show))
+    print(f"  all    {line(result.seconds)}")
+    for answer, count in result.answers.most_common(8):
+        print(f"  {count:8} {answer or 'admitted'}")
+
+
+async def measure(
+    server: pools.Server, rate: float, seconds: float, ended: Callable[[int, Sequence[float]], None]
+) -> Result:
+    """Ask for so many jobs a second, and wait for all answers.
+
+    Args:
+        server: to ask.
+        rate: jobs a second.
+        seconds: for so long.
+        ended: told each window that is over, and the answers to it that have come.
+    """
+    pool, result = pools.Pool(server, _PATIENCE, _CONNECTIONS), Result()
+    begun, tasks, shown = time.perf_counter(), set[asyncio.Task[None]](), 0
+    for number in range(int(rate * seconds)):
+        due = begun + number / rate
         await asyncio.sleep(max(due - time.perf_counter(), 0))
+        window = int((due - begun) / WINDOW)
         if len(tasks) >= _OPEN:
-            load.answers[f"not asked: {_OPEN} were not answered yet"] += 1
+            result.answers[f"not asked: {_OPEN} were not answered yet"] += 1
             continue
-        task = asyncio.create_task(load.ask(number, due, begun))
+        task = asyncio.create_task(_ask(pool, result, number, due, window))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
-        if (window := int((due - begun) / _WINDOW)) > shown:
-            _show(shown, load.windows.get(shown, []))
+        if window > shown:
+            ended(shown, result.windows.get(shown, []))
             shown = window
     await asyncio.gather(*tasks)
-    everything = [each for window in load.windows.values() for each in window]
-    print(f"  all    {_line(everything)}")
-    for answer, count in load.answers.most_common(8):
-        print(f"  {count:8} {answer}")
-    await sender.close()
+    await pool.close()
+    return result
 
 
-def _show(window: int, seconds: list[float]) -> None:
-    memory = "".join(f" | {pid}: {_resident(pid):.0f} MiB" for pid in os.environ.get("MUSTER_PIDS", "").split())
-    print(f"{window * _WINDOW:5.0f} s  {_line(seconds)}{memory}", flush=True)
+async def _ask(pool: pools.Pool, result: Result, number: int, due: float, window: int) -> None:
+    """Ask for one job, and count its time from when it was due."""
+    job: dict[str, Any] = {**_JOB, "metadata": {**_JOB["metadata"], "name": f"load-{number}"}}
+    try:
+        answer = await pool.post(_PATH, json.dumps(job).encode())
+        said = "" if answer.status == 201 else answer.body.decode(errors="replace")[:300]
+    except (OSError, EOFError, TimeoutError) as error:
+        said = f"no answer: {error or type(error).__name__}"
+    result.answers[said] += 1
+    result.windows.setdefault(window, []).append(time.perf_counter() - due)
 
 
-def _line(seconds: list[float]) -> str:
+def line(seconds: Sequence[float]) -> str:
+    """Return one line about the times of some answers."""
     if not seconds:
         return "nothing answered"
-    at = [figures.percentile(seconds, share) * 1000 for share in (0.5, 0.99, 1.0)]
+    at = [figures.percentile(list(seconds), share) * 1000 for share in (0.5, 0.99, 1.0)]
     return f"{len(seconds):6} answers  p50 {at[0]:7.1f} ms  p99 {at[1]:7.1f} ms  max {at[2]:7.1f} ms"
+
+
+def _show(window: int, seconds: Sequence[float]) -> None:
+    memory = "".join(f" | {pid}: {_resident(pid):.0f} MiB" for pid in os.environ.get("MUSTER_PIDS", "").split())
+    print(f"{window * WINDOW:5.0f} s  {line(seconds)}{memory}", flush=True)
 
 
 def _resident(pid: str) -> float:
     status = Path(f"/proc/{pid}/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1]) / 1024
+    return int(next(each for each in status.splitlines() if each.startswith("VmRSS:")).split()[1]) / 1024
