@@ -32,6 +32,22 @@ def test_a_started_component_is_found_by_its_marks_alone(where):
     reaped(process)
 
 
+def test_a_started_component_is_found_from_the_first_moment_on(where, monkeypatch):
+    read, early = processes._marks, iter(range(3))
+
+    def late(process):
+        marks = read(process)
+        return {} if marks and next(early, None) is not None else marks
+
+    monkeypatch.setattr(processes, "_marks", late)
+
+    process = processes.start(where, "sleeper", SLEEP)
+
+    assert processes.running(where) == {process.pid: "sleeper"}
+    processes.end(where, "sleeper", kill=True)
+    reaped(process)
+
+
 def test_ending_one_component_leaves_the_others(where):
     first, second = (processes.start(where, name, SLEEP) for name in ("first", "second"))
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import shlex
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+NAMES = sorted(
+    str(path.relative_to(ROOT))
+    for folder in (".", "docs", "examples/*", "images", "images/*", "manifests", "manifests/*", "tests/golden")
+    for path in ROOT.glob(f"{folder}/*.md")
+)
+"""Every page for readers, by its path relative to the repository."""
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_ENDS = {"|", "&&", ";", "<", ">"}
 
 
 def read(name):
@@ -42,3 +52,22 @@ def links(name):
         if not target.startswith(("https:", "http:", "mailto:")):
             path, _, anchor = target.partition("#")
             yield str((folder / path).resolve().relative_to(ROOT)) if path else name, anchor
+
+
+def commands(name, program):
+    """The arguments of a page's calls of a program, as lists of words; `a|b` is two calls, `[...]` may be left out."""
+    for language, block in _BLOCK.findall(read(name)):
+        for line in block.replace("\\\n", " ").splitlines() if language in {"", "sh"} else ():
+            words = _words(line)
+            while words and ("=" in words[0] or words[0] in {"$", "export"}):
+                words.pop(0)
+            if words[: len(program)] == list(program):
+                yield from map(list, itertools.product(*(word.split("|") for word in words[len(program) :])))
+
+
+def _words(line):
+    try:
+        words = shlex.split(re.sub(r"\[[^]]*\]", "", line), comments=True)
+    except ValueError:
+        return []  # what a command prints
+    return list(itertools.takewhile(lambda word: word not in _ENDS, words))

@@ -1,4 +1,4 @@
-"""The threat model names real tests, covers all of STRIDE, and the pages of operations link to what exists."""
+"""The threat model names real tests and covers all of STRIDE; what CI runs wants no secret."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ CATEGORIES = {
 }
 THREATS = [row for heading in CATEGORIES.values() for row in pages.rows(pages.section(PAGE, heading))]
 NAMED = sorted(set(re.findall(r"`([\w/]+\.py::\w+)`", pages.read(PAGE))))
-PAGES = ["docs/operations.md", "docs/emergency.md", PAGE, "SECURITY.md", "manifests/monitoring/README.md"]
 
 
 @pytest.mark.parametrize("named", NAMED)
@@ -44,14 +43,6 @@ def test_threats_are_numbered_within_their_letter(letter):
     numbers = [row[0] for row in THREATS if row[0].startswith(letter)]
     assert numbers == [f"{letter}{number}" for number in range(1, len(numbers) + 1)]
     assert numbers
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page):
-    for path, anchor in pages.links(page):
-        assert (pages.ROOT / path).exists(), path
-        if anchor:
-            assert anchor in pages.anchors(path), f"{path}#{anchor}"
 
 
 def test_what_ci_runs_reads_no_secret():

@@ -1,0 +1,15 @@
+"""Waiting for what tells nobody that it has happened."""
+
+from __future__ import annotations
+
+import asyncio
+
+LIMIT = 60.0
+"""Seconds; ends a test that has failed, and nothing else: a machine may stand still for a while."""
+
+
+async def until(condition, limit=LIMIT):
+    """Return once a condition holds; raises TimeoutError when it does not for `limit` seconds."""
+    async with asyncio.timeout(limit):
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0.002)
