@@ -46,7 +46,8 @@ def runs(tiers: Sequence[sites.Tier], together: Sequence[str]) -> list[Run]:
     """Return what there is to run, in the order in which it is begun.
 
     The longest begin first, so that no lane is alone at the end; those that need the cores, the real trainings, the
-    suites whose tests run side by side and the 500 jobs of `scale`, are not neighbours.
+    suites whose tests run side by side and the 500 jobs of `scale`, are not neighbours. What the control plane's tier
+    shows as well as the other runs in it alone.
 
     Args:
         tiers: that this machine can run.
@@ -59,9 +60,11 @@ def runs(tiers: Sequence[sites.Tier], together: Sequence[str]) -> list[Run]:
         ("node", ("upgrade", "wedges")),
         ("node", ("claims",)),
         ("control-plane", ("outage",)),
-        ("node", (*together, "scale")),
+        ("node", tuple(together)),
         ("control-plane", ("upgrade", "wedges")),
-        ("control-plane", ("claims",)),
+        ("control-plane", ("reports", "rights")),
+        ("node", ("certificates", "releases")),
+        ("control-plane", ("claims", "certificates")),
     ]
     return [Run(tier, suites) for tier, suites in begun if tier in tiers]
 

@@ -28,11 +28,26 @@ from e2e.cluster.errors import ClusterError
 _SUITES = places.REPOSITORY / "e2e" / "suites"
 TOGETHER = ("pods", "lifecycle", "validation", "differential")
 """Suites whose tests run side by side."""
-ALONE = ("training", "claims", "upgrade", "wedges", "outage", "scale", "certificates", "releases")
+ALONE = (
+    "training",
+    "claims",
+    "upgrade",
+    "wedges",
+    "outage",
+    "scale",
+    "certificates",
+    "reports",
+    "rights",
+    "releases",
+    "load",
+)
 """Suites that change the installation itself, or need what all share: its devices, its cores."""
-BY_NAME = ("certificates", "releases")
-"""Suites that run only when they are asked for."""
-_NEEDS_NODES = {"pods", "training", "releases"}
+BY_NAME = ("load",)
+"""Suites that run only when they are asked for, because they take long."""
+NEEDS_NODES = ("pods", "training", "releases", "load")
+"""Suites that cannot run in the control plane's tier."""
+ONE_TIER = ("reports", "rights", "scale")
+"""Suites without containers of their own, which run in the control plane's tier; in the other when asked for."""
 _IMAGES = ("trl", "torchtune", "vllm")  # large, and needed by the suite `training` alone
 _LOGS = places.REPOSITORY / "build" / "e2e"
 
@@ -67,7 +82,7 @@ def _run(tiers: list[sites.Tier], options: argparse.Namespace, extra: list[str])
         commands.say(str(error))
         return 1
     code = lanes.run(lanes.runs(tiers, TOGETHER), extra)
-    print(f"muster: suites {' and '.join(BY_NAME)} NOT run; ask for them by name: --tier node --suite {BY_NAME[0]}")
+    print(f"muster: suite {' and '.join(BY_NAME)} NOT run; it is asked for by name: --tier node --suite {BY_NAME[0]}")
     return code
 
 
@@ -83,8 +98,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _node_tier(lacking: list[str]) -> str:
     if lacking:
-        missed = "no pods, no suites `pods` and `training`"
-        return f"muster: node tier NOT run on this machine ({missed}): missing {', '.join(lacking)}"
+        missed = ", ".join(suite for suite in NEEDS_NODES if suite not in BY_NAME)
+        return f"muster: node tier NOT run on this machine (no pods, no suites {missed}): missing {', '.join(lacking)}"
     return "muster: this machine runs both tiers, control plane and node"
 
 
@@ -118,8 +133,9 @@ def _suites(tier: str, environment: dict[str, str], chosen: list[str] | None, ex
 
 
 def _wanted(tier: str, chosen: list[str] | None) -> list[str]:
-    wanted = [suite for suite in (*TOGETHER, *ALONE) if chosen is None or suite in chosen]
-    return [suite for suite in wanted if tier != "control-plane" or suite not in _NEEDS_NODES]
+    usual = [suite for suite in (*TOGETHER, *ALONE) if suite not in BY_NAME]
+    wanted = usual if chosen is None else [suite for suite in (*TOGETHER, *ALONE) if suite in chosen]
+    return [suite for suite in wanted if tier != "control-plane" or suite not in NEEDS_NODES]
 
 
 def _pytest(tier: str, environment: dict[str, str], suites: list[str], arguments: list[str]) -> int:

@@ -1,7 +1,8 @@
 """KWOK: nodes without machines, whose pods run at once, for what needs many nodes or pods that end when told.
 
-Upstream's stages complete every pod of a Job as soon as it runs; here a pod ends only when its label says so,
-so that a test can look at a job that is running.
+Upstream's stages complete every pod of a Job as soon as it runs; here a pod, whoever made it, ends when its label
+says so, so that a test can look at a job that is running. Nobody else may end such a pod by its status: KWOK writes
+what it decided a moment before, and a pod that was ended in between would run again.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from e2e.cluster.sites import Site
 __all__ = ["ENDS", "node", "stages", "start"]
 
 ENDS = "e2e.muster.dev/ends"
-"""The label of pods that succeed by themselves, with value "true"."""
+"""The label of pods that succeed as soon as they run, with value "true"."""
 
 _MODULE = "sigs.k8s.io/kwok"
 _MANAGED = "kwok.x-k8s.io/node=fake"
+_IS_TO_END = {"key": f'.metadata.labels["{ENDS}"]', "operator": "In", "values": ["true"]}
 
 
 def start(places: Places, site: Site, binaries: Path) -> None:
@@ -64,6 +66,10 @@ def stages() -> list[dict[str, Any]]:
     stages = [yaml.load(file.read_text(), yaml.CSafeLoader) for file in sorted(files)]
     for stage in stages:
         if stage["metadata"]["name"] == "pod-complete":
-            ends = {"key": f'.metadata.labels["{ENDS}"]', "operator": "In", "values": ["true"]}
-            stage["spec"]["selector"]["matchExpressions"].append(ends)
+            selector = stage["spec"]["selector"]
+            selector["matchExpressions"] = [*filter(_is_of_any_pod, selector["matchExpressions"]), _IS_TO_END]
     return stages
+
+
+def _is_of_any_pod(expression: dict[str, Any]) -> bool:
+    return "ownerReferences" not in expression["key"]

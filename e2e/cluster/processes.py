@@ -25,7 +25,7 @@ __all__ = ["OWNER", "Component", "again", "end", "end_all", "running", "start", 
 
 OWNER = "MUSTER_CLUSTER_OWNER"
 _COMPONENT = "MUSTER_CLUSTER_COMPONENT"
-_PATIENCE = 10.0
+_PATIENCE = 30.0
 _READY = 60.0
 
 
@@ -125,7 +125,7 @@ def running(places: Places, name: str | None = None) -> dict[int, str]:
 
 
 def end(places: Places, name: str, *, kill: bool = False) -> None:
-    """End a component's processes: by SIGTERM with ten seconds of patience, then, or at once, by SIGKILL."""
+    """End a component's processes: by SIGTERM with half a minute of patience, then, or at once, by SIGKILL."""
     _end(places, name, kill)
 
 
@@ -190,7 +190,7 @@ def _spawn(places: Places, component: Component) -> subprocess.Popen[bytes]:
     marks = {OWNER: str(places.state), _COMPONENT: component.name}
     environment = {**os.environ, **dict(component.environment), **marks}
     with places.log(component.name).open("ab") as log:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             component.command,
             env=environment,
             cwd=places.state,
@@ -199,6 +199,10 @@ def _spawn(places: Places, component: Component) -> subprocess.Popen[bytes]:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    # Linux tells that the program is executed a moment before it lets its environment be read.
+    while process.poll() is None and not _marks(Path(f"/proc/{process.pid}")):
+        time.sleep(0.001)
+    return process
 
 
 def _marks(process: Path) -> dict[str, str]:

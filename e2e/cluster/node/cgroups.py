@@ -16,7 +16,7 @@ from e2e.cluster.errors import ClusterError
 
 __all__ = ["create", "hierarchies", "remaining", "remove"]
 
-_PATIENCE = 10.0
+_PATIENCE = 60.0
 
 
 def hierarchies() -> list[Path]:
@@ -48,7 +48,7 @@ def remove(name: str) -> None:
     """Remove the group and all below it from every hierarchy; the processes in it have ended or are ending.
 
     Raises:
-        ClusterError: something in it still runs after ten seconds.
+        ClusterError: something in it still runs after a minute.
     """
     deadline = time.monotonic() + _PATIENCE
     while groups := list(remaining(name)):

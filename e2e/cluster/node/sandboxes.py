@@ -30,7 +30,7 @@ HOSTNAME = "node-0"
 
 _COMPONENT = "sandbox"
 _NAMESPACES = ("--pid", "--mount", "--net", "--uts", "--ipc")
-_PATIENCE = 10.0
+_PATIENCE = 60.0
 
 # The kubelet insists on these values and would set them for the whole machine; what it reads is a file of ours.
 _TUNABLES = {
@@ -141,7 +141,7 @@ def destroy(places: Places) -> None:
     """End the sandbox and everything in it, and remove what it had outside; nothing happens when there is none.
 
     Raises:
-        ClusterError: something does not end within ten seconds; the message says what.
+        ClusterError: something does not end within a minute; the message says what.
     """
     processes.end(places, _COMPONENT, kill=True)
     cgroups.remove(identity(places))

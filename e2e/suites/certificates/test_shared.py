@@ -6,11 +6,14 @@ import time
 
 import pytest
 
-from e2e.suites.certificates.shared import NAMESPACE
+from e2e.suites.support import stalls
 from e2e.suites.support.loads import Load
+from e2e.suites.support.shared import NAMESPACE
 from e2e.suites.support.waits import until
 
 LONG = 120  # seconds; an authority gets a successor after 38
+OURS = ("failed calling webhook", '.muster.dev"')  # a controller that could not renew its Lease ends, its webhook too
+YOUNG = 45  # seconds left of 60: what an API server may take to come back on a busy machine, and more
 
 
 pytestmark = pytest.mark.xdist_group("installation")
@@ -27,12 +30,11 @@ def test_authority_and_leaf_change_several_times_and_no_job_is_refused(kubectl, 
     seen = {before}
     with Load(kubectl, space.name, job) as load:
         until("two further authorities", lambda: seen.update(shared.authorities()[:1]) or len(seen) > 2, LONG)
-        time.sleep(5)  # until the last of them is in use
+        until("the first, which has expired, to be trusted no more", lambda: before not in shared.trusted())
 
     assert load.failures == {}
-    assert before not in shared.trusted(), "one that has expired is not trusted any more"
     slowest = load.percentile(0.99)
-    say(f"{load.answers['']} admissions over {len(seen) - 1} changes of the authority, p99 {slowest:.3f} s")
+    say(f"{load} over {len(seen) - 1} changes of the authority, p99 {slowest:.3f} s")
 
 
 def test_a_deleted_secret_comes_back_and_no_job_is_refused(kubectl, shared, space, job, say):
@@ -45,7 +47,7 @@ def test_a_deleted_secret_comes_back_and_no_job_is_refused(kubectl, shared, spac
             time.sleep(2)
 
     assert load.failures == {}
-    say(f"{load.answers['']} admissions while the Secret was deleted three times")
+    say(f"{load} while the Secret was deleted three times")
 
 
 def test_a_spoilt_bundle_is_mended_within_seconds(kubectl, shared, space, job):
@@ -62,7 +64,7 @@ def test_replicas_are_replaced_one_after_the_other_and_no_job_is_refused(kubectl
         time.sleep(3)
 
     assert load.failures == {}
-    say(f"{load.answers['']} admissions while {several} replicas were replaced, p99 {load.percentile(0.99):.3f} s")
+    say(f"{load} while {several} replicas were replaced, p99 {load.percentile(0.99):.3f} s")
 
 
 def test_when_the_leader_is_killed_another_leads_within_twenty_seconds(kubectl, shared, several, say):
@@ -71,32 +73,38 @@ def test_when_the_leader_is_killed_another_leads_within_twenty_seconds(kubectl, 
     kubectl.delete("pod", pod, NAMESPACE, grace=0).expect()
     begun = time.monotonic()
 
-    shared.wait_leader(before, 20)
+    shared.wait_leader(before)
 
-    say(f"another of {several} replicas leads after {time.monotonic() - begun:.1f} s")
+    seconds = time.monotonic() - begun
+    assert seconds - stalls.lost(begun) < 20
+    say(f"another of {several} replicas leads after {seconds:.1f} s")
     shared.rolled_out()
 
 
 def test_a_restarted_api_server_trusts_every_replica_from_its_first_call_on(
     kubectl, installation, shared, space, job, say
 ):
+    shared.wait_young(YOUNG)
     with Load(kubectl, space.name, job) as load:
+        begun = time.monotonic()
         installation.restart_api_server()
+        away = time.monotonic() - begun
         time.sleep(5)
 
     # What the API server cannot answer while it is away is nobody's refusal.
-    assert [answer for answer in load.failures if "failed calling webhook" in answer] == []
+    assert [answer for answer in load.failures if all(words in answer for words in OURS)] == []
     shared.wait_leader()
-    say(f"{load.answers['']} admissions around the restart")
+    say(f"{load} around the restart, which took {away:.1f} s")
 
 
 def test_a_store_that_stands_still_costs_no_admission_afterwards(kubectl, shared, space, job, frozen_store, say):
+    shared.wait_young(YOUNG)
     with Load(kubectl, space.name, job) as load:
         frozen_store(8)  # longer than the Lease
-        until("jobs to be admitted again", lambda: space.apply(job, dry_run=True).ok, 30)
+        until("jobs to be admitted again", lambda: space.apply(job, dry_run=True).ok, 60)
         time.sleep(5)
 
-    assert [answer for answer in load.failures if "failed calling webhook" in answer] == []
+    assert [answer for answer in load.failures if all(words in answer for words in OURS)] == []
     shared.wait_leader()
     until("the bundles to be the authorities", lambda: set(shared.authorities()) <= set(shared.trusted()), 15)
-    say(f"{load.answers['']} admissions around a store that stood still for 8 s")
+    say(f"{load} around a store that stood still for 8 s")

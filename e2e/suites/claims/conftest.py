@@ -95,6 +95,12 @@ def pending(space: Space, name: str, reason: str) -> None:
     until(f"pod {name} to be pending", look)
 
 
+def described(space: Space, name: str, reason: str) -> None:
+    """Wait until `kubectl describe` shows this reason, of an event that the scheduler writes beside the condition."""
+    command = ("describe", "pod", name, "-n", space.name)
+    until(f"the description of pod {name}", lambda: reason in space.kubectl.run(*command).expect().out)
+
+
 def _published(kubectl: Kubectl) -> Devices | None:
     nodes = [node["metadata"] for node in kubectl.all("nodes")]
     real = {each["name"] for each in nodes if _FAKE not in (each.get("annotations") or {})}

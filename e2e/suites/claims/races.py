@@ -81,10 +81,16 @@ class Controllers:
 
         def look() -> list[int]:
             alive = [number for number, each in enumerate(self._running) if each.poll() is None]
-            return [number for number in alive if any(each["message"] == "leading" for each in self.said(number))]
+            leaders = [number for number in alive if self._leads(number)]
+            assert len(leaders) == 1, leaders
+            return leaders
 
-        (leader,) = until("a controller to lead", look)
+        (leader,) = until("one controller to lead", look)
         return leader
+
+    def _leads(self, number: int) -> bool:
+        words = [each["message"] for each in self.said(number)]
+        return [each for each in words if each in ("leading", "leading no more")][-1:] == ["leading"]
 
     def said(self, number: int) -> list[dict[str, Any]]:
         """Return what one has logged; a torn last line is left out."""
@@ -97,7 +103,11 @@ class Controllers:
 
 @contextmanager
 def witness(space: Space, folder: Path) -> Iterator[list[Counter[str]]]:
-    """Watch the pods of a namespace; once the body is left, the list holds who was in after each change, by claim."""
+    """Watch the pods of a namespace; once the body is left, the list holds who was in after each change, by claim.
+
+    Raises:
+        AssertionError: a pod that had ended or was gone was in again; no seat could be given on such a word.
+    """
     states: list[Counter[str]] = []
     kubectl = space.kubectl
     command = [kubectl.binary, "--kubeconfig", kubectl.kubeconfig, "get", "pods", "-n", space.name]
@@ -121,11 +131,16 @@ def is_in(pod: Mapping[str, Any]) -> bool:
 
 def _states(events: Iterator[dict[str, Any]]) -> Iterator[Counter[str]]:
     inside: dict[str, str] = {}
+    out: set[str] = set()
     for event in events:
         pod = event["object"]
-        inside.pop(pod["metadata"]["uid"], None)
+        uid = pod["metadata"]["uid"]
+        was = inside.pop(uid, None)
         if event["type"] != "DELETED" and is_in(pod):
-            inside[pod["metadata"]["uid"]] = pod["spec"]["resourceClaims"][0]["resourceClaimName"]
+            assert uid not in out, f"pod {pod['metadata']['name']} had ended, and came back: {pod['status']}"
+            inside[uid] = pod["spec"]["resourceClaims"][0]["resourceClaimName"]
+        elif was is not None:
+            out.add(uid)
         yield Counter(inside.values())
 
 

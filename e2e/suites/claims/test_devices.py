@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.suites.claims.conftest import MAPPED_CLASS, SESSIONS, pending
+from e2e.suites.claims.conftest import MAPPED_CLASS, SESSIONS, described, pending
 from e2e.suites.support import devices as claims
 from e2e.suites.support.devices import Devices, end, held, told
 from e2e.suites.support.spaces import Space
@@ -68,8 +68,7 @@ def test_a_pod_that_finds_no_device_says_why_and_runs_when_one_is_free(devices: 
     assert len(held(space, "large")) == devices.count - 1
     space.apply(devices.pod("waits", template="two")).expect()
     pending(space, "waits", "cannot allocate all claims")
-    described = space.kubectl.run("describe", "pod", "waits", "--namespace", space.name).expect().out
-    assert "cannot allocate all claims" in described
+    described(space, "waits", "cannot allocate all claims")
     end(space, "large")
     assert len(held(space, "waits")) == 2
 

@@ -45,13 +45,13 @@ def test_a_changed_profile_replaces_free_claims_at_once_and_one_in_use_when_it_i
     (used,) = (name for name, each in _claims(space).items() if claims.allocated(each))
     before = _claims(space)[used]["metadata"]["uid"]
     with installation.reloaded({"profiles": _profiles(devices.device_class, count=2)}):
-        (free,) = _claims(space).keys() - {used}
+        (free,) = until("the other claim", lambda: _claims(space).keys() - {used})
         until("the free claim to be of two devices", lambda: _count(space, free) == 2, _BROUGHT)
         assert _claims(space)[used]["metadata"]["uid"] == before
         assert jobs.held(space, "one") == device
         end(space, jobs.pods(space, "one")[0])
         space.apply(jobs.sampler(devices, "two", "seat")).expect()
-        until("the other claim to be of two devices", lambda: _count(space, used) == 2)
+        until("the other claim to be of two devices", lambda: _count(space, used) == 2, _BROUGHT)
         assert len(jobs.held(space, "two")) == 2
     until("the profile of before to be in force", lambda: 1 in (_count(space, free), _count(space, used)), _BROUGHT)
 

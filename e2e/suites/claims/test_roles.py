@@ -231,13 +231,14 @@ def test_a_queue_that_places_a_trainer_adds_to_its_role(space: Space, installati
     host = POOLS["trainer"][1]
     flavor = {"tolerations": [QUEUES], "nodeSelector": {HOST: host}}
     for _ in range(2):
-        space.patch(TRAINJOBS, "trains", {"spec": {"suspend": False, "runtimePatches": [_patch(flavor)]}}).expect()
+        lives.patch_runtime(space, "trains", {"suspend": False, "runtimePatches": [_patch(flavor)]})
         scene = life.wait("running")
         assert {pod["spec"]["nodeName"] for pod in scene.pods} == {host}
         assert _ours(_template(scene)["spec"]) == [QUEUES, toleration("trainer"), toleration("both")]
         life.suspend()
-        space.patch(TRAINJOBS, "trains", {"spec": {"runtimePatches": None}}).expect()
-        assert _template(life.poke(1)) == before
+        lives.patch_runtime(space, "trains", {"runtimePatches": None})
+        life.poke(1)
+        until("the template to be as before", lambda: _template(life.wait("suspended")) == before)
 
 
 @pytest.mark.parametrize("suspend", [True, False], ids=["while it waits", "while it runs"])

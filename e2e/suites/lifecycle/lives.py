@@ -7,6 +7,7 @@ must agree, no controller may have been refused, and what the job is made of mus
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,11 +18,14 @@ from e2e.suites.support.installations import Installation
 from e2e.suites.support.kubectls import Outcome
 from e2e.suites.support.spaces import TRAINJOBS, Space
 
-__all__ = ["APPLIED", "Life", "frozen", "submit"]
+__all__ = ["APPLIED", "TOO_EARLY", "Life", "edit", "frozen", "patch_runtime", "submit"]
 
 APPLIED = "muster.dev/applied"
 _POKE = "e2e.muster.dev/poke"
-_TOO_EARLY = "must be created before the TrainJob is created"
+TOO_EARLY = "must be created before the TrainJob is created"
+_CONFLICT = "the object has been modified"
+_ACTIVE = "is still active"
+_QUIET = 2.0  # seconds; Trainer applies at each change of the JobSet's status
 _MUTABLE = ("nodeSelector", "tolerations", "schedulingGates")
 
 
@@ -62,6 +66,18 @@ class Life:
             if self._installation is not None:
                 self._wait_applied(before)
         return self.wait("suspended")
+
+    def settle(self) -> None:
+        """Wait until Trainer applies no more; what it applies while Muster is away is refused."""
+        before, since = self._applies(), time.monotonic()
+
+        def is_quiet() -> bool:
+            nonlocal before, since
+            if (now := self._applies()) != before:
+                before, since = now, time.monotonic()
+            return time.monotonic() - since > _QUIET
+
+        waits.until(f"Trainer to leave {self.space.name}/{self.name} alone", is_quiet)
 
     def suspend(self) -> Scene:
         """Suspend, and wait until its pods are gone."""
@@ -127,12 +143,29 @@ def submit(
     """
     space.apply(runtime).expect()
 
+    return edit("the job", lambda: send(space, job), early=TOO_EARLY).expect()
+
+
+def edit(what: str, send: Callable[[], Outcome], *, early: str = _CONFLICT) -> Outcome:
+    """Send an edit until it is not refused only because a controller was in between, or has not seen enough yet.
+
+    Args:
+        what: is edited; the error names it.
+        send: reads, if it has to, and writes.
+        early: words of such a refusal.
+    """
+
     def once() -> Outcome:
-        outcome = send(space, job)
-        assert _TOO_EARLY not in outcome.err
+        outcome = send()
+        assert early not in outcome.err, outcome
         return outcome
 
-    return waits.until("Trainer to know the runtime", once).expect()
+    return waits.until(f"{what} to be edited without a controller in between", once)
+
+
+def patch_runtime(space: Space, name: str, spec: Mapping[str, Any]) -> None:
+    """Change `runtimePatches` of a TrainJob, which Trainer refuses as long as it counts active Jobs."""
+    edit(name, lambda: space.patch(TRAINJOBS, name, {"spec": spec}), early=_ACTIVE).expect()
 
 
 def frozen(jobset: Mapping[str, Any]) -> dict[str, Any]:

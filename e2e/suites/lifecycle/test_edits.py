@@ -53,7 +53,7 @@ def test_a_forbidden_edit_in_the_file_gets_the_apis_answer_however_it_is_sent(sp
     for server_side in (False, True):
         outcome = space.apply(job, server_side=server_side, options=("--force-conflicts",) * server_side)
         assert is_the_apis_own(outcome), outcome
-    assert is_the_apis_own(space.kubectl.replace(job, namespace=space.name))
+    assert is_the_apis_own(lives.edit("the TrainJob", lambda: space.kubectl.replace(job, namespace=space.name)))
     life.resume()
 
 

@@ -17,9 +17,14 @@ def runtime(*, ends=False, backoff=None, **template):
 
 
 @pytest.fixture
-def start(space, installation):
+def submit(space):
+    return lambda of, **how: lives.submit(space, of, documents.trainjob("life", "plain", **how))
+
+
+@pytest.fixture
+def start(space, installation, submit):
     def started(of, **how):
-        lives.submit(space, of, documents.trainjob("life", "plain", **how))
+        submit(of, **how)
         return lives.Life(space, "life", installation)
 
     return started
@@ -55,8 +60,8 @@ def test_a_job_whose_pod_fails_is_failed(space, start):
     life.delete()
 
 
-def test_a_job_that_takes_too_long_is_failed(space, start):
-    start(runtime(), activeDeadlineSeconds=4)
+def test_a_job_that_takes_too_long_is_failed(space, submit):
+    submit(runtime(), activeDeadlineSeconds=4)
     trainjob = space.wait_trainjob("life", "Failed")
     reasons = [each["reason"] for each in trainjob["status"]["conditions"] if each["type"] == "Failed"]
     assert reasons == ["DeadlineExceeded"]
@@ -64,8 +69,8 @@ def test_a_job_that_takes_too_long_is_failed(space, start):
     assert scenes.look(space, "life").denials == []
 
 
-def test_the_jobset_of_a_complete_job_goes_by_itself_after_its_time(space, start):
-    start(runtime(ends=True, ttlSecondsAfterFinished=2))
+def test_the_jobset_of_a_complete_job_goes_by_itself_after_its_time(space, submit):
+    submit(runtime(ends=True, ttlSecondsAfterFinished=2))
     space.wait_trainjob("life", "Complete")
     space.wait_gone(spaces.JOBSETS, "life")
     scene = scenes.look(space, "life")

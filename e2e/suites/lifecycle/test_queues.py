@@ -42,7 +42,7 @@ def by_patches_of_the_runtime(space, pod, *, suspend):
     job = {"name": "node", "template": {"spec": {"template": pod}}}
     runtime = {"template": {"spec": {"replicatedJobs": [job]}}}
     patch = {"manager": "kueue.x-k8s.io/manager", "trainingRuntimeSpec": runtime}
-    space.patch(TRAINJOBS, "life", {"spec": {"suspend": suspend, "runtimePatches": [patch]}}).expect()
+    lives.patch_runtime(space, "life", {"suspend": suspend, "runtimePatches": [patch]})
 
 
 def on_the_jobset(space, pod, *, suspend):
@@ -59,13 +59,15 @@ def on_the_jobset(space, pod, *, suspend):
 
 
 def on_the_jobset_by_update(space, pod, *, suspend):
-    jobset = space.jobset("life")
-    template = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
-    template["metadata"] = {**template.get("metadata", {}), **pod["metadata"]}
-    template["spec"].update(pod["spec"])
-    space.kubectl.run(
-        "replace", "-n", space.name, "--field-manager=queue", "-f", "-", stdin=json.dumps(jobset)
-    ).expect()
+    def replace():
+        jobset = space.jobset("life")
+        template = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+        template["metadata"] = {**template.get("metadata", {}), **pod["metadata"]}
+        template["spec"].update(pod["spec"])
+        command = ("replace", "-n", space.name, "--field-manager=queue", "-f", "-")
+        return space.kubectl.run(*command, stdin=json.dumps(jobset))
+
+    lives.edit("the JobSet", replace).expect()
     space.patch(TRAINJOBS, "life", {"spec": {"suspend": suspend}}).expect()
 
 
@@ -101,11 +103,15 @@ def test_placement_written_with_the_resumption_reaches_the_pods_and_is_taken_bac
     by_patches_of_the_runtime(space, PLACED, suspend=False)
     assert all(is_placed(pod) for pod in life.wait("running").pods)
     life.suspend()
-    space.patch(TRAINJOBS, "life", {"spec": {"runtimePatches": None}}).expect()
-    scene = life.poke(1)
-    template = scene.jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
-    assert "nodeSelector" not in template["spec"]
-    assert "kueue.x-k8s.io/podset" not in template.get("metadata", {}).get("labels", {})
+    lives.patch_runtime(space, "life", {"runtimePatches": None})
+    life.poke(1)
+
+    def is_taken_back():
+        template = life.wait("suspended").jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+        labels = template.get("metadata", {}).get("labels", {})
+        return "nodeSelector" not in template["spec"] and "kueue.x-k8s.io/podset" not in labels
+
+    waits.until("the placement to be taken back", is_taken_back)
     by_patches_of_the_runtime(space, PLACED, suspend=False)
     assert all(is_placed(pod) for pod in life.wait("running").pods)
 

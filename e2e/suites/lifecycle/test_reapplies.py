@@ -26,13 +26,7 @@ def force(space, document):
 
 def replace(space, document):
     """`kubectl replace` reads and writes, so a controller's write of the status in between is a conflict to repeat."""
-
-    def once():
-        outcome = space.kubectl.replace(document, namespace=space.name)
-        assert "the object has been modified" not in outcome.err
-        return outcome
-
-    return waits.until("a replace that no controller gets in the way of", once)
+    return lives.edit(document["metadata"]["name"], lambda: space.kubectl.replace(document, namespace=space.name))
 
 
 ALL = {way.__name__: way for way in (apply, apply_server_side, force, replace)}

@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-__all__ = ["ANSWER", "ANSWERS"]
+__all__ = ["ANSWER", "ANSWERS", "LATE"]
 
 ANSWER = "e2e.muster.dev/answer"
-_LATE = 7.0  # seconds, beyond the webhook configuration's timeoutSeconds
+LATE = 60.0  # seconds, beyond the webhook configuration's timeoutSeconds
 _TARDY = 1.0  # and below it
 _HUGE = 16 * 1024 * 1024
 
@@ -96,7 +96,7 @@ def _reset(request: Answering, uid: str) -> None:
 
 ANSWERS: dict[str, Callable[[Answering, str], None]] = {
     "": _allow,
-    "late": _after(_LATE),
+    "late": _after(LATE),
     "tardy": _after(_TARDY),
     "html": lambda request, _: request.send(b"<html>It works!</html>"),
     "empty": lambda request, _: request.send(b""),

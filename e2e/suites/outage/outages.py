@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from e2e.suites.support.installations import Installation
-from e2e.suites.support.waits import until
+from e2e.suites.support.waits import within
 
 __all__ = ["Say", "die", "seconds_until"]
 
@@ -26,5 +26,5 @@ def seconds_until(what: str, check: Callable[[], object], limit: float) -> float
         AssertionError: longer than `limit` seconds.
     """
     started = time.monotonic()
-    until(what, check, limit)
+    within(what, check, limit)
     return time.monotonic() - started

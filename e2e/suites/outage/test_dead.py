@@ -55,7 +55,7 @@ def test_trainers_jobset_waits_for_muster_and_is_made_when_it_is_back(
 
     muster.start()
 
-    seconds = outages.seconds_until("the JobSet to be made", lambda: space.jobset("job"), 30)
+    seconds = outages.seconds_until("the JobSet to be made", lambda: space.jobset("job"), 180)
     made = space.wait_jobset("job")
     assert made["metadata"]["uid"] != first
     assert jobs.is_added_to(made)

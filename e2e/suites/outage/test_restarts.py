@@ -22,7 +22,10 @@ from e2e.suites.support.spaces import JOBSETS, TRAINJOBS, Space
 from e2e.suites.support.waits import until
 
 COUNT, RATE = 60, 5.0  # TrainJobs, and how many in a second
-PATIENCE = 40.0
+PATIENCE = 240.0  # an outage is over in 25 s, on a machine with nothing else to do
+
+
+_AWAY = ("failed calling webhook", "could not be read")  # the second in its first moment, before its caches are full
 
 
 class Stream:
@@ -58,7 +61,7 @@ class Stream:
                 return
             with self._lock:
                 self.refused += 1
-                if not answer.refused_with("failed calling webhook", '.muster.dev"'):
+                if '.muster.dev"' not in answer.err or not any(words in answer.err for words in _AWAY):
                     self.others.append(str(answer))
             time.sleep(0.3)
 
@@ -88,11 +91,11 @@ def test_every_job_of_a_stream_is_accepted_and_none_without_muster(
     assert stream.others == []
     assert len(stored) == COUNT + 1
     assert [each["metadata"]["name"] for each in stored if not jobs.applied(each)] == []
-    until("all JobSets to be made", lambda: len(space.all(JOBSETS)) == COUNT + 1, 90)
+    until("all JobSets to be made", lambda: len(space.all(JOBSETS)) == COUNT + 1, 120)
     assert [each["metadata"]["name"] for each in space.all(JOBSETS) if not jobs.is_added_to(each)] == []
     if end is ends:
-        recorded = {each["object"]["name"] for each in muster.audit(space.name)}
-        assert {each["metadata"]["name"] for each in stored} <= recorded, "a record is missing"
+        names = {each["metadata"]["name"] for each in stored}
+        until("all to be recorded", lambda: names <= _names(muster, space))
     say(f"{COUNT} jobs in {COUNT / RATE:g} s over two restarts; refused and tried again {stream.refused} times")
 
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from e2e.suites.scale import metrics
-from e2e.suites.support import kubectls
+from e2e.suites.support import kubectls, metrics, stalls
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.kubectls import Outcome
 from e2e.suites.support.spaces import JOBSETS, TRAINJOBS, Space
@@ -42,6 +41,7 @@ class Run:
         before, after: its metrics.
         apply_seconds: that `kubectl apply` took.
         seconds: until the last job had ended, or patience had.
+        lost: seconds of them for which the machine stood still.
     """
 
     space: Space
@@ -55,6 +55,7 @@ class Run:
     after: list[metrics.Sample]
     apply_seconds: float
     seconds: float
+    lost: float
 
     def grown(self, metric: str, **labels: str) -> float:
         """Return how much a counter of Muster grew."""
@@ -66,7 +67,10 @@ def run(space: Space, installation: Installation, documents: Sequence[Mapping[st
     memory, before, started = installation.memory(), metrics.of(space.kubectl), time.monotonic()
     with _Meter(installation.memory, memory) as meter:
         text = kubectls.stream(tuple(documents))
-        applied = space.kubectl.run("apply", "-n", space.name, "-f", "-", stdin=text, timeout=_PATIENCE)
+        command = ("apply", "-n", space.name, "-f", "-")
+        applied = space.kubectl.run(*command, stdin=text, timeout=_PATIENCE)
+        if not applied.ok and stalls.lost(started):  # a person would send the file again
+            applied = space.kubectl.run(*command, stdin=text, timeout=_PATIENCE)
         apply_seconds = time.monotonic() - started
         _wait(space, _PATIENCE)
         seconds = time.monotonic() - started
@@ -82,6 +86,7 @@ def run(space: Space, installation: Installation, documents: Sequence[Mapping[st
         metrics.of(space.kubectl),
         apply_seconds,
         seconds,
+        stalls.lost(started),
     )
 
 

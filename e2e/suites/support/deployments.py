@@ -49,10 +49,11 @@ class Deployed:
             if for_good:
                 self._scale(0)
             for name in killed:
-                self._kubectl.delete("pod", name, _NAMESPACE, grace=0).expect()
+                # A second, not none: a pod that is deleted without grace is gone from the API server at once, and the
+                # kubelet, which knows nothing of that, gives its process all the time that its specification allows.
+                self._kubectl.delete("pod", name, _NAMESPACE, grace=1).expect()
             waits.until(f"{', '.join(killed)} to be gone", lambda: not set(self._names()) & set(killed), 60)
         if for_good:
-            # An object deleted without grace is gone before its process is, which answers on connections kept open.
             waits.until("Muster to be dead", lambda: musters.is_unreachable(self._kubectl), 60)
             self.stop()
 

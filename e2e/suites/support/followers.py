@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import IO
 
 from e2e.suites.support.kubectls import Kubectl
 
 __all__ = ["followed"]
 
+_BEGIN = 30.0  # for it to bring the first line; a pod that ends before is not followed
 _END = 10.0  # seconds for `kubectl logs` to notice that its pod is gone
 
 
@@ -31,6 +35,9 @@ def followed(kubectl: Kubectl, namespace: str, pods: Sequence[str]) -> Iterator[
             subprocess.Popen([*command, pod], stdout=file, stderr=subprocess.DEVNULL)
             for pod, file in zip(pods, kept, strict=True)
         ]
+        deadline = time.monotonic() + _BEGIN
+        while time.monotonic() < deadline and not all(map(_has_begun, running, kept)):
+            time.sleep(0.05)
         try:
             yield lines
         finally:
@@ -38,6 +45,10 @@ def followed(kubectl: Kubectl, namespace: str, pods: Sequence[str]) -> Iterator[
                 _ended(process)
                 file.seek(0)
                 lines += file.read().decode(errors="replace").splitlines()
+
+
+def _has_begun(process: subprocess.Popen[bytes], file: IO[bytes]) -> bool:
+    return process.poll() is not None or os.fstat(file.fileno()).st_size > 0
 
 
 def _ended(process: subprocess.Popen[bytes]) -> None:

@@ -8,9 +8,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Self
 
+from e2e.suites.support import documents, stalls
 from e2e.suites.support.kubectls import Kubectl, KubectlError
+from e2e.suites.support.spaces import Space
+from e2e.suites.support.waits import until
 
-__all__ = ["Load"]
+__all__ = ["Load", "probe"]
 
 
 class Load:
@@ -41,6 +44,7 @@ class Load:
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._run, name=f"load {hand}") for hand in range(hands)]
         self.answers: Counter[str] = Counter()
+        self._failed: list[tuple[str, float, float]] = []
         self.seconds: list[float] = []
 
     def __enter__(self) -> Self:
@@ -55,8 +59,14 @@ class Load:
 
     @property
     def failures(self) -> dict[str, int]:
-        """Every answer that was no admission, and how often it was given."""
-        return {answer: count for answer, count in self.answers.items() if answer}
+        """Every answer that was no admission, and how often it was given while the machine did not stand still."""
+        return dict(Counter(answer for answer, begun, ended in self._failed if not stalls.overlap(begun, ended)))
+
+    def __str__(self) -> str:
+        """How many were admitted, and how many were not because the machine stood still."""
+        excused = len(self._failed) - sum(self.failures.values())
+        left_out = f" ({excused} others while the machine stood still)" if excused else ""
+        return f"{self.answers['']} admissions{left_out}"
 
     def percentile(self, share: float) -> float:
         """Return the time under which this share of the answers came, in seconds."""
@@ -71,8 +81,20 @@ class Load:
                 answer = self._kubectl.told("trainjobs", self._namespace, self._job).strip()
             except KubectlError as error:
                 answer = f"no answer: {error}"
+            ended = time.monotonic()
             with self._lock:
                 self.answers[answer] += 1
-                self.seconds.append(time.monotonic() - begun)
+                self.seconds.append(ended - begun)
+                if answer:
+                    self._failed.append((answer, begun, ended))
             due = max(due + self._pause, time.monotonic() - self._pause)
             self._over.wait(max(due - time.monotonic(), 0.0))
+
+
+def probe(space: Space) -> dict[str, Any]:
+    """Return a TrainJob that is admitted in a namespace, once its runtime is there and Trainer knows it."""
+    runtime = documents.training_runtime("rt", "torch", nodes=2, command=["torchrun", "train.py"])
+    job = documents.trainjob("probe", "rt")
+    until("Trainer to take runtimes", lambda: space.apply(runtime).ok, 60)
+    until("Trainer to know the runtime", lambda: space.apply(job, dry_run=True).ok, 60)
+    return job

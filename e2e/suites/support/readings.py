@@ -23,7 +23,7 @@ from typing import Any
 
 __all__ = ["ReadError", "Reader", "reader"]
 
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 _ANSWER = 60.0
 _JOBSETS = "apis/jobset.x-k8s.io/v1alpha2", "jobsets", True
 _TRAINJOBS = "apis/trainer.kubeflow.org/v1alpha1", "trainjobs", True
@@ -111,7 +111,7 @@ class Reader:
             ReadError: no answer.
         """
         status, headers, body = self._send("POST", f"{_path(kind, namespace)}?dryRun=All", json.dumps(document))
-        error = json.loads(body)["message"] if status >= http.HTTPStatus.BAD_REQUEST else ""
+        error = _message(body) if status >= http.HTTPStatus.BAD_REQUEST else ""
         return "\n".join([error, *(headers.get_all("Warning") or ())])
 
     def _ask(self, path: str) -> dict[str, Any] | None:
@@ -133,6 +133,14 @@ class Reader:
             raise ReadError(f"{method} /{path}: {error!r}") from error
         finally:
             connection.close()
+
+
+def _message(body: bytes) -> str:
+    """The message of a Status; the proxy itself, and an API server that is just ending, answer in plain text."""
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, LookupError, TypeError):
+        return body.decode(errors="replace").strip() or "an error without a word"
 
 
 def _listens(path: Path) -> bool:

@@ -7,7 +7,7 @@ into a member of a test that pytest 9.2 no longer reads.
 
 from __future__ import annotations
 
-from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it has no types
 
 __all__ = ["ByExample"]
 

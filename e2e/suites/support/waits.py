@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["until"]
+__all__ = ["until", "within"]
 
 _Value = TypeVar("_Value")
 _FIRST, _LONGEST, _GROWTH = 0.1, 1.0, 1.5
+_PATIENCE = 3  # a machine of two cores stands still for ten seconds now and then
 
 
 def until(what: str, check: Callable[[], _Value], seconds: float = 30) -> _Value:
@@ -19,6 +20,20 @@ def until(what: str, check: Callable[[], _Value], seconds: float = 30) -> _Value
         what: is waited for; the error names it.
         check: is asked at once, after 0.1 s, and at growing distances of up to 1 s. An exception of it counts as
             "not yet": things may not be there.
+        seconds: that it takes at most where nothing else is in the way; three times that are waited.
+
+    Raises:
+        AssertionError: the time is over; with the last answer or exception.
+    """
+    return within(what, check, seconds * _PATIENCE)
+
+
+def within(what: str, check: Callable[[], _Value], seconds: float) -> _Value:
+    """Do as `until`, where the seconds themselves are what is tested.
+
+    Args:
+        what: is waited for.
+        check: is asked.
         seconds: until the last question.
 
     Raises:

@@ -52,6 +52,8 @@ def begin(space, installation, name, state):
     lives.submit(space, RUNTIME, job(name, suspend=state == "suspended"), apply_server_side)
     life = lives.Life(space, name, installation)
     life.wait(state)
+    if state == "suspended":
+        life.settle()
     return life
 
 

@@ -6,14 +6,19 @@ import json
 
 import pytest
 
-from e2e.suites.support import doctors
+from e2e.suites.support import doctors, waits
 
 SERVICE = "muster-system"
 
 
 @pytest.fixture(scope="module")
 def examined(kubectl):
-    return doctors.examine(kubectl)
+    def look():
+        examination = doctors.examine(kubectl)
+        assert examination.said("error", "unknown") == []
+        return examination
+
+    return waits.until("the doctor to be answered in time", look)
 
 
 @pytest.fixture

@@ -133,7 +133,12 @@ def test_the_namespaces_label_goes_before_the_mode_of_a_framework(space, elsewhe
     assert outcome.ok
     assert any("numNodes" in each for each in outcome.warnings)
     space.mode("enforce")
-    assert space.apply(framework).refused_with("spec.trainer.numNodes: Invalid value: 0")
+
+    def refused():
+        return space.apply(framework, dry_run=True).refused_with("spec.trainer.numNodes: Invalid value: 0")
+
+    waits.until("Muster to see the label", refused)
+    assert not space.apply(framework).ok
 
 
 def test_a_label_that_is_no_mode_counts_for_nothing_and_is_told(space):

@@ -6,7 +6,7 @@ from typing import Any
 
 from e2e.suites.lifecycle import lives
 from e2e.suites.support import documents
-from e2e.suites.support.spaces import TRAINJOBS, Space
+from e2e.suites.support.spaces import Space
 from e2e.suites.wedges.muster_wedges import mutations
 
 __all__ = ["ADDITIONS", "NEVER_RUN", "OVERWRITES", "PLACED", "place", "submit"]
@@ -68,4 +68,4 @@ def place(space: Space, *, suspend: bool) -> None:
     job = {"name": "node", "template": {"spec": {"template": PLACED}}}
     runtime = {"template": {"spec": {"replicatedJobs": [job]}}}
     patch = {"manager": "kueue.x-k8s.io/manager", "trainingRuntimeSpec": runtime}
-    space.patch(TRAINJOBS, "life", {"spec": {"suspend": suspend, "runtimePatches": [patch]}}).expect()
+    lives.patch_runtime(space, "life", {"suspend": suspend, "runtimePatches": [patch]})
