@@ -75,7 +75,7 @@ browser: $(VENV)/.dev
 contract: $(VENV)/.dev $(TRL_VENV)/.done
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=15 tests/contract
 
-# With the helm and kubectl that e2e builds, without a cluster.
+# With the helm, kind and kubectl that e2e builds, without a cluster and without Docker.
 packaging: $(VENV)/.dev
 	@$(BIN)/python -c 'from e2e.cluster import builds; builds.binaries()'
 	@$(BIN)/python -m pytest -q -n 2 tests/packaging
