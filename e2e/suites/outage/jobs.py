@@ -23,6 +23,7 @@ __all__ = [
     "runs",
     "submit",
     "suspend",
+    "wait_ready",
     "wait_running",
     "wait_suspended",
 ]
@@ -99,6 +100,20 @@ def wait_running(space: Space, name: str, pods: int = 1, seconds: float = 30) ->
     """Wait until a job's JobSet goes on and its pods run."""
     until(f"JobSet {name} to be resumed", lambda: not is_suspended(space, name), seconds)
     until(f"{pods} pods of {name} to run", lambda: len(runs(space, name)) == pods, seconds)
+
+
+def wait_ready(space: Space, name: str, seconds: float = 30) -> None:
+    """Wait until the Job controller itself has seen all pods of a job be ready.
+
+    Whoever has a JobSet made again must wait for this first: a Job that is deleted while a pod of it is on its way
+    leaves the next Job of its name without pods for five minutes (kubernetes/kubernetes#131917, open in v1.36.3).
+    """
+
+    def ready() -> bool:
+        found = space.all("jobs.batch", f"jobset.sigs.k8s.io/jobset-name={name}")
+        return bool(found) and all(each["status"].get("ready") == each["spec"]["parallelism"] for each in found)
+
+    until(f"the Jobs of {name} to have seen their pods", ready, seconds)
 
 
 def runs(space: Space, name: str) -> list[str]:

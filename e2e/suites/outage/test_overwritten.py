@@ -40,6 +40,7 @@ def corrected_late(space: Space, *names: str) -> None:
     for name in names:
         jobs.submit(space, TRL, {**EARLY, "metadata": {"name": name}})
         assert jobs.command(space.wait_jobset(name))[:2] == ["trl", "sft"], "mode off did not hold"
+        jobs.wait_ready(space, name)
     space.mode(None)
     space.delete(JOBSETS, "--all", wait=True).expect()
     for name in names:

@@ -36,10 +36,13 @@ def missing(kubectl: Kubectl | None) -> str:
 
 
 def explain(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Add sections to the report of a failed test: objects, events, Muster's log and audit records."""
+    """Add sections to the report of a failed test: events, objects, Muster's log and audit records.
+
+    What is short comes first, since whoever collects the output of CI may keep only its beginning.
+    """
     for space in _spaces(getattr(item, "funcargs", {})):
-        _add(report, f"objects of {space.name}", partial(_objects, space))
         _add(report, f"events of {space.name}", partial(_events, space))
+        _add(report, f"objects of {space.name}", partial(_objects, space))
         _add(report, "log of Muster", partial(_log, space))
         _add(report, f"audit records of {space.name}", partial(_audit, space))
 
@@ -75,7 +78,7 @@ def _short(found: dict[str, Any]) -> dict[str, Any]:
         ]
         status = {key: value for key, value in found["status"].items() if key in ("phase", "reason", "conditions")}
         return {"kind": "Pod", "name": metadata["name"], "containers": containers, "status": status}
-    return {"kind": found["kind"], "metadata": metadata, "spec": found.get("spec"), "status": found.get("status")}
+    return {"kind": found["kind"], "metadata": metadata, "status": found.get("status"), "spec": found.get("spec")}
 
 
 def _events(space: Space) -> str:
