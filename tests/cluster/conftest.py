@@ -210,6 +210,23 @@ def clock():
     return Clock()
 
 
+class Gate:
+    """A fault that holds requests until it is opened, then lets them find nothing."""
+
+    def __init__(self):
+        self.open = asyncio.Event()
+
+    async def __call__(self, _request):
+        await self.open.wait()
+        return web.json_response({"message": "not found"}, status=404)
+
+
+@pytest.fixture
+def gate():
+    """Hold requests until it is opened."""
+    return Gate()
+
+
 @pytest.fixture
 async def server():
     fake = await FakeApiServer().start()

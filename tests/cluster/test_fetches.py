@@ -4,7 +4,6 @@ import asyncio
 import gc
 
 import pytest
-from aiohttp import web
 
 from webhook.cluster import fetches, readers, transports
 
@@ -16,17 +15,6 @@ async def fetcher(api, clock):
     made = fetches.Fetches(api, clock=clock)
     yield made
     await made.stop()
-
-
-class Gate:
-    """A fault that holds requests until it is opened, then lets them find nothing."""
-
-    def __init__(self):
-        self.open = asyncio.Event()
-
-    async def __call__(self, _request):
-        await self.open.wait()
-        return web.json_response({"message": "not found"}, status=404)
 
 
 async def test_a_document_is_fetched_as_the_cache_would_hold_it(server, fetcher, trainjob):
@@ -72,8 +60,7 @@ async def test_those_who_want_one_document_share_one_get(server, fetcher, trainj
     assert server.count("get") == 1
 
 
-async def test_one_who_goes_away_does_not_end_it_for_the_others(server, fetcher, until):
-    gate = Gate()
+async def test_one_who_goes_away_does_not_end_it_for_the_others(server, fetcher, until, gate):
     server.fault("get", gate)
     first, second = (asyncio.create_task(fetcher.fetch(JOB)) for _ in range(2))
     await until(lambda: server.count("get") == 1)
@@ -93,8 +80,7 @@ async def test_a_failure_that_nobody_waits_for_any_more_is_no_warning(server, fe
     assert [record for record in caplog.records if record.name == "asyncio"] == []
 
 
-async def test_beyond_the_limit_nothing_is_queued(server, fetcher, until):
-    gate = Gate()
+async def test_beyond_the_limit_nothing_is_queued(server, fetcher, until, gate):
     for _ in range(fetches.MAX_FLIGHTS):
         server.fault("get", gate)
     under_way = [asyncio.create_task(fetcher.fetch(JOB._replace(name=f"job-{n}"))) for n in range(fetches.MAX_FLIGHTS)]
@@ -106,8 +92,7 @@ async def test_beyond_the_limit_nothing_is_queued(server, fetcher, until):
     assert await fetcher.fetch(JOB) is None
 
 
-async def test_a_server_that_does_not_answer_in_time_is_an_error_with_its_cause(server, api):
-    gate = Gate()
+async def test_a_server_that_does_not_answer_in_time_is_an_error_with_its_cause(server, api, gate):
     server.fault("get", gate)
     with pytest.raises(readers.ClusterUnavailable, match=r"could not be fetched within 0\.05 s") as failed:
         await fetches.Fetches(api, deadline=0.05).fetch(JOB)
@@ -136,8 +121,7 @@ async def test_a_name_that_cannot_exist_is_never_asked_for(server, fetcher):
     assert server.seen == []
 
 
-async def test_stopping_cancels_what_is_under_way(server, fetcher, until):
-    gate = Gate()
+async def test_stopping_cancels_what_is_under_way(server, fetcher, until, gate):
     server.fault("get", gate)
     waiting = asyncio.create_task(fetcher.fetch(JOB))
     await until(lambda: server.count("get") == 1)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from webhook.cluster import kinds, live, readers, reflector
+from webhook.cluster import fetches, kinds, live, readers, reflector
 
 JOB = readers.Ref("TrainJob", "team-a", "llama")
 CLAIM = readers.Ref("ResourceClaimTemplate", "team-a", "gpus")
@@ -133,6 +135,27 @@ async def test_when_the_server_is_gone_the_old_answer_is_given_and_for_a_while_n
     clock.now += live.ASK_AGAIN
     with pytest.raises(readers.NotCached):
         reader.get(JOB)
+    await reader.stop()
+
+
+async def test_a_fetch_that_was_not_sent_says_nothing_about_the_server_and_the_next_review_asks(
+    server, api, clock, gate, trainjob, until
+):
+    reader = live.LiveReader(kinds.KINDS.values(), api, 30, pace=reflector.Pace(clock=clock))
+    server.put(trainjob())
+    await ready(reader, until)
+    await until(lambda: server.watchers("TrainJob"))
+    clock.now += live.SILENT + 1
+    others = [JOB._replace(name=f"job-{number}") for number in range(fetches.MAX_FLIGHTS)]
+    for _ in others:
+        server.fault("get", gate)
+    under_way = [asyncio.create_task(reader.fetch(each)) for each in others]
+    await until(lambda: server.count("get") == fetches.MAX_FLIGHTS)
+    assert (await reader.fetch(JOB))["spec"] == trainjob()["spec"]
+    with pytest.raises(readers.NotCached):
+        reader.get(JOB)
+    gate.open.set()
+    await asyncio.gather(*under_way)
     await reader.stop()
 
 

@@ -145,10 +145,15 @@ class LiveReader:
             kept = each.store.get(ref) if each else None
             if kept is None:
                 raise
-            if self._clock() >= self._ask_from:
-                _logger.warning("cluster answers from old caches", extra={"ref": str(ref), "error": str(error)})
-            self._ask_from = self._clock() + ASK_AGAIN
+            # One that was not sent, for others were under way, says nothing about the API server.
+            if isinstance(error, readers.ClusterUnavailable):
+                self._rely_on_caches(ref, error)
             return kept
+
+    def _rely_on_caches(self, ref: readers.Ref, error: readers.ClusterError) -> None:
+        if self._clock() >= self._ask_from:
+            _logger.warning("cluster answers from old caches", extra={"ref": str(ref), "error": str(error)})
+        self._ask_from = self._clock() + ASK_AGAIN
 
     def _is_doubtful(self, each: reflector.Reflector) -> bool:
         now = self._clock()
