@@ -46,7 +46,7 @@ class Server(models.Model):
     request_timeout: Annotated[float, pydantic.Field(gt=0, le=30)] = 4.0
     in_flight_limit: Annotated[int, pydantic.Field(ge=1)] = 200
     shutdown_grace: Annotated[float, pydantic.Field(ge=0, le=300)] = 10.0
-    readiness_delay: Annotated[float, pydantic.Field(ge=0, le=60)] = 3.0
+    readiness_delay: Annotated[float, pydantic.Field(ge=0, le=60)] = 8.0
 
 
 class Tls(models.Model):
