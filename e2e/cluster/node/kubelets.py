@@ -71,6 +71,7 @@ def _config(sandbox: Sandbox, site: Site) -> dict[str, object]:
         "clusterDNS": [sandbox.dns_address],
         "clusterDomain": "cluster.local",
         "resolvConf": "",
+        "containerLogMaxSize": "200Mi",  # tests count in what `kubectl logs` shows, which is the newest file alone
         "podLogsDir": str(sandbox.places.state / "logs" / "pods"),
         "maxPods": 200,
         "registerNode": True,

@@ -15,6 +15,7 @@ from e2e.suites.outage import outages
 from e2e.suites.support import doctors
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.kubectls import Kubectl
+from e2e.suites.support.waits import until
 
 MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 Spoil = Callable[[Callable[[list[dict[str, Any]]], None]], None]
@@ -41,10 +42,17 @@ def _put(kubectl: Kubectl, entries: list[dict[str, Any]]) -> None:
     kubectl.patch(MUTATING, "muster", None, [operation], type="json").expect()
 
 
-def _errors(kubectl: Kubectl, check: str) -> str:
-    examined = doctors.examine(kubectl)
-    assert examined.code == 1, examined.report
-    return "\n".join(examined.said("error", check=check))
+def _finds(kubectl: Kubectl, check: str, *words: str) -> str:
+    """Ask the doctor until it has found what these words say; the API server itself learns of a change by a watch."""
+
+    def told() -> str:
+        examined = doctors.examine(kubectl)
+        assert examined.code == 1, examined.report
+        errors = "\n".join(examined.said("error", check=check))
+        assert all(each in errors for each in words), errors
+        return errors
+
+    return until("the doctor to find what is broken", told)
 
 
 def test_a_ca_bundle_of_somebody_else_is_found_by_the_call_that_fails(kubectl: Kubectl, spoil: Spoil) -> None:
@@ -57,39 +65,38 @@ def test_a_ca_bundle_of_somebody_else_is_found_by_the_call_that_fails(kubectl: K
 
     spoil(distrust)
 
-    told = _errors(kubectl, "probe")
-
-    assert "the API server cannot call create.trainjobs.muster.dev" in told
-    assert "the certificate is of no CA in caBundle; install again" in told
+    _finds(
+        kubectl,
+        "probe",
+        "the API server cannot call create.trainjobs.muster.dev",
+        "the certificate is of no CA in caBundle; install again",
+    )
 
 
 def test_a_ca_bundle_that_is_none_is_named(kubectl: Kubectl, spoil: Spoil) -> None:
     spoil(lambda entries: entries[0]["clientConfig"].update(caBundle=base64.b64encode(b"hello").decode()))
 
-    assert "mutating entry create.trainjobs.muster.dev: caBundle holds no PEM certificate" in _errors(
-        kubectl, "ca-bundle"
-    )
+    _finds(kubectl, "ca-bundle", "mutating entry create.trainjobs.muster.dev: caBundle holds no PEM certificate")
 
 
 def test_a_missing_entry_is_named(kubectl: Kubectl, spoil: Spoil) -> None:
     spoil(lambda entries: entries.remove(next(each for each in entries if each["name"].startswith("create.jobsets"))))
 
-    assert "mutating entry create.jobsets.muster.dev is missing" in _errors(kubectl, "webhooks")
+    _finds(kubectl, "webhooks", "mutating entry create.jobsets.muster.dev is missing")
 
 
 def test_entries_that_leave_every_namespace_out_are_found(kubectl: Kubectl, spoil: Spoil) -> None:
     selector = {"matchLabels": {"muster": "wanted"}}
     spoil(lambda entries: entries[0].update(namespaceSelector=selector))
 
-    assert "leaves out every namespace" in _errors(kubectl, "namespaces")
+    _finds(kubectl, "namespaces", "leaves out every namespace")
 
 
 def test_a_dead_muster_is_found_by_the_call_that_fails(kubectl: Kubectl, muster: Installation) -> None:
     outages.die(muster)
 
-    told = _errors(kubectl, "probe")
+    told = _finds(kubectl, "probe", "the API server cannot call create.trainjobs.muster.dev, so no job can be created")
 
-    assert "the API server cannot call create.trainjobs.muster.dev, so no job can be created" in told
     assert any(cause in told for cause in ("nothing listens at its address", "its Service has no ready replica")), told
 
 
@@ -99,10 +106,9 @@ def test_a_right_that_was_taken_away_is_named(kubectl: Kubectl) -> None:
     kept = [rule for rule in role["rules"] if rule["resources"] != ["nodes"]]
     kubectl.patch("clusterrole", "muster", None, {"rules": kept}).expect()
     try:
-        told = _errors(kubectl, "rights")
+        _finds(kubectl, "rights", "system:serviceaccount:muster-system:muster may not list, watch nodes")
     finally:
         kubectl.patch("clusterrole", "muster", None, {"rules": role["rules"]}).expect()
-    assert "system:serviceaccount:muster-system:muster may not list, watch nodes" in told
 
 
 def test_a_configuration_that_muster_would_refuse_is_named(kubectl: Kubectl) -> None:
@@ -111,13 +117,17 @@ def test_a_configuration_that_muster_would_refuse_is_named(kubectl: Kubectl) -> 
     before = configmap["data"]["muster.yaml"]
     kubectl.patch("configmap", "muster", "muster-system", {"data": {"muster.yaml": f"{before}\nmod: warn\n"}}).expect()
     try:
-        told = _errors(kubectl, "configuration")
+        _finds(kubectl, "configuration", "mod: is no key that Muster knows")
     finally:
         kubectl.patch("configmap", "muster", "muster-system", {"data": {"muster.yaml": before}}).expect()
-    assert "mod: is no key that Muster knows" in told
 
 
 def test_all_is_well_again_afterwards(kubectl: Kubectl, installation: Installation) -> None:
     installation.wait_ready()
-    examined = doctors.examine(kubectl)
-    assert (examined.code, examined.said("error", "unknown")) == (0, [])
+
+    def is_well() -> bool:
+        examined = doctors.examine(kubectl)
+        assert (examined.code, examined.said("error", "unknown")) == (0, []), examined.report
+        return True
+
+    until("the doctor to find nothing", is_well)

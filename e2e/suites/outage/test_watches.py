@@ -126,7 +126,7 @@ def test_on_a_slow_line_a_new_runtime_is_fetched_within_the_deadline(twin: Twin,
 
 
 def test_on_a_line_slower_than_the_deadline_a_job_of_a_new_runtime_is_refused(twin: Twin, known: Space) -> None:
-    twin.line.delay = 1.5
+    twin.line.delay = 10.0  # so that the watch does not bring it meanwhile
     known.apply(documents.training_runtime("new", "trl")).expect()
 
     answer = twin.ask(LATE, known.name)

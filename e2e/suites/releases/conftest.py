@@ -37,7 +37,7 @@ def helm(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     )
     yield made
     made.uninstall()
-    kubectl.delete("namespace", NAMESPACE, wait=True)
+    made.remove_namespace()
     steps.install(program, steps.Installation(image=image), lambda _: None)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from e2e.suites.support import waits
 from e2e.suites.support.kubectls import Kubectl
 
 __all__ = ["NAMESPACE", "RELEASE", "Helm"]
@@ -27,6 +28,7 @@ class Helm:
     """
 
     def __init__(self, binary: str, kubectl: Kubectl, chart: Path, image: str, environment: Mapping[str, str]) -> None:
+        self._kubectl = kubectl
         self._command = [binary, "--kubeconfig", kubectl.kubeconfig, "--namespace", NAMESPACE]
         self._chart = str(chart)
         self._environment = dict(environment)
@@ -47,6 +49,12 @@ class Helm:
     def uninstall(self) -> str:
         """Uninstall; nothing happens when there is no release."""
         return self._run("uninstall", RELEASE, "--ignore-not-found")
+
+    def remove_namespace(self) -> None:
+        """Delete the namespace of the release, and wait until it is gone."""
+        # Kubernetes looks again after half of the longest grace of a pod that was left, and again.
+        self._kubectl.run("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false").expect()
+        waits.until(f"namespace {NAMESPACE} to be gone", lambda: self._kubectl.get("namespace", NAMESPACE) is None, 60)
 
     def _run(self, *arguments: str, values: Mapping[str, Any] | None = None) -> str:
         given = [] if arguments[0] == "uninstall" else ["--values", "-"]

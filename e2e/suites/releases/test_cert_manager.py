@@ -31,13 +31,25 @@ def issuing(
         helm.install(_VALUES)
         yield made
         helm.uninstall()
-        kubectl.delete("namespace", NAMESPACE, wait=True)  # with the Secrets, which cert-manager leaves
+        helm.remove_namespace()  # with the Secrets, which cert-manager leaves
 
 
 @pytest.fixture
 def replicas(kubectl: Kubectl) -> Shared:
     """What Muster runs as."""
     return Shared(kubectl)
+
+
+def _bundles(replicas: Shared) -> set[str]:
+    return {bundle for each in replicas.bundles().values() for bundle in each}
+
+
+def _served(replicas: Shared) -> set[str]:
+    """Return what the replicas serve.
+
+    It is compared with the Secret of that moment: cert-manager may issue twice, when its cache has not seen the first.
+    """
+    return {replicas.served(pod) for pod in replicas.pods()}
 
 
 def test_muster_serves_what_cert_manager_made_and_the_injector_has_filled_the_bundles(
@@ -47,8 +59,8 @@ def test_muster_serves_what_cert_manager_made_and_the_injector_has_filled_the_bu
 
     stored = space.apply(job, dry_run=True, options=("-o", "json")).expect().json
     assert "muster.dev/applied" in stored["metadata"]["annotations"]
-    assert {bundle for each in replicas.bundles().values() for bundle in each} == {issuing.authority(_LEAF)}
-    assert {replicas.served(pod) for pod in replicas.pods()} == {issuing.fingerprint(_LEAF)}
+    until("the injector to have filled every bundle", lambda: _bundles(replicas) == {issuing.authority(_LEAF)})
+    until("every pod to serve it", lambda: _served(replicas) == {issuing.fingerprint(_LEAF)}, _ARRIVED)
     assert doctors.examine(kubectl).said("error", "warning", "unknown") == []
 
 
@@ -57,8 +69,9 @@ def test_a_renewed_certificate_is_served_by_the_same_pods_and_refuses_no_job(
 ):
     pods, authority = replicas.pods(), issuing.authority(_LEAF)
     with Load(kubectl, space.name, job) as load:
-        renewed, begun = issuing.renew(_LEAF), time.monotonic()
-        until("every pod to serve it", lambda: {replicas.served(pod) for pod in pods} == {renewed}, _ARRIVED)
+        before, begun = issuing.fingerprint(_LEAF), time.monotonic()
+        issuing.renew(_LEAF)
+        until("every pod to serve it", lambda: _served(replicas) == {issuing.fingerprint(_LEAF)} != {before}, _ARRIVED)
         seconds = time.monotonic() - begun
 
     assert load.failures == {}
@@ -68,15 +81,16 @@ def test_a_renewed_certificate_is_served_by_the_same_pods_and_refuses_no_job(
 
 
 def test_a_new_authority_is_trusted_beside_the_old_one_and_refuses_no_job(issuing, kubectl, replicas, space, job, say):
-    pods, authority = replicas.pods(), issuing.authority(_LEAF)
+    authority = issuing.authority(_LEAF)
     with Load(kubectl, space.name, job) as load:
         issuing.renew(_AUTHORITY)
-        renewed = issuing.renew(_LEAF)
-        until("every pod to serve it", lambda: {replicas.served(pod) for pod in pods} == {renewed}, _ARRIVED)
+        before = issuing.fingerprint(_LEAF)
+        issuing.renew(_LEAF)
+        until("every pod to serve it", lambda: _served(replicas) == {issuing.fingerprint(_LEAF)} != {before}, _ARRIVED)
 
     assert load.failures == {}
     assert issuing.authority(_LEAF) != authority
-    assert len(replicas.trusted()) == 2
+    assert len(replicas.trusted()) >= 2
     say(f"{load} over a change of cert-manager's authority")
 
 
@@ -101,5 +115,5 @@ def test_it_changes_back_and_refuses_no_job(issuing, helm, kubectl, replicas, sp
         time.sleep(3)
 
     assert load.failures == {}
-    assert {replicas.served(pod) for pod in replicas.pods()} == {issuing.fingerprint(_LEAF)}
+    until("every pod to serve it", lambda: _served(replicas) == {issuing.fingerprint(_LEAF)}, _ARRIVED)
     say(f"{load} while both replicas were replaced by such as serve cert-manager's")

@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from e2e.cluster import places, processes
-from e2e.suites.support import musters, waits
+from e2e.suites.support import metrics, musters, waits
 from e2e.suites.support.kubectls import Kubectl
 
 __all__ = ["Processes"]
@@ -68,6 +68,8 @@ class Processes:
     def wait_ready(self, seconds: float = 60) -> None:
         """See `Installation`."""
         musters.wait_ready(self._kubectl, seconds)
+        # As a Deployment's probe does: an answer can come before the caches are full, and another be refused for that.
+        waits.until("Muster to say that it is ready", self._says_ready, seconds)
 
     @contextmanager
     def configure(self, changes: Mapping[str, Any]) -> Iterator[None]:
@@ -162,6 +164,10 @@ class Processes:
         half = file.with_name(f".{file.name}.half")
         half.write_text(text)
         half.replace(file)
+
+    def _says_ready(self) -> bool:
+        port = yaml.safe_load(self._config().read_text())["server"]["port"]
+        return bool(metrics.get(f"https://127.0.0.1:{port}/readyz"))
 
     def _pids(self) -> list[int]:
         return list(processes.running(self._places, _NAME))

@@ -62,6 +62,11 @@ def test_a_running_job_can_be_preempted_whatever_a_strategy_overwrote(space, ins
 )
 def test_what_muster_could_not_restore_is_never_stored(space, row, words):
     rows.submit(space, row, suspend=True)
-    scene = waits.until("a refusal", lambda: next(iter([s for s in [scenes.look(space, "life")] if s.denials]), None))
-    assert scene.jobset is None
-    assert any("strategy 'wedges' (muster-wedges 1) failed" in each and words in each for each in scene.denials)
+
+    def refused() -> scenes.Scene:
+        scene = scenes.look(space, "life")
+        failed = [each for each in scene.denials if "strategy 'wedges' (muster-wedges 1) failed" in each]
+        assert any(words in each for each in failed), scene.denials
+        return scene
+
+    assert waits.until("a refusal", refused).jobset is None
