@@ -168,6 +168,23 @@ async def test_an_event_that_cannot_be_written_is_dropped_and_the_next_one_is_wr
     assert events(made)[0]["count"] == 1
 
 
+async def test_a_namespace_that_is_gone_is_no_reason_to_warn_and_hides_none(written, denied, caplog):
+    made = written()
+    made.server.put(namespace("ending", deleting=True))
+    for space in ("gone", "ending"):
+        made.take(denied(object={"kind": "TrainJob", "namespace": space, "name": "sft"}))
+    await waits.until(lambda: sum(made.dropped) == 2)
+    assert caplog.records == []
+
+    def forbidden(_method, _plural):
+        raise RefusedError(403, 'events is forbidden: User "muster" cannot create resource "events"')
+
+    made.server.faults = forbidden
+    made.take(denied())
+    await waits.until(lambda: sum(made.dropped) == 3)
+    assert len(caplog.records) == 1
+
+
 async def test_replicas_count_in_events_of_their_own(written, denied):
     one = written()
     other = written()

@@ -149,6 +149,22 @@ async def test_somebody_who_was_faster_is_no_failure(reporting, denied, caplog):
     assert caplog.records == []
 
 
+async def test_a_report_that_somebody_deletes_meanwhile_is_made_anew_and_is_no_failure(reporting, denied, caplog):
+    made = reporting()
+    made.take(denied(**job("first")))
+    await waits.until(lambda: jobs(made))
+
+    def delete(method, plural):
+        if (method, plural) == ("PUT", "reports") and report(made):
+            made.server.remove("Report", "muster", "team-a")
+
+    made.server.faults = delete
+    made.take(denied(**job("second")))
+    await waits.until(lambda: jobs(made) == {"second": "fail"})
+    assert made.dropped == []
+    assert caplog.records == []
+
+
 async def test_a_new_replica_goes_on_with_the_report_that_there_is(reporting, denied):
     first = reporting()
     first.take(denied(**job("before")))

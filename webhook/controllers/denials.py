@@ -143,15 +143,20 @@ class Denials:
             name, count = await self._counted(key, waiting, written)
         except (transports.TransportError, ValueError, TypeError) as error:
             self._dropped(waiting.hits)
-            level = logging.DEBUG if self._failing else logging.WARNING
-            _logger.log(level, "event on a denial not written", extra={"problem": str(error)})
-            self._failing = True
+            self._say(error)
             return
         self._failing = False
         self._written[key] = _Written(name, count, self._clock())
         self._written.move_to_end(key)
         if len(self._written) > _REMEMBERED:
             self._written.popitem(last=False)
+
+    def _say(self, error: Exception) -> None:
+        """Warn once until it goes well again; a namespace that ends is nothing to warn about."""
+        gone = writes.is_of_no_namespace(error)
+        level = logging.DEBUG if self._failing or gone else logging.WARNING
+        self._failing = self._failing or not gone
+        _logger.log(level, "event on a denial not written", extra={"problem": str(error)})
 
     async def _counted(self, key: _Key, waiting: _Waiting, written: _Written | None) -> tuple[str, int]:
         """Raise the count of the Event that there is, or make one; return its name and count."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from webhook.cluster import bodies, kinds, transports
 
-__all__ = ["ConflictError", "TerminatingError", "Writes"]
+__all__ = ["ConflictError", "TerminatingError", "Writes", "is_of_no_namespace"]
 
 Document = dict[str, Any]
 Counted = Callable[[str, str, str], None]
@@ -21,7 +21,7 @@ _MERGE, _JSON = "application/merge-patch+json", "application/json-patch+json"
 
 
 class ConflictError(transports.RefusedError):
-    """Somebody else was first: the object has changed, or there is one already."""
+    """Somebody else was first: the object has changed, is gone, or is there already."""
 
 
 class TerminatingError(transports.RefusedError):
@@ -67,7 +67,7 @@ class Writes:
         """Replace an object of the version that the document has.
 
         Raises:
-            ConflictError: it has another version by now.
+            ConflictError: it has another version by now, or is gone.
         """
         metadata = document["metadata"]
         return await self._write("update", kind, "PUT", kind.path(metadata["namespace"], metadata["name"]), document)
@@ -125,12 +125,18 @@ class Writes:
         except TimeoutError as error:
             raise transports.UnreachableError(f"{what} was not answered within {self._deadline} s") from error
         except transports.RefusedError as error:
-            raise _told_apart(error, what) from error
+            raise _told_apart(error, method, what) from error
 
 
-def _told_apart(error: transports.RefusedError, what: str) -> transports.RefusedError:
+def is_of_no_namespace(error: Exception) -> bool:
+    """Whether a write failed because its namespace is no more, or about to be."""
+    missing = getattr(error, "status", 0) == 404 and 'namespaces "' in str(error)
+    return missing or isinstance(error, TerminatingError)
+
+
+def _told_apart(error: transports.RefusedError, method: str, what: str) -> transports.RefusedError:
     message = f"{what}: {error}"
-    if error.status == 409:
+    if error.status == 409 or (error.status == 404 and method == "PUT"):
         return ConflictError(409, message, error.retry_after)
     if error.status == 403 and "being terminated" in str(error):
         return TerminatingError(403, message, error.retry_after)

@@ -170,8 +170,8 @@ class Reports:
 
     def _say(self, namespace: str, error: Exception) -> None:
         """Warn once until it goes well again; a namespace that ends is nothing to warn about."""
-        level = logging.DEBUG if self._failing or _is_gone(error) else logging.WARNING
-        self._failing = self._failing or not _is_gone(error)
+        level = logging.DEBUG if self._failing or writes.is_of_no_namespace(error) else logging.WARNING
+        self._failing = self._failing or not writes.is_of_no_namespace(error)
         more = {"namespace": namespace, "problem": str(error), "advice": self._advice(error)}
         _logger.log(level, "report not written", extra=more)
 
@@ -216,11 +216,7 @@ class Reports:
 def _is_hopeless(error: Exception) -> bool:
     """Whether the same would be refused again: what is wrong is this namespace or this document."""
     return (
-        not isinstance(error, transports.TransportError) or getattr(error, "status", 0) in _HOPELESS or _is_gone(error)
+        not isinstance(error, transports.TransportError)
+        or getattr(error, "status", 0) in _HOPELESS
+        or writes.is_of_no_namespace(error)
     )
-
-
-def _is_gone(error: Exception) -> bool:
-    """Whether the namespace is no more, or about to be."""
-    missing = getattr(error, "status", 0) == 404 and 'namespaces "' in str(error)
-    return missing or isinstance(error, writes.TerminatingError)
