@@ -62,7 +62,7 @@ def prepare(places: Places, kubectl: Path, managers: Iterable[Manager]) -> None:
     skipped = _DEPLOYED | _CONFIGURATIONS
     kept = [each for manager in managers for each in manager.documents if each["kind"] not in skipped]
     upstream.apply(kubectl, _namespaces_first(kept), places.kubeconfig)
-    _run(places, kubectl, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    upstream.established(kubectl, places.kubeconfig)
 
 
 def start(places: Places, site: Site, kubectl: Path, manager: Manager) -> None:

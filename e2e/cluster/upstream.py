@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,6 +16,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from e2e.cluster import builds, commands, places
+from e2e.cluster.errors import ClusterError
 
 __all__ = [
     "JOBSET",
@@ -22,6 +24,7 @@ __all__ = [
     "Document",
     "apply",
     "cert_manager_definitions",
+    "established",
     "jobset",
     "kustomize",
     "report_definitions",
@@ -110,6 +113,30 @@ def apply(kubectl: Path, documents: Iterable[Mapping[str, Any]], kubeconfig: Pat
     text = "\n---\n".join(json.dumps(document) for document in documents)
     words = (kubectl, "--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "-f", "-")
     commands.run(words, stdin=text, timeout=120)
+
+
+def established(kubectl: Path, kubeconfig: Path, seconds: float = 60.0) -> None:
+    """Wait until every CustomResourceDefinition is served.
+
+    `kubectl wait` would not do: it takes a definition whose conditions are still null for a mistake (v1.36.3).
+
+    Raises:
+        ClusterError: one is not in time.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        listed = commands.run((kubectl, "--kubeconfig", kubeconfig, "get", "crd", "-o", "json"), timeout=30)
+        late = [each["metadata"]["name"] for each in json.loads(listed)["items"] if not _is_established(each)]
+        if not late:
+            return
+        if time.monotonic() > deadline:
+            raise ClusterError(f"not established after {seconds:g} s: {', '.join(late)}")
+        time.sleep(0.2)
+
+
+def _is_established(definition: Document) -> bool:
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return any((each["type"], each["status"]) == ("Established", "True") for each in conditions)
 
 
 def _copied(source: Path, work: Path) -> Path:

@@ -131,26 +131,6 @@ def test_a_component_that_was_never_started_is_an_error_that_names_those_that_we
         processes.Component.load(where, "unknown")
 
 
-def test_chosen_ports_are_different_and_a_taken_one_is_not_chosen(monkeypatch):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        number = taken.getsockname()[1]
-        monkeypatch.setattr(ports, "_RANGE", range(number, number + 40))
-        monkeypatch.setattr(ports, "_TRIES", 40)
-
-        chosen = ports.choose(3)
-
-    assert len(set(chosen)) == 3
-    assert number not in chosen
-
-
-def test_too_few_free_ports_are_an_error(monkeypatch):
-    monkeypatch.setattr(ports, "_TRIES", 2)
-
-    with pytest.raises(ClusterError, match="found no 3 free ports"):
-        ports.choose(3)
-
-
 def test_the_command_line_says_what_is_wrong_in_one_line(tmp_path):
     command = [sys.executable, "-m", "e2e.cluster", "status", "--state", str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -70,9 +70,7 @@ def install(places: Places, kubectl: Path, manifests: Manifests) -> None:
     """
     documents = sorted([*manifests.jobset, *manifests.trainer], key=lambda each: each["kind"] != "Namespace")
     upstream.apply(kubectl, documents, places.kubeconfig)
-    named = [f"crd/{each['metadata']['name']}" for each in documents if each["kind"] == "CustomResourceDefinition"]
-    reached = ["--kubeconfig", str(places.kubeconfig)]
-    commands.run([kubectl, *reached, "wait", "--for=condition=Established", "--timeout=30s", *named])
+    upstream.established(kubectl, places.kubeconfig)
     try:
         steps.install(Kubectl(kubectl, places.kubeconfig), steps.Installation(image=images.MUSTER), commands.say)
     except InstallError as error:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from e2e.suites.claims import jobs
-from e2e.suites.support import devices, documents
+from e2e.suites.support import devices, documents, spaces
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
@@ -76,6 +76,7 @@ def nodes(kubectl: Kubectl, pool: str, *names: str, memory: str = "48Gi") -> Ite
     slices = [devices.slice_of(name, DRIVER, name, ({"name": f"gpu-{at}"} for at in range(_GPUS))) for name in names]
     try:
         kubectl.apply(*(_node(name, pool, memory) for name in names), *slices).expect()
+        until(f"{', '.join(names)} to be ready", lambda: all(_is_ready(kubectl, name) for name in names), 60)
         yield names
     finally:
         try:
@@ -147,6 +148,13 @@ def occupied(kubectl: Kubectl, *names: str) -> list[str]:
     """The pods on some nodes, of all namespaces, as `namespace/name`."""
     found = kubectl.run("get", "pods", "-A", "-o", "json").expect().json["items"]
     return ["{namespace}/{name}".format(**each["metadata"]) for each in found if each["spec"].get("nodeName") in names]
+
+
+def _is_ready(kubectl: Kubectl, name: str) -> bool:
+    node = kubectl.get("nodes", name) or {}
+    taints = node.get("spec", {}).get("taints") or ()
+    is_kept = any(each["key"].startswith("node.kubernetes.io/") for each in taints)
+    return spaces.conditions(node).get("Ready") == "True" and not is_kept
 
 
 def _left(kubectl: Kubectl, *names: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -76,8 +77,9 @@ def emptied(kubectl: Kubectl, configured: None) -> None:
 
 @pytest.fixture
 def both(kubectl: Kubectl, emptied: None) -> Iterator[tuple[str, ...]]:
-    """Two nodes that either role may use."""
-    with pools.nodes(kubectl, "both", "e2e-both-0", "e2e-both-1") as names:
+    """Two nodes that either role may use, of new names: KWOK would take up the Lease of an old node of theirs."""
+    named = secrets.token_hex(2)
+    with pools.nodes(kubectl, "both", f"e2e-both-{named}-0", f"e2e-both-{named}-1") as names:
         yield names
 
 

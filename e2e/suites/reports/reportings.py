@@ -15,7 +15,7 @@ from e2e.cluster import upstream
 from e2e.cluster.places import REPOSITORY
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.kubectls import Kubectl
-from e2e.suites.support.spaces import Space
+from e2e.suites.support.spaces import Space, conditions
 from e2e.suites.support.waits import until
 
 __all__ = ["FORMATS", "Reporting"]
@@ -58,12 +58,17 @@ class Reporting:
         theirs = self.is_defined()
         if not theirs:
             self.kubectl.apply(upstream.report_definitions()[self.format], server_side=True).expect()
-        self.kubectl.run("wait", "--for=condition=Established", f"{_DEFINITION}/{self.resource}").expect()
         try:
+            until(f"{self.resource} to be served", self._is_established)
             yield
         finally:
             if not theirs:
                 self.kubectl.delete(_DEFINITION, self.resource, wait=True)
+
+    def _is_established(self) -> bool:
+        """Whether the API server serves the kind; `kubectl wait` fails while the conditions are null."""
+        found = self.kubectl.get(_DEFINITION, self.resource)
+        return found is not None and conditions(found).get("Established") == "True"
 
     @contextmanager
     def allowed(self) -> Iterator[None]:

@@ -95,9 +95,8 @@ def test_without_a_get_a_job_is_refused_that_needs_what_is_not_in_memory(
         return "" if answer.allowed else answer.message
 
     account.take(right)
-    until("a job to be refused for that", lambda: "could not be fetched: HTTP 403" in told())
-    message = told()
-    assert f"get, list, watch on {right[1]}" in message
+    words = ("could not be fetched: HTTP 403", f"get, list, watch on {right[1]}")
+    until("a job to be refused for that", lambda: all(each in told() for each in words))
 
     account.give_back()
     until("it to be told that there is none", lambda: "could not be fetched" not in told())

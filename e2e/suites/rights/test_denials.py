@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from e2e.cluster.places import REPOSITORY
+from e2e.suites.pods import trainings
 from e2e.suites.support import documents, metrics
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.kubectls import Kubectl
@@ -32,8 +33,9 @@ def announcing(installation: Installation) -> Iterator[None]:
 
 @pytest.fixture
 def space(space: Space) -> Space:
-    """A namespace with a runtime."""
+    """A namespace with a runtime that Trainer knows: of two webhooks that refuse, the API server shows the faster."""
     space.apply(documents.training_runtime("rt", command=["torchrun", "train.py"])).expect()
+    trainings.known(space, documents.trainjob("known", "rt")).expect()
     return space
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -19,6 +18,7 @@ from typing import Any, Literal, Self
 
 import yaml
 
+from e2e.cluster import ports
 from e2e.cluster.places import REPOSITORY
 from e2e.suites.support import metrics
 from e2e.suites.support.kubectls import Kubectl
@@ -66,7 +66,7 @@ class Spare:
         self._folder = folder
         self._kubeconfig = kubeconfig
         self._config = config or {}
-        self._port = _free_port()
+        (self._port,) = ports.choose(1)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -186,8 +186,3 @@ def kubeconfig(kubectl: Kubectl, user: Mapping[str, Any] | None = None) -> dict[
     """Return the kubeconfig of a cluster as one document, of the administrator or of a `user` (`{"token": ...}`)."""
     shown: dict[str, Any] = kubectl.run("config", "view", "--raw", "--minify", "--flatten", "-o", "json").expect().json
     return shown if user is None else {**shown, "users": [{**shown["users"][0], "user": dict(user)}]}
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
