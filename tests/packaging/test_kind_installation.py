@@ -15,12 +15,13 @@ from e2e.cluster.places import REPOSITORY
 from tests.packaging import renders
 from tests.support import recorders
 
-# It renders like the real one, keeps what is to be applied, and says of every CRD that the cluster has it.
+# It renders like the real one, keeps what is to be applied, and says that the cluster serves every CRD.
 KUBECTL = """for word do
 case "$word" in
 kustomize) exec {kubectl} "$@" ;;
 apply) exec cat > {folder}/applied-"$number" ;;
 customresourcedefinition) echo "{{}}" ;;
+crd) echo '{{"items": []}}' ;;
 esac
 done"""
 APPS = ("jobset-controller-manager", "kubeflow-trainer-controller-manager", "muster", "kwok-controller")
