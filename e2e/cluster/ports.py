@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import itertools
 import random
 import socket
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ def choose(count: int, address: str = "127.0.0.1") -> list[int]:
         ClusterError: no free ones were found.
     """
     ports = _left.setdefault(address, _ports(address))
-    chosen = [port for _, port in zip(range(count), ports, strict=False)]
+    chosen = list(itertools.islice(ports, count))
     if len(chosen) < count:
         raise ClusterError(f"{address}: found no {count} free ports between {_RANGE.start} and {_RANGE.stop}")
     return chosen

@@ -130,7 +130,9 @@ def established(kubectl: Path, kubeconfig: Path, seconds: float = 60.0) -> None:
         if not late:
             return
         if time.monotonic() > deadline:
-            raise ClusterError(f"not established after {seconds:g} s: {', '.join(late)}")
+            raise ClusterError(
+                f"the API server does not serve these definitions after {seconds:g} s: {', '.join(late)}"
+            )
         time.sleep(0.2)
 
 
