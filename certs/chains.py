@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509 import oid
 
-from certs import errors, expiries, names, probes
+from certs import errors, expiries, probes, subject_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +82,7 @@ def check_window(certificate: x509.Certificate, now: datetime, origin: object) -
 def check_names(leaf: x509.Certificate, wanted: Sequence[str], origin: object) -> None:
     """It must cover each wanted name."""
     found = sans(leaf)
-    missing = [name for name in wanted if not names.covered(name, found)]
+    missing = [name for name in wanted if not subject_names.covered(name, found)]
     if missing:
         raise errors.MaterialError(
             origin,

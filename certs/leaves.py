@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509 import oid
 
-from certs import authorities, chains, errors, expiries, names
+from certs import authorities, chains, errors, expiries, subject_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def issue(
     """
     if not sans:
         raise errors.NamesError("names", "none given", "name at least what the API server dials")
-    names.check(sans)
+    subject_names.check(sans)
     authorities.require_valid(authority, now)
     key = ec.generate_private_key(ec.SECP256R1())
     window = expiries.opening(now, validity, backdating=backdating).clipped(authority.window)
@@ -100,5 +100,5 @@ def _subject(sans: Sequence[str]) -> x509.Name:
 
 
 def _general_name(name: str) -> x509.GeneralName:
-    address = names.address(name)
+    address = subject_names.address(name)
     return x509.DNSName(name) if address is None else x509.IPAddress(address)

@@ -12,7 +12,17 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from certs import authorities, chains, errors, expiries, files, leaves, materials, names, pems
+from certs import (
+    authorities,
+    chains,
+    errors,
+    expiries,
+    files,
+    leaves,
+    materials,
+    pems,
+    subject_names,
+)
 from e2e.installs.errors import InstallError
 from e2e.installs.kubectls import Document
 
@@ -37,7 +47,7 @@ def certificate(directory: Path, extra: Sequence[str] = ()) -> files.Locations:
         InstallError: the folder cannot be written, or a name cannot be in a certificate.
     """
     where = files.Locations.within(directory)
-    wanted = (*names.service_names(SERVICE, NAMESPACE, local=True), *extra)
+    wanted = (*subject_names.service_names(SERVICE, NAMESPACE, local=True), *extra)
     if _lasting(where, _contents(where), wanted) is not None:
         return where
     try:
@@ -60,7 +70,7 @@ def issued(wanted: Sequence[str] = (), earlier: bytes = b"") -> materials.Materi
     """
     now = expiries.utc_now()
     authority = authorities.create(now, validity=_VALIDITY, predecessors=_valid(earlier, now))
-    sans = wanted or names.service_names(SERVICE, NAMESPACE)
+    sans = wanted or subject_names.service_names(SERVICE, NAMESPACE)
     return materials.from_authority(authority, leaves.issue(authority, sans, now, validity=_VALIDITY))
 
 
@@ -76,7 +86,7 @@ def kept(found: Mapping[str, Any] | None) -> materials.Material | None:
     if found is None:
         return None
     where = files.Locations.within(Path("Secret") / NAMESPACE / SECRET)
-    wanted = names.service_names(SERVICE, NAMESPACE)[:1]
+    wanted = subject_names.service_names(SERVICE, NAMESPACE)[:1]
     if (found.get("metadata") or {}).get("labels", {}).get(_MAKER) == _OURS:
         return _lasting(where, _decoded(found), wanted)
     try:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from webhook.audit import chain, records
+from webhook.audit import records
+from webhook.audit.log import chain
 
 
 def _record(**fields):

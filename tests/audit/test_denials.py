@@ -11,9 +11,10 @@ from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace
 from tests.support import waits
 from webhook import configs
-from webhook.audit import redaction
-from webhook.controllers import denials, writes
+from webhook.audit.redaction import redaction
+from webhook.cluster import writes
 from webhook.metrics import Metrics
+from webhook.notices import denials
 from webhook.server import recorders
 
 FAST = denials.Pace(room=8, pause=0, quiet=0)

@@ -7,7 +7,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from webhook.audit import chain, records, redaction, schemas, verification
+from webhook.audit import records, schemas
+from webhook.audit.log import chain
+from webhook.audit.reading import verification
+from webhook.audit.redaction import redaction
 
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
 EXAMPLE = orjson.loads(re.search(r"```json\n(.*?)```", PAGE, re.DOTALL)[1])

@@ -7,8 +7,9 @@ import random
 
 import pytest
 
-from webhook.audit import follows, sinks
-from webhook.audit.follows import Follower
+from webhook.audit.log import sinks
+from webhook.audit.reading import follows
+from webhook.audit.reading.follows import Follower
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.audit import chain, files, lanes, sinks, verification
+from webhook.audit.log import chain, files, lanes, sinks
+from webhook.audit.reading import verification
 
 
 class Clock:

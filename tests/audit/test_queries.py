@@ -4,7 +4,8 @@ import datetime
 
 import pytest
 
-from webhook.audit import chain, files, queries
+from webhook.audit.log import chain, files
+from webhook.audit.reading import queries
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.audit import redaction, schemas, texts
+from webhook.audit import schemas
 from webhook.audit.records import Record
+from webhook.audit.redaction import redaction, texts
 
 MARK = texts.MARK
 NAMES = st.sampled_from(

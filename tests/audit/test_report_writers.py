@@ -13,10 +13,11 @@ from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace
 from tests.support import waits
 from webhook import configs
-from webhook.audit import records, redaction
-from webhook.controllers import writes
+from webhook.audit import records
+from webhook.audit.redaction import redaction
+from webhook.cluster import writes
 from webhook.metrics import Metrics
-from webhook.reports import folds, formats, queues, writers
+from webhook.notices.reports import folds, formats, queues, writers
 from webhook.server import recorders
 
 OPEN, POLICY = formats.FORMATS["openreports"], formats.FORMATS["policyreport"]

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from tests.audit import conftest
-from webhook.audit import records, redaction
-from webhook.reports import folds, formats, outcomes
+from webhook.audit import records
+from webhook.audit.redaction import redaction
+from webhook.notices.reports import folds, formats, outcomes
 
 NOW = datetime.datetime(2026, 3, 1, 9, 0, tzinfo=datetime.UTC).timestamp()
 SECRET = "hf_" + "s3cr3tS3CR3T" * 3

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from webhook.audit import chain, files, sinks, verification
+from webhook.audit.log import chain, files, sinks
+from webhook.audit.reading import verification
 
 FULL = Path("/dev/full")
 

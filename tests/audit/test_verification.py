@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.audit import chain, files, verification
+from webhook.audit.log import chain, files
+from webhook.audit.reading import verification
 
 
 def problems(lines, **options):

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.audit import files, lanes, redaction, sinks, verification, writer
+from webhook.audit.log import files, lanes, sinks, writer
+from webhook.audit.reading import verification
+from webhook.audit.redaction import redaction
 
 PATIENCE = 10.0  # seconds that no passing test waits for
 SOON = lanes.Retry(base=0.002, cap=0.004)

@@ -13,7 +13,16 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509 import oid
 
-from certs import authorities, errors, expiries, files, leaves, materials, names, pems
+from certs import (
+    authorities,
+    errors,
+    expiries,
+    files,
+    leaves,
+    materials,
+    pems,
+    subject_names,
+)
 
 FULL_LENGTH_SERIAL = 0x5A << 152
 
@@ -37,7 +46,7 @@ def clock():
 
 @pytest.fixture(scope="session")
 def service():
-    return names.service_names("muster", "muster-system", local=True)
+    return subject_names.service_names("muster", "muster-system", local=True)
 
 
 @pytest.fixture(scope="session")

@@ -9,11 +9,21 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509 import oid, verification
 
-from certs import authorities, contexts, errors, expiries, leaves, materials, names, pems, probes
+from certs import (
+    authorities,
+    contexts,
+    errors,
+    expiries,
+    leaves,
+    materials,
+    pems,
+    probes,
+    subject_names,
+)
 
 
 def _verify(leaf, roots, name, now):
-    subject = x509.IPAddress(names.address(name)) if names.address(name) else x509.DNSName(name)
+    subject = x509.IPAddress(subject_names.address(name)) if subject_names.address(name) else x509.DNSName(name)
     builder = verification.PolicyBuilder().store(verification.Store(roots)).time(now)
     return builder.build_server_verifier(subject).verify(leaf.certificate, [])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from webhook import yamls
+from webhook import kubeyaml
 from webhook.cli.main import main
 
 FOLDER = Path(__file__).parents[2] / "manifests" / "profiles"
@@ -70,7 +70,7 @@ def test_the_table_for_people_holds_them_too(muster):
 
 
 def test_what_is_rendered_can_be_applied_and_stays_as_it_is(muster):
-    documents = [parsed.value for parsed in yamls.load_all(muster("render"))]
+    documents = [parsed.value for parsed in kubeyaml.load_all(muster("render"))]
     (jobset,) = (each for each in documents if each["kind"] == "JobSet")
     pod = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
     assert pod["spec"]["schedulingGates"] == [{"name": "muster.dev/seat"}]

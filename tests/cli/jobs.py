@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from webhook import yamls
+from webhook import kubeyaml
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
 FRAMEWORK = "trainer.kubeflow.org/framework"
@@ -76,7 +76,7 @@ def configmap(name="settings", **data):
 
 def stream(*documents):
     """Documents as one YAML stream."""
-    return f"---\n{yamls.dump_all(documents)}" if documents else ""
+    return f"---\n{kubeyaml.dump_all(documents)}" if documents else ""
 
 
 def env(document):

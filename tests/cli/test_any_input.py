@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cli import jobs
-from webhook import yamls
+from webhook import kubeyaml
 
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"replicatedJobs": [{"name": "node", "template": {}}]}}
 FULL = {
@@ -87,7 +87,7 @@ def test_any_member_may_hold_anything(muster, place, value):
     assert "Muster failed" not in explained.out + rendered.err
     assert "\x1b" not in explained.out + explained.err + rendered.out + rendered.err
     if rendered.code < 2:
-        assert len(list(yamls.load_all(rendered.out))) >= len(DOCUMENTS)
+        assert len(list(kubeyaml.load_all(rendered.out))) >= len(DOCUMENTS)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from webhook import yamls
-from webhook.audit import chain, records
-from webhook.cli import arguments, pages
+from webhook import kubeyaml
+from webhook.audit import records
+from webhook.audit.log import chain
+from webhook.cli import arguments
+from webhook.cli.commands import audit_serve
 
 ROOT = Path(__file__).parents[2]
 
@@ -116,7 +118,7 @@ def test_json_lists_whole_records_by_line(muster, log):
 @pytest.mark.parametrize("options", [["--uid", "uid-3"], ["--seq", "3"]])
 def test_a_record_is_shown_in_full(muster, log, options):
     result = muster("audit", "show", log, *options)
-    shown = yamls.load(result.out)
+    shown = kubeyaml.load(result.out)
     assert (shown["uid"], shown["owner"]["name"], shown["seq"]) == ("uid-3", "parent", 3)
     assert muster("audit", "show", "-o", "json", log, *options).json() == [shown]
 
@@ -286,11 +288,11 @@ def test_what_cannot_be_served_is_said(muster, log, args, said, monkeypatch):
 
 
 def test_elders_that_are_named_too_are_served_once(log):
-    assert pages._paths([str(log.with_name("audit.log.1")), str(log)]) == [log]
+    assert audit_serve._paths([str(log.with_name("audit.log.1")), str(log)]) == [log]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "node-1"])
 def test_an_address_that_others_reach_is_told_from_this_machine(host):
-    assert not pages._is_loopback(host)
-    assert pages._is_loopback("127.0.0.1")
-    assert pages._is_loopback("::1")
+    assert not audit_serve._is_loopback(host)
+    assert audit_serve._is_loopback("127.0.0.1")
+    assert audit_serve._is_loopback("::1")

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.cli import jobs
-from webhook.cli import clusters
+from webhook.cli import gathering
 from webhook.cli.problems import CommandError
 
 ROWS = jobs.trainjob("sft", "own", command=["torchrun", "train.py"], numNodes=2)
@@ -104,14 +104,14 @@ def test_documents_of_any_shape_are_used_passed_over_or_named(muster, document, 
 
 def test_our_runtimes_are_those_of_the_checkout(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert (clusters.default_runtimes() / "trl-distributed.yaml").is_file()
+    assert (gathering.default_runtimes() / "trl-distributed.yaml").is_file()
 
 
 def test_an_installation_has_them_beside_its_interpreter(monkeypatch, tmp_path):
-    monkeypatch.setattr(clusters, "__file__", str(tmp_path / "lib" / "webhook" / "cli" / "clusters.py"))
+    monkeypatch.setattr(gathering, "__file__", str(tmp_path / "lib" / "webhook" / "cli" / "gathering.py"))
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     with pytest.raises(CommandError, match="name some with --runtimes"):
-        clusters.default_runtimes()
+        gathering.default_runtimes()
     installed = tmp_path / "share" / "muster" / "runtimes"
     installed.mkdir(parents=True)
-    assert clusters.default_runtimes() == installed
+    assert gathering.default_runtimes() == installed

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.cli import jobs
-from webhook import yamls
+from webhook import kubeyaml
 
 PATHS = sorted(jobs.EXAMPLES.glob("*.yaml"))
 SFT = ["torchrun", "-m", "trl.scripts.sft"]
@@ -25,7 +25,7 @@ def number(path):
 def rendered(muster, wanted):
     """Return the TrainJob of example `wanted` as it is stored, and the JobSet that comes of it."""
     (path,) = (path for path in PATHS if number(path) == wanted)
-    documents = [parsed.value for parsed in yamls.load_all(muster("render", "--jobset", "-f", path).out)]
+    documents = [parsed.value for parsed in kubeyaml.load_all(muster("render", "--jobset", "-f", path).out)]
     return [document for document in documents if document["kind"] in ("TrainJob", "JobSet")]
 
 
@@ -50,7 +50,7 @@ def test_every_change_of_an_example_is_explained(muster, path):
 
 @every_example
 def test_what_is_no_job_leaves_as_it_came(muster, path):
-    out = [parsed.value for parsed in yamls.load_all(muster("render", "-f", path).out)]
+    out = [parsed.value for parsed in kubeyaml.load_all(muster("render", "-f", path).out)]
     came = list(yaml.safe_load_all(path.read_text()))
     assert [each["kind"] for each in out] == [each["kind"] for each in came]
     assert [each for each in out if "Job" not in each["kind"]] == [each for each in came if "Job" not in each["kind"]]
@@ -132,6 +132,6 @@ def test_a_sampler_is_reachable_and_may_sleep(muster):
 
 
 def test_all_examples_at_once_are_each_what_they_are_alone(muster):
-    together = [parsed.value for parsed in yamls.load_all(muster("render", "-f", jobs.EXAMPLES).out)]
-    alone = [parsed.value for path in PATHS for parsed in yamls.load_all(muster("render", "-f", path).out)]
+    together = [parsed.value for parsed in kubeyaml.load_all(muster("render", "-f", jobs.EXAMPLES).out)]
+    alone = [parsed.value for path in PATHS for parsed in kubeyaml.load_all(muster("render", "-f", path).out)]
     assert together == alone

@@ -58,9 +58,9 @@ def test_a_jobset_that_is_given_is_not_predicted(muster):
 
 
 def test_a_snapshot_is_the_runtime_of_the_jobset(muster):
-    from webhook import yamls  # noqa: PLC0415  # beside its only use
+    from webhook import kubeyaml  # noqa: PLC0415  # beside its only use
 
-    text = yamls.dump(jobs.runtime("trl-distributed", "torch"))
+    text = kubeyaml.dump(jobs.runtime("trl-distributed", "torch"))
     snapshot = jobs.configmap("sft-runtime-snapshot", runtime=text)
     _, jobset = explained(muster, jobs.two_nodes(), snapshot)
     assert (jobset["runtime"]["source"], jobset["framework"]) == ("snapshot", "torch")

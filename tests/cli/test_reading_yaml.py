@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook import yamls
+from webhook import kubeyaml
 
 words = st.text(st.sampled_from("-+.0123456789eEyYnNoOxXfFbB_:~=<tru ls"), max_size=8)
 texts = st.text(st.characters(codec="utf-8"), max_size=20) | words
@@ -23,12 +23,12 @@ values = st.recursive(
 
 
 def read(text):
-    return [parsed.value for parsed in yamls.load_all(text)]
+    return [parsed.value for parsed in kubeyaml.load_all(text)]
 
 
 def fault(text):
-    with pytest.raises(yamls.YamlError) as caught:
-        list(yamls.load_all(text))
+    with pytest.raises(kubeyaml.YamlError) as caught:
+        list(kubeyaml.load_all(text))
     return caught.value
 
 
@@ -62,36 +62,36 @@ def fault(text):
     ],
 )
 def test_a_word_means_what_kubectl_takes_it_for(word, value):
-    read_value = yamls.load(f"a: {word}" if word != "-" else "a:")["a"]
+    read_value = kubeyaml.load(f"a: {word}" if word != "-" else "a:")["a"]
     assert read_value == value
     assert type(read_value) is type(value)
 
 
 def test_a_whole_float_is_an_integer_as_go_writes_it_on_the_wire():
-    assert type(yamls.load("numNodes: 2.0")["numNodes"]) is int
-    assert type(yamls.load("ratio: 2.5")["ratio"]) is float
+    assert type(kubeyaml.load("numNodes: 2.0")["numNodes"]) is int
+    assert type(kubeyaml.load("ratio: 2.5")["ratio"]) is float
 
 
 def test_a_number_too_long_for_any_integer_is_read_without_an_exception():
-    assert yamls.load(f"a: {'9' * 5000}") == {"a": "9" * 5000}
+    assert kubeyaml.load(f"a: {'9' * 5000}") == {"a": "9" * 5000}
 
 
 def test_keys_become_strings_as_json_wants_them():
-    assert yamls.load("8080: a\non: b\n1.5: c") == {"8080": "a", "true": "b", "1.5": "c"}
+    assert kubeyaml.load("8080: a\non: b\n1.5: c") == {"8080": "a", "true": "b", "1.5": "c"}
 
 
 def test_merge_keys_give_what_is_not_written_and_never_replace_what_is():
     text = "base: &base {a: 1, b: 2}\nmine:\n  <<: *base\n  b: 3"
-    assert yamls.load(text)["mine"] == {"a": 1, "b": 3}
+    assert kubeyaml.load(text)["mine"] == {"a": 1, "b": 3}
 
 
 def test_several_merged_objects_count_in_their_order():
     text = "x: &x {a: 1}\ny: &y {a: 2, b: 2}\nmine: {<<: [*x, *y]}"
-    assert yamls.load(text)["mine"] == {"a": 1, "b": 2}
+    assert kubeyaml.load(text)["mine"] == {"a": 1, "b": 2}
 
 
 def test_a_quoted_merge_key_is_a_key():
-    assert yamls.load("'<<': 1") == {"<<": 1}
+    assert kubeyaml.load("'<<': 1") == {"<<": 1}
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_a_fault_is_named_with_its_line(text, line, words):
 
 def test_a_fault_names_its_document_and_those_before_are_read():
     text = "a: 1\n---\nb: 2\n---\nc: 1\nc: 2\n"
-    documents = yamls.load_all(text)
+    documents = kubeyaml.load_all(text)
     assert [next(documents).value, next(documents).value] == [{"a": 1}, {"b": 2}]
-    with pytest.raises(yamls.YamlError) as caught:
+    with pytest.raises(kubeyaml.YamlError) as caught:
         next(documents)
     assert (caught.value.document, caught.value.line) == (3, 6)
 
@@ -137,7 +137,7 @@ def test_a_fault_of_the_syntax_names_its_document_too():
 
 
 def test_documents_know_their_number_and_first_line():
-    found = list(yamls.load_all("# words\na: 1\n---\n---\nb: 2\n"))
+    found = list(kubeyaml.load_all("# words\na: 1\n---\n---\nb: 2\n"))
     assert [(each.value, each.number, each.line) for each in found] == [
         ({"a": 1}, 1, 2),
         (None, 2, 3),
@@ -158,14 +158,14 @@ def test_a_bomb_of_merged_objects_is_stopped_early():
 
 
 def test_aliases_can_be_refused_altogether():
-    with pytest.raises(yamls.YamlError, match="aliases are not read here"):
-        yamls.load("a: &x 1\nb: *x", aliases=False)
+    with pytest.raises(kubeyaml.YamlError, match="aliases are not read here"):
+        kubeyaml.load("a: &x 1\nb: *x", aliases=False)
 
 
 def test_one_document_is_wanted_where_one_is_asked_for():
-    assert yamls.load("") is None
-    with pytest.raises(yamls.YamlError, match="a second document"):
-        yamls.load("a: 1\n---\nb: 1")
+    assert kubeyaml.load("") is None
+    with pytest.raises(kubeyaml.YamlError, match="a second document"):
+        kubeyaml.load("a: 1\n---\nb: 1")
 
 
 def test_deep_nesting_cannot_exhaust_any_stack():
@@ -175,39 +175,39 @@ def test_deep_nesting_cannot_exhaust_any_stack():
 
 @given(values)
 def test_what_is_written_is_read_as_it_was(value):
-    assert yamls.load(yamls.dump(value)) == value
+    assert kubeyaml.load(kubeyaml.dump(value)) == value
 
 
 @given(values)
 def test_what_is_written_means_the_same_to_other_parsers(value):
-    assert yaml.safe_load(yamls.dump(value)) == value
+    assert yaml.safe_load(kubeyaml.dump(value)) == value
 
 
 @given(st.lists(values, max_size=4))
 def test_a_stream_keeps_its_documents(documents):
-    assert read(yamls.dump_all(documents)) == documents
+    assert read(kubeyaml.dump_all(documents)) == documents
 
 
 @given(st.text(st.sampled_from("ab:[]{},-*&!?|>'\"#%@`.\n \t0159eEn~<="), max_size=60))
 def test_any_text_is_read_or_refused_and_nothing_worse(text):
     try:
         found = read(text)
-    except yamls.YamlError:
+    except kubeyaml.YamlError:
         return
-    assert read(yamls.dump_all(found)) == found
+    assert read(kubeyaml.dump_all(found)) == found
 
 
 @pytest.mark.parametrize("word", ["1e3", "y", "0o17", "22:22", "2026-11-20", "<<", "null", "~", "0x1F", "on", "1_000"])
 def test_a_text_that_any_parser_would_misread_is_written_in_quotes(word):
-    assert yamls.dump({"a": word}) == f"a: '{word}'\n"
+    assert kubeyaml.dump({"a": word}) == f"a: '{word}'\n"
 
 
 def test_a_script_stays_a_block_and_a_long_line_stays_one_line():
-    text = yamls.dump({"script": "set -e\ntrain\n", "line": "word " * 100 + "end"})
+    text = kubeyaml.dump({"script": "set -e\ntrain\n", "line": "word " * 100 + "end"})
     assert "script: |\n  set -e\n  train\n" in text
     assert len(text.splitlines()) == 4
 
 
 def test_shared_parts_are_written_out_and_not_as_aliases():
     shared = {"a": 1}
-    assert yamls.dump([shared, shared]) == "- a: 1\n- a: 1\n"
+    assert kubeyaml.dump([shared, shared]) == "- a: 1\n- a: 1\n"

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cli import jobs
-from webhook import yamls
+from webhook import kubeyaml
 
 RENAMED = ["torchrun", "-m", "trl.scripts.sft"]
 
@@ -29,7 +29,7 @@ other_documents = st.builds(
 
 
 def documents(result):
-    return [parsed.value for parsed in yamls.load_all(result.out)]
+    return [parsed.value for parsed in kubeyaml.load_all(result.out)]
 
 
 def test_a_job_is_put_out_as_the_cluster_would_store_it(muster):
@@ -165,7 +165,7 @@ def test_the_patch_of_a_predicted_jobset_is_marked(muster):
 
 def test_the_jobset_is_predicted_from_the_runtime_that_trainer_froze(muster):
     frozen = jobs.runtime("trl-distributed", "trl", command=["torchrun", "-m", "trl.scripts.sft"])
-    snapshot = jobs.configmap("sft-runtime-snapshot", runtime=yamls.dump(frozen))
+    snapshot = jobs.configmap("sft-runtime-snapshot", runtime=kubeyaml.dump(frozen))
     result = muster("render", "-f", "-", "--jobset", stdin=jobs.stream(jobs.two_nodes(), snapshot))
     jobset = next(document for document in documents(result) if document["kind"] == "JobSet")
     (container,) = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
@@ -188,4 +188,4 @@ def test_fields_that_muster_has_never_heard_of_survive(muster):
     job["spec"]["future"] = {"flag": [1, {"a": None}], "time": "2026-11-20"}
     (document,) = documents(muster("render", "-f", "-", stdin=jobs.stream(job)))
     assert document["spec"]["future"] == job["spec"]["future"]
-    assert yaml.safe_load(yamls.dump(document)) == document
+    assert yaml.safe_load(kubeyaml.dump(document)) == document

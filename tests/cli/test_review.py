@@ -12,7 +12,7 @@ import yaml
 
 from tests.cli import jobs
 from webhook.admission.policies import Policy
-from webhook.cli import clusters
+from webhook.cli import gathering
 from webhook.metrics import Metrics
 from webhook.server import handlers
 from webhook.server.listeners import Listener
@@ -52,7 +52,7 @@ class Recorder:
 async def post():
     """Post a body to the four paths of a real listener, over the runtimes that the command line takes."""
     metrics, policy = Metrics(), Policy()
-    resolver = Resolver(clusters.gather([]).reader, None, metrics)
+    resolver = Resolver(gathering.gather([]).reader, None, metrics)
     admission = handlers.Admission(lambda: policy, resolver, Recorder(), metrics)
 
     def serving(phase, kind):
@@ -140,7 +140,7 @@ def test_a_review_of_another_version_is_answered_and_said_to_be_unreadable(muste
 
 
 def test_a_body_beyond_the_limit_is_not_parsed(muster, monkeypatch):
-    monkeypatch.setattr("webhook.yamls.sources.MAX_BYTES", 1024**2)
+    monkeypatch.setattr("webhook.kubeyaml.sources.MAX_BYTES", 1024**2)
     result = muster("review", stdin=b"[" * (1024**2 + 1))
     assert (result.code, result.err) == (2, "muster: stdin: is larger than 1 MiB\n")
 

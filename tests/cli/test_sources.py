@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.cli import jobs
-from webhook.yamls import sources
+from webhook.kubeyaml import sources
 
 STREAM = jobs.stream(jobs.trainjob("one"), jobs.configmap("two"))
 

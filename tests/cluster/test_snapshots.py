@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook import yamls
+from webhook import kubeyaml
 from webhook.cluster import readers, snapshots
 
 REF = readers.Ref("RuntimeSnapshot", "team-a", "llama")
@@ -20,7 +20,7 @@ json_values = st.recursive(
 @given(json_values)
 def test_what_is_written_as_yaml_is_read_as_it_was(spec):
     runtime = {"kind": "TrainingRuntime", "metadata": {"name": "trl"}, "spec": spec}
-    assert snapshots.parse(REF, yamls.dump(runtime)) == runtime
+    assert snapshots.parse(REF, kubeyaml.dump(runtime)) == runtime
 
 
 @given(st.text("ab:[]{},-*&!?|>'\"#%@`.\n \t0159eExXn_~<=", max_size=40))

@@ -4,7 +4,8 @@ import dataclasses
 
 from tests.controllers.apiservers import RefusedError
 from tests.controllers.documents import SHARED, jobset, namespace, pod
-from webhook.controllers import leases, seats
+from webhook.cluster import leases
+from webhook.controllers import seats
 
 CLAIM = "muster-sampler-0"
 NOW = "2026-11-21T12:00:00Z"

@@ -7,7 +7,7 @@ import pytest
 from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace
 from tests.support import waits
-from webhook.controllers import leases, writes
+from webhook.cluster import leases, writes
 
 TERMS = leases.Terms(duration=15, deadline=10, retry=2)
 

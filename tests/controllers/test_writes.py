@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from webhook.cluster import live, transports
-from webhook.controllers import kinds, writes
+from webhook.cluster import live, transports, writes
+from webhook.controllers import kinds
 
 CLAIM = {"kind": "ResourceClaim", "metadata": {"name": "c", "namespace": "n", "resourceVersion": "7"}}
 PATH = "/apis/resource.k8s.io/v1/namespaces/n/resourceclaims"

@@ -11,7 +11,7 @@ from tests.doctor import worlds
 from webhook.cli.main import main
 from webhook.cluster import live
 from webhook.doctor import examinations
-from webhook.doctor.sites import Options, Site
+from webhook.doctor.installations import Options, Site
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ import pytest
 
 from tests.doctor import worlds
 from tests.doctor.conftest import written
-from webhook.cli import doctors
+from webhook.cli.commands import doctor as doctors
 from webhook.doctor import examinations
-from webhook.doctor.findings import Severity
+from webhook.doctor.diagnoses import Severity
 
 
 def test_a_good_installation_ends_with_0_and_a_count(doctor):

@@ -7,9 +7,10 @@ import re
 import pytest
 
 from tests.manifests import files
-from webhook.cli import arguments, doctors
+from webhook.cli import arguments
+from webhook.cli.commands import doctor
 from webhook.doctor import examinations
-from webhook.doctor.sites import Options
+from webhook.doctor.installations import Options
 
 TEXT = (files.FOLDER.parent / "docs" / "doctor.md").read_text()
 CHECKS = ["api-server", *(check.name for check in examinations.CHECKS)]
@@ -41,4 +42,4 @@ def test_every_permission_is_named(check):
 
 
 def test_the_schema_of_the_json_is_named():
-    assert f"`{doctors.SCHEMA}`" in section("JSON")
+    assert f"`{doctor.SCHEMA}`" in section("JSON")

@@ -7,7 +7,7 @@ import pytest
 from tests.doctor import worlds
 from webhook.cluster import transports
 from webhook.doctor import examinations
-from webhook.doctor.sites import Options
+from webhook.doctor.installations import Options
 
 CHECKS = {"api-server", *(check.name for check in examinations.CHECKS)}
 

@@ -11,7 +11,7 @@ import pytest
 
 from certs import authorities, contexts, leaves, materials, pems
 from tests.doctor import worlds
-from webhook.doctor import bundles
+from webhook.doctor.checks import ca_bundle
 
 NAME = "create.trainjobs.muster.dev"
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -28,7 +28,7 @@ def entry(*made):
 
 
 def judged(*made, now=NOW):
-    (finding,) = bundles.judge([("an entry", entry(*made))], now)
+    (finding,) = ca_bundle.judge([("an entry", entry(*made))], now)
     return finding.severity.value, finding.what
 
 

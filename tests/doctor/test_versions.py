@@ -9,7 +9,7 @@ import pytest
 
 from tests.doctor import worlds
 from tests.manifests import files
-from webhook.doctor import versions
+from webhook.doctor.checks import versions
 
 TRAINER = "ghcr.io/kubeflow/trainer/trainer-controller-manager"
 PINS = files.FOLDER.parent / "e2e" / "binaries" / "kubernetes" / "go.mod"

@@ -8,7 +8,14 @@ import json
 
 import yaml
 
-from certs import authorities, expiries, leaves, materials, names, pems
+from certs import (
+    authorities,
+    expiries,
+    leaves,
+    materials,
+    pems,
+    subject_names,
+)
 from e2e import installs
 from e2e.installs import credentials, kubectls, steps
 from tests.manifests import bases
@@ -69,7 +76,9 @@ def secret_of(age, *, sans=None):
     """A Secret whose certificates were made `age` ago, for a year."""
     made = expiries.utc_now() - age
     authority = authorities.create(made, validity=365 * DAY)
-    leaf = leaves.issue(authority, sans or names.service_names("muster", "muster-system"), made, validity=365 * DAY)
+    leaf = leaves.issue(
+        authority, sans or subject_names.service_names("muster", "muster-system"), made, validity=365 * DAY
+    )
     return credentials.secret(materials.from_authority(authority, leaf))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.roles import places
-from webhook import yamls
+from webhook import kubeyaml
 from webhook.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def test_explain_says_of_each_placement_which_rule_made_it_and_whose_word_it_was
 
 def test_the_users_zone_and_the_roles_pool_are_both_required(muster):
     _, out = muster("render")
-    (samplers,) = (each.value for each in yamls.load_all(out) if each.value["kind"] == "JobSet")
+    (samplers,) = (each.value for each in kubeyaml.load_all(out) if each.value["kind"] == "JobSet")
     required = places.pod_of(samplers)["spec"]["affinity"]["nodeAffinity"][places.REQUIRED]
     (term,) = required["nodeSelectorTerms"]
     assert [each["key"] for each in term["matchExpressions"]] == ["topology.kubernetes.io/zone", "pool"]

@@ -10,7 +10,8 @@ import yaml
 
 from tests.support import admissions, jobs, upstream
 from webhook.admission import accounts
-from webhook.audit import chain, redaction
+from webhook.audit.log import chain
+from webhook.audit.redaction import redaction
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = (

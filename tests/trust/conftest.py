@@ -11,7 +11,7 @@ import pytest
 from certs import contexts, errors, expiries, probes, sources
 from tests.controllers.apiservers import ApiServer
 from tests.controllers.documents import namespace
-from webhook.controllers import writes
+from webhook.cluster import writes
 from webhook.trust import bundles, keepers, leaders, secrets
 
 SERVICE = "muster.muster-system.svc"

@@ -3,10 +3,10 @@
 An admission webhook changes what people run, so it owes them an answer to "which policy changed this field, and why?"
 that can be read months later and trusted. The way of one record:
 
-    dict → writer (bounded queue, own thread) → redaction → chain (hash of the line before) → sinks (file, stdout)
+    dict → log.writer (bounded queue, own thread) → redaction → log.chain (hash of the line before) → log.sinks
 
-and back: files → queries (list, filter), verification (find what was edited, removed, inserted). docs/audit.md is the
-reference.
+and back: log.files → reading.queries (list, filter), reading.verification (find what was edited, removed, inserted).
+Here is the shape of a record, and how a line is held against it. docs/audit.md is the reference.
 """
 
 from __future__ import annotations

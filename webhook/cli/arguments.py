@@ -41,7 +41,7 @@ class _Version(argparse.Action):
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser; after parsing, `command` names the module of `webhook.cli` that does the work."""
+    """Return the parser; after parsing, `command` names the module of `webhook.cli.commands` that does the work."""
     top = _Parser(
         prog="muster",
         description="Make Kubeflow TrainJobs and JobSets train on every GPU they paid for; here, without a cluster.",
@@ -57,12 +57,12 @@ def parser() -> argparse.ArgumentParser:
 
 def _demo(add: _Adder) -> None:
     command = add("demo", help="see a job being mended, and why; needs no file and no cluster", allow_abbrev=False)
-    command.set_defaults(command="demos")
+    command.set_defaults(command="demo")
 
 
 def _render(add: _Adder) -> None:
     command = add("render", help="show jobs as the cluster would store them", allow_abbrev=False)
-    command.set_defaults(command="renders")
+    command.set_defaults(command="render")
     _inputs(command)
     _output(command, "yaml", "diff", "patch", "json")
     command.add_argument("--jobset", action="store_true", help="also predict the JobSet that Trainer would make")
@@ -73,14 +73,14 @@ def _render(add: _Adder) -> None:
 
 def _check(add: _Adder) -> None:
     command = add("check", help="find what is wrong with jobs", allow_abbrev=False)
-    command.set_defaults(command="checks")
+    command.set_defaults(command="check")
     _inputs(command)
     _output(command, "text", "json", "junit")
 
 
 def _explain(add: _Adder) -> None:
     command = add("explain", help="say what is changed in jobs, by which rule and why", allow_abbrev=False)
-    command.set_defaults(command="explains")
+    command.set_defaults(command="explain")
     _inputs(command)
     _output(command, "table", "json")
     command.add_argument("--full", action="store_true", help="cut no value, leave out no change")
@@ -94,14 +94,14 @@ def _explain(add: _Adder) -> None:
 
 def _review(add: _Adder) -> None:
     command = add("review", help="answer an AdmissionReview from stdin as the webhook would", allow_abbrev=False)
-    command.set_defaults(command="reviews")
+    command.set_defaults(command="review")
     command.add_argument("--phase", choices=("mutate", "validate"), default="mutate", help="which webhook answers")
     _cluster(command)
 
 
 def _strategies(add: _Adder) -> None:
     command = add("strategies", help="list the frameworks that are known", allow_abbrev=False)
-    command.set_defaults(command="catalogs")
+    command.set_defaults(command="strategies")
     _output(command, "table", "json")
 
 
@@ -116,7 +116,7 @@ def _claims(add: _Adder) -> None:
 
 def _doctor(add: _Adder) -> None:
     command = add("doctor", help="find what is wrong with a live installation, and what to do", allow_abbrev=False)
-    command.set_defaults(command="doctors")
+    command.set_defaults(command="doctor")
     command.add_argument("--kubeconfig", type=Path, metavar="FILE", help="of the cluster; as kubectl by default")
     command.add_argument("--context", metavar="NAME", help="of the kubeconfig; its current one by default")
     command.add_argument("-n", "--namespace", default="muster-system", help="of Muster; muster-system by default")
@@ -131,14 +131,14 @@ def _doctor(add: _Adder) -> None:
 
 def _serve(add: _Adder) -> None:
     command = add("serve", help="run the admission webhook", allow_abbrev=False)
-    command.set_defaults(command="serves")
+    command.set_defaults(command="serve")
     command.add_argument("--config", type=Path, metavar="FILE", help="configuration; defaults without one")
     command.add_argument("--self-signed", action="store_true", help="make a certificate, for trying out")
 
 
 def _audit(add: _Adder) -> None:
     audit = add("audit", help="list, show, verify or serve the log of decisions", allow_abbrev=False)
-    audit.set_defaults(command="audits")
+    audit.set_defaults(command="audit")
     actions = audit.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
     listing = actions.add_parser("ls", help="one line for each record", allow_abbrev=False)
     _output(listing, "text", "json")

@@ -17,12 +17,12 @@ from strategies.registry import PluginImportError
 from webhook.admission import decisions, reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Policy
-from webhook.cli import clusters
-from webhook.cli.clusters import Cluster
+from webhook.cli import gathering
+from webhook.cli.gathering import Cluster
 from webhook.cli.problems import CommandError
 from webhook.cluster import readers
-from webhook.yamls import sources
-from webhook.yamls.sources import Source, Unreadable
+from webhook.kubeyaml import sources
+from webhook.kubeyaml.sources import Source, Unreadable
 
 __all__ = ["Case", "Setup", "is_job", "policy", "prepare"]
 
@@ -194,6 +194,6 @@ def prepare(args: argparse.Namespace) -> Setup:
         CommandError: the cluster or the policy cannot be made.
     """
     found = sources.read(args.filename)
-    cluster = clusters.gather(found.sources, args.runtimes, namespace=args.namespace)
+    cluster = gathering.gather(found.sources, args.runtimes, namespace=args.namespace)
     unreadable = found.unreadable + cluster.unreadable
     return Setup(found.sources, unreadable, cluster, policy(args.config), args.namespace)

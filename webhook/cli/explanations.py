@@ -16,7 +16,7 @@ from strategies.jobs import Job
 from strategies.paths import Absent
 from webhook.admission import policies
 from webhook.admission.policies import Mode
-from webhook.cli import predictions, reports
+from webhook.cli import predictions, wording
 from webhook.cli.cases import Case, Setup
 from webhook.cluster.readers import Ref
 
@@ -49,7 +49,7 @@ def explain(case: Case, setup: Setup) -> dict[str, Any]:
         "refused": case.refused,
         "changes": [_change(change) for change in decision.changes],
         "unchanged": _unchanged(case),
-        "findings": [reports.finding(each) for each in case.findings],
+        "findings": [wording.finding(each) for each in case.findings],
         "failure": case.failure or None,
     }
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from strategies.documents import shapes
 from strategies.documents.runtimes import Runtime
-from webhook.cli import predictions, problems, reports
+from webhook.cli import predictions, problems, wording
 from webhook.cli.cases import Case, Setup
 from webhook.cluster import readers
 from webhook.cluster.overlay import Overlay
 from webhook.cluster.readers import Ref
-from webhook.yamls.sources import Source
+from webhook.kubeyaml.sources import Source
 
 __all__ = ["follow"]
 
@@ -33,7 +33,7 @@ def follow(case: Case, setup: Setup) -> Case | None:
     try:
         predicted = predictions.predict(case.document, runtime, case.namespace)
     except predictions.UnpredictableError as error:
-        reports.warn([problems.one_line(f"muster: {reports.place(case)}: {error}")])
+        wording.warn([problems.one_line(f"muster: {wording.place(case)}: {error}")])
         return None
     cluster = Overlay(setup.cluster.reader)
     cluster.put(Ref("TrainJob", case.namespace, name), case.document)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree as Xml  # only writes here, and nothing is parsed
 
-from webhook.cli import reports
+from webhook.cli import wording
 from webhook.cli.cases import Case
-from webhook.yamls.sources import Origin, Unreadable
+from webhook.kubeyaml.sources import Origin, Unreadable
 
 __all__ = ["report"]
 
@@ -37,7 +37,7 @@ def report(decided: Sequence[Case], unreadable: Sequence[Unreadable]) -> str:
 
 def _add_case(suite: Xml.Element, case: Case) -> None:
     test = _test(suite, case.source.origin, case.title)
-    lines = list(reports.lines(case))
+    lines = list(wording.lines(case))
     errors = [f"{each.field}: {each.message}" for each in case.errors] + [case.failure] * bool(case.failure)
     if errors:
         kind = case.errors[0].rule if case.errors else "failure"

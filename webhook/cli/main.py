@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         args = arguments.parser().parse_args(argv)
-        code: int = importlib.import_module(f"webhook.cli.{args.command}").run(args)
+        code: int = importlib.import_module(f"webhook.cli.commands.{args.command}").run(args)
         sys.stdout.flush()
     except problems.CommandError as error:
         _say(str(error))

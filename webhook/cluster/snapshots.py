@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from webhook import yamls
+from webhook import kubeyaml
 from webhook.cluster import readers
 
 __all__ = ["DATA_KEY", "MAX_TEXT", "MAX_VALUES", "SUFFIX", "parse", "text"]
@@ -55,7 +55,7 @@ def _packed(runtime: str) -> tuple[bytes, str]:
     """Return the runtime as JSON, or else why there is none."""
     try:
         return orjson.dumps(_document(runtime)), ""
-    except yamls.YamlError as error:
+    except kubeyaml.YamlError as error:
         return b"", f"line {error.line}: {error}"
     except (ValueError, TypeError) as error:
         return b"", str(error)
@@ -66,7 +66,7 @@ def _document(runtime: str) -> dict[str, Any]:
         raise ValueError(f"the key data.{DATA_KEY} is missing or empty")
     if len(runtime) > MAX_TEXT:
         raise ValueError(f"it has more than {MAX_TEXT} characters")
-    document = yamls.load(runtime, aliases=False, most=MAX_VALUES)
+    document = kubeyaml.load(runtime, aliases=False, most=MAX_VALUES)
     if not isinstance(document, dict):
         raise TypeError(f"it holds {type(document).__name__}, not an object")
     if not isinstance(document.get("metadata"), dict):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pydantic
 
-from webhook import yamls
+from webhook import kubeyaml
 from webhook.configs.documents import Config
 
 __all__ = ["ConfigError", "load", "parse"]
@@ -42,10 +42,10 @@ def parse(text: bytes, source: str) -> Config:
         ConfigError: as `load`.
     """
     try:
-        document = yamls.load(text.decode("utf-8"))
+        document = kubeyaml.load(text.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ConfigError(f"{source}: is not UTF-8 at byte {error.start}; save it as UTF-8") from error
-    except yamls.YamlError as error:
+    except kubeyaml.YamlError as error:
         raise ConfigError(f"{source}: line {error.line}: {error}") from error
     if document is None:
         return Config()

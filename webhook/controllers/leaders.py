@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from strategies.profiles import Profile
-from webhook.cluster import reflector, transports
-from webhook.controllers import caches, events, leases, views, writes
+from webhook.cluster import events, leases, reflector, transports, writes
+from webhook.controllers import caches, views
 from webhook.controllers.leftovers import Leftovers
 from webhook.controllers.objects import Objects
 from webhook.controllers.reconcilers import Loop

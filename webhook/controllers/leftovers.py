@@ -12,7 +12,8 @@ import logging
 import time
 from collections.abc import Callable
 
-from webhook.controllers import caches, kinds, views, writes
+from webhook.cluster import writes
+from webhook.controllers import caches, kinds, views
 from webhook.controllers.seating import Key
 
 __all__ = ["Leftovers"]

@@ -9,8 +9,8 @@ from typing import Any
 
 from strategies import names
 from strategies.profiles import Profile
-from webhook.cluster import transports
-from webhook.controllers import caches, desired, events, kinds, views, writes
+from webhook.cluster import events, transports, writes
+from webhook.controllers import caches, desired, kinds, views
 
 __all__ = ["Objects"]
 

@@ -8,8 +8,8 @@ import random
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
-from webhook.cluster import transports
-from webhook.controllers import queues, writes
+from webhook.cluster import transports, writes
+from webhook.controllers import queues
 
 __all__ = ["Loop"]
 

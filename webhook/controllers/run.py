@@ -14,8 +14,8 @@ from typing import Final
 
 from strategies.profiles import Profile
 from webhook import configs
-from webhook.cluster import transports
-from webhook.controllers import caches, leases, lines, seats, views, writes
+from webhook.cluster import leases, transports, writes
+from webhook.controllers import caches, lines, seats, views
 from webhook.controllers.leaders import Leader, Options, Profiles
 
 __all__ = ["FIGURES", "Controllers", "Options", "options_of"]

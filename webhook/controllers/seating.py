@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from strategies import names
 from strategies.profiles import Profile
-from webhook.cluster import transports
-from webhook.controllers import caches, events, kinds, lines, seats, views, writes
+from webhook.cluster import events, transports, writes
+from webhook.controllers import caches, kinds, lines, seats, views
 
 __all__ = ["Key", "Seating"]
 

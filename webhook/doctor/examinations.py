@@ -6,23 +6,22 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from webhook.cluster import transports
-from webhook.doctor import (
-    bundles,
-    configurations,
-    entries,
-    findings,
-    listeners,
-    permissions,
-    probes,
+from webhook.doctor import diagnoses, permissions
+from webhook.doctor.checks import (
+    ca_bundle,
+    certificate,
+    configuration,
+    deployment,
+    namespaces,
+    probe,
     replicas,
     rights,
-    spaces,
     versions,
-    workloads,
+    webhooks,
 )
-from webhook.doctor.findings import Finding, Severity
+from webhook.doctor.diagnoses import Finding, Severity
+from webhook.doctor.installations import Options, Site
 from webhook.doctor.permissions import Need
-from webhook.doctor.sites import Options, Site
 
 __all__ = ["CHECKS", "Check", "examine", "verdict"]
 
@@ -44,16 +43,16 @@ class Check:
 
 CHECKS = (
     Check(versions.CHECK, versions.look, versions.needs),
-    Check(entries.CHECK, entries.look, entries.needs),
-    Check(spaces.CHECK, spaces.look, spaces.needs),
-    Check(bundles.CHECK, bundles.look, entries.needs),
-    Check(configurations.CHECK, configurations.look, configurations.needs),
-    Check(workloads.DEPLOYMENT, workloads.deployment, workloads.deployment_needs),
-    Check(workloads.SERVICE, workloads.service, workloads.service_needs),
+    Check(webhooks.CHECK, webhooks.look, webhooks.needs),
+    Check(namespaces.CHECK, namespaces.look, namespaces.needs),
+    Check(ca_bundle.CHECK, ca_bundle.look, webhooks.needs),
+    Check(configuration.CHECK, configuration.look, configuration.needs),
+    Check(deployment.DEPLOYMENT, deployment.deployment, deployment.deployment_needs),
+    Check(deployment.SERVICE, deployment.service, deployment.service_needs),
     Check(replicas.CHECK, replicas.look, replicas.needs),
-    Check(listeners.CHECK, listeners.look, entries.needs),
+    Check(certificate.CHECK, certificate.look, webhooks.needs),
     Check(rights.CHECK, rights.look, rights.needs),
-    Check(probes.CHECK, probes.look, probes.needs),
+    Check(probe.CHECK, probe.look, probe.needs),
 )
 """All but the first, `versions.api_server`, which needs no permission and without which there is nothing to check."""
 
@@ -73,7 +72,7 @@ async def examine(site: Site, checks: Sequence[Check] = CHECKS) -> list[Finding]
     for check in checks:
         missing = [need for need in check.needs(site.options) if need in denied]
         out += [_unasked(check, missing)] if missing else await _looked(check, site)
-    return findings.worst_first(out)
+    return diagnoses.worst_first(out)
 
 
 def verdict(found: Iterable[Finding]) -> Severity:
@@ -86,9 +85,9 @@ async def _looked(check: Check, site: Site) -> list[Finding]:
     try:
         return await check.look(site)
     except transports.TransportError as error:
-        return [findings.unknown(check.name, f"could not be checked: {error}", "try again, or with more permissions")]
+        return [diagnoses.unknown(check.name, f"could not be checked: {error}", "try again, or with more permissions")]
 
 
 def _unasked(check: Check, missing: list[Need]) -> Finding:
     what = f"was not checked: you may not {', '.join(map(str, missing))}"
-    return findings.unknown(check.name, what, "ask with an account that may (docs/doctor.md#permissions)")
+    return diagnoses.unknown(check.name, what, "ask with an account that may (docs/doctor.md#permissions)")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from strategies import paths
-from webhook.yamls import sources
-from webhook.yamls.sources import Source
+from webhook.kubeyaml import sources
+from webhook.kubeyaml.sources import Source
 
 __all__ = ["KINDS", "OPTIONAL_RIGHTS", "Base", "ExpectationError", "Right", "places", "read"]
 

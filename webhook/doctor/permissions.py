@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webhook.cluster import transports
-from webhook.doctor.sites import Document, Site
+from webhook.doctor.installations import Document, Site
 
 __all__ = ["REVIEWS", "Need", "allowed", "lacking"]
 

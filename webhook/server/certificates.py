@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from certs import contexts, expiries, files, followers, names, probes, sources
+from certs import (
+    contexts,
+    expiries,
+    files,
+    followers,
+    probes,
+    sources,
+    subject_names,
+)
 from certs.errors import CertificateError
 from webhook import configs
 
@@ -38,7 +46,7 @@ def wanted(tls: configs.Tls) -> tuple[str, ...]:
     Raises:
         CertificateError: the Service's name or namespace cannot be in a certificate.
     """
-    return (*names.service_names(tls.service, tls.namespace, local=tls.self_signed), *tls.names)
+    return (*subject_names.service_names(tls.service, tls.namespace, local=tls.self_signed), *tls.names)
 
 
 class Certificate:

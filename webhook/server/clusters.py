@@ -8,8 +8,8 @@ from typing import Protocol
 
 from webhook import configs
 from webhook.cluster import kinds, live, memory, readers, transports
+from webhook.kubeyaml import sources
 from webhook.server.resolvers import Fetch
-from webhook.yamls import sources
 
 __all__ = ["Cluster", "FileCluster", "LiveCluster", "open_cluster"]
 

@@ -8,11 +8,13 @@ from functools import partial
 from typing import Protocol
 
 from webhook import configs
-from webhook.audit import records, redaction, sinks, writer
-from webhook.cluster import transports
-from webhook.controllers import denials, writes
+from webhook.audit import records
+from webhook.audit.log import sinks, writer
+from webhook.audit.redaction import redaction
+from webhook.cluster import transports, writes
 from webhook.metrics import Metrics
-from webhook.reports import folds, formats, writers
+from webhook.notices import denials
+from webhook.notices.reports import folds, formats, writers
 
 __all__ = ["Announcer", "AuditRecorder", "Teller", "open_announcer", "open_recorder"]
 

@@ -13,7 +13,7 @@ from cryptography import x509
 
 from certs import chains, errors, pems
 from webhook.cluster import kinds as cluster_kinds
-from webhook.controllers import writes
+from webhook.cluster import writes
 from webhook.trust import kinds
 
 __all__ = ["Configuration", "Configurations", "trusted"]

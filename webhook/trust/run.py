@@ -11,8 +11,7 @@ from datetime import timedelta
 
 from certs import errors, sources
 from webhook import configs
-from webhook.cluster import transports
-from webhook.controllers import leases, writes
+from webhook.cluster import leases, transports, writes
 from webhook.trust import bundles, keepers, leaders, secrets
 
 __all__ = ["Trust"]

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from certs import errors, expiries, rings
-from webhook.controllers import writes
+from webhook.cluster import writes
 from webhook.trust import kinds
 
 __all__ = ["KEY", "SharedSecret"]

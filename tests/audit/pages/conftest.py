@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 from tests.support import trails
-from webhook.audit.pages.shelves import Shelf
-from webhook.audit.pages.sites import Site
+from webhook.pages.serving import Site
+from webhook.pages.shelves import Shelf
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 

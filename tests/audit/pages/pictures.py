@@ -9,8 +9,8 @@ from pathlib import Path
 
 from e2e import browsers as programs
 from tests.support import browsers, trails
-from webhook.audit.pages.shelves import Shelf
-from webhook.audit.pages.sites import Site
+from webhook.pages.serving import Site
+from webhook.pages.shelves import Shelf
 
 IMAGES = Path(__file__).parents[3] / "docs" / "images"
 PATHS = {"audit.png": "/?rule=trl/launch&job=trl-sft-two-nodes", "audit-list.png": "/"}

@@ -12,9 +12,9 @@ import pytest_asyncio
 
 from e2e import browsers as programs
 from tests.support import browsers, trails
-from webhook.audit import chain
-from webhook.audit.pages.shelves import Shelf
-from webhook.audit.pages.sites import Site
+from webhook.audit.log import chain
+from webhook.pages.serving import Site
+from webhook.pages.shelves import Shelf
 
 PROGRAM = programs.find()
 pytestmark = [

@@ -4,9 +4,10 @@ import datetime
 
 import pytest
 
-from webhook.audit import chain, queries
-from webhook.audit.pages import scans
-from webhook.audit.pages.shelves import GoneError, Shelf
+from webhook.audit.log import chain
+from webhook.audit.reading import queries
+from webhook.pages import scans
+from webhook.pages.shelves import GoneError, Shelf
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 ANY = queries.Questions()

@@ -3,9 +3,9 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from webhook.audit import chain
-from webhook.audit.pages import seals
-from webhook.audit.pages.shelves import Shelf
+from webhook.audit.log import chain
+from webhook.pages import seals
+from webhook.pages.shelves import Shelf
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.audit.pages import shelves
-from webhook.audit.pages.shelves import GoneError, Place, Shelf
+from webhook.pages import shelves
+from webhook.pages.shelves import GoneError, Place, Shelf
 
 
 def read(found):

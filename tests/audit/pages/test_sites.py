@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from webhook.audit import chain
-from webhook.audit.pages import asked
+from webhook.audit.log import chain
+from webhook.pages import asked
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e&amp;"

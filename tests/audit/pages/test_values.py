@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.audit.pages import values
+from webhook.pages import values
 
 LINES = st.lists(st.sampled_from(["a", "b", "c"]), max_size=8)
 

@@ -1,0 +1,147 @@
+"""A lane leads to one sink: its own chain, its own failures, its own way back.
+
+Sinks fail apart from each other, and what one lost another may have, so each lane seals for itself. While its sink
+fails, a lane keeps the first record that did not get through and tries that one again, at growing distances with
+jitter, so that a disk that was freed is found even when nothing happens. The records after it are counted, and the next
+one written says how many are missing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from webhook.audit.log.chain import Chain, ChainError
+from webhook.audit.log.sinks import Sink
+from webhook.audit.records import Record
+
+__all__ = ["Lane", "Retry"]
+
+_log = logging.getLogger(__name__)
+
+# Beyond this many lines that are no records, the file is not ours to continue.
+_LINES_LOOKED_AT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Seconds between attempts: `base`, doubled for each failure in a row up to `cap`, with up to half taken off."""
+
+    base: float = 0.5
+    cap: float = 30.0
+    random: random.Random = field(default_factory=random.SystemRandom)
+
+    def delay(self, failures: int) -> float:
+        """Return how long to wait after the given number of failures, at least 1."""
+        return min(self.cap, self.base * 2.0 ** min(failures - 1, 32)) * self.random.uniform(0.5, 1.0)
+
+
+class Lane:
+    """Seals records for `sink` and writes them; used by one thread, only `failing` is read by others.
+
+    `on_error` is called with each error of the sink, on that thread.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        retry: Retry,
+        on_error: Callable[[str, Exception], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sink = sink
+        self._retry = retry
+        self._on_error = on_error
+        self._clock = clock
+        self._chain: Chain | None = None
+        self._last = Chain()
+        self._pending: tuple[Record, int] | None = None
+        self._failures = 0
+        self._due = 0.0
+        self._dropped = 0
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last attempt failed."""
+        return self._failures > 0
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds until the next attempt is due, None when the sink is well."""
+        return max(0.0, self._due - self._clock()) if self.failing else None
+
+    def write(self, record: Record) -> bool:
+        """Write a record, or say False; a record that JSON cannot hold raises TypeError and leaves no trace."""
+        if not self.retry():
+            self._dropped += 1
+            return False
+        return self._attempt(record)
+
+    def miss(self, count: int) -> None:
+        """Note that `count` records were lost before they came here."""
+        self._dropped += count
+
+    def retry(self, *, now: bool = False) -> bool:
+        """Try the record that is kept, when that is due or `now`; say whether the sink is well."""
+        if self._pending is None:
+            return True
+        if not now and self._clock() < self._due:
+            return False
+        (record, before), since = self._pending, self._dropped
+        self._pending, self._dropped = None, before
+        well = self._attempt(record)
+        self._dropped += since
+        return well
+
+    def close(self) -> None:
+        """Try the record that is kept a last time and close the sink."""
+        self.retry(now=True)
+        try:
+            self._sink.close()
+        except OSError as error:
+            self._on_error(self._sink.name, error)
+
+    def _attempt(self, record: Record) -> bool:
+        try:
+            chain = self._chain = self._chain or self._resume()
+            self._sink.write(chain.seal(record, self._dropped))
+        except TypeError:
+            raise
+        except Exception as error:  # noqa: BLE001  # sinks may come from elsewhere
+            self._fail(record, error)
+            return False
+        self._dropped, self._last = 0, Chain(chain.seq, chain.prev)
+        self._recover()
+        return True
+
+    def _resume(self) -> Chain:
+        """Continue what the sink holds; what this process wrote and is gone leaves a gap that can be seen."""
+        found = self._found()
+        return found if found.seq >= self._last.seq else Chain(self._last.seq, self._last.prev)
+
+    def _found(self) -> Chain:
+        for line in itertools.islice(self._sink.last_lines(), _LINES_LOOKED_AT):
+            try:
+                return Chain.resume_from(line)
+            except ChainError as error:
+                _log.warning("audit line passed over", extra={"sink": self._sink.name, "error": str(error)})
+        return Chain()
+
+    def _fail(self, record: Record, error: Exception) -> None:
+        if not self.failing:
+            _log.error("audit sink fails", extra={"sink": self._sink.name, "error": str(error)})
+        self._failures += 1
+        self._due = self._clock() + self._retry.delay(self._failures)
+        # How far the sink got is not known: the chain is taken up again from what is really there.
+        self._chain = None
+        self._pending, self._dropped = (record, self._dropped), 0
+        self._on_error(self._sink.name, error)
+
+    def _recover(self) -> None:
+        if self.failing:
+            _log.warning("audit sink is well again", extra={"sink": self._sink.name, "failures": self._failures})
+        self._failures = 0

@@ -1,0 +1,172 @@
+"""Put lines where they stay: on a stream that somebody collects, or in a file that is rotated.
+
+A sink either takes a whole line or raises, and after it has raised it tries from scratch: the writer relies on that to
+keep chain and file in step. A file sink therefore undoes what a full disk let it write of a line, ends a line that a
+crash has torn, and holds a lock, because two processes that append to one chain would both break it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from webhook.audit.log import files
+
+__all__ = ["RotatingFileSink", "Sink", "StreamSink"]
+
+
+class Sink(Protocol):
+    """A place for lines; used by one thread at a time."""
+
+    name: str
+
+    def write(self, line: bytes) -> None:
+        """Put `line`, which ends with its end of line; OSError when it could not be put as a whole."""
+
+    def last_lines(self) -> Iterator[bytes]:
+        """Read what is there already, the last line first; nothing where that cannot be read."""
+
+    def close(self) -> None:
+        """Let go of what is held; a later `write` takes it again."""
+
+
+class StreamSink:
+    """Writes to an open descriptor, stdout by default, past Python's buffers: what is written is out."""
+
+    def __init__(self, descriptor: int = 1, name: str = "stdout") -> None:
+        self.name = name
+        self._descriptor = descriptor
+        self._torn = False
+
+    def write(self, line: bytes) -> None:
+        """Write a line; one that an earlier error has torn is ended first."""
+        data = b"\n" + line if self._torn else line
+        written = 0
+        try:
+            while written < len(data):
+                written += os.write(self._descriptor, data[written:])
+        except OSError:
+            self._torn = self._torn or written > 0
+            raise
+        self._torn = False
+
+    def last_lines(self) -> Iterator[bytes]:
+        """A stream cannot be read back."""
+        return iter(())
+
+    def close(self) -> None:
+        """The descriptor belongs to the process and stays open."""
+
+
+class RotatingFileSink:
+    """Appends to `path`; a file that would outgrow `max_bytes` becomes `path.1`, that one `path.2`, up to `backups`.
+
+    Files are made readable for their owner only (`mode`). With `fsync`, each line is on the disk before the next one is
+    taken, at the price of one disk write for each. The directory must exist. While another process holds
+    `path.lock`, writing raises BlockingIOError.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        max_bytes: int = 64 * 1024 * 1024,
+        backups: int = 5,
+        *,
+        fsync: bool = False,
+        mode: int = 0o600,
+    ) -> None:
+        if max_bytes < 1 or backups < 1:
+            raise ValueError(f"audit file {path}: max_bytes ({max_bytes}) and backups ({backups}) must be at least 1")
+        self.name = str(path)
+        self._path = path
+        self._max_bytes = max_bytes
+        self._backups = backups
+        self._fsync = fsync
+        self._mode = mode
+        self._lock: int | None = None
+        self._file: int | None = None
+
+    def write(self, line: bytes) -> None:
+        """Append a line, after rotation where it is due."""
+        file, size = self._current()
+        if size and size + len(line) > self._max_bytes:
+            self._rotate()
+            file, size = self._current()
+        try:
+            self._append(file, line)
+        except OSError:
+            # What could not be written as a whole must not stand there in part.
+            with contextlib.suppress(OSError):
+                os.ftruncate(file, size)
+            self._release()
+            raise
+
+    def last_lines(self) -> Iterator[bytes]:
+        """Read this log from its end, also beyond the last rotation."""
+        self._current()
+        for path in reversed(files.rotated(self._path)):
+            yield from files.last_lines(path)
+
+    def close(self) -> None:
+        """Close the file and leave it to other processes."""
+        self._release()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _current(self) -> tuple[int, int]:
+        """Return the open file and its size; a file that was taken away under its name is made anew."""
+        self._acquire()
+        if self._file is not None:
+            with contextlib.suppress(FileNotFoundError):
+                there, ours = self._path.stat(), os.fstat(self._file)
+                if (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino):
+                    return self._file, ours.st_size
+            self._release()
+        self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, self._mode)
+        return self._file, _mended(self._file)
+
+    def _acquire(self) -> None:
+        if self._lock is not None:
+            return
+        lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._mode)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise type(error)(error.errno, "another process writes this audit log", self.name) from error
+        self._lock = lock
+
+    def _append(self, file: int, line: bytes) -> None:
+        written = 0
+        while written < len(line):
+            written += os.write(file, line[written:])
+        if self._fsync:
+            os.fsync(file)
+
+    def _rotate(self) -> None:
+        self._release()
+        for elder in files.rotated(self._path):
+            number = int(elder.suffix[1:]) if elder != self._path else 0
+            if number < self._backups:
+                elder.replace(f"{self._path}.{number + 1}")
+            else:
+                elder.unlink()
+
+    def _release(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _mended(file: int) -> int:
+    """End a line that a crash has torn, so that the next one is whole; return the size."""
+    size = os.fstat(file).st_size
+    if size and os.pread(file, 1, size - 1) != b"\n":
+        os.write(file, b"\n")
+        size += 1
+    return size

@@ -1,0 +1,204 @@
+"""Take records from the event loop without ever holding it up, and see them written by a thread of their own.
+
+An admission may wait neither for a disk nor for whoever reads stdout. `submit` therefore only puts a record into a
+bounded queue; redacting, hashing and writing happen on the writer's thread, a little later, so that they do not
+compete with the answer to the very request they describe. Every loss is deliberate, counted, and told by the next
+record that is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
+
+from webhook.audit.log.lanes import Lane, Retry
+from webhook.audit.log.sinks import Sink, StreamSink
+from webhook.audit.records import Record
+from webhook.audit.redaction import redaction
+
+__all__ = ["AuditWriter", "DropReason"]
+
+_log = logging.getLogger(__name__)
+
+DropReason: TypeAlias = Literal["full", "refused", "invalid", "unwritten", "closed"]
+"""Why a record is lost: queue full, refused while the primary fails, not JSON, taken by no sink, or too late."""
+
+# A queue item: a record with the number lost just before it, a request to report (flush), or None to end.
+_Item: TypeAlias = tuple[Record, int] | threading.Event | None
+
+
+class AuditWriter:
+    """Writes records to all `sinks`; the first one is the primary, the one that counts.
+
+    Args:
+        sinks: where each record goes; they are closed with the writer.
+        fallback: where a record goes that no sink took; by default stdout, unless that is among the sinks.
+        queue_size: records that may wait; one more is dropped.
+        on_failure: `fallback` writes on elsewhere while the primary fails; `deny` makes `submit` say False, and keeps
+            the records that were accepted before until the primary is well.
+        redactor: takes the secrets out of a record, without changing it.
+        on_drop: called with the reason and the number of lost records, on any thread.
+        on_error: called with a sink's name and each of its errors, on the writer's thread.
+        linger: seconds that the thread leaves to the event loop before it takes up work after a pause.
+        retry: distances of the attempts at a failing sink.
+    """
+
+    def __init__(  # noqa: PLR0913  # each is a choice of the one who runs it
+        self,
+        sinks: Sequence[Sink],
+        *,
+        fallback: Sink | None = None,
+        queue_size: int = 10_000,
+        on_failure: Literal["fallback", "deny"] = "fallback",
+        redactor: Callable[[Record], Record] = redaction.redact,
+        on_drop: Callable[[DropReason, int], None] = lambda _reason, _count: None,
+        on_error: Callable[[str, Exception], None] = lambda _name, _error: None,
+        linger: float = 0.01,
+        retry: Retry | None = None,
+    ) -> None:
+        if not sinks:
+            raise ValueError("an audit writer needs at least one sink")
+        retry = retry or Retry()
+        self._lanes = [Lane(sink, retry, on_error) for sink in sinks]
+        if fallback is None and not any(isinstance(sink, StreamSink) for sink in sinks):
+            fallback = StreamSink()
+        self._fallback = Lane(fallback, retry, on_error) if fallback else None
+        self._denies = on_failure == "deny"
+        self._redactor = redactor
+        self._on_drop = on_drop
+        self._linger = linger
+        self._queue: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        self._queue_size = queue_size
+        self._guard = threading.Lock()
+        self._lost = 0
+        self._hurry = threading.Event()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="audit-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the primary sink took the last record it was given."""
+        return not self._lanes[0].failing
+
+    def submit(self, record: Record) -> bool:
+        """Hand over a record, which must not be changed any more; never blocks.
+
+        Returns:
+            False when the record is lost and `on_failure` is `deny`: then the admission should be refused. With
+            `fallback` a lost record is counted, and the admission goes on.
+        """
+        reason = self._refusal()
+        with self._guard:
+            if reason is None:
+                self._queue.put((record, self._lost))
+                self._lost = 0
+                return True
+            self._lost += 1
+        self._on_drop(reason, 1)
+        return not self._denies
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until all that was submitted before is dealt with; False when that takes more than `timeout` seconds."""
+        if self._closing.is_set():
+            return not self._thread.is_alive()
+        done = threading.Event()
+        self._queue.put(done)
+        self._hurry.set()
+        return done.wait(timeout)
+
+    def close(self, timeout: float) -> bool:
+        """Take no more records, write those that wait, close the sinks; after `timeout` seconds the rest is dropped.
+
+        Returns:
+            True when all was dealt with. A thread that hangs in a sink does not keep the process alive.
+        """
+        self._closing.set()
+        self._queue.put(None)
+        self._hurry.set()
+        self._thread.join(timeout)
+        if not self._thread.is_alive():
+            return True
+        self._discard()
+        self._queue.put(None)
+        return False
+
+    def _refusal(self) -> DropReason | None:
+        if self._closing.is_set():
+            return "closed"
+        if self._denies and not self.healthy:
+            return "refused"
+        return "full" if self._queue.qsize() >= self._queue_size else None
+
+    def _run(self) -> None:
+        while True:
+            if self._holds():
+                self._closing.wait(self._lanes[0].wait)
+                self._retry()
+                continue
+            try:
+                item = self._next()
+            except queue.Empty:
+                self._retry()
+                continue
+            if item is None:
+                break
+            self._handle(item)
+        self._finish()
+
+    def _holds(self) -> bool:
+        """Whether records stay in the queue, because they may go nowhere but to the primary."""
+        return self._denies and not self.healthy and not self._closing.is_set()
+
+    def _next(self) -> _Item:
+        with contextlib.suppress(queue.Empty):
+            return self._queue.get_nowait()
+        waits = [wait for lane in self._lanes if (wait := lane.wait) is not None]
+        item = self._queue.get(timeout=min(waits, default=None))
+        self._hurry.wait(self._linger)
+        return item
+
+    def _retry(self) -> None:
+        for lane in self._lanes:
+            lane.retry()
+
+    def _handle(self, item: tuple[Record, int] | threading.Event) -> None:
+        if isinstance(item, threading.Event):
+            if not self._closing.is_set():
+                self._hurry.clear()
+            item.set()
+            return
+        record, lost = item
+        for lane in self._all_lanes():
+            lane.miss(lost)
+        try:
+            self._write(self._redactor(record))
+        except Exception as error:  # noqa: BLE001  # one that cannot be written must not end the writing of all others
+            _log.exception("audit record lost", extra={"uid": record.get("uid"), "error": str(error)})
+            self._on_drop("invalid", 1)
+            for lane in self._all_lanes():
+                lane.miss(1)
+
+    def _write(self, record: Record) -> None:
+        taken = [lane.write(record) for lane in self._lanes]
+        if any(taken):
+            return
+        if self._fallback is None or not self._fallback.write(record):
+            self._on_drop("unwritten", 1)
+
+    def _discard(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                if isinstance(self._queue.get_nowait(), tuple):
+                    self._on_drop("closed", 1)
+
+    def _finish(self) -> None:
+        for lane in self._all_lanes():
+            lane.close()
+
+    def _all_lanes(self) -> list[Lane]:
+        return [*self._lanes, self._fallback] if self._fallback else self._lanes

@@ -1,0 +1,1 @@
+"""Reading a log back: searched, followed while it is written, and verified against its chain."""

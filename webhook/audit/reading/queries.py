@@ -1,0 +1,167 @@
+"""Ask the log: what was decided about this job, by whose request, since yesterday?
+
+The files are read as they are, after crashes and edits too: a line that is no record is an entry with a problem,
+never an error, so that one bad line does not hide a million good ones. Selection works on plain values and is lazy; a
+log larger than memory can be searched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fnmatch
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from webhook.audit import schemas
+from webhook.audit.log import files
+from webhook.audit.records import SCHEMA, Decision, Sealed
+
+__all__ = ["Entry", "Questions", "entry_of", "moment", "parsed", "read", "select"]
+
+_RELATIVE = re.compile(r"(\d{1,9})(s|m|h|d|w)")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a log: its `record`, or, when it holds none, the `problem` with it."""
+
+    file: str
+    line: int
+    record: Sealed | None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """What is asked of a record; None is not asked.
+
+    Attributes:
+        job: name of the job, its generateName, or the TrainJob that owns the JobSet.
+        namespace: of the job.
+        user: who asked, by the user name.
+        decision: what was decided.
+        since: aware; this moment or later.
+        until: aware; before this moment.
+        framework: of the runtime.
+        kind: TrainJob or JobSet, in any case.
+        rule: of a change or a finding.
+        text: in any case, within a reason, a message or a field of the record.
+        uid: of the admission request.
+
+    `job`, `namespace`, `user`, `framework` and `rule` may hold the wildcards `*`, `?` and `[...]`.
+    """
+
+    job: str | None = None
+    namespace: str | None = None
+    user: str | None = None
+    decision: Decision | None = None
+    since: datetime.datetime | None = None
+    until: datetime.datetime | None = None
+    framework: str | None = None
+    kind: str | None = None
+    rule: str | None = None
+    text: str | None = None
+    uid: str | None = None
+
+    def answered_by(self, record: Sealed) -> bool:
+        """Whether a record answers all questions asked."""
+        return (
+            self.decision in {None, record["decision"]}
+            and self.uid in {None, record["uid"]}
+            and _matches(self.job, *_names(record))
+            and _matches(self.namespace, record["object"]["namespace"])
+            and _matches(self.user, record["user"]["username"])
+            and _matches(self.framework, record["framework"] or "")
+            and (self.kind is None or self.kind.lower() == record["object"]["kind"].lower())
+            and (self.rule is None or _matches(self.rule, *_rules(record)))
+            and (self.text is None or _says(record, self.text.casefold()))
+            and _within(record, self.since, self.until)
+        )
+
+
+def read(paths: Iterable[Path]) -> Iterator[Entry]:
+    """Read files, in the order given; OSError names one that cannot be read."""
+    return parsed(files.lines(paths))
+
+
+def parsed(lines: Iterable[files.Line]) -> Iterator[Entry]:
+    """Make an entry of each line, `files.numbered(sys.stdin.buffer, "stdin")` for instance."""
+    for line in lines:
+        yield entry_of(line)
+
+
+def entry_of(line: files.Line) -> Entry:
+    """Make an entry of one line."""
+    try:
+        value = orjson.loads(line.data)
+    except orjson.JSONDecodeError:
+        kind = "a record that breaks off" if line.data.startswith(b"{") else "no audit record"
+        return Entry(line.file, line.number, None, kind)
+    if schemas.is_sealed(value):
+        return Entry(line.file, line.number, value)
+    return Entry(line.file, line.number, None, f"no record of {SCHEMA}: {schemas.check(value)[0]}")
+
+
+def select(entries: Iterable[Entry], questions: Questions) -> Iterator[Entry]:
+    """Pass on the entries whose records answer all questions asked; entries without a record pass none."""
+    for entry in entries:
+        if entry.record is not None and questions.answered_by(entry.record):
+            yield entry
+
+
+def moment(text: str, now: datetime.datetime) -> datetime.datetime:
+    """Read a point in time: RFC 3339 (`2026-03-01T08:00:00Z`), or how long before `now` (`30s`, `15m`, `2h`, `1d`).
+
+    A time without an offset raises ValueError, because it would mean another moment on another machine.
+    """
+    with contextlib.suppress(ValueError, OverflowError):
+        if relative := _RELATIVE.fullmatch(text.strip()):
+            return now - datetime.timedelta(**{_UNITS[relative[2]]: int(relative[1])})
+        point = datetime.datetime.fromisoformat(text.strip())
+        if point.tzinfo is not None:
+            return point
+    raise ValueError(f"{text!r} is no time; write one like 2026-03-01T08:00:00Z, or 15m, 2h, 1d for that long ago")
+
+
+def _names(record: Sealed) -> Iterator[str]:
+    yield record["object"]["name"]
+    yield record["object"].get("generateName", "")
+    if record["owner"]:
+        yield record["owner"]["name"]
+
+
+def _rules(record: Sealed) -> Iterator[str]:
+    yield from (change["rule"] for change in record["changes"])
+    yield from (finding["rule"] for finding in record["findings"])
+
+
+def _says(record: Sealed, folded: str) -> bool:
+    return any(folded in part.casefold() for part in _sayings(record))
+
+
+def _sayings(record: Sealed) -> Iterator[str]:
+    yield record.get("message", "")
+    for change in record["changes"]:
+        yield from (change["field"], change["reason"])
+    for finding in record["findings"]:
+        yield from (finding["field"], finding["message"])
+
+
+def _matches(pattern: str | None, *values: str) -> bool:
+    return pattern is None or any(fnmatch.fnmatchcase(value, pattern) for value in values)
+
+
+def _within(record: Sealed, since: datetime.datetime | None, until: datetime.datetime | None) -> bool:
+    if since is None and until is None:
+        return True
+    try:
+        time = datetime.datetime.fromisoformat(record["time"])
+    except ValueError:  # the 31st of February has the right form and is never
+        return False
+    return (since is None or time >= since) and (until is None or time < until)

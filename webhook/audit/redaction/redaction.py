@@ -1,0 +1,197 @@
+"""Take secrets out of a record before it is written: a log is copied to places where its writers never look.
+
+Redaction happens in one pure function, on the writer's thread, and on the whole record: what a change put into an
+environment, what a finding quotes, what a message repeats. Most records hold nothing that even resembles a secret; a
+few substring tests on the serialised record find that out. The others are walked, and a secret found in one place is
+then looked for in all others, so that a message cannot repeat what a change hides. docs/audit.md lists the rules and
+what they cannot see.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import orjson
+
+from webhook.audit.records import Change, Finding, Record
+from webhook.audit.redaction import secret_names, texts, walks
+
+__all__ = ["DEFAULT", "Rules", "redact"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is secret beside the built-in rules: more names, and more formats of values."""
+
+    names: re.Pattern[str] | None = None
+    formats: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(cls, names: Iterable[str] = (), formats: Iterable[str] = ()) -> Rules:
+        """Compile regular expressions; one that does not compile raises ValueError, which names it."""
+        return cls(_compiled("name", names, re.IGNORECASE), _compiled("format", formats))
+
+    def judge(self, referring: frozenset[str]) -> texts.Judge:
+        """Say how to tell secret names, where `referring` are known to be."""
+        more = self.names
+        if more is None and not referring:
+            return secret_names.is_secret
+        return lambda name: name in referring or secret_names.is_secret(name) or bool(more and more.search(name))
+
+
+DEFAULT = Rules()
+"""The built-in rules and nothing else."""
+
+_BODY = ("changes", "findings", "message")
+_FREE = frozenset({"after", "before", "message", "reason", "value"})
+
+_FORMAT_HINTS = tuple(hint.encode() for hint in texts.FORMAT_HINTS)
+_NAME_HINTS = tuple(hint.encode() for hint in secret_names.HINTS)
+_HINTS = (*_NAME_HINTS, *(hint for hint in _FORMAT_HINTS if not any(part in hint for part in _NAME_HINTS)))
+_COMMON = b"tokenizer"
+
+_FIELD_END = re.compile(
+    r"(?:\[(?:name=)?[\"']?(?P<item>(?:[^\]\\\"']|\\.)*)[\"']?\](?:\.value)?|(?:^|\.)(?P<last>[^.\[\]]+))$"
+)
+
+
+def redact(record: Record, rules: Rules = DEFAULT) -> Record:
+    """Return `record` with each secret replaced by the mark; the input is not changed and shares what is the same.
+
+    Raises:
+        TypeError: the record holds something that JSON cannot.
+    """
+    telling = [_telling(change) for change in record["changes"]]
+    reasons = [change["reason"] for change in record["changes"]]
+    body = _lowered([telling, list(set(reasons)), record["findings"], record.get("message")])
+    head_is_hinted = _hinted(_lowered(_head(record)), _FORMAT_HINTS)
+    if rules == DEFAULT and not head_is_hinted and not _hinted(body, _HINTS):
+        return record
+    referring = frozenset(_referring_names(record)) if b"secretkeyref" in body else frozenset()
+    walk = walks.Walk(rules.judge(referring), rules.formats)
+    # Hints are those of the built-in rules: with any further rule, each part is a suspect.
+    thorough = rules != DEFAULT or bool(referring)
+    head = walk.mapping(_head(record)) if rules.formats or head_is_hinted else {}
+    result = cast("Record", {**record, **head})
+    suspects = [thorough or _hinted(_lowered(part), _HINTS) for part in zip(telling, reasons, strict=True)]
+    return _without_echoes(_walked(result, walk, suspects), walk)
+
+
+def _head(record: Record) -> dict[str, object]:
+    return {key: value for key, value in record.items() if key not in _BODY}
+
+
+def _telling(change: Change) -> tuple[object, ...]:
+    """Pick what can hold a secret or name one: of the places, which are long and alike, only the end."""
+    field, pointer = change["field"], change["path"]
+    ends = field[max(field.rfind("["), 0) :], pointer[pointer.rfind("/") :]
+    return *ends, change.get("before"), change.get("after")
+
+
+def _lowered(part: object) -> bytes:
+    return orjson.dumps(part).lower().replace(_COMMON, b"")
+
+
+def _hinted(raw: bytes, hints: tuple[bytes, ...]) -> bool:
+    return any(hint in raw for hint in hints) or (b"@" in raw and b"://" in raw)
+
+
+def _walked(record: Record, walk: walks.Walk, suspects: list[bool]) -> Record:
+    following = frozenset(_values_of_flags(record["changes"], walk))
+    pairs = zip(record["changes"], suspects, strict=True)
+    record["changes"] = [
+        _change(change, walk, following) if suspect or following else change for change, suspect in pairs
+    ]
+    record["findings"] = [_finding(finding, walk) for finding in record["findings"]]
+    if "message" in record:
+        record["message"] = walk.text(record["message"])
+    return record
+
+
+def _change(change: Change, walk: walks.Walk, following: frozenset[str]) -> Change:
+    conceal = _concealment(change, walk, following) or walk.value
+    result = cast("dict[str, object]", {**change, "reason": walk.text(change["reason"])})
+    for side in ("before", "after"):
+        if side in result:
+            result[side] = conceal(result[side])
+    return cast("Change", result)
+
+
+def _finding(finding: Finding, walk: walks.Walk) -> Finding:
+    conceal = _by_field(finding["field"], walk) or walk.value
+    return {**finding, "value": conceal(finding["value"]), "message": walk.text(finding["message"])}
+
+
+def _concealment(change: Change, walk: walks.Walk, following: frozenset[str]) -> Callable[[object], object] | None:
+    pointer = change["path"]
+    last = pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
+    if pointer in following or walk.judge(last):
+        return walk.conceal
+    return _by_field(change["field"], walk)
+
+
+def _by_field(field: str, walk: walks.Walk) -> Callable[[object], object] | None:
+    """Conceal all of `spec.password`, the value of `env[HF_TOKEN]`, and nothing of a container named `auth`."""
+    match = _FIELD_END.search(field)
+    if match is None or not walk.judge(match["item"] or match["last"] or ""):
+        return None
+    return walk.conceal if match["last"] else walk.conceal_entry
+
+
+def _values_of_flags(changes: list[Change], walk: walks.Walk) -> Iterator[str]:
+    """Find the pointers of arguments that stand behind a secret flag (`args/3` when `args/2` is `--hub_token`)."""
+    for change in changes:
+        parent, _, index = change["path"].rpartition("/")
+        if index.isdecimal() and any(walk.is_flag(change.get(side)) for side in ("before", "after")):
+            yield f"{parent}/{int(index) + 1}"
+
+
+def _referring_names(record: Record) -> Iterator[str]:
+    """Find the names of variables that somewhere in the record are taken from a Secret."""
+    for change in record["changes"]:
+        for side in (change.get("before"), change.get("after")):
+            match = _FIELD_END.search(change["field"].removesuffix(".valueFrom"))
+            if (
+                match
+                and match["item"]
+                and isinstance(side, dict)
+                and "secretKeyRef" in {*side, *_keys(side.get("valueFrom"))}
+            ):
+                yield match["item"]
+            yield from walks.names_from_secrets(side)
+    for finding in record["findings"]:
+        yield from walks.names_from_secrets(finding["value"])
+
+
+def _keys(value: object) -> Iterable[str]:
+    return value if isinstance(value, dict) else ()
+
+
+def _without_echoes(record: Record, walk: walks.Walk) -> Record:
+    if echoes := walk.echoes:
+        record["changes"] = [cast("Change", _quiet(change, echoes)) for change in record["changes"]]
+        record["findings"] = [cast("Finding", _quiet(finding, echoes)) for finding in record["findings"]]
+        if "message" in record:
+            record["message"] = cast("str", walks.replaced(record["message"], echoes))
+    return record
+
+
+def _quiet(part: Change | Finding, echoes: list[str]) -> dict[str, object]:
+    return {key: walks.replaced(item, echoes) if key in _FREE else item for key, item in part.items()}
+
+
+def _compiled(what: str, patterns: Iterable[str], flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str] | None:
+    checked = [_checked(what, pattern, flags) for pattern in patterns]
+    return re.compile("|".join(f"(?:{pattern})" for pattern in checked), flags) if checked else None
+
+
+def _checked(what: str, pattern: str, flags: re.RegexFlag) -> str:
+    try:
+        re.compile(pattern, flags)
+    except re.error as error:
+        message = f"redaction {what} {pattern!r} is not a regular expression: {error}; correct it or take it out"
+        raise ValueError(message) from error
+    return pattern

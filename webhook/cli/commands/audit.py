@@ -1,0 +1,176 @@
+"""`muster audit`: list, follow, show and verify the log of decisions, or serve it as web pages.
+
+Each FILE is one log with all its rotated elders, oldest first; `-` is standard input. Lines that hold no record are
+counted and never stop the reading: `verify` says what happened to them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import itertools
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from webhook import kubeyaml
+from webhook.audit import records
+from webhook.audit.log import files
+from webhook.audit.reading import follows, queries, verification
+from webhook.cli import problems, wording
+from webhook.cli.problems import CommandError
+from webhook.kubeyaml import jsons, sources
+
+__all__ = ["run"]
+
+_PAUSE = 0.25  # seconds between two looks at a log that is followed
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the subcommand says; see `main` for the arguments."""
+    action = {"ls": _list, "show": _show, "verify": _verify, "serve": _serve}[args.action]
+    try:
+        return action(args)
+    except OSError as error:
+        raise CommandError(f"{error.filename}: cannot be read: {error.strerror or error}") from error
+
+
+def _list(args: argparse.Namespace) -> int:
+    now = datetime.datetime.now(datetime.UTC)
+    live = args.follow or sources.STDIN in args.file
+    entries = _Counted(_followed(args.file) if args.follow else _entries(args.file))
+    questions = queries.Questions(
+        job=args.job,
+        namespace=args.namespace,
+        user=args.user,
+        decision=args.decision,
+        framework=args.framework,
+        kind=args.kind,
+        rule=args.rule,
+        text=args.text,
+        since=_moment(args.since, now, "--since"),
+        until=_moment(args.until, now, "--until"),
+    )
+    for entry in queries.select(entries, questions):
+        if entry.record is not None:
+            line = _line(entry.record) if args.output == "text" else jsons.dump(entry.record, indent=None)
+            print(line, flush=live)
+    entries.report()
+    return problems.CLEAN
+
+
+def _show(args: argparse.Namespace) -> int:
+    entries = _Counted(_entries(args.file))
+    found = [entry.record for entry in entries if entry.record is not None and _is_wanted(entry.record, args)]
+    if args.output == "json":
+        print(jsons.dump(found))
+    else:
+        sys.stdout.write(kubeyaml.dump_all(found) if found else "")
+    entries.report()
+    if not found:
+        wanted = f"uid {args.uid}" if args.uid is not None else f"number {args.seq}"
+        print(problems.one_line(f"muster: no record has {wanted}"), file=sys.stderr)
+    return problems.CLEAN if found else problems.FOUND
+
+
+def _verify(args: argparse.Namespace) -> int:
+    broken = 0
+    for name, lines in _logs(args.file):
+        counted = itertools.count()
+        lines_seen = (line for line, _ in zip(lines, counted, strict=False))
+        for problem in verification.verify(lines_seen, restarts=args.restarts):
+            broken += 1
+            print(problems.one_line(problem))
+        print(problems.one_line(f"{name}: {wording.plural(next(counted), 'line')} read"), file=sys.stderr)
+    wording.warn([f"{wording.plural(broken, 'problem')} found" if broken else "the chain is intact"])
+    return problems.FOUND if broken else problems.CLEAN
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from webhook.cli.commands import audit_serve  # noqa: PLC0415  # the other actions need no HTTP
+
+    return audit_serve.serve(args.file, args.host, args.port)
+
+
+def _logs(names: Sequence[str]) -> Iterator[tuple[str, Iterable[files.Line]]]:
+    """Yield each log once, also when its elders are named beside it (`audit.log*`)."""
+    runs = {name: (files.rotated(Path(name)) or [Path(name)]) for name in dict.fromkeys(names) if name != sources.STDIN}
+    for name in dict.fromkeys(names):
+        if name == sources.STDIN:
+            yield "stdin", files.numbered(sys.stdin.buffer, "stdin")
+        elif not any(set(runs[name]) < set(other) for other in runs.values()):
+            yield name, files.lines(runs[name])
+
+
+def _entries(names: Sequence[str]) -> Iterator[queries.Entry]:
+    for _, lines in _logs(names):
+        yield from queries.parsed(lines)
+
+
+def _followed(names: Sequence[str]) -> Iterator[queries.Entry]:
+    """Read on for ever; standard input goes on by itself."""
+    if list(names) == [sources.STDIN]:
+        return _entries(names)
+    if sources.STDIN in names:
+        raise CommandError("-: standard input cannot be followed together with files; run one command for each")
+    paths = [Path(name) for name in dict.fromkeys(names)]
+    for path in paths:
+        if not files.rotated(path):
+            path.open("rb").close()  # says why it cannot be read
+    return queries.parsed(follows.follow(paths, lambda: time.sleep(_PAUSE)))
+
+
+class _Counted:
+    """Passes entries on and counts those that hold no record."""
+
+    def __init__(self, entries: Iterable[queries.Entry]) -> None:
+        self._entries = entries
+        self._first: queries.Entry | None = None
+        self._count = 0
+
+    def __iter__(self) -> Iterator[queries.Entry]:
+        for entry in self._entries:
+            if entry.record is None:
+                self._first = self._first or entry
+                self._count += 1
+            yield entry
+
+    def report(self) -> None:
+        """Say on stderr how many lines were no records, and where the first one is."""
+        if self._first:
+            first = self._first
+            count = wording.plural(self._count, "line")
+            text = f"muster: {count} without a record, the first at {first.file}:{first.line}: {first.problem}"
+            wording.warn([problems.one_line(text)])
+
+
+def _is_wanted(record: records.Sealed, args: argparse.Namespace) -> bool:
+    return bool(record["uid"] == args.uid if args.uid is not None else record["seq"] == args.seq)
+
+
+def _moment(text: str | None, now: datetime.datetime, option: str) -> datetime.datetime | None:
+    try:
+        return None if text is None else queries.moment(text, now)
+    except ValueError as error:
+        raise CommandError(f"{option}: {error}") from error
+
+
+def _line(record: records.Sealed) -> str:
+    """Return one line: when, number, phase and decision, the object, who asked, and what came of it."""
+    subject = record["object"]
+    name = subject["name"] or f"{subject.get('generateName', '')}*"
+    parts = [
+        record["time"][:19] + "Z",
+        f"#{record['seq']}",
+        f"{record['operation']}/{record['phase']}",
+        record["decision"],
+        f"{subject['kind']} {subject['namespace']}/{name}",
+        f"framework={record['framework'] or '-'}",
+        f"mode={record['mode']}",
+        f"user={record['user']['username'] or '-'}",
+        f"changes={len(record['changes'])}",
+        f"findings={len(record['findings'])}",
+        f"uid={record['uid']}",
+    ]
+    return problems.clean("  ".join(parts + ["dry-run"] * record["dryRun"]))

@@ -1,0 +1,87 @@
+"""`muster check`: what is wrong with the jobs in files, for people, programs and CI.
+
+Mutation comes first, as in the cluster: what Muster would mend is no error. What cannot be read is reported beside the
+findings and does not hide them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from webhook.cli import cases, problems, wording
+from webhook.cli.cases import Case
+from webhook.kubeyaml import jsons
+from webhook.kubeyaml.sources import Unreadable
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check what `-f` names; see `main` for the arguments."""
+    setup = cases.prepare(args)
+    decided = [setup.decide(source) for source in setup.sources if cases.is_job(source)]
+    if args.output == "json":
+        print(jsons.dump([*map(_object, decided), *map(_unreadable, setup.unreadable)]))
+    elif args.output == "junit":
+        from webhook.cli import junits  # noqa: PLC0415  # the XML library is only for those who want XML
+
+        sys.stdout.write(junits.report(decided, setup.unreadable))
+    else:
+        for case in decided:
+            for line in wording.lines(case):
+                print(line)
+    wording.warn(f"muster: {problems.one_line(each)}" for each in setup.unreadable)
+    wording.warn([_summary(decided, len(setup.sources) - len(decided), setup.unreadable)])
+    if setup.unreadable:
+        return problems.UNREADABLE
+    return problems.FOUND if any(_is_wrong(case) for case in decided) else problems.CLEAN
+
+
+def _is_wrong(case: Case) -> bool:
+    return bool(case.errors or case.failure)
+
+
+def _summary(decided: Sequence[Case], others: int, unreadable: Sequence[Unreadable]) -> str:
+    errors = sum(len(case.errors) + bool(case.failure) for case in decided)
+    warnings = sum(len(case.findings) - len(case.errors) for case in decided)
+    text = f"{wording.plural(len(decided), 'job')}: {wording.plural(errors, 'error')}, "
+    text += wording.plural(warnings, "warning")
+    if others:
+        text += f"; {wording.plural(others, 'other document')} passed over"
+    if unreadable:
+        text += f"; {len(unreadable)} could not be read"
+    return text
+
+
+def _object(case: Case) -> dict[str, Any]:
+    origin, metadata = case.source.origin, case.source.document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return {
+        "file": origin.file,
+        "document": origin.document,
+        "item": origin.item or None,
+        "line": origin.line or None,
+        "apiVersion": case.source.document["apiVersion"],
+        "kind": case.source.kind,
+        "namespace": case.namespace,
+        "name": name,
+        "framework": case.mutated.governor.framework,
+        "mode": case.mutated.mode.value,
+        "refused": case.refused,
+        "failure": case.failure or None,
+        "findings": [wording.finding(each) for each in case.findings],
+    }
+
+
+def _unreadable(each: Unreadable) -> dict[str, Any]:
+    origin = each.origin
+    return {
+        "file": origin.file,
+        "document": origin.document or None,
+        "item": origin.item or None,
+        "line": origin.line or None,
+        "unreadable": each.message,
+    }

@@ -1,0 +1,87 @@
+"""`muster claims`: which devices the profiles offer, who has them, and who waits; read from a cluster, once."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from strategies import builtin
+from strategies.profiles import Profile
+from webhook import configs
+from webhook.cli import problems, tables
+from webhook.cli.problems import CommandError
+from webhook.cluster import live, transports
+from webhook.controllers import surveys
+from webhook.kubeyaml import jsons
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show profiles, claims, seats and who waits; see `main` for the arguments."""
+    try:
+        config = configs.load(args.config)
+        profiles = config.policy(builtin.load()).profiles
+        kubeconfig = args.kubeconfig or config.cluster.kubeconfig
+        survey = asyncio.run(_survey(kubeconfig, profiles, args.namespace))
+    except (configs.ConfigError, transports.NoClusterError) as error:
+        raise CommandError(str(error)) from error
+    except (transports.TransportError, TimeoutError) as error:
+        raise CommandError(f"the cluster cannot be read: {str(error) or 'no answer in time'}") from error
+    if args.output == "json":
+        shown = {"profiles": {name: asdict(each) for name, each in profiles.items()}, **asdict(survey)}
+        print(jsons.dump(shown))
+    else:
+        for line in _lines(profiles, survey):
+            print(line)
+    return problems.CLEAN
+
+
+async def _survey(kubeconfig: Path | None, profiles: Mapping[str, Profile], namespace: str) -> surveys.Survey:
+    api = await live.connect(kubeconfig)
+    try:
+        return await surveys.take(api, profiles, namespace)
+    finally:
+        await api.close()
+
+
+def _lines(profiles: Mapping[str, Profile], survey: surveys.Survey) -> Iterator[str]:
+    if profiles:
+        yield from _table(("PROFILE", "SHARING", "CLASS", "DEVICES", "SEATS", "CLAIMS", "WHEN FULL"), _offers(profiles))
+        yield ""
+    else:
+        print("muster: no profiles are configured here (--config FILE), so limits are not known", file=sys.stderr)
+    if not survey.claims and not survey.templates:
+        yield "no claims or templates of Muster are here"
+    if survey.claims:
+        headers = ("NAMESPACE", "CLAIM", "SEATS", "STATE", "DEVICES", "HELD BY", "WAITING")
+        yield from _table(headers, [_claim(each) for each in survey.claims])
+    if survey.templates:
+        yield from [""] * bool(survey.claims)
+        rows = [(each.namespace, each.name, each.profile, ", ".join(each.pods) or "-") for each in survey.templates]
+        yield from _table(("NAMESPACE", "TEMPLATE", "PROFILE", "PODS"), rows)
+
+
+def _offers(profiles: Mapping[str, Profile]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for name, each in sorted(profiles.items()):
+        shared = (str(each.max_sessions), str(each.claims), each.when_full) if each.is_shared else ("-", "-", "-")
+        rows.append((name, each.sharing, each.device_class, str(each.count), *shared))
+    return rows
+
+
+def _claim(row: surveys.ClaimRow) -> tuple[str, ...]:
+    holders = Counter(seat.job or f"pod {seat.pod}" for seat in row.seats)
+    held = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in holders.items())
+    limit = "?" if row.limit is None else str(row.limit)
+    seats, devices, waiting = f"{len(row.seats)}/{limit}", ", ".join(row.devices), ", ".join(row.waiting)
+    return (row.namespace, row.name, seats, row.state, devices or "-", held or "-", waiting or "-")
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield from tables.layout(headers, rows, tables.terminal_width())

@@ -1,0 +1,59 @@
+"""`muster demo`: a job as people write it, what becomes of it and why, and the same job with mistakes.
+
+No cluster, no GPU, no file: the jobs are below, and all that is said of them comes from where `muster explain` and
+`muster check` get it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+
+from webhook import kubeyaml
+from webhook.cli import cases, gathering, problems, wording
+from webhook.cli.cases import Setup
+from webhook.cli.commands import explain
+from webhook.kubeyaml.sources import Origin, Source
+
+__all__ = ["run"]
+
+_JOB = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata:
+  name: first-sft
+spec:
+  runtimeRef:
+    name: trl-distributed
+  trainer:
+    command: [trl, sft]
+    args: [--model_name_or_path=Qwen/Qwen2.5-0.5B, --dataset_name=trl-lib/Capybara, --output_dir=/tmp/output]
+    numNodes: 2
+    resourcesPerNode:
+      limits:
+        nvidia.com/gpu: 4
+"""
+_ARGS = "--dataset_name=trl-lib/Capybara"
+_WRONG_ARGS = f"{_ARGS}, --learning_rte=2e-5, --bf16=true, --fp16=true"
+
+
+def run(_args: argparse.Namespace) -> int:
+    """Show the demo."""
+    setup = _setup(_JOB)
+    print("A job as people write it, for two nodes with four GPUs each. Without Muster it trains twice, on two nodes")
+    print("that never meet, and both end with exit code 0:\n")
+    print(textwrap.indent(_JOB, "    "))
+    print("What Muster makes of it, and why (`muster explain -f first-sft.yaml`):\n")
+    explain.show(setup)
+    print("\nWith `--learning_rte=2e-5 --bf16=true --fp16=true` it is refused at once, with all that is wrong with it,")
+    print("instead of failing after its pods were scheduled (`muster check -f first-sft.yaml`):\n")
+    wrong = _setup(_JOB.replace(_ARGS, _WRONG_ARGS))
+    for line in wording.lines(wrong.decide(wrong.sources[0])):
+        print(line)
+    print("\nNow yours: `muster explain -f JOB.yaml`, `muster check -f FOLDER`, `muster render -o diff -f JOB.yaml`.")
+    return problems.CLEAN
+
+
+def _setup(text: str) -> Setup:
+    source = Source(Origin("first-sft.yaml", 1), kubeyaml.load(text))
+    return Setup([source], [], gathering.gather([source]), cases.policy(None), "default")

@@ -1,0 +1,111 @@
+"""`muster doctor`: what is wrong with a live installation and what to do, one line each, worst first."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from webhook.cli import problems, wording
+from webhook.cli.problems import CommandError
+from webhook.cluster import live, transports
+from webhook.doctor import examinations, expectations
+from webhook.doctor.diagnoses import Finding, Severity
+from webhook.doctor.installations import Options, Site
+from webhook.kubeyaml import jsons
+
+__all__ = ["SCHEMA", "run"]
+
+SCHEMA = "muster.dev/doctor/v1"
+"""Of the JSON; members are only ever added to it."""
+_CODES = {
+    Severity.ERROR: problems.FOUND,
+    Severity.UNKNOWN: problems.UNREADABLE,
+    Severity.WARNING: problems.CLEAN,
+    Severity.OK: problems.CLEAN,
+}
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Examine an installation; see `main` for the arguments."""
+    options = _options(args)
+    try:
+        base = expectations.read(expectations.places())
+        found = asyncio.run(_examined(args, options, base))
+    except (expectations.ExpectationError, transports.NoClusterError) as error:
+        raise CommandError(str(error)) from error
+    except transports.TransportError as error:
+        raise CommandError(f"the API server cannot be asked: {error}") from error
+    verdict = examinations.verdict(found)
+    if args.output == "json":
+        print(jsons.dump(_object(options, verdict, found)))
+    else:
+        for each in found:
+            print(_line(each))
+    wording.warn([_summary(options, found)])
+    return _CODES[verdict]
+
+
+async def _examined(args: argparse.Namespace, options: Options, base: expectations.Base) -> list[Finding]:
+    sender = await live.connect(args.kubeconfig, args.context)
+    try:
+        return await examinations.examine(Site(sender, options, base))
+    finally:
+        await sender.close()
+
+
+def _options(args: argparse.Namespace) -> Options:
+    """Return what to look at.
+
+    Raises:
+        CommandError: a name is none of Kubernetes, or an address is none.
+    """
+    for option in ("namespace", "name", "probe_namespace"):
+        value = getattr(args, option)
+        if not _NAME.fullmatch(value):
+            text = "is no name of Kubernetes: small letters, digits and dashes, at most 63"
+            raise CommandError(f"--{option.replace('_', '-')}: {value!r} {text}")
+    return Options(args.namespace, args.name, args.probe_namespace, _address(args.dial), args.timeout)
+
+
+def _address(text: str | None) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise CommandError(f"--dial: {text!r} is no address; give HOST:PORT, 127.0.0.1:8443 for example")
+    return host.strip("[]"), int(port)
+
+
+def _line(each: Finding) -> str:
+    todo = f"; {each.todo}" if each.todo else ""
+    return f"{each.severity.value:<8}{problems.one_line(f'{each.check}: {each.what}{todo}')}"
+
+
+def _summary(options: Options, found: Sequence[Finding]) -> str:
+    counts = Counter(each.severity for each in found)
+    shown = ", ".join(f"{counts[severity]} {severity.value}" for severity in Severity)
+    return f"muster: {options.namespace}/{options.name}: {shown}"
+
+
+def _object(options: Options, verdict: Severity, found: Sequence[Finding]) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "namespace": options.namespace,
+        "name": options.name,
+        "verdict": verdict.value,
+        "findings": [
+            {
+                "check": each.check,
+                "severity": each.severity.value,
+                "what": each.what,
+                "todo": each.todo or None,
+                "figures": dict(each.figures),
+            }
+            for each in found
+        ],
+    }

@@ -1,0 +1,169 @@
+"""`muster explain`: for each job, what governs it, what is changed in it and why, and what is wrong with it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from webhook.cli import cases, explanations, jobsets, problems, tables
+from webhook.cli.cases import Case, Setup
+from webhook.kubeyaml import jsons
+
+__all__ = ["run", "section", "sections", "show"]
+
+_HEADERS = ("PATH", "BEFORE", "AFTER", "RULE", "REASON")
+_BOOKKEEPING = "core/applied"
+_INDENT = "  "
+_LONGEST_VALUE = 120
+_SHORTEST_PREFIX = 30
+_LABEL = 11
+
+
+def run(args: argparse.Namespace) -> int:
+    """Explain what `-f` names; see `main` for the arguments."""
+    setup = cases.prepare(args)
+    setup.require_readable()
+    if args.output == "json":
+        decided = list(sections(setup, with_jobsets=args.jobset))
+        print(jsons.dump([explanations.explain(case, setup) for case in decided]))
+    else:
+        decided = show(setup, with_jobsets=args.jobset, full=args.full)
+    wrong = any(case.errors or case.failure for case in decided)
+    return problems.FOUND if wrong else problems.CLEAN
+
+
+def show(setup: Setup, *, with_jobsets: bool = True, full: bool = False) -> list[Case]:
+    """Print the explanations for people; return the cases that were explained."""
+    width, before = tables.terminal_width(), None
+    decided = list(sections(setup, with_jobsets=with_jobsets))
+    for case in decided:
+        explained = explanations.explain(case, setup)
+        print("\n" * (before is not None) + "\n".join(section(explained, before, width, full=full)))
+        before = explained
+    if not decided:
+        print("no TrainJob or JobSet was found")
+    return decided
+
+
+def sections(setup: Setup, *, with_jobsets: bool) -> Iterator[Case]:
+    """Yield the cases to explain: each job of the input, and after a TrainJob the JobSet that would come of it."""
+    for source in setup.sources:
+        if cases.is_job(source):
+            case = setup.decide(source)
+            yield case
+            following = jobsets.follow(case, setup) if with_jobsets else None
+            if following is not None:
+                yield following
+
+
+def section(
+    explained: Mapping[str, Any], before: Mapping[str, Any] | None, width: int, *, full: bool = False
+) -> Iterator[str]:
+    """Yield the lines that show one explanation.
+
+    Args:
+        explained: what `explanations.explain` made.
+        before: the one shown before; what a prediction has in common with its TrainJob is not said again.
+        width: of the lines, in characters.
+        full: whether to show long values, and Muster's own bookkeeping.
+    """
+    yield from _hanging(_title(explained), width, "")
+    known = set(_facts(before)) if before is not None and explained["predicted"] else set()
+    for label, text in _facts(explained):
+        lines = tables.wrap(problems.one_line(text), width - len(_INDENT) - _LABEL)
+        for number, line in enumerate(lines if (label, text) not in known else ()):
+            yield f"{_INDENT}{(label if number == 0 else '').ljust(_LABEL)}{line}".rstrip()
+    changes = [change for change in explained["changes"] if full or change["rule"] != _BOOKKEEPING]
+    if changes:
+        yield ""
+        yield from (_INDENT + line for line in _table(changes, width - len(_INDENT), full=full))
+    if explained["findings"]:
+        yield ""
+    for each in explained["findings"]:
+        yield from _hanging(_finding(each), width, _INDENT)
+
+
+def _title(explained: Mapping[str, Any]) -> str:
+    name = f"{explained['object']} in namespace {explained['namespace']}"
+    if explained["predicted"]:
+        return f"{name}: PREDICTED, what {explained['predicted']} would make of the TrainJob above"
+    item = f" item {explained['item']}" if explained["item"] else ""
+    return f"{explained['file']}:doc {explained['document']}{item} {name}"
+
+
+def _facts(explained: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    runtime, strategy, mode = explained["runtime"], explained["strategy"], explained["mode"]
+    yield "runtime", _runtime(runtime)
+    yield "framework", explained["framework"] or "none"
+    if strategy:
+        yield "strategy", f"{strategy['framework']} {strategy['version']} ({strategy['origin']})"
+    yield "mode", f"{mode['value']}, by {mode['because']}"
+    if explained["launch"]:
+        yield "launch", explained["launch"]
+    if explained["earlier"]:
+        earlier = explained["earlier"]
+        fields = ", ".join(earlier["fields"])
+        yield "earlier", f"strategy {earlier['strategy']} {earlier['version']} set {fields}"
+    if explained["failure"]:
+        yield "failure", explained["failure"]
+    if explained["unchanged"]:
+        yield "unchanged", explained["unchanged"]
+    for note in explained["notes"]:
+        yield "note", note
+
+
+def _runtime(runtime: Mapping[str, Any] | None) -> str:
+    if runtime is None:
+        return "none"
+    if runtime["source"] == "label":
+        return "none; the JobSet's own label names the framework"
+    where = f", in {runtime['file']}" if runtime["file"] else ""
+    return f"{runtime['kind']}/{runtime['name']} ({runtime['source']}{where})"
+
+
+def _table(changes: Sequence[Mapping[str, Any]], width: int, *, full: bool) -> Iterator[str]:
+    prefix = _common([change["path"] for change in changes])
+    if prefix:
+        yield from tables.wrap(problems.clean(f"paths below start with {prefix}"), width)
+    rows, said = [], ""
+    for change in changes:
+        path = f"…{change['path'].removeprefix(prefix)}" if prefix else change["path"]
+        reason = "as above" if change["reason"] == said else change["reason"]
+        said = change["reason"]
+        values = (_value(change, "before", full=full), _value(change, "after", full=full))
+        rows.append((path, *values, change["rule"], reason))
+    yield from tables.layout(_HEADERS, rows, width)
+
+
+def _common(paths: Sequence[str]) -> str:
+    """Return what several paths start with, up to a dot, when it is long enough to be worth a line of its own."""
+    if len(paths) < 2:
+        return ""
+    first, last = min(paths), max(paths)
+    same = next((index for index, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    prefix = first[: first.rfind(".", 0, same) + 1]
+    return prefix.removesuffix(".") if len(prefix) >= _SHORTEST_PREFIX else ""
+
+
+def _value(change: Mapping[str, Any], member: str, *, full: bool) -> str:
+    if member not in change:
+        return "-"
+    value = change[member]
+    # An entry of env: its name stands in the path already.
+    if isinstance(value, dict) and change["path"].endswith(f"[{value.get('name')}]") and len(value) == 2:
+        value = next(part for key, part in value.items() if key != "name")
+    text = json.dumps(value, ensure_ascii=False)
+    return text if full or len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+
+
+def _finding(each: Mapping[str, Any]) -> str:
+    value = "" if each["value"] is None else f"{json.dumps(each['value'], ensure_ascii=False)[:_LONGEST_VALUE]}: "
+    return f"{each['severity']} {each['field']}: {value}{each['message']} ({each['rule']})"
+
+
+def _hanging(text: str, width: int, indent: str) -> Iterator[str]:
+    first, *others = tables.wrap(problems.one_line(text), width - len(indent) - len(_INDENT))
+    yield indent + first
+    yield from (indent + _INDENT + line for line in others)

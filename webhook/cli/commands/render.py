@@ -1,0 +1,117 @@
+"""`muster render`: the documents as the cluster would store them, or what would be changed in them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webhook import kubeyaml
+from webhook.cli import (
+    cases,
+    diffs,
+    jobsets,
+    predictions,
+    problems,
+    wording,
+)
+from webhook.cli.cases import Case, Setup
+from webhook.kubeyaml import jsons
+
+__all__ = ["run"]
+
+_ANNOTATION = "muster.dev/predicted"
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """One document that is put out; `case` is None for one that passes through."""
+
+    document: Mapping[str, Any]
+    case: Case | None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Render what `-f` names; see `main` for the arguments."""
+    setup = cases.prepare(args)
+    setup.require_readable()
+    outputs = list(_outputs(setup, with_jobsets=args.jobset))
+    if args.output == "diff":
+        diffs.show([_difference(output.case) for output in outputs if output.case is not None], args.color)
+    else:
+        sys.stdout.write({"yaml": _yaml, "json": _json, "patch": _patches}[args.output](outputs))
+    decided = [output.case for output in outputs if output.case is not None]
+    for case in decided:
+        wording.warn(wording.lines(case))
+    refused = any(case.refused or case.failure for case in decided)
+    return problems.FOUND if refused else problems.CLEAN
+
+
+def _outputs(setup: Setup, *, with_jobsets: bool) -> Iterator[_Output]:
+    for source in setup.sources:
+        if not cases.is_job(source):
+            yield _Output(source.document, None)
+            continue
+        case = setup.decide(source)
+        yield _Output(case.document, case)
+        following = jobsets.follow(case, setup) if with_jobsets else None
+        if following is not None:
+            yield _Output(_marked(following.document), following)
+
+
+def _marked(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Say in the document itself that no cluster holds it, for those who read it from a pipe."""
+    metadata = document["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), _ANNOTATION: predictions.TRAINER}
+    return {**document, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _yaml(outputs: Sequence[_Output]) -> str:
+    return "---\n".join(_comment(output) + kubeyaml.dump(output.document) for output in outputs)
+
+
+def _comment(output: _Output) -> str:
+    case = output.case
+    if case is None or not case.predicted:
+        return ""
+    lines = [
+        f"Predicted, not for kubectl apply: the JobSet that {predictions.TRAINER} would make of the TrainJob above,",
+        "after Muster.",
+        *(f"Note: {note}." for note in case.notes),
+    ]
+    return "".join(f"# {problems.one_line(line)}\n" for line in lines)
+
+
+def _json(outputs: Sequence[_Output]) -> str:
+    return jsons.dump([output.document for output in outputs]) + "\n"
+
+
+def _patches(outputs: Sequence[_Output]) -> str:
+    lines = [jsons.dump(_patch(output.case), indent=None) for output in outputs if output.case is not None]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _patch(case: Case) -> dict[str, Any]:
+    document, origin = case.source.document, case.source.origin
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    patched = case.mutated.verdict == "patched"
+    return {
+        "object": {
+            "file": origin.file,
+            "document": origin.document,
+            **({"item": origin.item} if origin.item else {}),
+            "apiVersion": document["apiVersion"],
+            "kind": document["kind"],
+            "namespace": case.namespace,
+            "name": name,
+            **({"predicted": predictions.TRAINER} if case.predicted else {}),
+        },
+        "patch": case.mutated.changes.patch() if patched else [],
+    }
+
+
+def _difference(case: Case) -> diffs.Difference:
+    return diffs.Difference(wording.place(case), kubeyaml.dump(case.source.document), kubeyaml.dump(case.document))

@@ -1,0 +1,40 @@
+"""`muster review`: the answer of the webhook, without the webhook; for scripts, bug reports and the parity test.
+
+The same three functions as in the HTTPS handler, in the same order, so the same bytes come out. What the handler would
+refuse with a 4xx ends here with a message and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from webhook.admission import answers
+from webhook.admission import reviews as wire
+from webhook.cli import cases, gathering, problems
+from webhook.cli.problems import CommandError
+from webhook.kubeyaml import sources
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer the AdmissionReview on standard input; see `main` for the arguments."""
+    body = sys.stdin.buffer.read(sources.MAX_BYTES + 1)
+    if len(body) > sources.MAX_BYTES:
+        raise CommandError(f"stdin: is larger than {sources.MAX_BYTES // 1024**2} MiB")
+    try:
+        request = wire.parse(body, args.phase)
+    except wire.ReviewError as error:
+        if error.uid:
+            _write(wire.deny(error.uid, str(error), code=400, reason="BadRequest"))
+        raise CommandError(f"stdin: {error}") from error
+    cluster = gathering.gather([], args.runtimes, namespace=args.namespace)
+    _write(answers.answer(cases.evaluate(request, cluster.reader, cases.policy(args.config))))
+    return problems.CLEAN
+
+
+def _write(response: wire.Response) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(wire.dumps(response))
+    sys.stdout.buffer.flush()

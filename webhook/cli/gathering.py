@@ -1,0 +1,117 @@
+"""Clusters: what a decision would read of the API server, taken from files.
+
+Documents of the input count first, so that a file may bring its own runtime, namespace or snapshot; then those of
+`--runtimes`, or without it the runtimes that come with Muster. What is in none of them does not exist.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from strategies.documents import shapes
+from webhook.cli.problems import CommandError
+from webhook.cluster import kinds, memory, readers
+from webhook.kubeyaml import sources
+from webhook.kubeyaml.sources import Source, Unreadable
+
+__all__ = ["Cluster", "default_runtimes", "gather"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster made of files.
+
+    Attributes:
+        reader: answers what a decision asks.
+        origins: where each document of it came from.
+        unreadable: documents of the input that a decision could not use.
+    """
+
+    reader: memory.InMemoryReader
+    origins: Mapping[readers.Ref, sources.Origin]
+    unreadable: list[Unreadable]
+
+
+def gather(given: Iterable[Source], runtimes: Sequence[str] = (), *, namespace: str = "default") -> Cluster:
+    """Collect what can be read: the given documents first, then the runtimes.
+
+    Args:
+        given: the input's documents, of any kind.
+        runtimes: files and folders; when there are none, Muster's own runtimes are taken.
+        namespace: of documents that name none.
+
+    Raises:
+        CommandError: a runtime cannot be read, or two documents of one side differ and have the same name.
+    """
+    gathered = _Gathered(memory.InMemoryReader(default_namespace=namespace), {})
+    unreadable = gathered.add(given)
+    found = sources.read(runtimes or [str(default_runtimes())])
+    broken = found.unreadable or gathered.add(found.sources)
+    if broken:
+        raise CommandError(str(broken[0]))
+    return Cluster(gathered.reader, {ref: source.origin for ref, source in gathered.kept.items()}, unreadable)
+
+
+def default_runtimes() -> Path:
+    """Return the folder of the runtimes that come with Muster: of the checkout, or of the installation.
+
+    Raises:
+        CommandError: there is none.
+    """
+    here = Path(__file__).resolve().parents[2] / "manifests" / "runtimes"
+    installed = Path(sys.prefix) / "share" / "muster" / "runtimes"
+    for folder in (here, installed):
+        if folder.is_dir():
+            return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+    raise CommandError(f"no runtimes are installed in {installed}; name some with --runtimes")
+
+
+@dataclass(slots=True)
+class _Gathered:
+    reader: memory.InMemoryReader
+    kept: dict[readers.Ref, Source]
+
+    def add(self, given: Iterable[Source]) -> list[Unreadable]:
+        """Add one side's documents: those of an earlier side win, two of one side must agree."""
+        earlier, unreadable = set(self.kept), []
+        for source in given:
+            if not _is_read(source.document):
+                continue
+            misfit = _misfit(source)
+            if not misfit:
+                self._add(source, earlier)
+            elif source.kind != "TrainJob":  # a job's own misfits are findings, made where it is looked at
+                unreadable.append(Unreadable(source.origin, misfit))
+        return unreadable
+
+    def _add(self, source: Source, earlier: set[readers.Ref]) -> None:
+        try:
+            ref = self.reader.add(source.document, source=str(source.origin))
+        except memory.DuplicateError as error:
+            first = self.kept[error.ref]
+            # Two TrainJobs of one name may be a file per environment; each is looked at by itself.
+            if error.ref not in earlier and error.ref.kind != "TrainJob" and first.document != source.document:
+                raise CommandError(str(error)) from error
+        else:
+            if ref is not None:
+                self.kept[ref] = source
+
+
+def _is_read(document: Mapping[str, Any]) -> bool:
+    """Whether it is of a kind that decisions read, and has the name by which they would."""
+    kind, metadata = kinds.of(document), document.get("metadata")
+    named = isinstance(metadata, dict) and isinstance(metadata.get("name"), str) and bool(metadata["name"])
+    return kind is not None and named and kind.ref(document) is not None
+
+
+def _misfit(source: Source) -> str:
+    """Say why a decision could not read the document; "" when it can."""
+    kind = kinds.of(source.document)
+    if kind is not None and kind.suffix:
+        return "" if isinstance(source.document.get("data") or {}, dict) else "data: must be an object"
+    found = shapes.check(source.document)
+    return str(found[0]) if found else ""

@@ -1,0 +1,116 @@
+"""Events: what `kubectl describe` shows of a decision about a pod or a claim.
+
+An Event is a courtesy and must never hold up the work: there is room for some hundred, one task sends them, and what
+does not fit is counted and dropped. The same text about one object is said once; a new text at most twice a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+from webhook.cluster import transports, writes
+from webhook.controllers import kinds
+
+__all__ = ["Recorder", "Regarding", "document"]
+
+_logger = logging.getLogger(__name__)
+_ROOM = 512
+_REMEMBERED = 4096
+_PAUSE = 30.0  # seconds between two texts about one object for one reason
+_LONGEST = 1024  # characters of a message, the API server's limit
+
+Kind = Literal["Normal", "Warning"]
+
+
+class Regarding(NamedTuple):
+    """What an Event is about; `uid` is empty for an object that does not exist."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class Recorder:
+    """Sends Events.
+
+    Args:
+        access: to the API server.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, access: writes.Writes, clock: Callable[[], float] = time.monotonic) -> None:
+        self._access = access
+        self._clock = clock
+        self._said: OrderedDict[tuple[str, str], tuple[str, float]] = OrderedDict()
+        self._queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue(_ROOM)
+        self.dropped = 0
+
+    def say(self, regarding: Regarding, reason: str, message: str, kind: Kind = "Normal") -> bool:
+        """Have an Event sent; return whether it will be, rather than being a repetition or one too many."""
+        key, now = (regarding.uid, reason), self._clock()
+        text, at = self._said.get(key, ("", -_PAUSE))
+        if text == message or now - at < _PAUSE:
+            return False
+        try:
+            self._queue.put_nowait(document(regarding, reason, message, kind))
+        except asyncio.QueueFull:
+            self.dropped += 1
+            return False
+        self._said[key] = (message, now)
+        self._said.move_to_end(key)
+        if len(self._said) > _REMEMBERED:
+            self._said.popitem(last=False)
+        return True
+
+    async def run(self) -> None:
+        """Send what is there, for ever; an Event that is refused is dropped."""
+        while True:
+            document = await self._queue.get()
+            try:
+                await self._access.create(kinds.EVENT, document)
+            except transports.TransportError as error:
+                self.dropped += 1
+                _logger.debug("event not sent", extra={"problem": str(error)})
+
+
+def document(regarding: Regarding, reason: str, message: str, kind: Kind, part: str = "controllers") -> dict[str, Any]:
+    """Return an Event, core/v1, with a name for the API server to complete.
+
+    Args:
+        regarding: what it is about.
+        reason: one word.
+        message: for people, cut at the API server's limit.
+        kind: Warning when somebody should do something.
+        part: of Muster that speaks.
+    """
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    cut = message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…"
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{regarding.name[:200]}.", "namespace": regarding.namespace},
+        "involvedObject": {
+            "apiVersion": regarding.api_version,
+            "kind": regarding.kind,
+            "namespace": regarding.namespace,
+            "name": regarding.name,
+            **({"uid": regarding.uid} if regarding.uid else {}),
+        },
+        "reason": reason,
+        "message": cut,
+        "type": kind,
+        "source": {"component": "muster"},
+        "reportingComponent": f"muster.dev/{part}",
+        "reportingInstance": "",
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }

@@ -1,0 +1,52 @@
+"""Whether the configuration in the cluster is one that Muster takes, and in which modes it puts jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from webhook import configs
+from webhook.admission.policies import Mode
+from webhook.doctor import diagnoses
+from webhook.doctor.diagnoses import Finding
+from webhook.doctor.installations import CONFIG_KEY, Document, Options, Site
+from webhook.doctor.permissions import Need
+
+__all__ = ["CHECK", "judge", "look", "needs"]
+
+CHECK = "configuration"
+
+
+def needs(options: Options) -> tuple[Need, ...]:
+    """To read the ConfigMap."""
+    return (Need("get", "configmaps", "", options.namespace, options.name),)
+
+
+async def look(site: Site) -> list[Finding]:
+    """Read the configuration as `muster serve` would.
+
+    Raises:
+        TransportError: the API server refused or did not answer.
+    """
+    return list(judge(await site.get(site.config_path), site))
+
+
+def judge(configmap: Document | None, site: Site) -> Iterator[Finding]:
+    """Yield what is so with the ConfigMap."""
+    where = f"ConfigMap {site.options.namespace}/{site.options.name}"
+    if CONFIG_KEY not in ((configmap or {}).get("data") or {}):
+        what = f"{where} has no {CONFIG_KEY}, so how Muster is configured is not known here"
+        yield diagnoses.warning(CHECK, what, "install again (docs/installation.md)")
+        return
+    try:
+        config = configs.parse(site.config_text(configmap).encode(), f"{where}, {CONFIG_KEY}")
+    except configs.ConfigError as error:
+        for line in str(error).splitlines():
+            yield diagnoses.error(CHECK, line, "correct it: Muster keeps the last good one, and cannot start with this")
+        return
+    modes = {"mode": config.mode, **{f"frameworks.{name}.mode": each.mode for name, each in config.frameworks.items()}}
+    soft = {key: mode for key, mode in modes.items() if mode is not None and mode is not Mode.ENFORCE}
+    for key, mode in soft.items():
+        what = f"{key} is {mode.value}: jobs are neither corrected nor refused"
+        yield diagnoses.warning(CHECK, what, "set it to enforce when the trial is over (docs/configuration.md#modes)")
+    if not soft:
+        yield diagnoses.ok(CHECK, f"{where} is one that this version takes, and enforces")

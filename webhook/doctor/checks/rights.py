@@ -1,0 +1,81 @@
+"""Whether Muster's ServiceAccount may do what its RBAC manifests give it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from strategies import paths
+from webhook import kubeyaml
+from webhook.doctor import diagnoses
+from webhook.doctor.diagnoses import Finding
+from webhook.doctor.expectations import Right
+from webhook.doctor.installations import Options, Site
+from webhook.doctor.permissions import Need, allowed
+
+__all__ = ["CHECK", "look", "needs"]
+
+CHECK = "rights"
+_OWN = "muster"  # in the manifests
+_NAMES: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("secrets", "muster-ca"): ("tls", "secret", "name"),
+    ("leases", "muster-certificates"): ("tls", "secret", "lease", "name"),
+    ("leases", "muster-controllers"): ("controllers", "lease", "name"),
+}
+"""Objects of the manifests that a configuration may call otherwise, and by which key."""
+
+
+def needs(_options: Options) -> tuple[Need, ...]:
+    """To ask about somebody else."""
+    return (Need("create", "subjectaccessreviews", "authorization.k8s.io"),)
+
+
+async def look(site: Site) -> list[Finding]:
+    """Ask about every rule that the configuration needs.
+
+    Raises:
+        TransportError: the API server refused or did not answer.
+    """
+    config = _raw(site.config_text(await site.get(site.config_path)))
+    wanted = [_renamed(right, config, site.options) for right in site.base.rights if right.is_needed(config)]
+    user = site.options.account
+    answers = await asyncio.gather(*(allowed(site, _need(right, site.options), user) for right in wanted))
+    missing = [right for right, granted in zip(wanted, answers, strict=True) if not granted]
+    if not missing:
+        return [diagnoses.ok(CHECK, f"{user} may do all {len(wanted)} things that it needs")]
+    return list(_said(missing, user))
+
+
+def _renamed(right: Right, config: Mapping[str, Any], options: Options) -> Right:
+    """Return a right about the object that the configuration, or the installation, calls by another name."""
+    if right.name == _OWN:
+        return replace(right, name=options.name)
+    key = _NAMES.get((right.resource, right.name))
+    found = paths.lookup(config, key) if key else None
+    return replace(right, name=found) if isinstance(found, str) else right
+
+
+def _need(right: Right, options: Options) -> Need:
+    return Need(right.verb, right.resource, right.group, options.namespace if right.own else "", right.name)
+
+
+def _said(missing: Iterable[Right], user: str) -> Iterable[Finding]:
+    verbs: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for right in missing:
+        verbs[right.subject, right.option].append(right.verb)
+    for (subject, option), lacked in verbs.items():
+        needed = f", which {'.'.join(option)} needs" if option else ""
+        what = f"{user} may not {', '.join(lacked)} {subject}{needed}"
+        yield diagnoses.error(CHECK, what, "apply the roles and bindings of this version again (docs/installation.md)")
+
+
+def _raw(text: str) -> Mapping[str, Any]:
+    """Return the configuration as YAML has it, so that keys of other versions count too; {} when it is none."""
+    try:
+        found = kubeyaml.load(text)
+    except kubeyaml.YamlError:
+        return {}
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,162 @@
+"""Whether the API server asks Muster at all: each webhook entry as the manifests of this version have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib import parse
+
+from webhook.doctor import diagnoses
+from webhook.doctor.diagnoses import Finding, Severity
+from webhook.doctor.expectations import KINDS
+from webhook.doctor.installations import Document, Options, Site
+from webhook.doctor.permissions import Need
+
+__all__ = ["CHECK", "all_of", "judge", "look", "named", "needs", "url_of"]
+
+CHECK = "webhooks"
+GROUP = "admissionregistration.k8s.io"
+_AGAIN = "install this version again, which sets the webhook entries (docs/installation.md)"
+_DOMAIN = ".muster.dev"
+_FIELDS: Mapping[str, tuple[Any, str]] = {
+    "matchPolicy": ("Equivalent", "requests by another version of the kind are not sent"),
+    "reinvocationPolicy": ("Never", "what another webhook changes afterwards is not seen"),
+    "sideEffects": (None, "dry runs may be refused"),
+}
+"""Fields that should be as in the manifests: the API's default, and what follows from another value."""
+_POLICIES = {
+    "CREATE": "while Muster is down jobs get in that nobody has corrected",
+    "UPDATE": "while Muster is down jobs cannot be suspended or resumed",
+}
+
+
+def needs(options: Options) -> tuple[Need, ...]:
+    """To read both webhook configurations."""
+    return tuple(Need("get", f"{kind.lower()}s", GROUP, name=options.name) for kind in KINDS)
+
+
+async def look(site: Site) -> list[Finding]:
+    """Compare both configurations with the manifests.
+
+    Raises:
+        TransportError: the API server refused or did not answer.
+    """
+    patience = (await site.configured()).server.request_timeout
+    out: list[Finding] = []
+    for kind in KINDS:
+        live = await site.webhooks(kind)
+        out += judge(kind, live, site, patience)
+    if not out:
+        count = sum(len(entries) for entries in site.base.entries.values())
+        out.append(diagnoses.ok(CHECK, f"all {count} entries of both webhook configurations are as they should be"))
+    return out
+
+
+async def all_of(site: Site) -> list[tuple[str, Document]]:
+    """Return all live entries of Muster's configurations, each with a name for people.
+
+    Raises:
+        TransportError: the API server refused or did not answer.
+    """
+    found = [(kind, entry) for kind in KINDS for entry in named(await site.webhooks(kind)).values()]
+    return [(_title(kind, str(entry.get("name"))), entry) for kind, entry in found]
+
+
+def named(configuration: Document | None) -> dict[str, Document]:
+    """Return the entries of a webhook configuration by name."""
+    entries = (configuration or {}).get("webhooks") or ()
+    return {str(each.get("name")): each for each in entries if isinstance(each, Mapping)}
+
+
+def url_of(entry: Document) -> str:
+    """Return the URL that the API server calls for an entry, "" when it calls a Service."""
+    return str((entry.get("clientConfig") or {}).get("url") or "")
+
+
+def judge(kind: str, live: Document | None, site: Site, patience: float) -> Iterator[Finding]:
+    """Yield what is wrong with one configuration; `patience` is after how many seconds Muster gives up itself."""
+    if live is None:
+        what = "jobs are not corrected" if kind == KINDS[0] else "jobs are not refused"
+        yield diagnoses.error(CHECK, f"{kind} {site.options.name} does not exist, so {what}", _AGAIN)
+        return
+    entries, expected = named(live), site.base.entries[kind]
+    for name, wanted in expected.items():
+        title = _title(kind, name)
+        if name not in entries:
+            yield diagnoses.error(CHECK, f"{title} is missing, so Muster is not asked about {_asked(wanted)}", _AGAIN)
+            continue
+        for severity, problem in _problems(entries[name], wanted, site.options, patience):
+            yield Finding(CHECK, severity, f"{title}: {problem}", _AGAIN)
+    for name in entries.keys() - expected.keys():
+        if name.endswith(_DOMAIN):
+            what = f"{_title(kind, name)} is no entry of this version"
+            yield diagnoses.warning(CHECK, what, "use the `muster` of the version that is installed, or install again")
+
+
+def _problems(live: Document, wanted: Document, options: Options, patience: float) -> Iterator[tuple[Severity, str]]:
+    (operation,) = wanted["rules"][0]["operations"]
+    if not _covers(live.get("rules") or (), wanted["rules"][0]):
+        yield Severity.ERROR, f"its rules do not ask about {_asked(wanted)}"
+    yield from ((Severity.ERROR, problem) for problem in _misdirected(live, wanted, options))
+    if live.get("failurePolicy", "Fail") != wanted["failurePolicy"]:
+        yield Severity.WARNING, f"failurePolicy is {live.get('failurePolicy', 'Fail')}: {_POLICIES[operation]}"
+    seconds = live.get("timeoutSeconds", 10)
+    if isinstance(seconds, int) and seconds <= patience:
+        problem = (
+            f"timeoutSeconds is {seconds}, not above Muster's requestTimeout ({patience:g}), so its reason is lost"
+        )
+        yield Severity.WARNING, problem
+    for field, (default, consequence) in _FIELDS.items():
+        if field in wanted and live.get(field, default) != wanted[field]:
+            yield Severity.WARNING, f"{field} is {live.get(field, default)}: {consequence}"
+    if not set(wanted["admissionReviewVersions"]) <= set(live.get("admissionReviewVersions") or ()):
+        yield Severity.ERROR, "admissionReviewVersions lacks v1, the one that Muster speaks"
+    yield from _conditions(live, wanted)
+
+
+def _conditions(live: Document, wanted: Document) -> Iterator[tuple[Severity, str]]:
+    if live.get("objectSelector"):
+        yield Severity.WARNING, "objectSelector leaves out jobs by their labels, which whoever makes a job chooses"
+    present, expected = _expressions(live), _expressions(wanted)
+    for name, expression in expected.items():
+        if present.get(name) != expression:
+            state = "is changed" if name in present else "is missing"
+            yield Severity.WARNING, f"matchConditions[{name}] {state}, so it is called where it need not or must not be"
+    for name in present.keys() - expected.keys():
+        yield Severity.WARNING, f"matchConditions[{name}] is none of Muster's, and leaves out some jobs"
+
+
+def _expressions(entry: Document) -> dict[str, str]:
+    found = entry.get("matchConditions") or ()
+    return {str(each.get("name")): " ".join(str(each.get("expression")).split()) for each in found}
+
+
+def _misdirected(live: Document, wanted: Document, options: Options) -> Iterator[str]:
+    """Say why a call would not reach Muster's path for this entry."""
+    expected = wanted["clientConfig"]["service"]
+    url, service = url_of(live), (live.get("clientConfig") or {}).get("service") or {}
+    path = parse.urlsplit(url).path if url else str(service.get("path", ""))
+    if path != expected["path"]:
+        yield f"it calls the path {path or '/'}, and Muster answers this at {expected['path']}"
+    if not url:
+        called = f"{service.get('namespace')}/{service.get('name')}"
+        if called != f"{options.namespace}/{options.name}":
+            yield f"it calls the Service {called}, not {options.namespace}/{options.name}"
+
+
+def _covers(rules: Sequence[Document], wanted: Document) -> bool:
+    keys = ("operations", "apiGroups", "apiVersions", "resources")
+    return any(
+        all("*" in (rule.get(key) or ()) or set(wanted[key]) <= set(rule.get(key) or ()) for key in keys)
+        and rule.get("scope", "*") in {"*", wanted["scope"]}
+        for rule in rules
+    )
+
+
+def _asked(wanted: Document) -> str:
+    rule = wanted["rules"][0]
+    return f"{rule['operations'][0]} of {rule['resources'][0]}"
+
+
+def _title(kind: str, name: str) -> str:
+    return f"{kind.removesuffix('WebhookConfiguration').lower()} entry {name}"

@@ -1,0 +1,189 @@
+"""Builders: from the events of one document to its value, without recursion and within limits.
+
+Nothing here trusts the text. Depth is counted, so that no stack overflows; what aliases repeat is counted, so that no
+memory does; and a second value for one key is an error, because one of the two would be lost without a word.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from webhook.kubeyaml import scalars
+
+__all__ = ["MAX_ALIASED", "MAX_DEPTH", "Builder", "YamlError"]
+
+MAX_DEPTH = 128
+"""Levels of nesting; the deepest Kubernetes objects, CRDs, have about 60."""
+MAX_ALIASED = 100_000
+"""Values that the aliases of one document may repeat in all."""
+
+_STRINGS = frozenset({None, "!", scalars.TAG + "str", scalars.TAG + "timestamp"})
+_TAGS = {yaml.MappingStartEvent: scalars.TAG + "map", yaml.SequenceStartEvent: scalars.TAG + "seq"}
+
+
+class YamlError(ValueError):
+    """A text that is no YAML, or none that JSON can express.
+
+    Attributes:
+        document: number of the document in the text, from 1.
+        line: from 1; 0 when it is not known.
+    """
+
+    def __init__(self, message: str, document: int, line: int = 0) -> None:
+        super().__init__(message)
+        self.document = document
+        self.line = line
+
+
+class _Frame:
+    """A mapping or a list that is not complete yet; `key` is None while a merge (`<<`) waits for its value."""
+
+    __slots__ = ("anchor", "begin", "entries", "key", "members", "merged", "wants_key")
+
+    def __init__(self, event: Any, begin: int) -> None:
+        self.members: dict[str, Any] | None = {} if type(event) is yaml.MappingStartEvent else None
+        self.entries: list[Any] = []
+        self.anchor = event.anchor
+        self.begin = begin
+        self.wants_key = self.members is not None
+        self.key: str | None = None
+        self.merged: list[dict[str, Any]] = []
+
+
+class Builder:
+    """Builds one document.
+
+    Args:
+        number: of the document, for errors.
+        aliases: whether anchors may be referred to.
+        most: values, keys among them, that it may hold.
+    """
+
+    def __init__(self, number: int, *, aliases: bool = True, most: float = math.inf) -> None:
+        self._number = number
+        self._aliases = aliases
+        self._most = most
+        self._frames: list[_Frame] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._size = 0
+        self._aliased = 0
+        self._root: Any = None
+
+    def build(self, events: Iterator[Any]) -> Any:
+        """Take libyaml's events up to the end of the document and return its value, in JSON's types.
+
+        Raises:
+            YamlError: a repeated key, a tag, key or number that JSON does not have, too deep, too much, by aliases or
+                without.
+        """
+        for event in events:
+            kind = type(event)
+            if kind is yaml.ScalarEvent:
+                self._scalar(event)
+            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+                self._close(event)
+            elif kind is yaml.AliasEvent:
+                self._alias(event)
+            elif kind is yaml.DocumentEndEvent:
+                break
+            else:
+                self._open(event)
+        return self._root
+
+    def _open(self, event: Any) -> None:
+        if event.tag not in (None, "!", _TAGS[type(event)]):
+            raise self._error(event, f"the tag {event.tag} stands for nothing that JSON has; leave it out")
+        if len(self._frames) == MAX_DEPTH:
+            raise self._error(event, f"is nested more than {MAX_DEPTH} levels deep")
+        if self._frames and self._frames[-1].wants_key:
+            raise self._error(event, "an object or a list cannot be a key; quote it if it is text")
+        self._count(event)
+        self._frames.append(_Frame(event, self._size))
+
+    def _close(self, event: Any) -> None:
+        frame = self._frames.pop()
+        value: Any = frame.entries if frame.members is None else frame.members
+        for merged in frame.merged:
+            for key, inherited in merged.items():
+                value.setdefault(key, inherited)
+        if frame.anchor is not None:
+            self._anchors[frame.anchor] = (value, self._size - frame.begin + 1)
+        self._put(value, event)
+
+    def _alias(self, event: Any) -> None:
+        if not self._aliases:
+            raise self._error(event, f"uses the alias *{event.anchor}; aliases are not read here")
+        if event.anchor not in self._anchors:
+            raise self._error(event, f"*{event.anchor} refers to no anchor that is complete before it")
+        value, size = self._anchors[event.anchor]
+        self._aliased += size
+        self._size += size
+        if self._aliased > MAX_ALIASED:
+            raise self._error(event, f"its aliases repeat more than {MAX_ALIASED} values; write them out")
+        self._take(value, event)
+
+    def _scalar(self, event: Any) -> None:
+        value = self._read(event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (value, 1)
+        self._count(event)
+        if value == "<<" and event.implicit[0] and self._frames and self._frames[-1].wants_key:
+            self._frames[-1].key, self._frames[-1].wants_key = None, False
+        else:
+            self._take(value, event)
+
+    def _count(self, event: Any) -> None:
+        self._size += 1
+        if self._size > self._most:
+            raise self._error(event, f"holds more than {self._most} values")
+
+    def _read(self, event: Any) -> Any:
+        if event.implicit[0]:
+            value = scalars.plain(event.value)
+        elif event.tag in _STRINGS:
+            return event.value
+        else:
+            try:
+                value = scalars.tagged(event.tag, event.value)
+            except ValueError as error:
+                raise self._error(event, f"{event.value[:40]!r} cannot be read: {error}") from error
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self._error(event, f"{event.value} is a number that JSON does not have; quote it if it is text")
+        return value
+
+    def _take(self, value: Any, event: Any) -> None:
+        if self._frames and self._frames[-1].wants_key:
+            self._start_member(self._frames[-1], value, event)
+        else:
+            self._put(value, event)
+
+    def _start_member(self, frame: _Frame, key: Any, event: Any) -> None:
+        if isinstance(key, (dict, list)) or key is None:
+            raise self._error(event, f"{'null' if key is None else 'an object or a list'} cannot be a key; quote it")
+        frame.key, frame.wants_key = scalars.key(key), False
+        if frame.members is not None and frame.key in frame.members:
+            raise self._error(event, f"the key {frame.key!r} is written twice in one object; remove one")
+
+    def _put(self, value: Any, event: Any) -> None:
+        if not self._frames:
+            self._root = value
+            return
+        frame = self._frames[-1]
+        if frame.members is None:
+            frame.entries.append(value)
+            return
+        frame.wants_key = True
+        if frame.key is not None:
+            frame.members[frame.key] = value
+            return
+        merged = value if isinstance(value, list) else [value]
+        if not all(isinstance(each, dict) for each in merged):
+            raise self._error(event, "<< merges objects only")
+        frame.merged += merged
+
+    def _error(self, event: Any, message: str) -> YamlError:
+        return YamlError(message, self._number, event.start_mark.line + 1)

@@ -1,0 +1,57 @@
+"""Emitters: YAML that every parser reads back as the same values.
+
+PyYAML quotes what PyYAML would misread. Go's parsers misread other words (`1e3`, `y`, `0o17`), so those are quoted too.
+Members keep their order, a script of several lines stays one, and a part that two places share is written twice rather
+than as an alias, which kubectl's users do not expect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+from webhook.kubeyaml import scalars
+
+__all__ = ["dump", "dump_all"]
+
+_WIDTH = 10_000  # characters before a line is folded; a command line should stay one line
+
+_Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # Any: libyaml's class, or the slow one with its interface
+
+
+class _Dumper(_Base):  # type: ignore[misc]  # as above
+    """Writes JSON's types."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  # PyYAML asks for each value
+        return True
+
+
+def _text(dumper: Any, text: str) -> Any:
+    style = None
+    if "\n" in text:
+        style = "|"
+    elif text == "<<" or scalars.plain(text) != text:
+        style = "'"
+    return dumper.represent_scalar(scalars.TAG + "str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def dump(value: Any) -> str:
+    """Return one document as YAML, without a `---`.
+
+    Args:
+        value: of JSON's types.
+    """
+    return dump_all([value])
+
+
+def dump_all(values: Iterable[Any]) -> str:
+    """Return a stream of documents; a `---` stands between them when there are several."""
+    text: str = yaml.dump_all(
+        values, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=_WIDTH
+    )
+    return text

@@ -1,0 +1,94 @@
+"""JSON from files, as strictly as YAML is read: one value per key, no NaN, nothing that UTF-8 cannot hold.
+
+`json` is stricter where YAML's parser would be lenient (and reads what libyaml cannot: surrogate pairs, tabs). Several
+documents may follow each other, as `kubectl` and JSON Lines write them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from webhook.kubeyaml.builders import MAX_DEPTH, YamlError
+from webhook.kubeyaml.streams import Parsed
+
+__all__ = ["dump", "is_json", "load_all"]
+
+_BLANK = " \t\r\n"
+
+
+def dump(value: Any, *, indent: int | None = 2) -> str:
+    """Return a value as JSON text; without `indent` on one line and without blanks."""
+    separators = None if indent else (",", ":")
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+
+
+def is_json(text: str) -> bool:
+    """Whether the first document of a text is JSON's spelling (a flow mapping of YAML may look like it)."""
+    try:
+        json.JSONDecoder().raw_decode(text, _skip(text, 0))
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def load_all(text: str) -> Iterator[Parsed]:
+    """Read JSON documents that follow each other.
+
+    Raises:
+        YamlError: no JSON, a repeated key, a number or text that JSON does not have, too deep.
+    """
+    decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
+    number, position = 0, _skip(text, 0)
+    while position < len(text):
+        number += 1
+        line = text.count("\n", 0, position) + 1
+        try:
+            value, end = decoder.raw_decode(text, position)
+            _check(value, text[position:end])
+        except json.JSONDecodeError as error:
+            message = f"is not JSON: {error.msg} (column {error.colno})"
+            raise YamlError(message, number, error.lineno) from error
+        except RecursionError as error:
+            raise YamlError(f"is nested more than {MAX_DEPTH} levels deep", number, line) from error
+        except ValueError as error:
+            raise YamlError(str(error), number, line) from error
+        yield Parsed(value, number, line)
+        position = _skip(text, end)
+
+
+def _skip(text: str, position: int) -> int:
+    while position < len(text) and text[position] in _BLANK:
+        position += 1
+    return position
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # None is what is wanted
+        raise ValueError(f"the key {twice!r} is written twice in one object; remove one")
+    return made
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is a number that JSON does not have; quote it if it is text")
+
+
+def _check(value: Any, written: str) -> None:
+    level, depth = [value], 0
+    while level := [child for each in level if isinstance(each, (dict, list)) for child in _children(each)]:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise RecursionError
+    if "\\u" in written:
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise ValueError("holds half of a surrogate pair (\\ud800 to \\udfff), which is no character") from error
+
+
+def _children(node: dict[str, Any] | list[Any]) -> Iterator[Any]:
+    return iter(node.values() if isinstance(node, dict) else node)

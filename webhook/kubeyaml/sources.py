@@ -1,0 +1,193 @@
+"""Sources: documents out of files, folders and standard input, each with the place that it came from.
+
+What cannot be read is collected, not thrown at the first one, so that a folder shows all its faults in one run. Sizes
+are capped before anything is parsed. A Kubernetes list (`kubectl get -o yaml`) is taken apart into its items.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from webhook.kubeyaml import builders, jsons, streams
+
+__all__ = ["MAX_BYTES", "STDIN", "Input", "Origin", "Source", "Unreadable", "read"]
+
+MAX_BYTES = 16 * 1024 * 1024
+"""Of one file."""
+STDIN = "-"
+_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+_STDIN_NAME = "stdin"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a document stands.
+
+    Attributes:
+        file: as it was given; "stdin".
+        document: number in the file, from 1; 0 when the file as a whole is meant.
+        item: number in a Kubernetes list, from 1; 0 outside of one.
+        line: where the document starts, or where the fault is; 0 when not known.
+    """
+
+    file: str
+    document: int = 0
+    item: int = 0
+    line: int = 0
+
+    def __str__(self) -> str:
+        """`jobs.yaml:doc 2 item 3`."""
+        number = f":doc {self.document}" if self.document else ""
+        return f"{self.file}{number}{f' item {self.item}' if self.item else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One Kubernetes object as a file holds it; `apiVersion` and `kind` are strings, the rest is unchecked."""
+
+    origin: Origin
+    document: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """`TrainJob`."""
+        return str(self.document["kind"])
+
+    @property
+    def group(self) -> str:
+        """API group, "" for the core group."""
+        return str(self.document["apiVersion"]).rpartition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """What could not be read, and why."""
+
+    origin: Origin
+    message: str
+
+    def __str__(self) -> str:
+        """`jobs.yaml:doc 2 line 7: the key 'name' is written twice in one object; remove one`."""
+        line = f" line {self.origin.line}" if self.origin.line else ""
+        return f"{self.origin}{line}: {self.message}"
+
+
+@dataclass(slots=True)
+class Input:
+    """All that was read."""
+
+    sources: list[Source] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+
+
+def read(names: Iterable[str], stdin: BinaryIO | None = None) -> Input:
+    """Read files, folders (their *.yaml, *.yml and *.json, at any depth, sorted) and `-`, in the order given.
+
+    Args:
+        names: paths; one that is given twice is read once.
+        stdin: what `-` stands for; the process's standard input by default.
+    """
+    found = Input()
+    for path in dict.fromkeys(names):
+        _read_one(path, stdin, found)
+    return found
+
+
+def _read_one(name: str, stdin: BinaryIO | None, found: Input) -> None:
+    try:
+        if name == STDIN:
+            _add(Origin(_STDIN_NAME), _capped(stdin or sys.stdin.buffer), found)
+            return
+        for path in _files(Path(name)):
+            with path.open("rb") as stream:
+                _add(Origin(str(path)), _capped(stream), found)
+    except OSError as error:
+        where = str(error.filename) if isinstance(error.filename, str) else name
+        found.unreadable.append(Unreadable(Origin(where), f"cannot be read: {error.strerror or error}"))
+    except ValueError as error:
+        found.unreadable.append(Unreadable(Origin(name), str(error)))
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    inside = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES and each.is_file())
+    if not inside:
+        raise ValueError(f"the folder holds no {', '.join('*' + suffix for suffix in sorted(_SUFFIXES))}")
+    return inside
+
+
+def _capped(stream: BinaryIO) -> bytes:
+    return stream.read(MAX_BYTES + 1)
+
+
+def _add(file: Origin, content: bytes, found: Input) -> None:
+    """Read one file's bytes; the documents before a fault in it count as read."""
+    try:
+        text = _text(content)
+        for parsed in _parsed(file.file, text):
+            if parsed.value is not None:
+                found.sources += _objects(Origin(file.file, parsed.number, 0, parsed.line), parsed.value)
+    except _Fault as fault:
+        found.unreadable.append(Unreadable(fault.origin or file, str(fault)))
+    except builders.YamlError as error:
+        found.unreadable.append(Unreadable(Origin(file.file, error.document, 0, error.line), str(error)))
+
+
+class _Fault(Exception):  # noqa: N818  # never leaves this module
+    def __init__(self, message: str, origin: Origin | None = None) -> None:
+        super().__init__(message)
+        self.origin = origin
+
+
+def _text(content: bytes) -> str:
+    if len(content) > MAX_BYTES:
+        raise _Fault(f"is larger than {MAX_BYTES // 1024**2} MiB; split it")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise _Fault(f"is not UTF-8 at line {line} (byte {error.start}); save it as UTF-8") from error
+
+
+def _parsed(file: str, text: str) -> Iterator[streams.Parsed]:
+    """Take a text that starts like JSON for JSON, unless only YAML can read it; `.json` is never YAML."""
+    if file.endswith(".json") or (text.lstrip()[:1] in ("{", "[") and jsons.is_json(text)):
+        return jsons.load_all(text)
+    return streams.load_all(text)
+
+
+def _objects(origin: Origin, value: Any) -> Iterator[Source]:
+    if not isinstance(value, dict):
+        raise _Fault(f"holds {_called(value)}; a Kubernetes object is wanted", origin)
+    for member in ("apiVersion", "kind"):
+        if not isinstance(value.get(member), str) or not value[member]:
+            raise _Fault(f"{member}: a Kubernetes object has one, as a string; add it", origin)
+    if not _is_list(value):
+        yield Source(origin, value)
+        return
+    for number, item in enumerate(value["items"], 1):
+        place = Origin(origin.file, origin.document, number, origin.line)
+        yield from _objects(place, _typed_item(item, value))
+
+
+def _is_list(value: Mapping[str, Any]) -> bool:
+    """Whether it is a Kubernetes list: those have items and, unlike any object, no name."""
+    metadata = value.get("metadata")
+    named = isinstance(metadata, dict) and "name" in metadata
+    return value["kind"].endswith("List") and isinstance(value.get("items"), list) and not named
+
+
+def _typed_item(item: Any, around: Mapping[str, Any]) -> Any:
+    """Give an item of a typed list (`TrainJobList`), as the API server sends it, the type that the list has."""
+    if not isinstance(item, dict) or around["kind"] == "List":
+        return item
+    return {"apiVersion": around["apiVersion"], "kind": around["kind"].removesuffix("List"), **item}
+
+
+def _called(value: Any) -> str:
+    return {list: "a list", str: "a text", bool: "true or false"}.get(type(value), "a number")

@@ -1,0 +1,79 @@
+"""Streams: the documents of one text, one after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import yaml
+
+from webhook.kubeyaml.builders import Builder, YamlError
+
+__all__ = ["Parsed", "load", "load_all"]
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Any: libyaml's class, or the slow one with its interface
+
+
+class Parsed(NamedTuple):
+    """One document: its value (JSON's types; None for an empty one), its number and the line that it starts in."""
+
+    value: Any
+    number: int
+    line: int
+
+
+def load(text: str, *, aliases: bool = True, most: float = math.inf) -> Any:
+    """Return the value of a text that holds one document, None for an empty text.
+
+    Args:
+        text: what to read.
+        aliases: whether anchors may be referred to.
+        most: values, keys among them, that it may hold.
+
+    Raises:
+        YamlError: as `load_all`, or the text holds a second document.
+    """
+    value = None
+    for parsed in load_all(text, aliases=aliases, most=most):
+        if parsed.number > 1:
+            raise YamlError("a second document starts here; one is wanted", parsed.number, parsed.line)
+        value = parsed.value
+    return value
+
+
+def load_all(text: str, *, aliases: bool = True, most: float = math.inf) -> Iterator[Parsed]:
+    """Read the documents of a text.
+
+    Args:
+        text: what to read; the caller has capped its length.
+        aliases: whether anchors may be referred to.
+        most: values, keys among them, that each of them may hold.
+
+    Raises:
+        YamlError: the text is no YAML, or JSON cannot express it; documents before that have been returned.
+    """
+    number = 0
+    try:
+        events = yaml.parse(text, Loader=_Loader)
+        for event in events:
+            if type(event) is yaml.DocumentStartEvent:
+                number += 1
+                start: Any = event.start_mark  # Any: never None where libyaml made the event
+                yield Parsed(Builder(number, aliases=aliases, most=most).build(events), number, start.line + 1)
+    except yaml.YAMLError as error:
+        raise _explained(error, text, max(number, 1)) from error
+
+
+def _explained(error: yaml.YAMLError, text: str, number: int) -> YamlError:
+    mark: Any = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)  # Any: of C or of Python
+    if isinstance(error, yaml.MarkedYAMLError) and mark is not None:
+        began = (
+            f"{error.context} (line {error.context_mark.line + 1}), " if error.context and error.context_mark else ""
+        )
+        message = f"{began}{error.problem}"
+        return YamlError(f"is not YAML: {message} (column {mark.column + 1})", number, mark.line + 1)
+    line = 0
+    if isinstance(error, yaml.reader.ReaderError):
+        line = text.encode(errors="replace").count(b"\n", 0, error.position) + 1
+    return YamlError(f"is not YAML: {' '.join(str(error).split())}", number, line)

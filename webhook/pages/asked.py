@@ -1,0 +1,106 @@
+"""What a URL asks for: filters as typed into the form, and where the list goes on."""
+
+from __future__ import annotations
+
+import datetime
+import urllib.parse
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import cast, get_args
+
+from webhook.audit.reading import queries
+from webhook.audit.records import Decision
+from webhook.pages import scans
+from webhook.pages.shelves import GoneError
+
+__all__ = ["DECISIONS", "FILTERS", "KINDS", "UNREADABLE", "Asked", "QuestionError", "literal", "query"]
+
+UNREADABLE = "unreadable"
+"""In place of a decision: lines that hold no record."""
+DECISIONS = (*get_args(Decision), UNREADABLE)
+KINDS = ("TrainJob", "JobSet")
+FILTERS = ("job", "namespace", "kind", "decision", "framework", "rule", "user", "since", "until", "text", "uid")
+_CONTINUED = "before"
+_LONGEST = 300
+
+
+class QuestionError(ValueError):
+    """A filter that cannot be used; the message names it and says what is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The list that is wanted.
+
+    Attributes:
+        typed: the filters as they came, for the form and for links.
+        questions: the same for `queries`.
+        unreadable: whether lines without a record are wanted instead of records.
+        cursor: where the list goes on, None at its newest end.
+    """
+
+    typed: Mapping[str, str]
+    questions: queries.Questions
+    unreadable: bool = False
+    cursor: scans.Cursor | None = None
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]], now: datetime.datetime) -> Asked:
+        """Read the query of a URL; QuestionError names the first part that cannot be used."""
+        values = _checked(pairs)
+        typed = {name: values[name] for name in FILTERS if values.get(name)}
+        decision = typed.get("decision")
+        plain = {name: typed[name] for name in ("job", "namespace", "kind", "framework", "rule", "user", "text", "uid")
+                 if name in typed}  # fmt: skip
+        questions = queries.Questions(
+            **plain,
+            decision=None if decision == UNREADABLE else cast("Decision | None", decision),
+            since=_moment(typed, "since", now),
+            until=_moment(typed, "until", now),
+        )
+        return cls(typed, questions, decision == UNREADABLE, _cursor(values.get(_CONTINUED)))
+
+    def continued(self, cursor: scans.Cursor) -> str:
+        """Return the query of the same list from a cursor on."""
+        return query(**self.typed, before=str(cursor))
+
+
+def query(**values: str) -> str:
+    """Return the path and query of a list."""
+    return f"/?{urllib.parse.urlencode(values)}"
+
+
+def literal(text: str) -> str:
+    """Return a pattern that only the text itself matches, whatever wildcards it holds."""
+    return "".join(f"[{each}]" if each in "*?[" else each for each in text)
+
+
+def _checked(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for name, value in pairs:
+        text = value.strip()
+        if name not in (*FILTERS, _CONTINUED):
+            raise QuestionError(f"{name[:60]!r} is no filter; there are {', '.join(FILTERS)}")
+        if name in values:
+            raise QuestionError(f"{name}: is given twice; give one value")
+        if len(text) > _LONGEST and name != _CONTINUED:
+            raise QuestionError(f"{name}: has {len(text)} characters; at most {_LONGEST} are looked for")
+        values[name] = text
+    for name, allowed in (("decision", DECISIONS), ("kind", KINDS)):
+        if values.get(name) and values[name] not in allowed:
+            raise QuestionError(f"{name}: {values[name]!r} is none of {', '.join(allowed)}")
+    return values
+
+
+def _moment(typed: Mapping[str, str], name: str, now: datetime.datetime) -> datetime.datetime | None:
+    try:
+        return queries.moment(typed[name], now) if name in typed else None
+    except ValueError as error:
+        raise QuestionError(f"{name}: {error}") from error
+
+
+def _cursor(text: str | None) -> scans.Cursor | None:
+    try:
+        return scans.Cursor.parse(text) if text else None
+    except GoneError as error:
+        raise QuestionError(f"{_CONTINUED}: {error}; begin at the newest record") from error

@@ -1,0 +1,181 @@
+"""The page of one decision: each change with its two sides, its rule and its reason, then what else is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from webhook.audit.records import Change, Finding, Sealed
+from webhook.pages import asked, layouts, seals, values
+from webhook.pages.markup import Child, Markup, element
+from webhook.pages.scans import Row
+
+__all__ = ["page", "unreadable_page"]
+
+_MAX_CHANGES = 200
+_MISSING = element("em", "not set", class_="quiet")
+
+
+def page(record: Sealed, standing: seals.Standing, place: str, logs: Sequence[str]) -> bytes:
+    """Return the page of a record.
+
+    Args:
+        record: to show.
+        standing: what the chain says of it.
+        place: where it stands, for the link to its JSON.
+        logs: paths of the logs.
+    """
+    subject = record["object"]
+    title = f"{subject['kind']} {subject['namespace']}/{layouts.job_name(record)}"
+    changes, findings = layouts.ordered(record)
+    heading = element("h1", layouts.badge(record["decision"]), " ", title)
+    main = [
+        heading,
+        _lead(record),
+        None if standing.is_intact else element("p", _standing(standing), class_="problem", role="alert"),
+        _section("What was found", [_finding(each) for each in findings]),
+        _section(_changed(record), [_change(each) for each in changes[:_MAX_CHANGES]]),
+        element("p", f"{len(changes) - _MAX_CHANGES} more changes are in the JSON.")
+        if len(changes) > _MAX_CHANGES
+        else None,
+        _facts(record, standing),
+        _paths(record, standing, place),
+    ]
+    return layouts.document(f"{record['decision']}: {title}", main, logs)
+
+
+def unreadable_page(row: Row, logs: Sequence[str]) -> bytes:
+    """Return the page of a line that holds no record."""
+    start = (row.found.data or b"")[:4000].decode("utf-8", "backslashreplace")
+    main = [
+        element("h1", layouts.badge("unreadable"), f" Byte {row.found.place.offset} of {row.found.path}"),
+        element("p", f"This line is {row.entry.problem}.", class_="problem"),
+        element("pre", start),
+        element("p", "`muster audit verify` says what happened to the log."),
+    ]
+    return layouts.document("A line without a record", main, logs)
+
+
+def _lead(record: Sealed) -> Markup:
+    dry = "a dry run, nothing was stored" if record["dryRun"] else None
+    parts = [
+        f"{record['operation']}, asked by {record['user']['username'] or 'nobody'}",
+        f"{record['phase']} phase",
+        f"mode {record['mode']}",
+        dry,
+    ]
+    told = element("p", layouts.moment(record["time"]), " UTC · ", " · ".join(each for each in parts if each))
+    return element("div", told, element("p", record["message"]) if record.get("message") else None, class_="lead")
+
+
+def _changed(record: Sealed) -> str:
+    if record["decision"] == "patched":
+        return "What was changed"
+    return "What would be changed" if record["mode"] != "enforce" else "Changes"
+
+
+def _section(title: str, parts: Sequence[Child]) -> Child:
+    return element("section", element("h2", title), *parts) if parts else None
+
+
+def _change(change: Change) -> Markup:
+    before, after = _written(change, "before"), _written(change, "after")
+    head = element("tr", element("th", "Before", scope="col"), element("th", "After", scope="col"))
+    if before is None or after is None:
+        rows = [element("tr", element("td", _whole(before, "cut")), element("td", _whole(after, "added")))]
+    else:
+        rows = [_row(each) for each in values.sides(before, after)]
+    return element(
+        "article",
+        element("h3", element("code", change["field"]), _rule(change["rule"])),
+        element("p", change["reason"], class_="reason"),
+        element("div", element("table", head, *rows, class_="sides"), class_="scroll", tabindex=0,
+                role="group", aria_label=f"{change['field']}, before and after"),
+    )  # fmt: skip
+
+
+def _written(change: Change, side: str) -> list[str] | None:
+    return values.lines(change[side]) if side in change else None  # type: ignore[literal-required]  # one of two names
+
+
+def _whole(lines: list[str] | None, kind: str) -> Child:
+    return _MISSING if lines is None else [_line(line, kind) for line in lines]
+
+
+def _row(side: values.Side) -> Markup:
+    if side.kind == "same":
+        return element("tr", element("td", _line(side.before, "")), element("td", _line(side.after, "")))
+    return element("tr", element("td", _line(side.before, "cut")), element("td", _line(side.after, "added")))
+
+
+def _line(text: str | None, kind: str) -> Child:
+    if text is None:
+        return None
+    return element({"cut": "del", "added": "ins"}.get(kind, "span"), text, class_="line")
+
+
+def _finding(finding: Finding) -> Markup:
+    value = None if finding["value"] is None else element("pre", "\n".join(values.lines(finding["value"])))
+    severity = "error" if finding["severity"] == "error" else "warning"
+    return element(
+        "article",
+        element("h3", element("code", finding["field"]), _rule(finding["rule"])),
+        element("p", element("strong", severity), ": ", finding["message"], class_="reason"),
+        value,
+    )
+
+
+def _rule(rule: str) -> Markup:
+    return element("a", rule, href=asked.query(rule=asked.literal(rule)), class_="rule", title="All decisions of it")
+
+
+def _facts(record: Sealed, standing: seals.Standing) -> Markup:
+    pairs = [part for name, value in _known(record, standing) for part in (element("dt", name), element("dd", value))]
+    return element("section", element("h2", "About this decision"), element("dl", *pairs))
+
+
+def _known(record: Sealed, standing: seals.Standing) -> Iterator[tuple[str, Child]]:
+    user, owner, runtime, strategy = record["user"], record["owner"], record["runtime"], record["strategy"]
+    namespace = record["object"]["namespace"]
+    groups = ", ".join(user.get("groups", []))
+    yield "Asked by", f"{user['username'] or 'nobody'}{f' ({groups})' if groups else ''}"
+    if owner:
+        link = layouts.job_query(namespace, owner["name"], "TrainJob")
+        yield "Made for", element("a", f"{owner['kind']} {owner['name']}", href=link)
+    elif record["object"]["kind"] == "TrainJob" and record["object"]["name"]:
+        link = layouts.job_query(namespace, record["object"]["name"], "JobSet")
+        yield "JobSets", element("a", "decisions about what Trainer made of it", href=link)
+    if runtime:
+        yield "Runtime", f"{runtime['kind']} {runtime['name']} ({runtime['source']})"
+    yield "Framework", record["framework"] or "none"
+    if strategy:
+        yield "Strategy", f"{strategy['framework']} {strategy['version']}, {strategy['origin']}"
+    yield "Decided in", f"{record['latencyMicroseconds'] / 1000:.2f} ms"
+    yield "Time", element("time", record["time"], datetime=record["time"])
+    yield "Request", element("a", record["uid"], href=asked.query(uid=record["uid"]), title="Both webhooks' records")
+    yield "Chain", f"record {record['seq']}: {_standing(standing)}"
+    if record.get("dropped"):
+        yield "Lost", f"{record['dropped']} records just before this one were not written"
+    yield "Hash", element("code", record["hash"])
+
+
+def _standing(standing: seals.Standing) -> str:
+    problems = [standing.problem, *(each.problem for each in (standing.before, standing.after) if each)]
+    told = "; ".join(problem for problem in problems if problem)
+    if told:
+        return told
+    before, after = standing.before, standing.after
+    behind = f"follows record {before.seq}" if before else "nothing stands before it in the log"
+    return f"as it was written; {behind}, {f'record {after.seq} follows it' if after else 'the newest one'}"
+
+
+def _paths(record: Sealed, standing: seals.Standing, place: str) -> Markup:
+    namespace, name = record["object"]["namespace"], record["object"]["name"] or record["object"].get("generateName")
+    owner = record["owner"]["name"] if record["owner"] else name
+    links = [element("a", "As JSON", href=f"/json/{place}")]
+    if owner:
+        links.insert(0, element("a", "All decisions about this job", href=layouts.job_query(namespace, owner)))
+    if standing.before:
+        links.append(element("a", "Record before", href=f"/record/{standing.before.place}", rel="prev"))
+    if standing.after:
+        links.append(element("a", "Record after", href=f"/record/{standing.after.place}", rel="next"))
+    return element("nav", *links, aria_label="Onwards", class_="paging")

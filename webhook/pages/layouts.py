@@ -1,0 +1,74 @@
+"""What every page has in common: head, skip link, header, and the small parts that both pages show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from webhook.audit.records import Change, Finding, Sealed
+from webhook.pages import asked
+from webhook.pages.markup import Child, Markup, element
+
+__all__ = ["BOOKKEEPING", "badge", "document", "job_name", "job_query", "moment", "ordered", "problem_page"]
+
+BOOKKEEPING = frozenset({"core/applied"})
+"""Rules that say nothing about the job itself; what they changed comes last."""
+
+
+def document(title: str, main: Child, logs: Sequence[str]) -> bytes:
+    """Return a whole page.
+
+    Args:
+        title: of the page, without the product's name.
+        main: its content; begins with an `h1`.
+        logs: paths of the logs, for the header.
+    """
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", f"{title} · Muster audit log"),
+        element("link", rel="icon", href="/icon.svg", type="image/svg+xml"),
+        element("link", rel="stylesheet", href="/style.css"),
+    )
+    header = element(
+        "header",
+        element("a", "Muster audit log", href="/", class_="brand"),
+        element("p", *(element("code", name) for name in logs), class_="logs"),
+    )
+    skip = element("a", "Skip to content", href="#main", class_="skip")
+    body = element("body", skip, header, element("main", main, id="main", tabindex="-1"))
+    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n".encode("utf-8", "backslashreplace")
+
+
+def problem_page(title: str, message: str, logs: Sequence[str]) -> bytes:
+    """Return a page that says what went wrong and leads back."""
+    back = element("p", element("a", "Back to the newest decisions", href="/"))
+    return document(title, [element("h1", title), element("p", message, class_="problem"), back], logs)
+
+
+def badge(decision: str) -> Markup:
+    """Return a decision as a coloured word."""
+    return element("span", decision, class_=f"badge {decision}")
+
+
+def moment(time: str) -> Markup:
+    """Return a record's time to the second, UTC; all of it is in the attribute."""
+    return element("time", time[:19].replace("T", " "), datetime=time)
+
+
+def job_name(record: Sealed) -> str:
+    """Return what a job is called; one that is only known by its `generateName` ends in a star."""
+    return record["object"]["name"] or f"{record['object'].get('generateName', '')}*"
+
+
+def job_query(namespace: str, name: str, kind: str = "") -> str:
+    """Return the path of the list about one job: its own records and those of what it owns."""
+    filters = {"namespace": asked.literal(namespace), "job": asked.literal(name), "kind": kind}
+    return asked.query(**{name: value for name, value in filters.items() if value})
+
+
+def ordered(record: Sealed) -> tuple[list[Change], list[Finding]]:
+    """Return changes and findings, what matters most first."""
+    changes = sorted(record["changes"], key=lambda change: change["rule"] in BOOKKEEPING)
+    return changes, sorted(record["findings"], key=lambda finding: finding["severity"] != "error")

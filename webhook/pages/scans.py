@@ -1,0 +1,160 @@
+"""Search the logs from their newest end back, as far as one request may go.
+
+No index is kept: a log is searched by reading it. A question that few records answer would read for minutes, so one
+scan ends after so many lines or bytes, says how far it came, and leaves a cursor with which the next one goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import heapq
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from webhook.audit import records
+from webhook.audit.log import files
+from webhook.audit.reading import queries
+from webhook.pages.shelves import Found, Place, Shelf
+
+__all__ = ["Budget", "Cursor", "Row", "Scan", "scan"]
+
+_SLACK = datetime.timedelta(minutes=10)  # by which the times of neighbours may be out of order: clocks are set back
+_UNKNOWN = "9999"  # later than every time, for lines that nothing with a time follows
+_MAX_LOGS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one scan may cost: rows that it returns, lines and bytes that it reads."""
+
+    rows: int = 50
+    lines: int = 60_000
+    data: int = 96 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The place before which each log goes on; a log that is not named goes on at its newest end."""
+
+    logs: dict[int, Place] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return "~".join(str(place) for _, place in sorted(self.logs.items()))
+
+    @classmethod
+    def parse(cls, text: str) -> Cursor:
+        """Read a cursor as it is written; GoneError for what is none."""
+        places = [Place.parse(part) for part in text.split("~", _MAX_LOGS)]
+        return cls({place.log: place for place in places})
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line that was looked for; a line without a record has an entry that says why."""
+
+    found: Found
+    entry: queries.Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What was found.
+
+    Attributes:
+        rows: newest first.
+        older: where a next scan goes on; None when everything was read.
+        lines: that were read.
+        reached: time of the oldest record that was read, "" without one.
+    """
+
+    rows: tuple[Row, ...]
+    older: Cursor | None
+    lines: int
+    reached: str
+
+
+def scan(
+    shelf: Shelf,
+    questions: queries.Questions,
+    cursor: Cursor | None = None,
+    *,
+    unreadable: bool = False,
+    budget: Budget | None = None,
+) -> Scan:
+    """Return the next rows, newest first; the logs are merged by time.
+
+    Args:
+        shelf: the logs.
+        questions: what a record must answer.
+        cursor: from the scan before.
+        unreadable: look for lines without a record instead.
+        budget: what it may cost.
+
+    Raises:
+        GoneError: the file in which the cursor stands was deleted.
+        OSError: a file cannot be read.
+    """
+    budget = budget or Budget()
+    logs = dict(cursor.logs) if cursor else {}
+    rows: list[Row] = []
+    lines = read = 0
+    reached = ""
+    with contextlib.ExitStack() as stack:
+        streams = [
+            stack.enter_context(contextlib.closing(_timed(shelf, log, logs.get(log), questions.since)))
+            for log in range(len(shelf.paths))
+        ]
+        for time, found, value in heapq.merge(*streams, key=lambda each: each[0], reverse=True):
+            lines, read = lines + 1, read + len(found.data or b"")
+            reached = reached if time == _UNKNOWN else time
+            logs[found.place.log] = found.place
+            if entry := _wanted(found, value, questions, unreadable=unreadable):
+                rows.append(Row(found, entry))
+            if len(rows) >= budget.rows or lines >= budget.lines or read >= budget.data:
+                return Scan(tuple(rows), Cursor(logs), lines, reached)
+    return Scan(tuple(rows), None, lines, reached)
+
+
+def _timed(
+    shelf: Shelf, log: int, before: Place | None, since: datetime.datetime | None
+) -> Generator[tuple[str, Found, Any]]:
+    """Read a log back, each line with a time; one that has none has that of the line after it."""
+    last = _UNKNOWN
+    oldest = records.timestamp(since - _SLACK) if since else ""
+    for found in shelf.upwards(log, before):
+        value = _parsed(found.data)
+        time = value.get("time") if isinstance(value, dict) else None
+        last = time if isinstance(time, str) and time[:1].isdigit() else last
+        if last < oldest:
+            return
+        yield last, found, value
+
+
+def _wanted(found: Found, value: Any, questions: queries.Questions, *, unreadable: bool) -> queries.Entry | None:
+    if not unreadable and value is not None and not _may_answer(value, questions):
+        return None  # checking the schema costs more than all the rest, so it comes last
+    if found.data is None:
+        entry = queries.Entry(str(found.path), 0, None, "a line that is too long to be shown")
+    else:
+        entry = queries.entry_of(files.Line(str(found.path), 0, found.data))
+    if entry.record is None:
+        return entry if unreadable or questions == queries.Questions() else None
+    return None if unreadable else entry
+
+
+def _may_answer(value: Any, questions: queries.Questions) -> bool:
+    try:
+        return questions.answered_by(value)
+    except (AttributeError, KeyError, TypeError, ValueError):  # no record of our schema, which the schema check says
+        return True
+
+
+def _parsed(data: bytes | None) -> Any:
+    try:
+        return None if data is None else orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None

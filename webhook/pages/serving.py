@@ -1,0 +1,174 @@
+"""The pages over HTTP: reading only, for the person at this machine.
+
+The log holds names of people and jobs, and whoever reaches the port reads it. So it is bound to loopback by default,
+and a request has to name this machine as its host: a page on the web that makes its own name point here (DNS rebinding)
+is refused. Nothing is cached, framed, scripted or loaded from elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import importlib.resources
+import ipaddress
+import logging
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from aiohttp import web
+
+from webhook.audit.log import files
+from webhook.audit.reading import queries
+from webhook.pages import (
+    asked,
+    details,
+    layouts,
+    lists,
+    scans,
+    seals,
+)
+from webhook.pages.shelves import GoneError, Place, Shelf
+
+__all__ = ["HEADERS", "Site"]
+
+_log = logging.getLogger(__name__)
+
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'self'; script-src 'none'; object-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_ASSETS = {"/style.css": "text/css", "/icon.svg": "image/svg+xml"}
+_AT_ONCE = 2  # scans; others wait for them
+_PATIENCE = 30.0  # seconds for which a request waits and is worked on
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(:\d{1,5})?")
+
+
+class Site:
+    """Serves the pages of some logs.
+
+    Args:
+        shelf: the logs.
+        host: that is bound; a name of it is accepted in requests, as every address is.
+        clock: the time by which `2h` is counted back, aware.
+    """
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        host: str = "127.0.0.1",
+        clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+    ) -> None:
+        self._shelf = shelf
+        self._host = host
+        self._clock = clock
+        self._names = [str(path) for path in shelf.paths]
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._runner: web.ServerRunner | None = None
+        package = importlib.resources.files("webhook.pages")
+        self._assets = {path: (package / path[1:]).read_bytes() for path in _ASSETS}
+
+    async def open(self, port: int) -> int:
+        """Start to listen; return the port, which port 0 leaves to the system. OSError when it cannot be bound."""
+        self._runner = web.ServerRunner(web.Server(self._answer, access_log=None), shutdown_timeout=1.0)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, port).start()
+        return int(self._runner.addresses[0][1])
+
+    async def close(self) -> None:
+        """Stop to listen."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        response = self._refusal(request)
+        if response is None:
+            try:
+                async with asyncio.timeout(_PATIENCE), self._turns:
+                    response = await asyncio.to_thread(self._page, request.path, list(request.query.items()))
+            except TimeoutError:
+                response = self._problem(503, "Busy", "Others are searching these logs; try again in a moment.")
+            except OSError as error:
+                _log.warning("an audit log cannot be read", extra={"error": str(error)})
+                text = f"{error.filename or 'a log'} cannot be read: {error.strerror or error}"
+                response = self._problem(500, "Cannot be read", text)
+        response.headers.update(HEADERS)
+        return response
+
+    def _refusal(self, request: web.BaseRequest) -> web.Response | None:
+        if not _is_here(request.headers.get("Host", ""), self._host):
+            return web.Response(status=421, text="this name is not served here; use the address\n")
+        if request.method not in ("GET", "HEAD"):
+            return web.Response(status=405, text="pages are only read\n", headers={"Allow": "GET, HEAD"})
+        if request.body_exists:
+            response = web.Response(status=413, text="a request for a page has no body\n")
+            response.force_close()
+            return response
+        return None
+
+    def _page(self, path: str, query: Sequence[tuple[str, str]]) -> web.Response:
+        """Make a page; on a thread, since it reads files."""
+        if path in self._assets:
+            return web.Response(body=self._assets[path], content_type=_ASSETS[path])
+        try:
+            return self._found(path, query)
+        except GoneError as error:
+            return self._problem(404, "Not there", f"{error}.")
+        except asked.QuestionError as error:
+            return self._problem(400, "This cannot be looked for", f"{error}.")
+
+    def _found(self, path: str, query: Sequence[tuple[str, str]]) -> web.Response:
+        if path == "/":
+            return _html(self._list(query))
+        kind, _, place = path.removeprefix("/").partition("/")
+        if kind == "record":
+            return _html(self._record(Place.parse(place)))
+        if kind == "json":
+            data = self._shelf.at(Place.parse(place)).data
+            return web.Response(body=data or b"null", content_type="application/json")
+        raise GoneError("there is a list of decisions, and a page of each; this is neither")
+
+    def _list(self, query: Sequence[tuple[str, str]]) -> bytes:
+        question = asked.Asked.of(query, self._clock())
+        found = scans.scan(self._shelf, question.questions, question.cursor, unreadable=question.unreadable)
+        return lists.page(question, found, self._names)
+
+    def _record(self, place: Place) -> bytes:
+        found = self._shelf.at(place)
+        if found.data is None:
+            entry = queries.Entry(str(found.path), 0, None, "a line that is too long to be shown")
+        else:
+            entry = queries.entry_of(files.Line(str(found.path), 0, found.data))
+        if entry.record is None:
+            return details.unreadable_page(scans.Row(found, entry), self._names)
+        return details.page(entry.record, seals.standing(self._shelf, found, entry.record), str(place), self._names)
+
+    def _problem(self, status: int, title: str, text: str) -> web.Response:
+        response = _html(layouts.problem_page(title, text, self._names))
+        response.set_status(status)
+        return response
+
+
+def _html(page: bytes) -> web.Response:
+    return web.Response(body=page, content_type="text/html", charset="utf-8")
+
+
+def _is_here(header: str, host: str) -> bool:
+    """Whether a Host header can only mean this machine: an address, which no DNS answers for, or its own name."""
+    parts = _HOST.fullmatch(header)
+    if parts is None:
+        return False
+    name = parts[1].strip("[]").lower()
+    if name in ("localhost", host.lower()):
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

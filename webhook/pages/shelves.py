@@ -1,0 +1,183 @@
+"""Logs on a shelf: their lines by place, from the newest back, while they are written and rotated.
+
+A place is a byte of a file, and a file is known by its first line, not by its name: rotation gives it another name,
+copying the log to another machine another inode, and neither moves a record. So a link to a record stays right until
+rotation deletes its file, and a page of the list costs what it shows, however long the log is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from webhook.audit.log import files
+
+__all__ = ["LONGEST", "Found", "GoneError", "Place", "Shelf"]
+
+LONGEST = 32 * 1024 * 1024
+"""Bytes of a line that are read; a longer one is shown as a place and nothing else."""
+
+_FILES = 2000  # files of one log that are looked at; `backups` goes up to 1000
+_IDENTITY = 4096
+_PLACE = re.compile(r"(\d{1,4})\.([0-9a-f]{16})\.(\d{1,18})")
+
+
+class GoneError(LookupError):
+    """There is no such line, or not any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line begins: the number of the log, the digest of the file's first line, and the byte."""
+
+    log: int
+    file: str
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.log}.{self.file}.{self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """Read a place as it is written; GoneError for what is none."""
+        parts = _PLACE.fullmatch(text)
+        if parts is None:
+            raise GoneError(f"{text[:60]!r} is no place in a log")
+        return cls(int(parts[1]), parts[2], int(parts[3]))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A line and where it stands; `data` is None when it is longer than `LONGEST`."""
+
+    place: Place
+    path: Path
+    data: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    path: Path
+    stream: BinaryIO
+    file: str
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self.stream.fileno()).st_size
+
+
+class Shelf:
+    """Reads the logs at `paths`, each with its rotated elders; holds nothing open between two calls."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths = tuple(paths)
+
+    def upwards(self, log: int, before: Place | None = None) -> Iterator[Found]:
+        """Read a log from its end, or from a place, which is left out.
+
+        Raises:
+            GoneError: while iterating, when the file of `before` was deleted.
+            OSError: a file cannot be read.
+        """
+        reached = before is None
+        for each in self._files(log):
+            if not reached and before is not None and before.file != each.file:
+                continue
+            end = each.size if reached or before is None else min(before.offset, each.size)
+            reached = True
+            for offset, data in files.upwards(each.stream, end, LONGEST):
+                yield Found(Place(log, each.file, offset), each.path, data)
+        if not reached:
+            raise GoneError("the file that this page began in was rotated away")
+
+    def at(self, place: Place) -> Found:
+        """Read the line at a place.
+
+        Raises:
+            GoneError: the file was deleted, or no line begins there.
+        """
+        for each in self._files(place.log):
+            if each.file == place.file:
+                return next(_lines(each, place))
+        raise GoneError("the file that held this record was rotated away, or is another log's")
+
+    def downwards(self, place: Place) -> Iterator[Found]:
+        """Read the lines after the one at a place, in the order in which they were written; newer files too."""
+        newer: list[str] = []
+        for each in self._files(place.log):
+            if each.file == place.file:
+                yield from itertools.islice(_lines(each, place), 1, None)
+                break
+            newer.append(each.file)
+        for file in reversed(newer):
+            first = Place(place.log, file, 0)
+            yield from itertools.chain.from_iterable(
+                _lines(each, first) for each in self._files(place.log) if each.file == file
+            )
+
+    def _files(self, log: int) -> Iterator[_Opened]:
+        """Open the files of a log, the newest first; one that is rotated meanwhile is neither missed nor read twice."""
+        if log >= len(self.paths):
+            return
+        last: tuple[int, int] | None = None
+        for _ in range(_FILES):
+            path = _older(self.paths[log], last)
+            if path is None:
+                return
+            try:
+                stream = path.open("rb")
+            except FileNotFoundError:  # it has just got another name
+                continue
+            with stream:
+                status = os.fstat(stream.fileno())
+                yield _Opened(path, stream, hashlib.sha256(stream.readline(_IDENTITY)).hexdigest()[:16])
+                last = (status.st_dev, status.st_ino)
+
+
+def _older(path: Path, last: tuple[int, int] | None) -> Path | None:
+    """Return the file that comes after the `last` one on the way back, the newest without one; None at the end."""
+    reached = last is None
+    for candidate in reversed(files.rotated(path)):
+        if reached:
+            return candidate
+        try:
+            status = candidate.stat()
+        except FileNotFoundError:
+            continue
+        reached = (status.st_dev, status.st_ino) == last
+    return None
+
+
+def _lines(each: _Opened, place: Place) -> Iterator[Found]:
+    """Read a file from a place on; a place that is none raises GoneError."""
+    offset = place.offset
+    if offset >= each.size or not _is_beginning(each.stream, offset):
+        raise GoneError("no line begins at this place of the file")
+    each.stream.seek(offset)
+    while offset < each.size:
+        data = _line(each.stream)
+        if data is None or data.strip():
+            yield Found(Place(place.log, each.file, offset), each.path, data)
+        offset = each.stream.tell()
+
+
+def _line(stream: BinaryIO) -> bytes | None:
+    data = stream.readline(LONGEST + 1)
+    if len(data) <= LONGEST:
+        return data.rstrip(b"\r\n")
+    while data and not data.endswith(b"\n"):
+        data = stream.readline(LONGEST)
+    return None
+
+
+def _is_beginning(stream: BinaryIO, offset: int) -> bool:
+    if offset == 0:
+        return True
+    stream.seek(offset - 1)
+    return stream.read(1) == b"\n"

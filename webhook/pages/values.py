@@ -1,0 +1,52 @@
+"""Two values side by side, line by line, so that the eye finds what differs.
+
+Values are written as YAML, as people write jobs: a command is one line per word, and a diff of lines shows the words
+that were exchanged.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from webhook import kubeyaml
+
+__all__ = ["MAX_LINES", "Side", "lines", "sides"]
+
+MAX_LINES = 400
+"""Lines of one value that are shown."""
+_MAX_COLUMNS = 2000
+
+
+class Side(NamedTuple):
+    """One line of each value; None where a value has none there."""
+
+    kind: Literal["same", "changed"]
+    before: str | None
+    after: str | None
+
+
+def lines(value: object) -> list[str]:
+    """Write a JSON value as lines, not more and not longer than a page can hold."""
+    try:
+        every = kubeyaml.dump(value).removesuffix("\n").split("\n")
+    except RecursionError:
+        return ["(nested too deeply to be shown here; see the JSON)"]
+    kept = [line if len(line) <= _MAX_COLUMNS else f"{line[:_MAX_COLUMNS]}…" for line in every[:MAX_LINES]]
+    return [*kept, f"… {len(every) - MAX_LINES} more lines"] if len(every) > MAX_LINES else kept
+
+
+def sides(before: Sequence[str], after: Sequence[str]) -> Iterator[Side]:
+    """Put the lines of two values beside each other, equal ones on one row."""
+    matcher = difflib.SequenceMatcher(a=before, b=after, autojunk=False)
+    for tag, begin, end, start, stop in matcher.get_opcodes():
+        if tag == "equal":
+            yield from (Side("same", line, line) for line in before[begin:end])
+            continue
+        for index in range(max(end - begin, stop - start)):
+            yield Side("changed", _at(before[begin:end], index), _at(after[start:stop], index))
+
+
+def _at(part: Sequence[str], index: int) -> str | None:
+    return part[index] if index < len(part) else None
