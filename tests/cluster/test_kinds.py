@@ -103,9 +103,9 @@ def test_a_snapshot_goes_by_the_name_of_its_trainjob(snapshot):
 
 
 def test_the_kind_of_a_document_is_known_by_group_and_not_by_version(trainjob):
-    assert kinds.of({**trainjob(), "apiVersion": "trainer.kubeflow.org/v2"}) is KINDS["TrainJob"]
-    assert kinds.of({**trainjob(), "apiVersion": "kubeflow.org/v1"}) is None
-    assert kinds.of({}) is None
+    assert kinds.kind_of({**trainjob(), "apiVersion": "trainer.kubeflow.org/v2"}) is KINDS["TrainJob"]
+    assert kinds.kind_of({**trainjob(), "apiVersion": "kubeflow.org/v1"}) is None
+    assert kinds.kind_of({}) is None
 
 
 def test_an_unknown_kind_is_an_error_that_names_the_known_ones():

@@ -6,7 +6,8 @@ import pytest
 
 from strategies.profiles import Profile
 from tests.controllers.documents import DEDICATED, SHARED, jobset, namespace, pod
-from webhook.controllers import desired, kinds, views
+from webhook.cluster import kinds
+from webhook.controllers import desired, views
 
 POD = pod("p", "b", "a", job="j", uid="u", creationTimestamp="t", finalizers=["x"], annotations={"big": "x" * 999})
 POD["metadata"]["ownerReferences"] = [{"kind": "Job", "controller": True}]

@@ -103,14 +103,14 @@ class _Gathered:
 
 def _is_read(document: Mapping[str, Any]) -> bool:
     """Whether it is of a kind that decisions read, and has the name by which they would."""
-    kind, metadata = kinds.of(document), document.get("metadata")
+    kind, metadata = kinds.kind_of(document), document.get("metadata")
     named = isinstance(metadata, dict) and isinstance(metadata.get("name"), str) and bool(metadata["name"])
     return kind is not None and named and kind.ref(document) is not None
 
 
 def _misfit(source: Source) -> str:
     """Say why a decision could not read the document; "" when it can."""
-    kind = kinds.of(source.document)
+    kind = kinds.kind_of(source.document)
     if kind is not None and kind.suffix:
         return "" if isinstance(source.document.get("data") or {}, dict) else "data: must be an object"
     found = shapes.check(source.document)

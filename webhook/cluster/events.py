@@ -14,8 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from webhook.cluster import transports, writes
-from webhook.controllers import kinds
+from webhook.cluster import kinds, transports, writes
 
 __all__ = ["Recorder", "Regarding", "document"]
 

@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from webhook.cluster import bodies, kinds, readers, transports
+from webhook.cluster import bodies, kinds, readers, served, transports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,7 @@ class Fetches:
             flight.cancel()
         await asyncio.gather(*flights, return_exceptions=True)
 
-    async def _get(self, kind: kinds.Kind, ref: readers.Ref) -> readers.Document | None:
+    async def _get(self, kind: served.Kind, ref: readers.Ref) -> readers.Document | None:
         patience = transports.Patience(self._deadline, self._deadline)
         try:
             async with (

@@ -14,7 +14,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from webhook.cluster import fetches, kinds, readers, reflector
+from webhook.cluster import fetches, kinds, readers, reflector, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,7 +61,7 @@ class LiveReader:
 
     def __init__(
         self,
-        watched: Iterable[kinds.Kind],
+        watched: Iterable[served.Kind],
         api: transports.Api,
         deadline: float = 1.0,
         *,

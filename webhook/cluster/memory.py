@@ -57,7 +57,7 @@ class InMemoryReader:
             DuplicateError: the object was added before; both sources are named and the first one stays.
             UnnamedError: the object has no name.
         """
-        kind = kinds.of(document)
+        kind = kinds.kind_of(document)
         if kind is None:
             return None
         metadata = document.get("metadata")

@@ -20,7 +20,7 @@ from webhook.cluster import backoffs, bodies, stores, transports
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from webhook.cluster import kinds
+    from webhook.cluster import served
 
 __all__ = ["MAX_OBJECT", "MAX_PAGE", "Pace", "Reflector"]
 
@@ -74,7 +74,7 @@ class Reflector:
         pace: clock, jitter and waiting times.
     """
 
-    def __init__(self, kind: kinds.Kind, api: transports.Api, pace: Pace) -> None:
+    def __init__(self, kind: served.Kind, api: transports.Api, pace: Pace) -> None:
         self.kind = kind
         self.store = stores.Store(kind)
         self.synced = False

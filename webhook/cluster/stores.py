@@ -18,7 +18,7 @@ from webhook.cluster import readers, snapshots
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from webhook.cluster import kinds
+    from webhook.cluster import served
 
 __all__ = ["Entries", "Store"]
 
@@ -40,7 +40,7 @@ class Store:
         kind: says what is kept of an object.
     """
 
-    def __init__(self, kind: kinds.Kind) -> None:
+    def __init__(self, kind: served.Kind) -> None:
         self._kind = kind
         self._entries: Entries = {}
 

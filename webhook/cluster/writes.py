@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from webhook.cluster import bodies, kinds, transports
+from webhook.cluster import bodies, served, transports
 
 __all__ = ["ConflictError", "TerminatingError", "Writes", "is_of_no_namespace"]
 
@@ -44,7 +44,7 @@ class Writes:
         self._deadline = deadline
         self._counted = counted
 
-    async def get(self, kind: kinds.Kind, namespace: str, name: str) -> Document | None:
+    async def get(self, kind: served.Kind, namespace: str, name: str) -> Document | None:
         """Return an object as the API server has it now, None when it has none."""
         try:
             return await self._send("GET", kind.path(namespace, name))
@@ -53,7 +53,7 @@ class Writes:
                 return None
             raise
 
-    async def create(self, kind: kinds.Kind, document: Mapping[str, Any]) -> Document:
+    async def create(self, kind: served.Kind, document: Mapping[str, Any]) -> Document:
         """Create an object in the namespace that it names.
 
         Raises:
@@ -63,7 +63,7 @@ class Writes:
         """
         return await self._write("create", kind, "POST", kind.path(document["metadata"]["namespace"]), document)
 
-    async def replace(self, kind: kinds.Kind, document: Mapping[str, Any]) -> Document:
+    async def replace(self, kind: served.Kind, document: Mapping[str, Any]) -> Document:
         """Replace an object of the version that the document has.
 
         Raises:
@@ -72,7 +72,7 @@ class Writes:
         metadata = document["metadata"]
         return await self._write("update", kind, "PUT", kind.path(metadata["namespace"], metadata["name"]), document)
 
-    async def patch(self, kind: kinds.Kind, namespace: str, name: str, body: Any) -> Document:
+    async def patch(self, kind: served.Kind, namespace: str, name: str, body: Any) -> Document:
         """Change parts of an object: by a merge patch when the body is an object, by a JSON patch when it is a list.
 
         Raises:
@@ -82,7 +82,7 @@ class Writes:
         how = _JSON if isinstance(body, list) else _MERGE
         return await self._write("patch", kind, "PATCH", kind.path(namespace, name), body, how)
 
-    async def delete(self, kind: kinds.Kind, namespace: str, name: str, uid: str, version: str = "") -> bool:
+    async def delete(self, kind: served.Kind, namespace: str, name: str, uid: str, version: str = "") -> bool:
         """Delete an object if it still is the one, unchanged where a version is given; return False when there is none.
 
         Raises:
@@ -103,7 +103,7 @@ class Writes:
         return True
 
     async def _write(  # noqa: PLR0913 - a request, and what it is counted as
-        self, verb: str, kind: kinds.Kind, method: str, path: str, body: Any, content_type: str = "application/json"
+        self, verb: str, kind: served.Kind, method: str, path: str, body: Any, content_type: str = "application/json"
     ) -> Document:
         try:
             answer = await self._send(method, path, body, content_type)

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
-from webhook.cluster import kinds as cluster_kinds
-from webhook.cluster import readers, reflector, stores, transports
-from webhook.controllers import kinds, views
+from webhook.cluster import kinds, readers, reflector, served, stores, transports
+from webhook.controllers import views
 
 __all__ = ["Caches", "Changed", "Mirror"]
 
@@ -31,7 +30,7 @@ class Changed(Protocol):
 class _Store(stores.Store, Generic[View]):
     """A store that also keeps a view of each object, by namespace."""
 
-    def __init__(self, kind: cluster_kinds.Kind, view: Callable[[Any], View], changed: Changed) -> None:
+    def __init__(self, kind: served.Kind, view: Callable[[Any], View], changed: Changed) -> None:
         super().__init__(kind)
         self._view = view
         self._changed = changed
@@ -84,7 +83,7 @@ class Mirror(Generic[View]):
 
     def __init__(
         self,
-        kind: cluster_kinds.Kind,
+        kind: served.Kind,
         view: Callable[[Any], View],
         api: transports.Api,
         changed: Changed,

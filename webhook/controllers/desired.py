@@ -12,6 +12,7 @@ from typing import Any
 
 from strategies import names
 from strategies.profiles import Profile, claim_names, claim_spec, spec_hash, template_name
+from webhook.cluster import kinds
 from webhook.controllers import views
 
 __all__ = ["Plan", "Uses", "made", "plan", "spec_hash", "wanted"]
@@ -69,8 +70,8 @@ def made(namespace: str, name: str, profile: Profile) -> dict[str, Any]:
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": namespace,
-        "labels": {names.PROFILE_LABEL: profile.name, views.MANAGED_LABEL: views.MANAGER},
-        "annotations": {views.HASH_ANNOTATION: spec_hash(profile)},
+        "labels": {names.PROFILE_LABEL: profile.name, kinds.MANAGED_LABEL: kinds.MANAGER},
+        "annotations": {names.SPEC_HASH_ANNOTATION: spec_hash(profile)},
     }
     if profile.is_shared:
         metadata["annotations"][names.SEATS_ANNOTATION] = "{}"
@@ -101,7 +102,7 @@ def plan(namespace: str, profiles: Mapping[str, Profile], uses: Uses, present: C
         if document is None:
             if each.name not in uses.named and not _in_use(each, uses):
                 remove.append(each)
-        elif each.hash != document["metadata"]["annotations"][views.HASH_ANNOTATION]:
+        elif each.hash != document["metadata"]["annotations"][names.SPEC_HASH_ANNOTATION]:
             if _in_use(each, uses):
                 drains.append(each)
             else:

@@ -12,8 +12,8 @@ import logging
 import time
 from collections.abc import Callable
 
-from webhook.cluster import writes
-from webhook.controllers import caches, kinds, views
+from webhook.cluster import kinds, writes
+from webhook.controllers import caches, views
 from webhook.controllers.seating import Key
 
 __all__ = ["Leftovers"]

@@ -9,8 +9,8 @@ from typing import Any
 
 from strategies import names
 from strategies.profiles import Profile
-from webhook.cluster import events, transports, writes
-from webhook.controllers import caches, desired, kinds, views
+from webhook.cluster import events, kinds, transports, writes
+from webhook.controllers import caches, desired, views
 
 __all__ = ["Objects"]
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from strategies import names
 from strategies.profiles import Profile
-from webhook.cluster import events, transports, writes
-from webhook.controllers import caches, kinds, lines, seats, views
+from webhook.cluster import events, kinds, transports, writes
+from webhook.controllers import caches, lines, seats, views
 
 __all__ = ["Key", "Seating"]
 

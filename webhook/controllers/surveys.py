@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from strategies.profiles import Profile
-from webhook.cluster import bodies, transports
-from webhook.cluster import kinds as cluster_kinds
-from webhook.controllers import desired, kinds, seats, views
+from webhook.cluster import bodies, kinds, served, transports
+from webhook.controllers import desired, seats, views
 
 __all__ = ["ClaimRow", "Survey", "TemplateRow", "take"]
 
@@ -111,9 +110,7 @@ def _template_row(document: Mapping[str, Any], pods: Iterable[views.Pod]) -> Tem
     return TemplateRow(template.namespace, template.name, template.profile, tuple(pod.name for pod in users))
 
 
-async def _listed(
-    api: transports.Api, kind: cluster_kinds.Kind, namespace: str, deadline: float
-) -> list[dict[str, Any]]:
+async def _listed(api: transports.Api, kind: served.Kind, namespace: str, deadline: float) -> list[dict[str, Any]]:
     """Return the objects of a kind that its label selector chooses, by namespace and name."""
     query, found = {"limit": _PAGE, **kind.query}, []
     patience = transports.Patience(deadline, deadline)

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from strategies import names
+from webhook.cluster import kinds
 
 __all__ = [
-    "HASH_ANNOTATION",
-    "MANAGED_LABEL",
-    "MANAGER",
     "PROFILES_ANNOTATION",
     "Job",
     "Namespace",
@@ -20,10 +18,6 @@ __all__ = [
     "is_ours",
 ]
 
-MANAGED_LABEL = "app.kubernetes.io/managed-by"
-MANAGER = "muster"
-HASH_ANNOTATION = "muster.dev/spec-hash"
-"""On what the controllers made: of the spec that the profile gave it."""
 PROFILES_ANNOTATION = "muster.dev/profiles"
 """On a namespace: names of profiles, with commas, whose objects it wants before a job asks for them."""
 
@@ -178,7 +172,7 @@ class Object:
             metadata["uid"],
             metadata["resourceVersion"],
             (metadata.get("labels") or {}).get(names.PROFILE_LABEL, ""),
-            annotations.get(HASH_ANNOTATION, ""),
+            annotations.get(names.SPEC_HASH_ANNOTATION, ""),
             annotations.get(names.SEATS_ANNOTATION, ""),
             bool(status.get("allocation") or status.get("reservedFor")),
             bool(metadata.get("deletionTimestamp")),
@@ -205,7 +199,7 @@ class Namespace:
 def is_ours(document: Document) -> bool:
     """Whether a claim or template was made by the controllers; nothing else is ever changed or deleted."""
     labels = document["metadata"].get("labels") or {}
-    return labels.get(MANAGED_LABEL) == MANAGER and names.PROFILE_LABEL in labels
+    return labels.get(kinds.MANAGED_LABEL) == kinds.MANAGER and names.PROFILE_LABEL in labels
 
 
 def _is_counted(metadata: Document) -> bool:

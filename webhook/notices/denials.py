@@ -22,8 +22,7 @@ from typing import TypeAlias
 
 from strategies import names
 from webhook.audit.records import Finding, Record
-from webhook.cluster import events, transports, writes
-from webhook.controllers import kinds
+from webhook.cluster import events, kinds, transports, writes
 
 __all__ = ["REASON", "Denials", "Pace"]
 

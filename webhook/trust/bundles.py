@@ -12,9 +12,7 @@ from typing import Any
 from cryptography import x509
 
 from certs import chains, errors, pems
-from webhook.cluster import kinds as cluster_kinds
-from webhook.cluster import writes
-from webhook.trust import kinds
+from webhook.cluster import kinds, served, writes
 
 __all__ = ["Configuration", "Configurations", "trusted"]
 
@@ -30,7 +28,7 @@ class Configuration:
         bundles: PEM of each entry's `caBundle`, empty where there is none.
     """
 
-    kind: cluster_kinds.Kind
+    kind: served.Kind
     name: str
     version: str
     bundles: tuple[bytes, ...]

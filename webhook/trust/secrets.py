@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from certs import errors, expiries, rings
-from webhook.cluster import writes
-from webhook.trust import kinds
+from webhook.cluster import kinds, writes
 
 __all__ = ["KEY", "SharedSecret"]
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from webhook.cluster import kinds
-from webhook.controllers import views
+from webhook.cluster import kinds, served
 from webhook.notices.reports import folds, outcomes
 
 __all__ = ["FORMATS", "NAME", "Format", "is_ours", "rendered"]
@@ -32,7 +31,7 @@ class Format:
         own_source: whether a report itself, besides each result, says who made it, and how many results it can have.
     """
 
-    kind: kinds.Kind
+    kind: served.Kind
     brought: str
     rights: str
     own_source: bool
@@ -40,13 +39,13 @@ class Format:
 
 FORMATS: Mapping[str, Format] = {
     "openreports": Format(
-        kinds.Kind("Report", "Report", "openreports.io", "v1alpha1", "reports"),
+        kinds.REPORTS["openreports"],
         "config/crd of github.com/openreports/reports-api, or its Helm chart",
         "rbac-openreports.yaml",
         own_source=True,
     ),
     "policyreport": Format(
-        kinds.Kind("PolicyReport", "PolicyReport", "wgpolicyk8s.io", "v1alpha2", "policyreports"),
+        kinds.REPORTS["policyreport"],
         "Kyverno, or policy-report/crd/v1alpha2 of github.com/kubernetes-sigs/wg-policy-prototypes",
         "rbac-policyreports.yaml",
         own_source=False,
@@ -58,7 +57,7 @@ FORMATS: Mapping[str, Format] = {
 def is_ours(report: Mapping[str, Any]) -> bool:
     """Whether Muster made a report."""
     labels = report["metadata"].get("labels") or {}
-    return dict(labels).get(views.MANAGED_LABEL) == views.MANAGER
+    return dict(labels).get(kinds.MANAGED_LABEL) == kinds.MANAGER
 
 
 def rendered(
@@ -79,7 +78,7 @@ def rendered(
         else {
             "apiVersion": form.kind.api_version,
             "kind": form.kind.served,
-            "metadata": {"name": NAME, "namespace": namespace, "labels": {views.MANAGED_LABEL: views.MANAGER}},
+            "metadata": {"name": NAME, "namespace": namespace, "labels": {kinds.MANAGED_LABEL: kinds.MANAGER}},
         }
     )
     if form.own_source:

@@ -1,0 +1,107 @@
+"""One kind: where the API server serves it, what its objects may be called, and how little is kept of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib import parse
+
+from webhook.cluster import readers, snapshots, trims
+
+__all__ = ["Kind"]
+
+# What the API server lets a name be, for all kinds here; anything else cannot exist and must not reach a URL.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind: where the API server serves it and what is kept of it.
+
+    Attributes:
+        name: as in `Ref.kind`.
+        served: the API's own name of the kind; differs from `name` for snapshots, which are ConfigMaps.
+        group: API group, empty for the core group.
+        version: API version.
+        plural: as in URLs and RBAC rules.
+        namespaced: whether its objects live in namespaces.
+        page: objects per list page; a page is parsed at once, which costs 8 times its size and stops the event loop.
+        optional: not every cluster serves it; when this one does not, its objects are absent, which is no error.
+        suffix: what an object's name has after the `Ref`'s name; objects without it are not kept.
+        selector: label selector of the objects that are cached; any other is fetched when it is asked for.
+        verbs: that a ClusterRole has to allow.
+        keep: drops what no decision looks at.
+    """
+
+    name: str
+    served: str
+    group: str
+    version: str
+    plural: str
+    namespaced: bool = True
+    page: int = 100
+    optional: bool = False
+    suffix: str = ""
+    selector: str = ""
+    verbs: str = "get, list, watch"
+    keep: Callable[[readers.Document], dict[str, Any]] = trims.trimmed
+
+    @property
+    def api_version(self) -> str:
+        """`v1` or `group/version`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def query(self) -> dict[str, str]:
+        """What a list or a watch of this kind says besides its path."""
+        return {"labelSelector": self.selector} if self.selector else {}
+
+    @property
+    def rbac(self) -> str:
+        """The rule that a ClusterRole needs for this kind, in words."""
+        return f"{self.verbs} on {self.plural}.{self.group or 'core'}"
+
+    def path(self, namespace: str = "", name: str = "") -> str:
+        """URL path of one object, by its `Ref`'s names, or of all objects in all namespaces."""
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if namespace and self.namespaced:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        if name:
+            parts.append(name + self.suffix)
+        return "/" + "/".join(parse.quote(part, safe="") for part in parts)
+
+    def can_exist(self, ref: readers.Ref) -> bool:
+        """Whether the API server could hold such an object: valid names, and a namespace where one is needed."""
+        namespace_fits = bool(_NAME.fullmatch(ref.namespace)) if self.namespaced else not ref.namespace
+        return namespace_fits and _NAME.fullmatch(ref.name) is not None
+
+    def ref(self, document: readers.Document) -> readers.Ref | None:
+        """Return under what name the object is kept; None for a ConfigMap that is no snapshot."""
+        metadata = document["metadata"]
+        name = metadata["name"]
+        if not name.endswith(self.suffix) or len(name) == len(self.suffix):
+            return None
+        namespace = metadata.get("namespace", "") if self.namespaced else ""
+        return readers.Ref(self.name, namespace, name.removesuffix(self.suffix))
+
+    def trim(self, document: readers.Document) -> readers.Document:
+        """Return a shallow copy without what is never read, and with the apiVersion and kind that lists leave out."""
+        return {"apiVersion": self.api_version, "kind": self.served, **self.keep(document)}
+
+    def read(self, ref: readers.Ref, document: readers.Document) -> readers.Document:
+        """Return what `ClusterReader.get` answers for a served object: it trimmed, or the runtime in a snapshot.
+
+        A snapshot's runtime has the owners of its ConfigMap, since a job may have had a namesake before it.
+
+        Raises:
+            SnapshotInvalid: a snapshot that is no runtime.
+        """
+        if not self.suffix:
+            return self.trim(document)
+        runtime = trims.trimmed(snapshots.parse(ref, snapshots.text(document)))
+        if owners := (document.get("metadata") or {}).get("ownerReferences"):
+            runtime["metadata"] = {**runtime["metadata"], "ownerReferences": owners}
+        return runtime
