@@ -28,12 +28,12 @@ _SKEW = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """Authorities, the newest first, each once; make one by `of`."""
+    """Authorities, the newest first, each once; make one by `unexpired`."""
 
     members: tuple[authorities.Authority, ...] = ()
 
     @classmethod
-    def of(cls, found: Iterable[authorities.Authority], now: datetime) -> Ring:
+    def unexpired(cls, found: Iterable[authorities.Authority], now: datetime) -> Ring:
         """The ring of those that have not expired at `now`, at most `LIMIT`."""
         kept = {each.fingerprint: each for each in found if each.window.not_after >= now}
         ordered = sorted(kept.values(), key=lambda each: (each.window.not_before, each.fingerprint), reverse=True)
@@ -41,7 +41,7 @@ class Ring:
 
     def joined(self, other: Ring, now: datetime) -> Ring:
         """All of both."""
-        return Ring.of((*self.members, *other.members), now)
+        return Ring.unexpired((*self.members, *other.members), now)
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
@@ -69,13 +69,15 @@ def parse(text: bytes, origin: object, now: datetime) -> Ring:
     if head.strip() or not rest:
         raise errors.MaterialError(origin, "holds no certificate to begin with", "delete it: Muster writes it anew")
     pairs = [mark + each for each in rest]
-    return Ring.of((authorities.load(each, each, bundle_origin=origin, key_origin=origin) for each in pairs), now)
+    return Ring.unexpired(
+        (authorities.load(each, each, bundle_origin=origin, key_origin=origin) for each in pairs), now
+    )
 
 
 def rotate(ring: Ring, now: datetime, *, validity: timedelta = authorities.VALIDITY) -> Ring:
     """The ring with a fresh authority in front."""
     fresh = authorities.create(now, validity=validity, backdating=backdating(validity))
-    return Ring.of((fresh, *ring.members), now)
+    return Ring.unexpired((fresh, *ring.members), now)
 
 
 def signer(

@@ -215,7 +215,7 @@ def test_what_only_names_a_secret_or_a_switch_is_shown(make_record, make_change,
 
 
 def test_further_rules_hide_further_names_and_formats(make_record, make_change):
-    rules = redaction.Rules.of(names=["licen[cs]e"], formats=[r"acme-\d+"])
+    rules = redaction.Rules.from_patterns(names=["licen[cs]e"], formats=[r"acme-\d+"])
     changes = [
         make_change("env", after=[{"name": "ACME_LICENCE", "value": "abc"}]),
         make_change("x", after="see acme-123!"),
@@ -225,7 +225,7 @@ def test_further_rules_hide_further_names_and_formats(make_record, make_change):
 
 
 def test_a_further_format_is_hidden_wherever_it_stands(make_record):
-    rules = redaction.Rules.of(formats=[r"acme-\d+"])
+    rules = redaction.Rules.from_patterns(formats=[r"acme-\d+"])
     record = make_record(user={"username": "acme-123"}, message="acme-4 asks")
     redacted = redaction.redact(record, rules)
     assert (redacted["user"]["username"], redacted["message"]) == (MARK, f"{MARK} asks")
@@ -233,7 +233,7 @@ def test_a_further_format_is_hidden_wherever_it_stands(make_record):
 
 def test_a_rule_that_is_no_expression_is_named():
     with pytest.raises(ValueError, match=r"redaction name 'a\(' is not a regular expression"):
-        redaction.Rules.of(names=["fine", "a("])
+        redaction.Rules.from_patterns(names=["fine", "a("])
 
 
 def test_a_record_that_json_cannot_hold_is_refused(make_record, make_change):

@@ -93,7 +93,7 @@ def test_records_are_redacted_before_they_are_written(open_writer, new_sink, mak
 
 def test_the_redactor_can_be_given_further_rules(open_writer, new_sink, make_record, make_change):
     sink = new_sink()
-    rules = redaction.Rules.of(names=["LICENCE"])
+    rules = redaction.Rules.from_patterns(names=["LICENCE"])
     audit = open_writer(sink, redactor=functools.partial(redaction.redact, rules=rules))
     audit.submit(make_record(changes=[make_change("env[LICENCE].value", after="planted-here")]))
     audit.flush(PATIENCE)

@@ -13,7 +13,7 @@ from certs import authorities, errors, pems, rings, sources
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 DAY = timedelta(days=1)
 MADE = tuple(authorities.create(NOW - age * DAY, validity=30 * DAY) for age in range(8))
-SETS = st.lists(st.sampled_from(MADE), max_size=3).map(lambda found: rings.Ring.of(found, NOW))
+SETS = st.lists(st.sampled_from(MADE), max_size=3).map(lambda found: rings.Ring.unexpired(found, NOW))
 
 
 @given(SETS, SETS, SETS)
@@ -48,7 +48,7 @@ def test_whoever_is_trusted_signs_before_whoever_is_not(ring, trusted):
 
 def test_the_newest_that_is_known_for_long_signs_and_of_those_just_seen_the_oldest():
     new, old = MADE[0], MADE[3]
-    ring = rings.Ring.of((old, new), NOW)
+    ring = rings.Ring.unexpired((old, new), NOW)
 
     assert rings.signer(ring, {new.fingerprint: True, old.fingerprint: True}, NOW) is new
     assert rings.signer(ring, {new.fingerprint: False, old.fingerprint: True}, NOW) is old
@@ -58,7 +58,7 @@ def test_the_newest_that_is_known_for_long_signs_and_of_those_just_seen_the_olde
 
 def test_an_authority_near_its_end_gives_way_to_one_that_was_just_seen_but_not_to_a_stranger():
     new, old = MADE[0], MADE[3]
-    ring, end = rings.Ring.of((old, new), NOW), old.window.not_after - timedelta(seconds=1)
+    ring, end = rings.Ring.unexpired((old, new), NOW), old.window.not_after - timedelta(seconds=1)
     margin = timedelta(seconds=2)
     just_seen = {new.fingerprint: False, old.fingerprint: True}
 
@@ -66,25 +66,25 @@ def test_an_authority_near_its_end_gives_way_to_one_that_was_just_seen_but_not_t
     assert rings.signer(ring, just_seen, end, margin) is new
     assert rings.signer(ring, dict.fromkeys(ring.fingerprints, False), end, margin) is new, "bundles just mended"
     assert rings.signer(ring, {old.fingerprint: True}, end, margin) is old
-    assert rings.signer(rings.Ring.of((old,), NOW), {old.fingerprint: True}, end, margin) is old
+    assert rings.signer(rings.Ring.unexpired((old,), NOW), {old.fingerprint: True}, end, margin) is old
 
 
 def test_an_authority_that_is_not_valid_yet_or_any_more_signs_nothing():
     future, past = authorities.create(NOW + DAY), authorities.create(NOW - 40 * DAY, validity=30 * DAY)
 
-    assert rings.Ring.of((past,), NOW).members == ()
+    assert rings.Ring.unexpired((past,), NOW).members == ()
     with pytest.raises(errors.AuthorityError, match="none is valid"):
-        rings.signer(rings.Ring.of((future,), NOW), {}, NOW)
+        rings.signer(rings.Ring.unexpired((future,), NOW), {}, NOW)
 
 
 def test_a_ring_is_due_when_it_is_empty_or_its_newest_is():
     assert rings.Ring().due(NOW)
-    assert not rings.Ring.of((MADE[0],), NOW).due(NOW)
-    assert rings.Ring.of((MADE[0],), NOW).due(NOW + 21 * DAY)
+    assert not rings.Ring.unexpired((MADE[0],), NOW).due(NOW)
+    assert rings.Ring.unexpired((MADE[0],), NOW).due(NOW + 21 * DAY)
 
 
 def test_rotating_puts_a_fresh_authority_in_front():
-    before = rings.Ring.of((MADE[2],), NOW)
+    before = rings.Ring.unexpired((MADE[2],), NOW)
     after = rings.rotate(before, NOW, validity=30 * DAY)
 
     assert after.fingerprints[1:] == before.fingerprints
@@ -92,7 +92,7 @@ def test_rotating_puts_a_fresh_authority_in_front():
 
 
 def test_what_is_written_is_read_back_with_its_keys():
-    ring = rings.Ring.of(MADE[:2], NOW)
+    ring = rings.Ring.unexpired(MADE[:2], NOW)
     read = rings.parse(ring.pem(), "Secret x", NOW)
 
     assert read.fingerprints == ring.fingerprints
@@ -102,7 +102,7 @@ def test_what_is_written_is_read_back_with_its_keys():
 @pytest.mark.parametrize("spoil", [lambda pem: pem[:-40], lambda _: b"", lambda pem: pem.replace(b"M", b"N", 3)])
 def test_damage_is_told_with_its_place(spoil):
     with pytest.raises(errors.MaterialError, match=r"^Secret x: "):
-        rings.parse(spoil(rings.Ring.of(MADE[:2], NOW).pem()), "Secret x", NOW)
+        rings.parse(spoil(rings.Ring.unexpired(MADE[:2], NOW).pem()), "Secret x", NOW)
 
 
 def test_the_key_of_another_is_found_out():

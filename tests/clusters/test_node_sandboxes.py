@@ -34,7 +34,7 @@ def where(tmp_path, monkeypatch):
 def traces(places):
     """All that a look at the machine finds of this cluster."""
     found = leftovers.added(leftovers.Traces(*[frozenset()] * 8), leftovers.look())
-    return [line for line in found if any(word in line for word in leftovers.of(places.state))]
+    return [line for line in found if any(word in line for word in leftovers.words_about(places.state))]
 
 
 def test_a_sandbox_leaves_nothing(where):

@@ -15,11 +15,11 @@ PROFILES = {"sampler": SHARED, "trainer": DEDICATED}
 def made(name, profile=SHARED, **changes):
     document = desired.made("team-a", name, profile)
     document["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": "7"}
-    return dataclasses.replace(views.Object.of(document), **changes)
+    return dataclasses.replace(views.Object.from_document(document), **changes)
 
 
 def planned(*present, known=PROFILES, **uses):
-    return desired.plan("team-a", known, desired.Uses(**uses), present)
+    return desired.steps("team-a", known, desired.Uses(**uses), present)
 
 
 def names(documents):
@@ -37,7 +37,7 @@ def test_a_shared_profile_wants_all_its_claims():
 
 
 def test_a_template_has_the_spec_of_a_claim_within_its_own():
-    (template,) = desired.plan("team-a", PROFILES, desired.Uses(frozenset({"trainer"})), ()).create
+    (template,) = desired.steps("team-a", PROFILES, desired.Uses(frozenset({"trainer"})), ()).create
     assert (template["kind"], template["metadata"]["name"]) == ("ResourceClaimTemplate", "muster-trainer")
     assert template["spec"] == {"spec": claim_spec(DEDICATED)}
 
@@ -51,11 +51,11 @@ def test_what_is_made_is_labelled_and_has_neither_owner_nor_finalizer():
 
 
 def test_a_profile_that_nobody_knows_makes_nothing():
-    assert planned(known={}, **ASKED) == desired.Plan()
+    assert planned(known={}, **ASKED) == desired.Steps()
 
 
 def test_what_is_there_as_it_should_be_is_left_alone():
-    assert planned(made("muster-sampler-0"), made("muster-sampler-1"), **ASKED) == desired.Plan()
+    assert planned(made("muster-sampler-0"), made("muster-sampler-1"), **ASKED) == desired.Steps()
 
 
 # A profile that changes
@@ -74,7 +74,7 @@ def test_a_claim_in_use_is_left_alone_whatever_its_profile_says():
         made("muster-sampler-1", hash="old", seats='{"u":{"pod":"p","job":"","since":""}}'),
     ]
     plan = planned(*used, **ASKED)
-    assert plan == desired.Plan(drains=tuple(used))
+    assert plan == desired.Steps(drains=tuple(used))
 
 
 def test_a_claim_that_a_pod_without_a_gate_names_is_in_use_before_it_has_a_device():
@@ -85,8 +85,8 @@ def test_a_claim_that_a_pod_without_a_gate_names_is_in_use_before_it_has_a_devic
 def test_a_template_of_another_version_is_replaced_also_while_jobs_name_it():
     old = made("muster-trainer", DEDICATED, hash="old")
     plan = planned(old, named=frozenset({"muster-trainer"}))
-    assert plan == desired.Plan()  # nobody asks for the profile, but a job names it: neither replaced nor removed
-    plan = desired.plan("team-a", PROFILES, desired.Uses(frozenset({"trainer"}), frozenset({"muster-trainer"})), [old])
+    assert plan == desired.Steps()  # nobody asks for the profile, but a job names it: neither replaced nor removed
+    plan = desired.steps("team-a", PROFILES, desired.Uses(frozenset({"trainer"}), frozenset({"muster-trainer"})), [old])
     assert [was.name for was, _ in plan.replace] == ["muster-trainer"]
 
 
@@ -127,13 +127,13 @@ def test_carrying_out_a_plan_leaves_nothing_to_do(asked, data):
     present = [
         dataclasses.replace(each, allocated=flag["allocated"], hash=flag["hash"] or each.hash) for each, flag in chosen
     ]
-    plan = desired.plan("team-a", PROFILES, desired.Uses(frozenset(asked)), present)
+    plan = desired.steps("team-a", PROFILES, desired.Uses(frozenset(asked)), present)
     gone = {each.uid for each in plan.remove} | {was.uid for was, _ in plan.replace}
     profile = {"ResourceClaim": SHARED, "ResourceClaimTemplate": DEDICATED}
     new = [*plan.create, *(document for _, document in plan.replace)]
     after = [each for each in present if each.uid not in gone]
     after += [made(each["metadata"]["name"], profile[each["kind"]]) for each in new]
-    assert desired.plan("team-a", PROFILES, desired.Uses(frozenset(asked)), after) == desired.Plan(drains=plan.drains)
+    assert desired.steps("team-a", PROFILES, desired.Uses(frozenset(asked)), after) == desired.Steps(drains=plan.drains)
 
 
 # What is read of jobs and pods
@@ -144,7 +144,7 @@ def test_a_jobset_tells_how_many_pods_share_each_claim():
     document["spec"]["replicatedJobs"][1]["replicas"] = 4
     document["spec"]["replicatedJobs"][0]["template"]["spec"]["completions"] = 2
     document["metadata"]["uid"] = "u"
-    job = views.Job.of(document)
+    job = views.Job.from_document(document)
     assert job.sizes == {"muster-sampler-0": 2 + 4 * 2}
     assert job.templates == {"muster-trainer"}
     assert (job.live, job.profiles) == (True, {"sampler"})
@@ -154,16 +154,16 @@ def test_a_jobset_that_has_ended_is_not_live():
     for status in ({"terminalState": "Failed"}, {"conditions": [{"type": "Completed", "status": "True"}]}):
         document = jobset("j", status=status)
         document["metadata"]["uid"] = "u"
-        assert not views.Job.of(document).live
+        assert not views.Job.from_document(document).live
 
 
 def test_a_pod_tells_its_gate_its_job_and_its_claims():
     document = pod("p", "b", "a", job="j", uid="u", creationTimestamp="t")
-    seen = views.Pod.of(document)
+    seen = views.Pod.from_document(document)
     assert (seen.claims, seen.job, seen.gated, seen.ended, seen.created) == (("a", "b"), "j", True, False, "t")
-    assert views.Pod.of(pod("p", phase="Failed", gated=False, uid="u")).ended
+    assert views.Pod.from_document(pod("p", phase="Failed", gated=False, uid="u")).ended
 
 
 def test_a_namespace_asks_ahead_by_annotation():
     document = {"metadata": {"name": "n", "annotations": {"muster.dev/profiles": " sampler, trainer,,"}}}
-    assert views.Namespace.of(document).profiles == {"sampler", "trainer"}
+    assert views.Namespace.from_document(document).profiles == {"sampler", "trainer"}

@@ -26,14 +26,14 @@ def made(profile: Profile, status=None):
 @pytest.mark.parametrize(
     ("kind", "view", "document"),
     [
-        (kinds.POD, views.Pod.of, POD),
-        (kinds.POD, views.Pod.of, pod("q", gated=False, phase="Failed", uid="u")),
-        (kinds.JOBSET, views.Job.of, JOBSET),
-        (kinds.CLAIM, views.Object.of, made(SHARED, {"allocation": {"devices": {}}})),
-        (kinds.CLAIM, views.Object.of, made(SHARED, {"reservedFor": [{"name": "p"}]})),
-        (kinds.CLAIM, views.Object.of, made(SHARED)),
-        (kinds.TEMPLATE, views.Object.of, made(DEDICATED)),
-        (kinds.NAMESPACE, views.Namespace.of, namespace("n", {"muster.dev/profiles": "a"}, deleting=True)),
+        (kinds.POD, views.Pod.from_document, POD),
+        (kinds.POD, views.Pod.from_document, pod("q", gated=False, phase="Failed", uid="u")),
+        (kinds.JOBSET, views.Job.from_document, JOBSET),
+        (kinds.CLAIM, views.Object.from_document, made(SHARED, {"allocation": {"devices": {}}})),
+        (kinds.CLAIM, views.Object.from_document, made(SHARED, {"reservedFor": [{"name": "p"}]})),
+        (kinds.CLAIM, views.Object.from_document, made(SHARED)),
+        (kinds.TEMPLATE, views.Object.from_document, made(DEDICATED)),
+        (kinds.NAMESPACE, views.Namespace.from_document, namespace("n", {"muster.dev/profiles": "a"}, deleting=True)),
     ],
 )
 def test_a_view_of_what_is_kept_is_the_view_of_the_whole_object(kind, view, document):

@@ -11,7 +11,7 @@ from tests.doctor import worlds
 from webhook.cli.main import main
 from webhook.cluster import live
 from webhook.doctor import examinations
-from webhook.doctor.installations import Options, Site
+from webhook.doctor.installations import Installation, Options
 
 
 @pytest.fixture(autouse=True)
@@ -41,25 +41,25 @@ def written(path, url):
 
 
 @pytest.fixture
-async def site(kubeconfig):
-    """Make a site with options of the test's."""
+async def installation(kubeconfig):
+    """Make a installation with options of the test's."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def make(**options):
             sender = await live.connect(kubeconfig)
             stack.push_async_callback(sender.close)
-            return Site(sender, Options(**options), worlds.base())
+            return Installation(sender, Options(**options), worlds.base())
 
         yield make
 
 
 @pytest.fixture
-def examine(site):
+def examine(installation):
     """Examine the world by all checks or by one; returns `SEVERITY CHECK: WHAT; TODO` of its findings."""
 
     async def run(check="", **options):
         checks = [each for each in examinations.CHECKS if check in {"", each.name}]
-        found = await examinations.examine(await site(**options), checks)
+        found = await examinations.examine(await installation(**options), checks)
         chosen = [each for each in found if check in {"", each.check}]
         return [f"{each.severity.value} {each.check}: {each.what}; {each.todo}" for each in chosen]
 

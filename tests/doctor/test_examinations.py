@@ -78,10 +78,10 @@ async def test_an_answer_that_is_no_kubernetes_ends_as_unknown(world, examine):
     assert "is not JSON" in line
 
 
-async def test_an_api_server_that_does_not_tell_its_version_ends_the_examination(world, site):
+async def test_an_api_server_that_does_not_tell_its_version_ends_the_examination(world, installation):
     world.stalled = {"/version"}
     with pytest.raises(transports.UnreachableError, match="/version was not answered within"):
-        await examinations.examine(await site(timeout=0.3))
+        await examinations.examine(await installation(timeout=0.3))
 
 
 async def test_another_namespace_and_name_are_looked_at(world, examine):

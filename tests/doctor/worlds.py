@@ -169,9 +169,9 @@ class Server:
         app.router.add_route("*", "/{path:.*}", self._world.answer)
         self._runner = web.AppRunner(app, shutdown_timeout=0.05, handler_cancellation=True)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
+        installation = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await installation.start()
+        self.url = f"http://127.0.0.1:{installation._server.sockets[0].getsockname()[1]}"
         self._ready.set()
 
 

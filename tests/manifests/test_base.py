@@ -108,7 +108,7 @@ class NoApi:
 
 
 async def watched_kinds():
-    live = clusters.LiveCluster(NoApi(), configs.Cluster())
+    live = clusters.LiveCluster(NoApi(), configs.ClusterSettings())
     try:
         return set(live.ages())
     finally:

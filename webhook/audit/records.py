@@ -12,10 +12,8 @@ from typing import Annotated, Literal, NotRequired, TypeAlias, TypedDict
 
 __all__ = [
     "SCHEMA",
-    "Change",
     "Decision",
     "Digest",
-    "Finding",
     "Link",
     "Mode",
     "Object",
@@ -23,6 +21,8 @@ __all__ = [
     "Owner",
     "Phase",
     "Record",
+    "RecordedChange",
+    "RecordedFinding",
     "Runtime",
     "Sealed",
     "Strategy",
@@ -83,7 +83,7 @@ class Strategy(TypedDict):
     origin: str
 
 
-class Change(TypedDict):
+class RecordedChange(TypedDict):
     """One JSON Patch operation and why: `path` is a JSON pointer, `field` the same place with list items by name."""
 
     op: str
@@ -95,7 +95,7 @@ class Change(TypedDict):
     reason: str
 
 
-class Finding(TypedDict):
+class RecordedFinding(TypedDict):
     """One thing that validation had to say about one field."""
 
     severity: str
@@ -122,8 +122,8 @@ class Record(TypedDict):
     mode: Mode
     dryRun: bool
     decision: Decision
-    changes: list[Change]
-    findings: list[Finding]
+    changes: list[RecordedChange]
+    findings: list[RecordedFinding]
     latencyMicroseconds: int
     message: NotRequired[str]
 

@@ -65,7 +65,8 @@ def _fields(value: object, shape: type, path: str) -> Iterator[str]:
         if name in value:
             yield from _problems(value[name], hint, here)
         elif required:
-            yield f"{here}: is missing; every {shape.__name__.lower()} has it"
+            what = shape.__name__.removeprefix("Recorded").lower()  # a finding, as readers of the log know it
+            yield f"{here}: is missing; every {what} has it"
 
 
 def _choices(value: object, shapes: tuple[object, ...], path: str) -> Iterator[str]:

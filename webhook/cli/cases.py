@@ -18,7 +18,7 @@ from webhook.admission import decisions, reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Policy
 from webhook.cli import gathering
-from webhook.cli.gathering import Cluster
+from webhook.cli.gathering import GatheredCluster
 from webhook.cli.problems import CommandError
 from webhook.cluster import readers
 from webhook.kubeyaml import sources
@@ -106,7 +106,7 @@ class Setup:
 
     sources: list[Source]
     unreadable: list[Unreadable]
-    cluster: Cluster
+    cluster: GatheredCluster
     policy: Policy
     namespace: str
 

@@ -18,11 +18,11 @@ from webhook.cluster import kinds, memory, readers
 from webhook.kubeyaml import sources
 from webhook.kubeyaml.sources import Source, Unreadable
 
-__all__ = ["Cluster", "default_runtimes", "gather"]
+__all__ = ["GatheredCluster", "default_runtimes", "gather"]
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class GatheredCluster:
     """A cluster made of files.
 
     Attributes:
@@ -36,7 +36,7 @@ class Cluster:
     unreadable: list[Unreadable]
 
 
-def gather(given: Iterable[Source], runtimes: Sequence[str] = (), *, namespace: str = "default") -> Cluster:
+def gather(given: Iterable[Source], runtimes: Sequence[str] = (), *, namespace: str = "default") -> GatheredCluster:
     """Collect what can be read: the given documents first, then the runtimes.
 
     Args:
@@ -53,7 +53,7 @@ def gather(given: Iterable[Source], runtimes: Sequence[str] = (), *, namespace: 
     broken = found.unreadable or gathered.add(found.sources)
     if broken:
         raise CommandError(str(broken[0]))
-    return Cluster(gathered.reader, {ref: source.origin for ref, source in gathered.kept.items()}, unreadable)
+    return GatheredCluster(gathered.reader, {ref: source.origin for ref, source in gathered.kept.items()}, unreadable)
 
 
 def default_runtimes() -> Path:

@@ -11,13 +11,21 @@ from webhook.configs.documents import Config
 from webhook.configs.files import ConfigError, load, parse
 from webhook.configs.profiles import ProfileSettings
 from webhook.configs.roles import RoleSettings
-from webhook.configs.sections import Audit, AuditFile, Cluster, Framework, ReportLimits, Server, Tls
+from webhook.configs.sections import (
+    Audit,
+    AuditFile,
+    ClusterSettings,
+    Framework,
+    ReportLimits,
+    Server,
+    Tls,
+)
 from webhook.configs.trust import SecretSettings
 
 __all__ = [
     "Audit",
     "AuditFile",
-    "Cluster",
+    "ClusterSettings",
     "Config",
     "ConfigError",
     "ControllerSettings",

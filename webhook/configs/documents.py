@@ -37,7 +37,7 @@ class Config(models.Model):
     roles: dict[RoleName, RoleSettings] = pydantic.Field(default_factory=dict)
     server: sections.Server = sections.Server()
     tls: sections.Tls = sections.Tls()
-    cluster: sections.Cluster = sections.Cluster()
+    cluster: sections.ClusterSettings = sections.ClusterSettings()
     audit: sections.Audit = sections.Audit()
     controllers: ControllerSettings = ControllerSettings()
 

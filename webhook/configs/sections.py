@@ -10,7 +10,7 @@ import pydantic
 from webhook.admission.policies import Mode
 from webhook.configs import models, profiles, trust
 
-__all__ = ["Audit", "AuditFile", "Cluster", "Framework", "ReportLimits", "Server", "SpokenMode", "Tls"]
+__all__ = ["Audit", "AuditFile", "ClusterSettings", "Framework", "ReportLimits", "Server", "SpokenMode", "Tls"]
 
 
 def _spoken(value: object) -> object:
@@ -63,7 +63,7 @@ class Tls(models.Model):
     names: tuple[str, ...] = ()
 
 
-class Cluster(models.Model):
+class ClusterSettings(models.Model):
     """Where runtimes, snapshots, TrainJobs and namespaces are read: the live API server, or files.
 
     Attributes:

@@ -97,7 +97,7 @@ class Mirror(Generic[View]):
         """Return one view."""
         return self._store.views.get(namespace, {}).get(name)
 
-    def of(self, namespace: str) -> list[View]:
+    def in_namespace(self, namespace: str) -> list[View]:
         """Return the views of a namespace."""
         return list(self._store.views.get(namespace, {}).values())
 
@@ -118,11 +118,11 @@ class Caches:
 
     def __init__(self, api: transports.Api, changed: Mapping[str, Changed], pace: reflector.Pace | None = None) -> None:
         pace = pace or reflector.Pace()
-        self.pods = Mirror(kinds.POD, views.Pod.of, api, changed["Pod"], pace)
-        self.jobs = Mirror(kinds.JOBSET, views.Job.of, api, changed["JobSet"], pace)
-        self.claims = Mirror(kinds.CLAIM, views.Object.of, api, changed["ResourceClaim"], pace)
-        self.templates = Mirror(kinds.TEMPLATE, views.Object.of, api, changed["ResourceClaimTemplate"], pace)
-        self.namespaces = Mirror(kinds.NAMESPACE, views.Namespace.of, api, changed["Namespace"], pace)
+        self.pods = Mirror(kinds.POD, views.Pod.from_document, api, changed["Pod"], pace)
+        self.jobs = Mirror(kinds.JOBSET, views.Job.from_document, api, changed["JobSet"], pace)
+        self.claims = Mirror(kinds.CLAIM, views.Object.from_document, api, changed["ResourceClaim"], pace)
+        self.templates = Mirror(kinds.TEMPLATE, views.Object.from_document, api, changed["ResourceClaimTemplate"], pace)
+        self.namespaces = Mirror(kinds.NAMESPACE, views.Namespace.from_document, api, changed["Namespace"], pace)
         self._reflectors = [
             each.reflector for each in (self.pods, self.jobs, self.claims, self.templates, self.namespaces)
         ]

@@ -15,7 +15,7 @@ from strategies.profiles import Profile, claim_names, claim_spec, spec_hash, tem
 from webhook.cluster import kinds
 from webhook.controllers import views
 
-__all__ = ["Plan", "Uses", "made", "plan", "spec_hash", "wanted"]
+__all__ = ["Steps", "Uses", "made", "spec_hash", "steps", "wanted"]
 
 _API_VERSION = "resource.k8s.io/v1"
 
@@ -36,7 +36,7 @@ class Uses:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Steps:
     """What to do in one namespace, in this order.
 
     Attributes:
@@ -90,7 +90,7 @@ def made(namespace: str, name: str, profile: Profile) -> dict[str, Any]:
     }
 
 
-def plan(namespace: str, profiles: Mapping[str, Profile], uses: Uses, present: Collection[views.Object]) -> Plan:
+def steps(namespace: str, profiles: Mapping[str, Profile], uses: Uses, present: Collection[views.Object]) -> Steps:
     """Compare; see `Plan`. Objects on their way out count as present: nothing can be made under their names yet."""
     needed = wanted(namespace, (profiles[name] for name in sorted(uses.profiles) if name in profiles))
     found = {(each.kind, each.name): each for each in present}
@@ -108,7 +108,7 @@ def plan(namespace: str, profiles: Mapping[str, Profile], uses: Uses, present: C
             else:
                 replace.append((each, document))
     create = [document for key, document in sorted(needed.items()) if key not in found]
-    return Plan(tuple(replace), tuple(create), tuple(remove), tuple(drains))
+    return Steps(tuple(replace), tuple(create), tuple(remove), tuple(drains))
 
 
 def _in_use(each: views.Object, uses: Uses) -> bool:

@@ -149,7 +149,7 @@ class Leader:
             return
         self._objects.queue.add(claim.namespace)
         self._seats.queue.add(Key(claim.namespace, claim.name))
-        for pod in self.known.pods.of(claim.namespace):
+        for pod in self.known.pods.in_namespace(claim.namespace):
             if claim.name in pod.claims and len(pod.claims) > 1:  # a pod may wait for its next seat
                 self._pod_changed(None, pod)
 

@@ -71,7 +71,7 @@ class Leftovers:
         """Return ended pods that nobody needs, where somebody else uses the claim."""
         if self._known.claims.get(*key) is None:
             return []
-        pods = [pod for pod in self._known.pods.of(key.namespace) if key.claim in pod.claims]
+        pods = [pod for pod in self._known.pods.in_namespace(key.namespace) if key.claim in pod.claims]
         if not any(not pod.ended and not pod.gated for pod in pods):
             return []
         return [pod for pod in pods if pod.ended and pod.counted and not pod.deleting]

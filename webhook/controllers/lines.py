@@ -62,7 +62,7 @@ def look(
         now: with a time zone.
     """
     held, unreadable = _held(claim)
-    everyone = known.pods.of(claim.namespace)
+    everyone = known.pods.in_namespace(claim.namespace)
     pods = [pod for pod in everyone if claim.name in pod.claims]
     gated = [pod for pod in pods if _is_held_back(pod)]
     turn = [pod for pod in gated if pod.uid not in held and _has_seats(known, pod, _before(pod, claim))]
@@ -156,7 +156,7 @@ def _drains(claim: views.Object, profile: Profile | None) -> bool:
 
 def _sizes(known: caches.Caches, claim: views.Object, pods: Iterable[views.Pod]) -> dict[str, int]:
     """Return how many pods each job still wants on a claim: what succeeded is not made again."""
-    sizes = {job.name: job.sizes.get(claim.name, 0) for job in known.jobs.of(claim.namespace) if job.live}
+    sizes = {job.name: job.sizes.get(claim.name, 0) for job in known.jobs.in_namespace(claim.namespace) if job.live}
     for pod in pods:
         if pod.phase == "Succeeded" and sizes.get(pod.job):
             sizes[pod.job] -= 1

@@ -61,22 +61,22 @@ class Objects:
         if space is None or space.deleting:
             self._unneeded.pop(namespace, None)
             return
-        present = [*self._known.claims.of(namespace), *self._known.templates.of(namespace)]
-        plan = desired.plan(namespace, self._profiles(), self._uses(space), present)
+        present = [*self._known.claims.in_namespace(namespace), *self._known.templates.in_namespace(namespace)]
+        steps = desired.steps(namespace, self._profiles(), self._uses(space), present)
         try:
-            for old, document in plan.replace:
+            for old, document in steps.replace:
                 await self._remove(old, "its profile has changed")
                 await self._create(document)
-            for document in plan.create:
+            for document in steps.create:
                 await self._create(document)
-            for each in self._ripe(namespace, plan.remove):
+            for each in self._ripe(namespace, steps.remove):
                 await self._remove(each, "nothing names it")
         except writes.TerminatingError:
             _logger.info("namespace is being deleted", extra={"namespace": namespace})
 
     def _uses(self, space: views.Namespace) -> desired.Uses:
-        jobs = [job for job in self._known.jobs.of(space.name) if job.live]
-        pods = [pod for pod in self._known.pods.of(space.name) if not pod.ended]
+        jobs = [job for job in self._known.jobs.in_namespace(space.name) if job.live]
+        pods = [pod for pod in self._known.pods.in_namespace(space.name) if not pod.ended]
         profiles = {name for job in jobs for name in job.profiles} | {pod.profile for pod in pods}
         named = {name for job in jobs for name in (*job.sizes, *job.templates)}
         busy = {name for pod in pods if not pod.gated for name in pod.claims}

@@ -95,7 +95,7 @@ class Seating:
             document = await self._access.get(kinds.CLAIM, *key)
             if document is None or not views.is_ours(document):
                 return ()
-            claim = views.Object.of(document)
+            claim = views.Object.from_document(document)
             line = self._look(claim)
             if line.unreadable:
                 where = {"namespace": key.namespace, "object": key.claim, "problem": line.unreadable}
@@ -117,7 +117,9 @@ class Seating:
     async def _is_live(self, namespace: str, name: str, uid: str) -> bool:
         """Whether the API server has this very pod, and it has not ended."""
         document = await self._access.get(kinds.POD, namespace, name)
-        return document is not None and document["metadata"]["uid"] == uid and not views.Pod.of(document).ended
+        return (
+            document is not None and document["metadata"]["uid"] == uid and not views.Pod.from_document(document).ended
+        )
 
     async def _swap(self, claim: views.Object, settlement: seats.Settlement) -> views.Object | None:
         """Write the seats if they still are what was read; return None when they are not.
@@ -136,7 +138,7 @@ class Seating:
         if not claim.seats:  # there is no annotation that could be compared
             body = {"metadata": {"resourceVersion": claim.version, "annotations": {names.SEATS_ANNOTATION: text}}}
         try:
-            return views.Object.of(await self._access.patch(kinds.CLAIM, claim.namespace, claim.name, body))
+            return views.Object.from_document(await self._access.patch(kinds.CLAIM, claim.namespace, claim.name, body))
         except transports.RefusedError as error:
             if error.status not in {409, 422}:
                 raise

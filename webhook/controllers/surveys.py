@@ -73,7 +73,7 @@ async def take(
     """
     claims = await _listed(api, kinds.CLAIM, namespace, deadline)
     templates = await _listed(api, kinds.TEMPLATE, namespace, deadline)
-    pods = [views.Pod.of(each) for each in await _listed(api, kinds.POD, namespace, deadline)]
+    pods = [views.Pod.from_document(each) for each in await _listed(api, kinds.POD, namespace, deadline)]
     live = sorted((pod for pod in pods if not pod.ended), key=lambda pod: (pod.created, pod.name))
     return Survey(
         tuple(_claim_row(each, live, profiles) for each in claims),
@@ -82,7 +82,7 @@ async def take(
 
 
 def _claim_row(document: Mapping[str, Any], pods: Iterable[views.Pod], profiles: Mapping[str, Profile]) -> ClaimRow:
-    claim = views.Object.of(document)
+    claim = views.Object.from_document(document)
     profile = profiles.get(claim.profile)
     users = [pod for pod in pods if pod.namespace == claim.namespace and claim.name in pod.claims]
     results = (((document.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results") or ()
@@ -105,7 +105,7 @@ def _claim_row(document: Mapping[str, Any], pods: Iterable[views.Pod], profiles:
 
 
 def _template_row(document: Mapping[str, Any], pods: Iterable[views.Pod]) -> TemplateRow:
-    template = views.Object.of(document)
+    template = views.Object.from_document(document)
     users = (pod for pod in pods if pod.namespace == template.namespace and template.name in pod.templates)
     return TemplateRow(template.namespace, template.name, template.profile, tuple(pod.name for pod in users))
 

@@ -57,7 +57,7 @@ class Pod:
     counted: bool = False
 
     @classmethod
-    def of(cls, document: Document) -> Pod:
+    def from_document(cls, document: Document) -> Pod:
         """Read a pod."""
         metadata, spec = document["metadata"], document.get("spec") or {}
         labels = metadata.get("labels") or {}
@@ -107,7 +107,7 @@ class Job:
     templates: frozenset[str]
 
     @classmethod
-    def of(cls, document: Document) -> Job:
+    def from_document(cls, document: Document) -> Job:
         """Read a JobSet."""
         metadata, status = document["metadata"], document.get("status") or {}
         profiles: set[str] = set()
@@ -161,7 +161,7 @@ class Object:
     deleting: bool = False
 
     @classmethod
-    def of(cls, document: Document) -> Object:
+    def from_document(cls, document: Document) -> Object:
         """Read a claim or a template."""
         metadata, status = document["metadata"], document.get("status") or {}
         annotations = metadata.get("annotations") or {}
@@ -188,7 +188,7 @@ class Namespace:
     deleting: bool
 
     @classmethod
-    def of(cls, document: Document) -> Namespace:
+    def from_document(cls, document: Document) -> Namespace:
         """Read a namespace."""
         metadata = document["metadata"]
         asked = (metadata.get("annotations") or {}).get(PROFILES_ANNOTATION) or ""

@@ -1,4 +1,4 @@
-"""Findings of the doctor: which check, how bad, what is so, and what to do about it."""
+"""Diagnoses: which check, how bad, what is so, and what to do about it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = ["Finding", "Severity", "error", "ok", "unknown", "warning", "worst_first"]
+__all__ = ["Diagnosis", "Severity", "error", "ok", "unknown", "warning", "worst_first"]
 
 
 class Severity(Enum):
@@ -19,7 +19,7 @@ class Severity(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One thing that is so.
 
     Attributes:
@@ -37,27 +37,27 @@ class Finding:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
-def error(check: str, what: str, todo: str) -> Finding:
+def error(check: str, what: str, todo: str) -> Diagnosis:
     """Say that jobs are refused, stranded or let through wrongly."""
-    return Finding(check, Severity.ERROR, what, todo)
+    return Diagnosis(check, Severity.ERROR, what, todo)
 
 
-def warning(check: str, what: str, todo: str) -> Finding:
+def warning(check: str, what: str, todo: str) -> Diagnosis:
     """Say that it works, and that it will not always or not for everybody."""
-    return Finding(check, Severity.WARNING, what, todo)
+    return Diagnosis(check, Severity.WARNING, what, todo)
 
 
-def unknown(check: str, what: str, todo: str) -> Finding:
+def unknown(check: str, what: str, todo: str) -> Diagnosis:
     """Say that it could not be checked, and why."""
-    return Finding(check, Severity.UNKNOWN, what, todo)
+    return Diagnosis(check, Severity.UNKNOWN, what, todo)
 
 
-def ok(check: str, what: str, **figures: float) -> Finding:
+def ok(check: str, what: str, **figures: float) -> Diagnosis:
     """Say that it is well, with what was measured."""
-    return Finding(check, Severity.OK, what, figures=figures)
+    return Diagnosis(check, Severity.OK, what, figures=figures)
 
 
-def worst_first(found: Iterable[Finding]) -> list[Finding]:
+def worst_first(found: Iterable[Diagnosis]) -> list[Diagnosis]:
     """Sort by severity; those of one severity keep their order."""
     order = list(Severity)
     return sorted(found, key=lambda each: order.index(each.severity))

@@ -19,8 +19,8 @@ from webhook.doctor.checks import (
     versions,
     webhooks,
 )
-from webhook.doctor.diagnoses import Finding, Severity
-from webhook.doctor.installations import Options, Site
+from webhook.doctor.diagnoses import Diagnosis, Severity
+from webhook.doctor.installations import Installation, Options
 from webhook.doctor.permissions import Need
 
 __all__ = ["CHECKS", "Check", "examine", "verdict"]
@@ -37,7 +37,7 @@ class Check:
     """
 
     name: str
-    look: Callable[[Site], Awaitable[list[Finding]]]
+    look: Callable[[Installation], Awaitable[list[Diagnosis]]]
     needs: Callable[[Options], tuple[Need, ...]]
 
 
@@ -57,37 +57,39 @@ CHECKS = (
 """All but the first, `versions.api_server`, which needs no permission and without which there is nothing to check."""
 
 
-async def examine(site: Site, checks: Sequence[Check] = CHECKS) -> list[Finding]:
+async def examine(installation: Installation, checks: Sequence[Check] = CHECKS) -> list[Diagnosis]:
     """Run checks, and return the findings, worst first.
 
     Args:
-        site: what to examine.
+        installation: what to examine.
         checks: beside that of the API server.
 
     Raises:
         TransportError: the API server does not even tell its version.
     """
-    out = await versions.api_server(site)
-    denied = await permissions.lacking(site, [need for check in checks for need in check.needs(site.options)])
+    out = await versions.api_server(installation)
+    denied = await permissions.lacking(
+        installation, [need for check in checks for need in check.needs(installation.options)]
+    )
     for check in checks:
-        missing = [need for need in check.needs(site.options) if need in denied]
-        out += [_unasked(check, missing)] if missing else await _looked(check, site)
+        missing = [need for need in check.needs(installation.options) if need in denied]
+        out += [_unasked(check, missing)] if missing else await _looked(check, installation)
     return diagnoses.worst_first(out)
 
 
-def verdict(found: Iterable[Finding]) -> Severity:
+def verdict(found: Iterable[Diagnosis]) -> Severity:
     """Return the worst severity of all."""
     order = list(Severity)
     return min((each.severity for each in found), key=order.index, default=Severity.OK)
 
 
-async def _looked(check: Check, site: Site) -> list[Finding]:
+async def _looked(check: Check, installation: Installation) -> list[Diagnosis]:
     try:
-        return await check.look(site)
+        return await check.look(installation)
     except transports.TransportError as error:
         return [diagnoses.unknown(check.name, f"could not be checked: {error}", "try again, or with more permissions")]
 
 
-def _unasked(check: Check, missing: list[Need]) -> Finding:
+def _unasked(check: Check, missing: list[Need]) -> Diagnosis:
     what = f"was not checked: you may not {', '.join(map(str, missing))}"
     return diagnoses.unknown(check.name, what, "ask with an account that may (docs/doctor.md#permissions)")

@@ -14,7 +14,7 @@ from webhook import configs
 from webhook.cluster import bodies, transports
 from webhook.doctor.expectations import Base
 
-__all__ = ["ASIDE", "CONFIG_KEY", "Document", "Options", "Site"]
+__all__ = ["ASIDE", "CONFIG_KEY", "Document", "Installation", "Options"]
 
 Document = Mapping[str, Any]
 _Read = TypeVar("_Read")
@@ -56,7 +56,7 @@ class Options:
 
 
 @dataclass(slots=True)
-class Site:
+class Installation:
     """One installation behind one API server.
 
     Attributes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webhook.cluster import transports
-from webhook.doctor.installations import Document, Site
+from webhook.doctor.installations import Document, Installation
 
 __all__ = ["REVIEWS", "Need", "allowed", "lacking"]
 
@@ -52,12 +52,12 @@ class Need:
         return {key: value for key, value in found.items() if value}
 
 
-async def lacking(site: Site, needs: Iterable[Need]) -> set[Need]:
+async def lacking(installation: Installation, needs: Iterable[Need]) -> set[Need]:
     """Return those that whoever asks may not do; where this cannot be asked, the requests themselves will tell."""
 
     async def is_denied(need: Need) -> bool:
         try:
-            return not await _reviewed(site, "SelfSubjectAccessReview", need, {})
+            return not await _reviewed(installation, "SelfSubjectAccessReview", need, {})
         except transports.TransportError:
             return False
 
@@ -66,7 +66,7 @@ async def lacking(site: Site, needs: Iterable[Need]) -> set[Need]:
     return {need for need, refused in zip(wanted, denied, strict=True) if refused}
 
 
-async def allowed(site: Site, need: Need, user: str) -> bool:
+async def allowed(installation: Installation, need: Need, user: str) -> bool:
     """Return whether a ServiceAccount (`system:serviceaccount:NAMESPACE:NAME`) may do it.
 
     Raises:
@@ -74,14 +74,14 @@ async def allowed(site: Site, need: Need, user: str) -> bool:
     """
     namespace = user.split(":")[2]
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
-    return await _reviewed(site, "SubjectAccessReview", need, {"user": user, "groups": groups})
+    return await _reviewed(installation, "SubjectAccessReview", need, {"user": user, "groups": groups})
 
 
-async def _reviewed(site: Site, kind: str, need: Need, subject: dict[str, Any]) -> bool:
+async def _reviewed(installation: Installation, kind: str, need: Need, subject: dict[str, Any]) -> bool:
     document: Document = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": kind,
         "spec": {"resourceAttributes": need.attributes(), **subject},
     }
-    answer = await site.create(f"{REVIEWS}/{kind.lower()}s", document)
+    answer = await installation.create(f"{REVIEWS}/{kind.lower()}s", document)
     return bool((answer.get("status") or {}).get("allowed"))

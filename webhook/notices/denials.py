@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from strategies import names
-from webhook.audit.records import Finding, Record
+from webhook.audit.records import Record, RecordedFinding
 from webhook.cluster import events, kinds, transports, writes
 
 __all__ = ["REASON", "Denials", "Pace"]
@@ -192,7 +192,7 @@ def _key(record: Record) -> _Key:
     return subject["kind"], subject["namespace"], name, said
 
 
-def _errors(record: Record) -> list[Finding]:
+def _errors(record: Record) -> list[RecordedFinding]:
     return [each for each in record["findings"] if each["severity"] == "error"]
 
 

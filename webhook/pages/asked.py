@@ -45,7 +45,7 @@ class Asked:
     cursor: scans.Cursor | None = None
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[str, str]], now: datetime.datetime) -> Asked:
+    def from_pairs(cls, pairs: Iterable[tuple[str, str]], now: datetime.datetime) -> Asked:
         """Read the query of a URL; QuestionError names the first part that cannot be used."""
         values = _checked(pairs)
         typed = {name: values[name] for name in FILTERS if values.get(name)}

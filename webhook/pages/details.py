@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from webhook.audit.records import Change, Finding, Sealed
+from webhook.audit.records import RecordedChange, RecordedFinding, Sealed
 from webhook.pages import asked, layouts, seals, values
 from webhook.pages.markup import Child, Markup, element
 from webhook.pages.scans import Row
@@ -77,7 +77,7 @@ def _section(title: str, parts: Sequence[Child]) -> Child:
     return element("section", element("h2", title), *parts) if parts else None
 
 
-def _change(change: Change) -> Markup:
+def _change(change: RecordedChange) -> Markup:
     before, after = _written(change, "before"), _written(change, "after")
     head = element("tr", element("th", "Before", scope="col"), element("th", "After", scope="col"))
     if before is None or after is None:
@@ -93,7 +93,7 @@ def _change(change: Change) -> Markup:
     )  # fmt: skip
 
 
-def _written(change: Change, side: str) -> list[str] | None:
+def _written(change: RecordedChange, side: str) -> list[str] | None:
     return values.lines(change[side]) if side in change else None  # type: ignore[literal-required]  # one of two names
 
 
@@ -113,7 +113,7 @@ def _line(text: str | None, kind: str) -> Child:
     return element({"cut": "del", "added": "ins"}.get(kind, "span"), text, class_="line")
 
 
-def _finding(finding: Finding) -> Markup:
+def _finding(finding: RecordedFinding) -> Markup:
     value = None if finding["value"] is None else element("pre", "\n".join(values.lines(finding["value"])))
     severity = "error" if finding["severity"] == "error" else "warning"
     return element(

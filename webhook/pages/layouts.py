@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webhook.audit.records import Change, Finding, Sealed
+from webhook.audit.records import RecordedChange, RecordedFinding, Sealed
 from webhook.pages import asked
 from webhook.pages.markup import Child, Markup, element
 
@@ -68,7 +68,7 @@ def job_query(namespace: str, name: str, kind: str = "") -> str:
     return asked.query(**{name: value for name, value in filters.items() if value})
 
 
-def ordered(record: Sealed) -> tuple[list[Change], list[Finding]]:
+def ordered(record: Sealed) -> tuple[list[RecordedChange], list[RecordedFinding]]:
     """Return changes and findings, what matters most first."""
     changes = sorted(record["changes"], key=lambda change: change["rule"] in BOOKKEEPING)
     return changes, sorted(record["findings"], key=lambda finding: finding["severity"] != "error")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from webhook.audit.records import Change, Finding, Sealed
+from webhook.audit.records import RecordedChange, RecordedFinding, Sealed
 from webhook.pages import asked, layouts, scans, seals
 from webhook.pages.asked import Asked
 from webhook.pages.markup import Child, Markup, element
@@ -127,13 +127,13 @@ def _what(record: Sealed) -> Child:
     return element("ul", *(element("li", *each) for each in every[:_SHOWN]), more)
 
 
-def _change(change: Change) -> Iterator[Child]:
+def _change(change: RecordedChange) -> Iterator[Child]:
     yield element("code", _end(change["field"]), title=change["field"])
     yield element("span", change["rule"], class_="rule")
     yield element("span", _cut(change["reason"]))
 
 
-def _finding(finding: Finding) -> Iterator[Child]:
+def _finding(finding: RecordedFinding) -> Iterator[Child]:
     yield element("code", _end(finding["field"]), title=finding["field"])
     yield element("span", finding["rule"], class_=f"rule {'error' if finding['severity'] == 'error' else ''}".strip())
     yield element("span", _cut(finding["message"]))

@@ -30,7 +30,7 @@ from webhook.pages import (
 )
 from webhook.pages.shelves import GoneError, Place, Shelf
 
-__all__ = ["HEADERS", "Site"]
+__all__ = ["HEADERS", "PageServer"]
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ _PATIENCE = 30.0  # seconds for which a request waits and is worked on
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(:\d{1,5})?")
 
 
-class Site:
+class PageServer:
     """Serves the pages of some logs.
 
     Args:
@@ -135,7 +135,7 @@ class Site:
         raise GoneError("there is a list of decisions, and a page of each; this is neither")
 
     def _list(self, query: Sequence[tuple[str, str]]) -> bytes:
-        question = asked.Asked.of(query, self._clock())
+        question = asked.Asked.from_pairs(query, self._clock())
         found = scans.scan(self._shelf, question.questions, question.cursor, unreadable=question.unreadable)
         return lists.page(question, found, self._names)
 

@@ -11,10 +11,10 @@ from webhook.cluster import kinds, live, memory, readers, transports
 from webhook.kubeyaml import sources
 from webhook.server.resolvers import Fetch
 
-__all__ = ["Cluster", "FileCluster", "LiveCluster", "open_cluster"]
+__all__ = ["ClusterSource", "FileCluster", "LiveCluster", "open_cluster"]
 
 
-class Cluster(Protocol):
+class ClusterSource(Protocol):
     """A reader with a life."""
 
     reader: readers.ClusterReader
@@ -34,7 +34,7 @@ class Cluster(Protocol):
 class FileCluster:
     """Reads what files hold, once."""
 
-    def __init__(self, config: configs.Cluster) -> None:
+    def __init__(self, config: configs.ClusterSettings) -> None:
         self.fetch: Fetch | None = None
         self.sender: transports.Sender | None = None
         self.reader: readers.ClusterReader = _read(config.files)
@@ -54,7 +54,7 @@ class FileCluster:
 class LiveCluster:
     """Follows the API server; `sender` is the connection, for those who write."""
 
-    def __init__(self, api: transports.Sender, config: configs.Cluster) -> None:
+    def __init__(self, api: transports.Sender, config: configs.ClusterSettings) -> None:
         self._api = api
         self._live = live.LiveReader(kinds.KINDS.values(), api, deadline=config.deadline)
         self.reader: readers.ClusterReader = self._live
@@ -79,7 +79,7 @@ class LiveCluster:
         await self._api.close()
 
 
-async def open_cluster(config: configs.Cluster) -> Cluster:
+async def open_cluster(config: configs.ClusterSettings) -> ClusterSource:
     """Open what the configuration names.
 
     Raises:

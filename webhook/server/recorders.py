@@ -134,6 +134,6 @@ def _redactor(config: configs.Audit) -> Callable[[records.Record], records.Recor
 
 def _rules(patterns: tuple[str, ...]) -> redaction.Rules:
     try:
-        return redaction.Rules.of(names=patterns) if patterns else redaction.DEFAULT
+        return redaction.Rules.from_patterns(names=patterns) if patterns else redaction.DEFAULT
     except ValueError as error:
         raise configs.ConfigError(f"audit.redact: {error}") from error

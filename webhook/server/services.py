@@ -120,7 +120,7 @@ class Service:
         await self._stack.aclose()
         _log.info("stopped", extra={"port": self.port})
 
-    def _control(self, stack: AsyncExitStack, cluster: clusters.Cluster, reloader: Reloader) -> None:
+    def _control(self, stack: AsyncExitStack, cluster: clusters.ClusterSource, reloader: Reloader) -> None:
         """Start what writes claims and seats, when the configuration says so."""
         settings = self._config.controllers
         if not settings.enabled:
@@ -143,7 +143,7 @@ class Service:
             self.metrics.watch(f"muster_seats_{name}", text, "profile", partial(made.figure, name))
 
     async def _certificate(
-        self, stack: AsyncExitStack, cluster: clusters.Cluster
+        self, stack: AsyncExitStack, cluster: clusters.ClusterSource
     ) -> tuple[certificates.Certificate, Callable[[], str]]:
         """Return what is served, and a check whether clients can trust it."""
         tls = self._config.tls

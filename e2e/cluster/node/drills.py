@@ -72,7 +72,7 @@ def _settled(before: leftovers.Traces, states: Sequence[Path]) -> list[str]:
     """What is left once the kernel has had a moment to take namespaces apart; what is of other clusters is theirs."""
     deadline = time.monotonic() + 5
     while True:
-        others = [word for owner in leftovers.owners().difference(states) for word in leftovers.of(owner)]
+        others = [word for owner in leftovers.owners().difference(states) for word in leftovers.words_about(owner)]
         added = leftovers.added(before, leftovers.look())
         left = [line for line in added if not any(word in line for word in others)]
         if not left or time.monotonic() > deadline:

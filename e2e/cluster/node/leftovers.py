@@ -16,7 +16,7 @@ from e2e.cluster import commands, processes
 from e2e.cluster.node import cgroups, sandboxes
 from e2e.cluster.places import Places
 
-__all__ = ["Traces", "added", "look", "of", "owners"]
+__all__ = ["Traces", "added", "look", "owners", "words_about"]
 
 _MARK = f"{processes.OWNER}="
 # Settings of the whole machine that kubelets and kube-proxies are known to change.
@@ -75,7 +75,7 @@ def added(before: Traces, after: Traces) -> list[str]:
     ]
 
 
-def of(state: Path) -> list[str]:
+def words_about(state: Path) -> list[str]:
     """Words by which a line of `added` is known to be about the cluster of this state folder."""
     name = sandboxes.identity(Places(state))
     return [f"{_MARK}{state} ", name, name.replace("-", "")]

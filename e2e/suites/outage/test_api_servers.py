@@ -112,7 +112,7 @@ def test_jobs_of_new_and_of_changed_runtimes_are_answered_right(restarted: Resta
 
 
 def test_every_watch_of_muster_goes_on(restarted: Restarted, kubectl: Kubectl) -> None:
-    kinds = {each["kind"] for name, each, _ in metrics.of(kubectl) if name == "muster_cluster_cache_age_seconds"}
+    kinds = {each["kind"] for name, each, _ in metrics.scraped(kubectl) if name == "muster_cluster_cache_age_seconds"}
     assert len(kinds) >= 6
 
     def has_heard(kind: str, since: float) -> bool:
@@ -174,7 +174,7 @@ def _of_now(space: Space, numbers: Iterator[int]) -> str:
 
 
 def _age(kubectl: Kubectl, kind: str) -> float:
-    return metrics.total(metrics.of(kubectl), "muster_cluster_cache_age_seconds", kind=kind)
+    return metrics.total(metrics.scraped(kubectl), "muster_cluster_cache_age_seconds", kind=kind)
 
 
 def _touch(space: Space) -> bool:

@@ -92,7 +92,7 @@ class Reporting:
         finally:
             self.kubectl.apply(role).expect()
 
-    def of(self, space: Space) -> dict[str, Any] | None:
+    def report_in(self, space: Space) -> dict[str, Any] | None:
         """Return the report of a namespace, as kubectl shows it; None when there is none."""
         outcome = self.kubectl.run("get", self.resource, _NAME, "-n", space.name, "-o", "json")
         return outcome.json if outcome.ok else None
@@ -100,7 +100,7 @@ class Reporting:
     def results(self, space: Space, kind: str = "TrainJob") -> dict[str, list[dict[str, Any]]]:
         """Return the results of a namespace about one kind, by the name of the job."""
         found: dict[str, list[dict[str, Any]]] = {}
-        for each in (self.of(space) or {}).get("results") or ():
+        for each in (self.report_in(space) or {}).get("results") or ():
             (about,) = each["resources"]
             if about["kind"] == kind:
                 found.setdefault(about["name"], []).append(each)

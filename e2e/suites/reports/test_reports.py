@@ -59,7 +59,7 @@ def test_the_jobset_of_a_corrected_job_has_results_of_its_own(reported: Reportin
 
 
 def test_the_summary_counts_the_results_and_kubectl_shows_it(reported: Reporting, told: Space) -> None:
-    report = reported.of(told)
+    report = reported.report_in(told)
     assert report is not None
     outcomes = [each["result"] for each in report["results"]]
     assert report["summary"] == {each: outcomes.count(each) for each in OUTCOMES}
@@ -68,7 +68,7 @@ def test_the_summary_counts_the_results_and_kubectl_shows_it(reported: Reporting
 
 
 def test_the_api_server_keeps_every_member_that_muster_writes(reported: Reporting, told: Space) -> None:
-    report = reported.of(told)
+    report = reported.report_in(told)
     assert report is not None
     assert report["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "muster"}
     members = {"source", "policy", "rule", "category", "severity", "timestamp", "result", "resources", "message"}
@@ -105,7 +105,7 @@ def test_secrets_are_not_shown_to_the_namespace(reported: Reporting, space: Spac
     args = (*jobs.NEEDED, f"--hub_token={TOKEN}", f"--hub_tokn={TOKEN}")
     assert not space.apply(jobs.sft("secret", args=args)).ok
     until("the report", lambda: reported.results(space).get("secret"), 40)
-    assert TOKEN not in json.dumps(reported.of(space))
+    assert TOKEN not in json.dumps(reported.report_in(space))
 
 
 def test_a_restarted_muster_goes_on_with_the_report_that_there_is(reported: Reporting, space: Space) -> None:

@@ -120,7 +120,7 @@ def events(space: Space, name: str) -> list[dict[str, Any]]:
 
 def dropped(kubectl: Kubectl) -> float:
     """Return how many denials have found no Event."""
-    return metrics.total(metrics.of(kubectl), "muster_audit_problems_total", kind="event")
+    return metrics.total(metrics.scraped(kubectl), "muster_audit_problems_total", kind="event")
 
 
 def may_write(kubectl: Kubectl, space: Space) -> bool:

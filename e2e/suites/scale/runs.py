@@ -64,7 +64,7 @@ class Run:
 
 def run(space: Space, installation: Installation, documents: Sequence[Mapping[str, Any]]) -> Run:
     """Apply TrainJobs in one go, and wait until all have ended, or patience has."""
-    memory, before, started = installation.memory(), metrics.of(space.kubectl), time.monotonic()
+    memory, before, started = installation.memory(), metrics.scraped(space.kubectl), time.monotonic()
     with _Meter(installation.memory, memory) as meter:
         text = kubectls.stream(tuple(documents))
         command = ("apply", "-n", space.name, "-f", "-")
@@ -83,7 +83,7 @@ def run(space: Space, installation: Installation, documents: Sequence[Mapping[st
         installation.audit(space.name),
         Memory(memory, meter.peak, installation.memory()),
         before,
-        metrics.of(space.kubectl),
+        metrics.scraped(space.kubectl),
         apply_seconds,
         seconds,
         stalls.lost(started),

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from e2e.suites.support.kubectls import Kubectl
 
-__all__ = ["Sample", "get", "of", "percentile", "read", "total"]
+__all__ = ["Sample", "get", "percentile", "read", "scraped", "total"]
 
 Sample = tuple[str, Mapping[str, str], float]
 """Name, labels, value."""
@@ -19,7 +19,7 @@ Sample = tuple[str, Mapping[str, str], float]
 _SERVICE = "/api/v1/namespaces/muster-system/services/https:muster:443/proxy/metrics"
 
 
-def of(kubectl: Kubectl) -> list[Sample]:
+def scraped(kubectl: Kubectl) -> list[Sample]:
     """Return the samples of the installed Muster: through its Service, or at the URL that the API server calls.
 
     Raises:

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from tests.support import trails
-from webhook.pages.serving import Site
+from webhook.pages.serving import PageServer
 from webhook.pages.shelves import Shelf
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
@@ -45,7 +45,7 @@ async def site():
     async with contextlib.AsyncExitStack() as stack:
 
         async def start(*paths):
-            made = Site(Shelf(paths), clock=lambda: NOW)
+            made = PageServer(Shelf(paths), clock=lambda: NOW)
             port = await made.open(0)
             stack.push_async_callback(made.close)
             url = f"http://127.0.0.1:{port}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from e2e import browsers as programs
 from tests.support import browsers, trails
-from webhook.pages.serving import Site
+from webhook.pages.serving import PageServer
 from webhook.pages.shelves import Shelf
 
 IMAGES = Path(__file__).parents[3] / "docs" / "images"
@@ -28,7 +28,7 @@ def main():
 
 
 async def _taken(log, profile):
-    site, out = Site(Shelf([log])), {}
+    site, out = PageServer(Shelf([log])), {}
     url = f"http://127.0.0.1:{await site.open(0)}"
     async with browsers.browser(programs.find(), profile) as browser:
         for name, path in PATHS.items():

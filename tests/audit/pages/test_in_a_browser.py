@@ -13,7 +13,7 @@ import pytest_asyncio
 from e2e import browsers as programs
 from tests.support import browsers, trails
 from webhook.audit.log import chain
-from webhook.pages.serving import Site
+from webhook.pages.serving import PageServer
 from webhook.pages.shelves import Shelf
 
 PROGRAM = programs.find()
@@ -81,7 +81,7 @@ async def url(tmp_path_factory, make_record, make_change, make_finding):
     log = tmp_path_factory.mktemp("logs") / "audit.log"
     link = chain.Chain()
     log.write_bytes(b"".join([link.seal(hostile), *trails.lines(trails.decisions(), link)]))
-    site = Site(Shelf([log]))
+    site = PageServer(Shelf([log]))
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(site.close)
         yield f"http://127.0.0.1:{await site.open(0)}"

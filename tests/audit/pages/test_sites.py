@@ -275,11 +275,11 @@ async def test_a_record_that_is_written_meanwhile_is_on_the_next_page(site, log,
 def test_every_filter_of_the_form_is_a_question():
     typed = {"decision": "denied", "kind": "JobSet", "since": "1h", "until": "1m"}
     pairs = [(name, typed.get(name, "x")) for name in asked.FILTERS]
-    assert None not in [getattr(asked.Asked.of(pairs, NOW).questions, name) for name in asked.FILTERS]
+    assert None not in [getattr(asked.Asked.from_pairs(pairs, NOW).questions, name) for name in asked.FILTERS]
 
 
 def test_a_name_with_wildcards_is_looked_for_as_it_is_written(make_record):
     record = make_record(object={"kind": "TrainJob", "namespace": "a", "name": "x*[1]?"})
     other = make_record(object={"kind": "TrainJob", "namespace": "a", "name": "xy1z"})
-    questions = asked.Asked.of([("job", asked.literal("x*[1]?"))], NOW).questions
+    questions = asked.Asked.from_pairs([("job", asked.literal("x*[1]?"))], NOW).questions
     assert (questions.answered_by(record), questions.answered_by(other)) == (True, False)

@@ -16,7 +16,7 @@ from typing import cast
 
 import orjson
 
-from webhook.audit.records import Change, Finding, Record
+from webhook.audit.records import Record, RecordedChange, RecordedFinding
 from webhook.audit.redaction import secret_names, texts, walks
 
 __all__ = ["DEFAULT", "Rules", "redact"]
@@ -30,7 +30,7 @@ class Rules:
     formats: re.Pattern[str] | None = None
 
     @classmethod
-    def of(cls, names: Iterable[str] = (), formats: Iterable[str] = ()) -> Rules:
+    def from_patterns(cls, names: Iterable[str] = (), formats: Iterable[str] = ()) -> Rules:
         """Compile regular expressions; one that does not compile raises ValueError, which names it."""
         return cls(_compiled("name", names, re.IGNORECASE), _compiled("format", formats))
 
@@ -84,7 +84,7 @@ def _head(record: Record) -> dict[str, object]:
     return {key: value for key, value in record.items() if key not in _BODY}
 
 
-def _telling(change: Change) -> tuple[object, ...]:
+def _telling(change: RecordedChange) -> tuple[object, ...]:
     """Pick what can hold a secret or name one: of the places, which are long and alike, only the end."""
     field, pointer = change["field"], change["path"]
     ends = field[max(field.rfind("["), 0) :], pointer[pointer.rfind("/") :]
@@ -111,21 +111,23 @@ def _walked(record: Record, walk: walks.Walk, suspects: list[bool]) -> Record:
     return record
 
 
-def _change(change: Change, walk: walks.Walk, following: frozenset[str]) -> Change:
+def _change(change: RecordedChange, walk: walks.Walk, following: frozenset[str]) -> RecordedChange:
     conceal = _concealment(change, walk, following) or walk.value
     result = cast("dict[str, object]", {**change, "reason": walk.text(change["reason"])})
     for side in ("before", "after"):
         if side in result:
             result[side] = conceal(result[side])
-    return cast("Change", result)
+    return cast("RecordedChange", result)
 
 
-def _finding(finding: Finding, walk: walks.Walk) -> Finding:
+def _finding(finding: RecordedFinding, walk: walks.Walk) -> RecordedFinding:
     conceal = _by_field(finding["field"], walk) or walk.value
     return {**finding, "value": conceal(finding["value"]), "message": walk.text(finding["message"])}
 
 
-def _concealment(change: Change, walk: walks.Walk, following: frozenset[str]) -> Callable[[object], object] | None:
+def _concealment(
+    change: RecordedChange, walk: walks.Walk, following: frozenset[str]
+) -> Callable[[object], object] | None:
     pointer = change["path"]
     last = pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
     if pointer in following or walk.judge(last):
@@ -141,7 +143,7 @@ def _by_field(field: str, walk: walks.Walk) -> Callable[[object], object] | None
     return walk.conceal if match["last"] else walk.conceal_entry
 
 
-def _values_of_flags(changes: list[Change], walk: walks.Walk) -> Iterator[str]:
+def _values_of_flags(changes: list[RecordedChange], walk: walks.Walk) -> Iterator[str]:
     """Find the pointers of arguments that stand behind a secret flag (`args/3` when `args/2` is `--hub_token`)."""
     for change in changes:
         parent, _, index = change["path"].rpartition("/")
@@ -172,14 +174,14 @@ def _keys(value: object) -> Iterable[str]:
 
 def _without_echoes(record: Record, walk: walks.Walk) -> Record:
     if echoes := walk.echoes:
-        record["changes"] = [cast("Change", _quiet(change, echoes)) for change in record["changes"]]
-        record["findings"] = [cast("Finding", _quiet(finding, echoes)) for finding in record["findings"]]
+        record["changes"] = [cast("RecordedChange", _quiet(change, echoes)) for change in record["changes"]]
+        record["findings"] = [cast("RecordedFinding", _quiet(finding, echoes)) for finding in record["findings"]]
         if "message" in record:
             record["message"] = cast("str", walks.replaced(record["message"], echoes))
     return record
 
 
-def _quiet(part: Change | Finding, echoes: list[str]) -> dict[str, object]:
+def _quiet(part: RecordedChange | RecordedFinding, echoes: list[str]) -> dict[str, object]:
     return {key: walks.replaced(item, echoes) if key in _FREE else item for key, item in part.items()}
 
 

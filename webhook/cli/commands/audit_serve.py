@@ -40,15 +40,15 @@ async def _serve(shelf: Shelf, host: str, port: int) -> None:
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    site = serving.Site(shelf, host)
+    server = serving.PageServer(shelf, host)
     try:
-        bound = await site.open(port)
+        bound = await server.open(port)
     except OSError as error:
         raise CommandError(f"{host}:{port}: cannot be listened on: {error.strerror or error}") from error
     shown = f"[{host}]" if ":" in host else host
     print(f"http://{shown}:{bound}/", flush=True)
     await stop.wait()
-    await site.close()
+    await server.close()
 
 
 def _paths(names: Sequence[str]) -> list[Path]:

@@ -13,8 +13,8 @@ from webhook.cli import problems, wording
 from webhook.cli.problems import CommandError
 from webhook.cluster import live, transports
 from webhook.doctor import examinations, expectations
-from webhook.doctor.diagnoses import Finding, Severity
-from webhook.doctor.installations import Options, Site
+from webhook.doctor.diagnoses import Diagnosis, Severity
+from webhook.doctor.installations import Installation, Options
 from webhook.kubeyaml import jsons
 
 __all__ = ["SCHEMA", "run"]
@@ -50,10 +50,10 @@ def run(args: argparse.Namespace) -> int:
     return _CODES[verdict]
 
 
-async def _examined(args: argparse.Namespace, options: Options, base: expectations.Base) -> list[Finding]:
+async def _examined(args: argparse.Namespace, options: Options, base: expectations.Base) -> list[Diagnosis]:
     sender = await live.connect(args.kubeconfig, args.context)
     try:
-        return await examinations.examine(Site(sender, options, base))
+        return await examinations.examine(Installation(sender, options, base))
     finally:
         await sender.close()
 
@@ -81,18 +81,18 @@ def _address(text: str | None) -> tuple[str, int] | None:
     return host.strip("[]"), int(port)
 
 
-def _line(each: Finding) -> str:
+def _line(each: Diagnosis) -> str:
     todo = f"; {each.todo}" if each.todo else ""
     return f"{each.severity.value:<8}{problems.one_line(f'{each.check}: {each.what}{todo}')}"
 
 
-def _summary(options: Options, found: Sequence[Finding]) -> str:
+def _summary(options: Options, found: Sequence[Diagnosis]) -> str:
     counts = Counter(each.severity for each in found)
     shown = ", ".join(f"{counts[severity]} {severity.value}" for severity in Severity)
     return f"muster: {options.namespace}/{options.name}: {shown}"
 
 
-def _object(options: Options, verdict: Severity, found: Sequence[Finding]) -> dict[str, Any]:
+def _object(options: Options, verdict: Severity, found: Sequence[Diagnosis]) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "namespace": options.namespace,

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from certs import chains, errors, expiries, pems
 from webhook.doctor import diagnoses
 from webhook.doctor.checks import webhooks
-from webhook.doctor.diagnoses import Finding
-from webhook.doctor.installations import Document, Site
+from webhook.doctor.diagnoses import Diagnosis
+from webhook.doctor.installations import Document, Installation
 
 __all__ = ["CHECK", "SOON", "bundle", "judge", "look"]
 
@@ -22,16 +22,16 @@ SOON = timedelta(days=30)
 _AGAIN = "install again, which renews it and sets caBundle (docs/installation.md)"
 
 
-async def look(site: Site) -> list[Finding]:
+async def look(installation: Installation) -> list[Diagnosis]:
     """Read every bundle.
 
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    return judge(await webhooks.all_of(site), expiries.utc_now())
+    return judge(await webhooks.all_of(installation), expiries.utc_now())
 
 
-def judge(live: Iterable[tuple[str, Document]], now: datetime) -> list[Finding]:
+def judge(live: Iterable[tuple[str, Document]], now: datetime) -> list[Diagnosis]:
     """Say what is wrong with each different bundle, once for all entries that have it."""
     titles: defaultdict[str, list[str]] = defaultdict(list)
     for title, entry in live:
@@ -57,7 +57,7 @@ def bundle(entry: Document) -> bytes:
         raise errors.MaterialError("caBundle", "is not base64", "set it again, whole") from error
 
 
-def _judged(text: str, titles: Sequence[str], now: datetime) -> Iterator[Finding]:
+def _judged(text: str, titles: Sequence[str], now: datetime) -> Iterator[Diagnosis]:
     where = titles[0] if len(titles) == 1 else f"{titles[0]} and {len(titles) - 1} more"
     if not text:
         what = f"{where}: caBundle is empty, so the API server trusts no certificate of Muster"

@@ -12,23 +12,23 @@ from urllib import parse
 from certs import errors, probes
 from webhook.doctor import diagnoses
 from webhook.doctor.checks import ca_bundle, webhooks
-from webhook.doctor.diagnoses import Finding
-from webhook.doctor.installations import Site
+from webhook.doctor.diagnoses import Diagnosis
+from webhook.doctor.installations import Installation
 
 __all__ = ["CHECK", "look"]
 
 CHECK = "certificate"
 
 
-async def look(site: Site) -> list[Finding]:
+async def look(installation: Installation) -> list[Diagnosis]:
     """Dial every different address, each with the bundle of its entry.
 
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    options = site.options
+    options = installation.options
     wanted: dict[tuple[str, int, str, bytes], None] = {}
-    for _, entry in await webhooks.all_of(site):
+    for _, entry in await webhooks.all_of(installation):
         try:
             trusted = ca_bundle.bundle(entry)
         except errors.MaterialError:
@@ -43,7 +43,7 @@ async def look(site: Site) -> list[Finding]:
     ]
 
 
-async def _dialled(host: str, port: int, name: str, trusted: bytes, timeout: float) -> Finding:  # noqa: ASYNC109 - as of the dial
+async def _dialled(host: str, port: int, name: str, trusted: bytes, timeout: float) -> Diagnosis:  # noqa: ASYNC109 - as of the dial
     where = f"{host}:{port}"
     try:
         shown = await probes.dial(host, port, trusted, name, timeout=timeout)

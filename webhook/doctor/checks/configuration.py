@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from webhook import configs
 from webhook.admission.policies import Mode
 from webhook.doctor import diagnoses
-from webhook.doctor.diagnoses import Finding
-from webhook.doctor.installations import CONFIG_KEY, Document, Options, Site
+from webhook.doctor.diagnoses import Diagnosis
+from webhook.doctor.installations import CONFIG_KEY, Document, Installation, Options
 from webhook.doctor.permissions import Need
 
 __all__ = ["CHECK", "judge", "look", "needs"]
@@ -21,24 +21,24 @@ def needs(options: Options) -> tuple[Need, ...]:
     return (Need("get", "configmaps", "", options.namespace, options.name),)
 
 
-async def look(site: Site) -> list[Finding]:
+async def look(installation: Installation) -> list[Diagnosis]:
     """Read the configuration as `muster serve` would.
 
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    return list(judge(await site.get(site.config_path), site))
+    return list(judge(await installation.get(installation.config_path), installation))
 
 
-def judge(configmap: Document | None, site: Site) -> Iterator[Finding]:
+def judge(configmap: Document | None, installation: Installation) -> Iterator[Diagnosis]:
     """Yield what is so with the ConfigMap."""
-    where = f"ConfigMap {site.options.namespace}/{site.options.name}"
+    where = f"ConfigMap {installation.options.namespace}/{installation.options.name}"
     if CONFIG_KEY not in ((configmap or {}).get("data") or {}):
         what = f"{where} has no {CONFIG_KEY}, so how Muster is configured is not known here"
         yield diagnoses.warning(CHECK, what, "install again (docs/installation.md)")
         return
     try:
-        config = configs.parse(site.config_text(configmap).encode(), f"{where}, {CONFIG_KEY}")
+        config = configs.parse(installation.config_text(configmap).encode(), f"{where}, {CONFIG_KEY}")
     except configs.ConfigError as error:
         for line in str(error).splitlines():
             yield diagnoses.error(CHECK, line, "correct it: Muster keeps the last good one, and cannot start with this")

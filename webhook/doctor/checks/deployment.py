@@ -10,8 +10,8 @@ from typing import Any
 
 from webhook.doctor import diagnoses, selectors
 from webhook.doctor.checks import webhooks
-from webhook.doctor.diagnoses import Finding
-from webhook.doctor.installations import Document, Options, Site
+from webhook.doctor.diagnoses import Diagnosis
+from webhook.doctor.installations import Document, Installation, Options
 from webhook.doctor.permissions import Need
 
 __all__ = [
@@ -50,13 +50,13 @@ def service_needs(options: Options) -> tuple[Need, ...]:
     )
 
 
-async def is_elsewhere(site: Site) -> bool:
+async def is_elsewhere(installation: Installation) -> bool:
     """Whether all webhook entries call URLs.
 
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    live = await webhooks.all_of(site)
+    live = await webhooks.all_of(installation)
     return bool(live) and all(webhooks.url_of(entry) for _, entry in live)
 
 
@@ -65,20 +65,22 @@ def deployment_path(options: Options) -> str:
     return f"/apis/apps/v1/namespaces/{options.namespace}/deployments/{options.name}"
 
 
-async def deployment(site: Site) -> list[Finding]:
+async def deployment(installation: Installation) -> list[Diagnosis]:
     """Look at replicas and at what a drain may do to them.
 
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    found = await site.get(deployment_path(site.options))
-    if found is None and await is_elsewhere(site):
+    found = await installation.get(deployment_path(installation.options))
+    if found is None and await is_elsewhere(installation):
         return [diagnoses.ok(DEPLOYMENT, _ELSEWHERE)]
-    budgets = await site.list(f"/apis/policy/v1/namespaces/{site.options.namespace}/poddisruptionbudgets")
-    return list(judge_deployment(found, budgets, site.options))
+    budgets = await installation.list(
+        f"/apis/policy/v1/namespaces/{installation.options.namespace}/poddisruptionbudgets"
+    )
+    return list(judge_deployment(found, budgets, installation.options))
 
 
-def judge_deployment(found: Document | None, budgets: Iterable[Document], options: Options) -> Iterator[Finding]:
+def judge_deployment(found: Document | None, budgets: Iterable[Document], options: Options) -> Iterator[Diagnosis]:
     """Yield what is so with the Deployment."""
     where = f"{options.namespace}/{options.name}"
     if found is None:
@@ -109,7 +111,7 @@ def judge_deployment(found: Document | None, budgets: Iterable[Document], option
     yield from _budgeted(found, budgets, wanted)
 
 
-def _budgeted(found: Document, budgets: Iterable[Document], wanted: int) -> Iterator[Finding]:
+def _budgeted(found: Document, budgets: Iterable[Document], wanted: int) -> Iterator[Diagnosis]:
     labels = found["spec"]["template"]["metadata"].get("labels") or {}
     chosen = [(each, each["spec"].get("selector")) for each in budgets]
     ours = [each for each, selector in chosen if selector is not None and selectors.selects(selector, labels)]
@@ -124,25 +126,27 @@ def _budgeted(found: Document, budgets: Iterable[Document], wanted: int) -> Iter
             yield diagnoses.warning(DEPLOYMENT, what, "set maxUnavailable 1 there")
 
 
-async def service(site: Site) -> list[Finding]:
+async def service(installation: Installation) -> list[Diagnosis]:
     """Look at the Service and its addresses.
 
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    options = site.options
-    found = await site.get(f"/api/v1/namespaces/{options.namespace}/services/{options.name}")
-    if await is_elsewhere(site):
+    options = installation.options
+    found = await installation.get(f"/api/v1/namespaces/{options.namespace}/services/{options.name}")
+    if await is_elsewhere(installation):
         return [diagnoses.ok(SERVICE, _ELSEWHERE)]
     path = f"/apis/discovery.k8s.io/v1/namespaces/{options.namespace}/endpointslices"
-    slices = await site.list(path, labelSelector=f"kubernetes.io/service-name={options.name}")
-    called = [(entry.get("clientConfig") or {}).get("service") or {} for _, entry in await webhooks.all_of(site)]
+    slices = await installation.list(path, labelSelector=f"kubernetes.io/service-name={options.name}")
+    called = [
+        (entry.get("clientConfig") or {}).get("service") or {} for _, entry in await webhooks.all_of(installation)
+    ]
     return list(judge_service(found, slices, {int(each.get("port") or 443) for each in called}, options))
 
 
 def judge_service(
     found: Document | None, slices: Iterable[Document], ports: Iterable[int], options: Options
-) -> Iterator[Finding]:
+) -> Iterator[Diagnosis]:
     """Yield what is so with the Service; `ports` are those that webhook entries call."""
     where = f"{options.namespace}/{options.name}"
     if found is None:

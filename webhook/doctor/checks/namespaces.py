@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from webhook.doctor import diagnoses, selectors
 from webhook.doctor.checks import webhooks
-from webhook.doctor.diagnoses import Finding
-from webhook.doctor.installations import Document, Options, Site
+from webhook.doctor.diagnoses import Diagnosis
+from webhook.doctor.installations import Document, Installation, Options
 from webhook.doctor.permissions import Need
 
 __all__ = ["CHECK", "judge", "look", "needs"]
@@ -21,20 +21,24 @@ def needs(options: Options) -> tuple[Need, ...]:
     return (*webhooks.needs(options), Need("list", "namespaces"))
 
 
-async def look(site: Site) -> list[Finding]:
+async def look(installation: Installation) -> list[Diagnosis]:
     """Match the selectors of all entries with the namespaces, the first 500 of them.
 
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    return judge(await webhooks.all_of(site), await site.list("/api/v1/namespaces"), site.options.namespace)
+    return judge(
+        await webhooks.all_of(installation),
+        await installation.list("/api/v1/namespaces"),
+        installation.options.namespace,
+    )
 
 
-def judge(live: Iterable[tuple[str, Document]], namespaces: Sequence[Document], own: str) -> list[Finding]:
+def judge(live: Iterable[tuple[str, Document]], namespaces: Sequence[Document], own: str) -> list[Diagnosis]:
     """Say which entries take no namespace, and which take Muster's own."""
     labels = {str(each["metadata"]["name"]): each["metadata"].get("labels") or {} for each in namespaces}
     work = {name for name in labels if name not in {own, *_SYSTEM}}
-    out: list[Finding] = []
+    out: list[Diagnosis] = []
     left = set(work)
     for title, entry in live:
         selector = entry.get("namespaceSelector")

@@ -19,8 +19,8 @@ from webhook.admission.policies import Mode
 from webhook.cluster import transports
 from webhook.doctor import diagnoses, refusals, selectors
 from webhook.doctor.checks import webhooks
-from webhook.doctor.diagnoses import Finding
-from webhook.doctor.installations import Document, Options, Site
+from webhook.doctor.diagnoses import Diagnosis
+from webhook.doctor.installations import Document, Installation, Options
 from webhook.doctor.permissions import Need
 
 __all__ = ["CHECK", "look", "needs"]
@@ -44,39 +44,39 @@ def needs(options: Options) -> tuple[Need, ...]:
     )
 
 
-async def look(site: Site) -> list[Finding]:
+async def look(installation: Installation) -> list[Diagnosis]:
     """Send both jobs, the right one several times.
 
     Raises:
         TransportError: what is needed for the jobs cannot be read.
     """
-    namespace = site.options.probe_namespace
-    space = await site.get(f"/api/v1/namespaces/{namespace}")
+    namespace = installation.options.probe_namespace
+    space = await installation.get(f"/api/v1/namespaces/{namespace}")
     if space is None:
         return [diagnoses.unknown(CHECK, f"there is no namespace {namespace}", "name another one (--probe-namespace)")]
     labels = space["metadata"].get("labels") or {}
-    left_out = await _left_out(site, labels)
+    left_out = await _left_out(installation, labels)
     if left_out:
         what = f"{left_out} leaves out namespace {namespace}, so jobs there prove nothing"
         return [diagnoses.unknown(CHECK, what, "name a namespace of users (--probe-namespace)")]
-    framework, runtime = _chosen(await site.list(_RUNTIMES))
+    framework, runtime = _chosen(await installation.list(_RUNTIMES))
     if not runtime:
         what = f"there is no ClusterTrainingRuntime of {' or '.join(_FRAMEWORKS)} to probe with"
         return [diagnoses.unknown(CHECK, what, "install one (kubectl apply --server-side -k manifests/runtimes)")]
-    mode = (await site.configured()).policy(_NONE).mode_of(framework, labels.get(names.MODE_LABEL))
-    refused = await _refused(site, runtime, mode)
+    mode = (await installation.configured()).policy(_NONE).mode_of(framework, labels.get(names.MODE_LABEL))
+    refused = await _refused(installation, runtime, mode)
     if refused.severity is not diagnoses.Severity.OK:
         return [refused]
-    return [refused, await _corrected(site, framework, runtime, mode)]
+    return [refused, await _corrected(installation, framework, runtime, mode)]
 
 
-async def _refused(site: Site, runtime: str, mode: Mode) -> Finding:
+async def _refused(installation: Installation, runtime: str, mode: Mode) -> Diagnosis:
     """Send the wrong job."""
     job = _job(runtime, {"annotations": {names.RENDEZVOUS_ANNOTATION: _WRONG}}, {})
     try:
-        await _sent(site, job)
+        await _sent(installation, job)
     except transports.RefusedError as error:
-        return _judged(str(error), site.options)
+        return _judged(str(error), installation.options)
     except transports.TransportError as error:
         return diagnoses.unknown(CHECK, f"a job with dryRun=All was not answered: {error}", "try again, with --timeout")
     if mode is Mode.ENFORCE:
@@ -85,7 +85,7 @@ async def _refused(site: Site, runtime: str, mode: Mode) -> Finding:
     return diagnoses.ok(CHECK, f"a wrong job is let through, as mode {mode.value} has it")
 
 
-def _judged(message: str, options: Options) -> Finding:
+def _judged(message: str, options: Options) -> Diagnosis:
     """Say what the API server's refusal of the wrong job means."""
     if refusals.denier(message).endswith(_DOMAIN):
         return diagnoses.ok(CHECK, "the API server calls Muster, trusts its certificate and heeds its refusals")
@@ -102,14 +102,14 @@ def _judged(message: str, options: Options) -> Finding:
     )
 
 
-async def _corrected(site: Site, framework: str, runtime: str, mode: Mode) -> Finding:
+async def _corrected(installation: Installation, framework: str, runtime: str, mode: Mode) -> Diagnosis:
     """Send the right job several times, and look at what comes back."""
     trainer = {"trainer": {"command": ["trl", "sft"], "args": list(_ARGS), "numNodes": 2}} if framework == "trl" else {}
     job, seconds, answer = _job(runtime, {}, trainer), list[float](), {}
-    for _ in range(site.options.calls):
+    for _ in range(installation.options.calls):
         begun = time.monotonic()
         try:
-            answer = dict(await _sent(site, job))
+            answer = dict(await _sent(installation, job))
         except transports.TransportError as error:
             return diagnoses.unknown(CHECK, f"a right job is refused: {error}", "name another --probe-namespace")
         seconds.append(time.monotonic() - begun)
@@ -139,14 +139,14 @@ def _job(runtime: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> 
     }
 
 
-async def _sent(site: Site, job: Document) -> Document:
-    path = f"/apis/{names.TRAINER_API_VERSION}/namespaces/{site.options.probe_namespace}/trainjobs"
-    return await site.create(path, job, dryRun="All")
+async def _sent(installation: Installation, job: Document) -> Document:
+    path = f"/apis/{names.TRAINER_API_VERSION}/namespaces/{installation.options.probe_namespace}/trainjobs"
+    return await installation.create(path, job, dryRun="All")
 
 
-async def _left_out(site: Site, labels: Mapping[str, str]) -> str:
+async def _left_out(installation: Installation, labels: Mapping[str, str]) -> str:
     """Return an entry that takes TrainJobs and leaves a namespace with these labels out, "" for none."""
-    for title, entry in await webhooks.all_of(site):
+    for title, entry in await webhooks.all_of(installation):
         if "create.trainjobs" in title and not selectors.selects(entry.get("namespaceSelector"), labels):
             return title
     return ""

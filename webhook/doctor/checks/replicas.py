@@ -15,8 +15,8 @@ from webhook import configs
 from webhook.cluster import transports
 from webhook.doctor import diagnoses, selectors
 from webhook.doctor.checks import deployment as workloads
-from webhook.doctor.diagnoses import Finding
-from webhook.doctor.installations import Document, Options, Site
+from webhook.doctor.diagnoses import Diagnosis
+from webhook.doctor.installations import Document, Installation, Options
 from webhook.doctor.permissions import Need
 
 __all__ = ["CHECK", "Sample", "judge_leaders", "judge_metrics", "look", "needs", "samples"]
@@ -45,22 +45,22 @@ def needs(options: Options) -> tuple[Need, ...]:
     )
 
 
-async def look(site: Site) -> list[Finding]:
+async def look(installation: Installation) -> list[Diagnosis]:
     """Ask every replica, the first 16 of them.
 
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    deployment = await site.get(workloads.deployment_path(site.options))
+    deployment = await installation.get(workloads.deployment_path(installation.options))
     if deployment is None:
         return []  # said by the check of the Deployment
-    namespace = site.options.namespace
+    namespace = installation.options.namespace
     labels = selectors.text(deployment["spec"].get("selector"))
-    pods = await site.list(f"/api/v1/namespaces/{namespace}/pods", labelSelector=labels)
-    config, out, leaders = await site.configured(), list[Finding](), 0.0
+    pods = await installation.list(f"/api/v1/namespaces/{namespace}/pods", labelSelector=labels)
+    config, out, leaders = await installation.configured(), list[Diagnosis](), 0.0
     running = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")][:_MOST]
     for pod in running:
-        found, leads = await _asked(site, pod, config)
+        found, leads = await _asked(installation, pod, config)
         out += found
         leaders += leads
     if config.controllers.enabled and running:
@@ -68,17 +68,17 @@ async def look(site: Site) -> list[Finding]:
     return out
 
 
-async def _asked(site: Site, pod: Document, config: configs.Config) -> tuple[list[Finding], float]:
+async def _asked(installation: Installation, pod: Document, config: configs.Config) -> tuple[list[Diagnosis], float]:
     """Return what is wrong with one replica, and whether it leads the controllers."""
     name = str(pod["metadata"]["name"])
-    base = f"/api/v1/namespaces/{site.options.namespace}/pods/https:{name}:{_port(pod)}/proxy"
+    base = f"/api/v1/namespaces/{installation.options.namespace}/pods/https:{name}:{_port(pod)}/proxy"
     try:
-        await site.text(f"{base}/readyz")
+        await installation.text(f"{base}/readyz")
     except transports.RefusedError as error:
         what = f"replica {name} is not ready: {error}"
-        return [diagnoses.error(CHECK, what, f"kubectl -n {site.options.namespace} logs {name}")], 0.0
+        return [diagnoses.error(CHECK, what, f"kubectl -n {installation.options.namespace} logs {name}")], 0.0
     try:
-        read = list(samples(await site.text(f"{base}/metrics")))
+        read = list(samples(await installation.text(f"{base}/metrics")))
     except (transports.TransportError, ValueError) as error:
         return [diagnoses.unknown(CHECK, f"replica {name} shows no metrics: {error}", "see its log")], 0.0
     problems = list(judge_metrics(name, read, config))
@@ -99,7 +99,7 @@ def samples(text: str) -> Iterator[Sample]:
             yield sample.name, sample.labels, float(sample.value)
 
 
-def judge_metrics(name: str, read: Iterable[Sample], config: configs.Config) -> Iterator[Finding]:
+def judge_metrics(name: str, read: Iterable[Sample], config: configs.Config) -> Iterator[Diagnosis]:
     """Yield what the metrics of a replica say that is not well."""
     counts: defaultdict[str, float] = defaultdict(float)
     for metric, labels, value in read:
@@ -116,7 +116,7 @@ def judge_metrics(name: str, read: Iterable[Sample], config: configs.Config) -> 
             yield diagnoses.warning(CHECK, f"replica {name}: {count:.0f} {said} since it started", todo)
 
 
-def judge_leaders(leaders: float) -> list[Finding]:
+def judge_leaders(leaders: float) -> list[Diagnosis]:
     """Say whether one replica writes claims and seats."""
     if leaders == 1:
         return []
@@ -124,7 +124,7 @@ def judge_leaders(leaders: float) -> list[Finding]:
     return [diagnoses.warning(CHECK, what, "ask again in 20 s; then see `kubectl get lease` (docs/controllers.md)")]
 
 
-def _expiry(name: str, certificate: str, seconds: float, config: configs.Config) -> Iterator[Finding]:
+def _expiry(name: str, certificate: str, seconds: float, config: configs.Config) -> Iterator[Diagnosis]:
     if seconds <= 0:
         what = f"replica {name}: its {certificate} certificate expired {-seconds / 3600:.1f} hours ago"
         yield diagnoses.error(CHECK, what, "install again, which renews it (docs/installation.md)")

@@ -11,9 +11,9 @@ from typing import Any
 from strategies import paths
 from webhook import kubeyaml
 from webhook.doctor import diagnoses
-from webhook.doctor.diagnoses import Finding
+from webhook.doctor.diagnoses import Diagnosis
 from webhook.doctor.expectations import Right
-from webhook.doctor.installations import Options, Site
+from webhook.doctor.installations import Installation, Options
 from webhook.doctor.permissions import Need, allowed
 
 __all__ = ["CHECK", "look", "needs"]
@@ -33,16 +33,20 @@ def needs(_options: Options) -> tuple[Need, ...]:
     return (Need("create", "subjectaccessreviews", "authorization.k8s.io"),)
 
 
-async def look(site: Site) -> list[Finding]:
+async def look(installation: Installation) -> list[Diagnosis]:
     """Ask about every rule that the configuration needs.
 
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    config = _raw(site.config_text(await site.get(site.config_path)))
-    wanted = [_renamed(right, config, site.options) for right in site.base.rights if right.is_needed(config)]
-    user = site.options.account
-    answers = await asyncio.gather(*(allowed(site, _need(right, site.options), user) for right in wanted))
+    config = _raw(installation.config_text(await installation.get(installation.config_path)))
+    wanted = [
+        _renamed(right, config, installation.options) for right in installation.base.rights if right.is_needed(config)
+    ]
+    user = installation.options.account
+    answers = await asyncio.gather(
+        *(allowed(installation, _need(right, installation.options), user) for right in wanted)
+    )
     missing = [right for right, granted in zip(wanted, answers, strict=True) if not granted]
     if not missing:
         return [diagnoses.ok(CHECK, f"{user} may do all {len(wanted)} things that it needs")]
@@ -62,7 +66,7 @@ def _need(right: Right, options: Options) -> Need:
     return Need(right.verb, right.resource, right.group, options.namespace if right.own else "", right.name)
 
 
-def _said(missing: Iterable[Right], user: str) -> Iterable[Finding]:
+def _said(missing: Iterable[Right], user: str) -> Iterable[Diagnosis]:
     verbs: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for right in missing:
         verbs[right.subject, right.option].append(right.verb)

@@ -10,8 +10,8 @@ from importlib import metadata
 from strategies import names
 from webhook.cluster import transports
 from webhook.doctor import diagnoses
-from webhook.doctor.diagnoses import Finding
-from webhook.doctor.installations import Document, Options, Site
+from webhook.doctor.diagnoses import Diagnosis
+from webhook.doctor.installations import Document, Installation, Options
 from webhook.doctor.permissions import Need
 
 __all__ = ["API", "CHECK", "CONTROLLERS", "KUBERNETES", "TESTED", "Controller", "api_server", "judge", "look", "needs"]
@@ -57,37 +57,37 @@ def needs(_options: Options) -> tuple[Need, ...]:
     return (Need("list", "deployments", "apps"),)
 
 
-async def api_server(site: Site) -> list[Finding]:
+async def api_server(installation: Installation) -> list[Diagnosis]:
     """Ask for the API server's version, and for the kinds that Muster is about; anybody may.
 
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    version = str((await site.get("/version") or {}).get("gitVersion", ""))
+    version = str((await installation.get("/version") or {}).get("gitVersion", ""))
     out = [_kubernetes(version)]
     for each in CONTROLLERS:
         path, resource = each.served
-        served = {str(found.get("name")) for found in ((await site.get(path) or {}).get("resources") or ())}
+        served = {str(found.get("name")) for found in ((await installation.get(path) or {}).get("resources") or ())}
         if resource not in served:
             what = f"the API server does not serve {resource} of {path.removeprefix('/apis/')}"
             out.append(diagnoses.error(API, what, f"install {each.name} {each.tested}; Muster is not ready without"))
-    if await _misses_claims(site):
+    if await _misses_claims(installation):
         what = "profiles are configured, and the API server does not serve resource.k8s.io/v1"
         out.append(diagnoses.error(API, what, "use Kubernetes 1.34 or later, or take the profiles out"))
     return out
 
 
-async def look(site: Site) -> list[Finding]:
+async def look(installation: Installation) -> list[Diagnosis]:
     """Compare the images of Trainer and JobSet with what was tested, and Muster's with this command.
 
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    deployments = await site.list("/apis/apps/v1/deployments", labelSelector=_LABEL)
+    deployments = await installation.list("/apis/apps/v1/deployments", labelSelector=_LABEL)
     return [*(judge(each, deployments) for each in CONTROLLERS), *_own(deployments)]
 
 
-def judge(controller: Controller, deployments: Iterable[Document]) -> Finding:
+def judge(controller: Controller, deployments: Iterable[Document]) -> Diagnosis:
     """Say how a controller's version compares with the tested one."""
     images = list(_images(controller.image, deployments))
     if not images:
@@ -105,7 +105,7 @@ def judge(controller: Controller, deployments: Iterable[Document]) -> Finding:
     return diagnoses.ok(CHECK, f"{controller.name} is {tag}; Muster was tested with {controller.tested}")
 
 
-def _own(deployments: Iterable[Document]) -> Iterator[Finding]:
+def _own(deployments: Iterable[Document]) -> Iterator[Diagnosis]:
     """Say whether the entries and rights that are expected here are those of the version that runs."""
     try:
         version = metadata.version("muster")
@@ -118,7 +118,7 @@ def _own(deployments: Iterable[Document]) -> Iterator[Finding]:
             yield diagnoses.warning(CHECK, what, f"use `muster` {tag}, or upgrade the installation to {version}")
 
 
-def _kubernetes(version: str) -> Finding:
+def _kubernetes(version: str) -> Diagnosis:
     minor = _minor(version)
     if minor is None:
         return diagnoses.warning(API, f"its version {version!r} is none of Kubernetes", "see that it is an API server")
@@ -135,11 +135,11 @@ def _minor(version: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-async def _misses_claims(site: Site) -> bool:
-    if not (await site.configured()).profiles:
+async def _misses_claims(installation: Installation) -> bool:
+    if not (await installation.configured()).profiles:
         return False
     try:
-        return await site.get("/apis/resource.k8s.io/v1") is None
+        return await installation.get("/apis/resource.k8s.io/v1") is None
     except transports.RefusedError:
         return False
 

@@ -7,9 +7,9 @@ from typing import Any
 from urllib import parse
 
 from webhook.doctor import diagnoses
-from webhook.doctor.diagnoses import Finding, Severity
+from webhook.doctor.diagnoses import Diagnosis, Severity
 from webhook.doctor.expectations import KINDS
-from webhook.doctor.installations import Document, Options, Site
+from webhook.doctor.installations import Document, Installation, Options
 from webhook.doctor.permissions import Need
 
 __all__ = ["CHECK", "all_of", "judge", "look", "named", "needs", "url_of"]
@@ -35,30 +35,30 @@ def needs(options: Options) -> tuple[Need, ...]:
     return tuple(Need("get", f"{kind.lower()}s", GROUP, name=options.name) for kind in KINDS)
 
 
-async def look(site: Site) -> list[Finding]:
+async def look(installation: Installation) -> list[Diagnosis]:
     """Compare both configurations with the manifests.
 
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    patience = (await site.configured()).server.request_timeout
-    out: list[Finding] = []
+    patience = (await installation.configured()).server.request_timeout
+    out: list[Diagnosis] = []
     for kind in KINDS:
-        live = await site.webhooks(kind)
-        out += judge(kind, live, site, patience)
+        live = await installation.webhooks(kind)
+        out += judge(kind, live, installation, patience)
     if not out:
-        count = sum(len(entries) for entries in site.base.entries.values())
+        count = sum(len(entries) for entries in installation.base.entries.values())
         out.append(diagnoses.ok(CHECK, f"all {count} entries of both webhook configurations are as they should be"))
     return out
 
 
-async def all_of(site: Site) -> list[tuple[str, Document]]:
+async def all_of(installation: Installation) -> list[tuple[str, Document]]:
     """Return all live entries of Muster's configurations, each with a name for people.
 
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    found = [(kind, entry) for kind in KINDS for entry in named(await site.webhooks(kind)).values()]
+    found = [(kind, entry) for kind in KINDS for entry in named(await installation.webhooks(kind)).values()]
     return [(_title(kind, str(entry.get("name"))), entry) for kind, entry in found]
 
 
@@ -73,20 +73,20 @@ def url_of(entry: Document) -> str:
     return str((entry.get("clientConfig") or {}).get("url") or "")
 
 
-def judge(kind: str, live: Document | None, site: Site, patience: float) -> Iterator[Finding]:
+def judge(kind: str, live: Document | None, installation: Installation, patience: float) -> Iterator[Diagnosis]:
     """Yield what is wrong with one configuration; `patience` is after how many seconds Muster gives up itself."""
     if live is None:
         what = "jobs are not corrected" if kind == KINDS[0] else "jobs are not refused"
-        yield diagnoses.error(CHECK, f"{kind} {site.options.name} does not exist, so {what}", _AGAIN)
+        yield diagnoses.error(CHECK, f"{kind} {installation.options.name} does not exist, so {what}", _AGAIN)
         return
-    entries, expected = named(live), site.base.entries[kind]
+    entries, expected = named(live), installation.base.entries[kind]
     for name, wanted in expected.items():
         title = _title(kind, name)
         if name not in entries:
             yield diagnoses.error(CHECK, f"{title} is missing, so Muster is not asked about {_asked(wanted)}", _AGAIN)
             continue
-        for severity, problem in _problems(entries[name], wanted, site.options, patience):
-            yield Finding(CHECK, severity, f"{title}: {problem}", _AGAIN)
+        for severity, problem in _problems(entries[name], wanted, installation.options, patience):
+            yield Diagnosis(CHECK, severity, f"{title}: {problem}", _AGAIN)
     for name in entries.keys() - expected.keys():
         if name.endswith(_DOMAIN):
             what = f"{_title(kind, name)} is no entry of this version"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from strategies import names
-from webhook.audit.records import Change, Finding, Record
+from webhook.audit.records import Record, RecordedChange, RecordedFinding
 
 __all__ = ["SOURCE", "WEIGHTS", "Result", "Said", "Subject", "said", "subject", "weight"]
 
@@ -83,7 +83,7 @@ def said(record: Record) -> Said:
     return Said(subject(record), (int(moment.timestamp()), moment.microsecond * 1000), results)
 
 
-def _findings(record: Record) -> list[Finding]:
+def _findings(record: Record) -> list[RecordedFinding]:
     """Return what validation said; of misfits, mutation only says that it left them to validation."""
     found = record["findings"]
     return [each for each in found if record["decision"] != "unchanged" or each["rule"] != "core/shape"]
@@ -104,7 +104,7 @@ def _told(record: Record) -> Iterator[tuple[str, str, Sequence[str], str]]:
         yield "pass" if done else "warn", rule, fields, text
 
 
-def _by_rule(changes: Iterable[Change]) -> dict[tuple[str, str], list[str]]:
+def _by_rule(changes: Iterable[RecordedChange]) -> dict[tuple[str, str], list[str]]:
     found: dict[tuple[str, str], list[str]] = {}
     for each in changes:
         if each["rule"] not in _BOOKKEEPING:
