@@ -9,7 +9,7 @@ import pytest
 
 from tests.doctor import worlds
 from tests.manifests import files
-from webhook.doctor.checks import versions
+from webhook.doctor import tested
 
 TRAINER = "ghcr.io/kubeflow/trainer/trainer-controller-manager"
 PINS = files.FOLDER.parent / "e2e" / "binaries" / "kubernetes" / "go.mod"
@@ -20,10 +20,10 @@ MODULES = {
 }
 
 
-@pytest.mark.parametrize("name", versions.TESTED)
+@pytest.mark.parametrize("name", tested.TESTED)
 def test_the_tested_versions_are_those_that_the_suites_are_pinned_to(name):
     (pinned,) = re.findall(rf"^\s{re.escape(MODULES[name])} (v\S+)", PINS.read_text(), re.MULTILINE)
-    assert versions.TESTED[name] == pinned
+    assert tested.TESTED[name] == pinned
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from webhook.cluster import transports
 from webhook.doctor import diagnoses, permissions
 from webhook.doctor.checks import (
+    api_server,
     ca_bundle,
     certificate,
     configuration,
@@ -16,6 +17,7 @@ from webhook.doctor.checks import (
     probe,
     replicas,
     rights,
+    service,
     versions,
     webhooks,
 )
@@ -47,14 +49,14 @@ CHECKS = (
     Check(namespaces.CHECK, namespaces.look, namespaces.needs),
     Check(ca_bundle.CHECK, ca_bundle.look, webhooks.needs),
     Check(configuration.CHECK, configuration.look, configuration.needs),
-    Check(deployment.DEPLOYMENT, deployment.deployment, deployment.deployment_needs),
-    Check(deployment.SERVICE, deployment.service, deployment.service_needs),
+    Check(deployment.CHECK, deployment.look, deployment.needs),
+    Check(service.CHECK, service.look, service.needs),
     Check(replicas.CHECK, replicas.look, replicas.needs),
     Check(certificate.CHECK, certificate.look, webhooks.needs),
     Check(rights.CHECK, rights.look, rights.needs),
     Check(probe.CHECK, probe.look, probe.needs),
 )
-"""All but the first, `versions.api_server`, which needs no permission and without which there is nothing to check."""
+"""All but the first, `api_server.look`, which needs no permission and without which there is nothing to check."""
 
 
 async def examine(installation: Installation, checks: Sequence[Check] = CHECKS) -> list[Diagnosis]:
@@ -67,7 +69,7 @@ async def examine(installation: Installation, checks: Sequence[Check] = CHECKS) 
     Raises:
         TransportError: the API server does not even tell its version.
     """
-    out = await versions.api_server(installation)
+    out = await api_server.look(installation)
     denied = await permissions.lacking(
         installation, [need for check in checks for need in check.needs(installation.options)]
     )

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from webhook import configs
 from webhook.cluster import transports
 from webhook.doctor import diagnoses, selectors
-from webhook.doctor.checks import deployment as workloads
+from webhook.doctor.checks import deployment
 from webhook.doctor.diagnoses import Diagnosis
 from webhook.doctor.installations import Document, Installation, Options
 from webhook.doctor.permissions import Need
@@ -51,11 +51,11 @@ async def look(installation: Installation) -> list[Diagnosis]:
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    deployment = await installation.get(workloads.deployment_path(installation.options))
-    if deployment is None:
+    owner = await installation.get(deployment.path(installation.options))
+    if owner is None:
         return []  # said by the check of the Deployment
     namespace = installation.options.namespace
-    labels = selectors.text(deployment["spec"].get("selector"))
+    labels = selectors.text(owner["spec"].get("selector"))
     pods = await installation.list(f"/api/v1/namespaces/{namespace}/pods", labelSelector=labels)
     config, out, leaders = await installation.configured(), list[Diagnosis](), 0.0
     running = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")][:_MOST]

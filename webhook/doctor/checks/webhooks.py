@@ -12,9 +12,10 @@ from webhook.doctor.expectations import KINDS
 from webhook.doctor.installations import Document, Installation, Options
 from webhook.doctor.permissions import Need
 
-__all__ = ["CHECK", "all_of", "judge", "look", "named", "needs", "url_of"]
+__all__ = ["CHECK", "ELSEWHERE", "all_of", "is_elsewhere", "judge", "look", "named", "needs", "url_of"]
 
 CHECK = "webhooks"
+ELSEWHERE = "the webhook entries call a URL, so Muster is not behind a Service of this cluster"
 GROUP = "admissionregistration.k8s.io"
 _AGAIN = "install this version again, which sets the webhook entries (docs/installation.md)"
 _DOMAIN = ".muster.dev"
@@ -71,6 +72,16 @@ def named(configuration: Document | None) -> dict[str, Document]:
 def url_of(entry: Document) -> str:
     """Return the URL that the API server calls for an entry, "" when it calls a Service."""
     return str((entry.get("clientConfig") or {}).get("url") or "")
+
+
+async def is_elsewhere(installation: Installation) -> bool:
+    """Whether all webhook entries call URLs.
+
+    Raises:
+        TransportError: the API server refused or did not answer.
+    """
+    live = await all_of(installation)
+    return bool(live) and all(url_of(entry) for _, entry in live)
 
 
 def judge(kind: str, live: Document | None, installation: Installation, patience: float) -> Iterator[Diagnosis]:

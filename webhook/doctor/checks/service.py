@@ -1,0 +1,67 @@
+"""Whether the API server reaches somebody: the Service, its port, and the addresses behind it.
+
+Where webhook entries call a URL, Muster is not behind a Service of this cluster, and nothing of this is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from webhook.doctor import diagnoses
+from webhook.doctor.checks import deployment, webhooks
+from webhook.doctor.diagnoses import Diagnosis
+from webhook.doctor.installations import Document, Installation, Options
+from webhook.doctor.permissions import Need
+
+__all__ = ["CHECK", "judge", "look", "needs"]
+
+CHECK = "service"
+
+
+def needs(options: Options) -> tuple[Need, ...]:
+    """To read the Service and what is behind it."""
+    return (
+        Need("get", "services", "", options.namespace, options.name),
+        Need("list", "endpointslices", "discovery.k8s.io", options.namespace),
+        *webhooks.needs(options),
+    )
+
+
+async def look(installation: Installation) -> list[Diagnosis]:
+    """Look at the Service and its addresses.
+
+    Raises:
+        TransportError: the API server refused or did not answer.
+    """
+    options = installation.options
+    found = await installation.get(f"/api/v1/namespaces/{options.namespace}/services/{options.name}")
+    if await webhooks.is_elsewhere(installation):
+        return [diagnoses.ok(CHECK, webhooks.ELSEWHERE)]
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{options.namespace}/endpointslices"
+    slices = await installation.list(path, labelSelector=f"kubernetes.io/service-name={options.name}")
+    called = [
+        (entry.get("clientConfig") or {}).get("service") or {} for _, entry in await webhooks.all_of(installation)
+    ]
+    return list(judge(found, slices, {int(each.get("port") or 443) for each in called}, options))
+
+
+def judge(
+    found: Document | None, slices: Iterable[Document], ports: Iterable[int], options: Options
+) -> Iterator[Diagnosis]:
+    """Yield what is so with the Service; `ports` are those that webhook entries call."""
+    where = f"{options.namespace}/{options.name}"
+    if found is None:
+        what = f"Service {where} does not exist, so the API server cannot reach Muster"
+        yield diagnoses.error(CHECK, what, "install again (docs/installation.md)")
+        return
+    served = {int(port["port"]) for port in found["spec"].get("ports") or ()}
+    for port in sorted(set(ports) - served):
+        what = f"webhook entries call port {port}, and Service {where} has {', '.join(map(str, sorted(served)))}"
+        yield diagnoses.error(CHECK, what, "install again (docs/installation.md)")
+    points = [point for each in slices for point in each.get("endpoints") or ()]
+    ready = [point for point in points if (point.get("conditions") or {}).get("ready") is not False]
+    if not ready:
+        what = f"Service {where} has no ready address of {len(points)}, so no job can be created"
+        yield diagnoses.error(CHECK, what, deployment.SEE_PODS.format(options.namespace, options.name))
+    elif served >= set(ports):
+        yield diagnoses.ok(CHECK, f"Service {where} has {len(ready)} ready address{'es' if len(ready) > 1 else ''}")
