@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cluster import backoffs
+from webhook import backoffs
 
 
 class Highest(random.Random):

@@ -15,10 +15,11 @@ from webhook.cluster import transports
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-__all__ = ["checked", "lines", "parsed", "read", "text"]
+__all__ = ["SHOWN", "checked", "lines", "parsed", "read", "text"]
 
 _MAX_ERROR = 64 * 1024
-_SHOWN = 300
+SHOWN = 300
+"""Characters of a refusal's message that are kept, unless somebody asks for more."""
 
 
 async def read(response: transports.Response, limit: int, what: str) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def parsed(body: bytes | bytearray, what: str) -> dict[str, Any]:
     return value
 
 
-async def checked(response: transports.Response, shown: int = _SHOWN) -> transports.Response:
+async def checked(response: transports.Response, shown: int = SHOWN) -> transports.Response:
     """Return the response when it is a success.
 
     Args:

@@ -15,7 +15,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from webhook.cluster import backoffs, bodies, stores, transports
+from webhook import backoffs
+from webhook.cluster import bodies, stores, transports
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

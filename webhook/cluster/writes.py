@@ -1,16 +1,14 @@
 """The verbs that write, with deadlines, and with the answers that an optimistic writer has to tell apart.
 
-Beside `webhook.cluster`, which only reads. A write that is not answered in time may have been carried out; every
-caller reads again before it tries again.
+A write that is not answered in time may have been carried out; every caller reads again before it tries again.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from webhook.cluster import bodies, served, transports
+from webhook.cluster import bodies, calls, served, transports
 
 __all__ = ["ConflictError", "TerminatingError", "Writes", "is_of_no_namespace"]
 
@@ -114,16 +112,12 @@ class Writes:
         return answer
 
     async def _send(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Document:
-        patience = transports.Patience(self._deadline, self._deadline)
         what = f"{method} {path}"
+        call = calls.Call(method, path, {}, body, content_type)
         try:
-            async with (
-                asyncio.timeout(self._deadline),
-                self._sender.send(method, path, {}, patience, body, content_type) as response,
-            ):
-                return await bodies.read(await bodies.checked(response), _MAX_ANSWER, what)
-        except TimeoutError as error:
-            raise transports.UnreachableError(f"{what} was not answered within {self._deadline} s") from error
+            return await calls.answered(
+                self._sender, call, self._deadline, lambda answer: bodies.read(answer, _MAX_ANSWER, what)
+            )
         except transports.RefusedError as error:
             raise _told_apart(error, method, what) from error
 

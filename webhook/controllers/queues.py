@@ -11,7 +11,7 @@ import random
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from webhook.cluster import backoffs
+from webhook import backoffs
 
 __all__ = ["WorkQueue"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from webhook import configs
-from webhook.cluster import bodies, transports
+from webhook.cluster import bodies, calls, transports
 from webhook.doctor.expectations import Base
 
 __all__ = ["ASIDE", "CONFIG_KEY", "Document", "Installation", "Options"]
@@ -149,17 +149,9 @@ class Installation:
         body: Document | None,
         read: Callable[[transports.Response], Awaitable[_Read]],
     ) -> _Read:
-        seconds = self.options.timeout
-        patience = transports.Patience(seconds, seconds)
-        try:
-            async with (
-                self._gate,
-                asyncio.timeout(seconds),
-                self.sender.send(method, path, query, patience, body) as response,
-            ):
-                return await read(await bodies.checked(response, _SHOWN))
-        except TimeoutError as error:
-            raise transports.UnreachableError(f"{method} {path} was not answered within {seconds:g} s") from error
+        async with self._gate:
+            call = calls.Call(method, path, query, body)
+            return await calls.answered(self.sender, call, self.options.timeout, read, _SHOWN)
 
 
 def _object(path: str, limit: int = _MAX_OBJECT) -> Callable[[transports.Response], Awaitable[dict[str, Any]]]:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from webhook import backoffs
 from webhook.audit.log.chain import Chain, ChainError
 from webhook.audit.log.sinks import Sink
 from webhook.audit.records import Record
@@ -37,7 +38,7 @@ class Retry:
 
     def delay(self, failures: int) -> float:
         """Return how long to wait after the given number of failures, at least 1."""
-        return min(self.cap, self.base * 2.0 ** min(failures - 1, 32)) * self.random.uniform(0.5, 1.0)
+        return backoffs.pause(failures, self.base, self.cap, self.random, least=0.5)
 
 
 class Lane:

@@ -18,8 +18,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from webhook import backoffs
 from webhook.audit.records import Record
-from webhook.cluster import backoffs, transports, writes
+from webhook.cluster import transports, writes
 from webhook.notices.reports import folds, formats, outcomes
 from webhook.notices.reports.formats import Format
 from webhook.notices.reports.queues import Pending

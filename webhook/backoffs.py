@@ -1,7 +1,7 @@
 """How long to wait before trying again.
 
-Full jitter: each delay is uniform between zero and a bound that doubles, so that replicas which lost one API server at
-one moment do not come back at one moment.
+The bound of a pause doubles with each failure in a row. Who calls the API server takes full jitter, any part of the
+bound, so that replicas which lost one API server at one moment do not come back at one moment.
 """
 
 from __future__ import annotations
@@ -11,9 +11,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import random
 
-__all__ = ["Backoff"]
+__all__ = ["Backoff", "pause"]
 
 _MAX_RETRY_AFTER = 300.0  # a server may ask for patience, not for silence
+
+
+def pause(failures: int, base: float, cap: float, rng: random.Random, *, least: float = 0.0) -> float:
+    """Return the seconds to wait after so many failures in a row.
+
+    Args:
+        failures: at least 1.
+        base: bound after the first, in seconds.
+        cap: of the bound.
+        rng: source of jitter.
+        least: share of the bound that is waited in any case.
+    """
+    bound = min(cap, base * 2.0 ** min(failures - 1, 32))
+    return rng.uniform(least * bound, bound)
 
 
 class Backoff:
@@ -41,7 +55,6 @@ class Backoff:
         Args:
             retry_after: seconds that the server asked for; waited in full, with jitter on top.
         """
-        bound = min(self._cap, self._base * 2.0 ** min(self.failures, 32))
         self.failures += 1
         asked = min(retry_after or 0.0, _MAX_RETRY_AFTER)
-        return asked + self._rng.uniform(0.0, bound)
+        return asked + pause(self.failures, self._base, self._cap, self._rng)
