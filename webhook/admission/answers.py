@@ -18,6 +18,7 @@ from strategies.findings import Finding, Severity
 from webhook.admission import reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Mode
+from webhook.audit.records import BOOKKEEPING
 
 __all__ = ["MAX_AUDIT", "MAX_WARNING", "answer", "warnings"]
 
@@ -27,7 +28,6 @@ MAX_AUDIT = 10_000
 """Bytes of all audit annotations together."""
 _MAX_WARNINGS = 20
 _MAX_ERRORS = 100
-_BOOKKEEPING = frozenset({"core/applied"})
 
 
 def answer(decision: Decision) -> reviews.Response:
@@ -54,7 +54,7 @@ def warnings(decision: Decision) -> list[str]:
         if decision.verdict != "unchanged" or found.rule != "core/shape"
     ]
     if decision.mode is Mode.WARN:
-        lines += [_would(change) for change in decision.changes if change.rule not in _BOOKKEEPING]
+        lines += [_would(change) for change in decision.changes if change.rule not in BOOKKEEPING]
     if decision.verdict == "error":
         lines.append(f"Muster let this pass without enforcing anything: {decision.message}")
     return _limited(lines)

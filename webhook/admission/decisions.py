@@ -18,7 +18,7 @@ from strategies.documents import shapes
 from strategies.findings import Finding
 from strategies.jobs import Job
 from strategies.registry import PluginError, Registered
-from webhook.admission import governors, guards, inspections, nodes, policies, reviews, supplies
+from webhook.admission import documents, governors, guards, inspections, policies, reviews, supplies
 from webhook.admission.governors import Governor
 from webhook.admission.policies import Mode, Policy
 from webhook.cluster import readers
@@ -134,7 +134,7 @@ def _created(
     try:
         if request.phase == "mutate":
             return _mutated(case, strategy, misfits)
-        return _validated(case, strategy, misfits, partial(nodes.known, cluster))
+        return _validated(case, strategy, misfits, partial(documents.nodes, cluster))
     except PluginError as error:
         return _failed(case, str(error))
 

@@ -1,14 +1,15 @@
-"""Documents of the cluster, read and checked; and how many devices the claims among them ask for."""
+"""Documents of the cluster, read and checked: one by its name, the nodes of a role; and the devices that claims ask."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from strategies import placements
 from strategies.documents import shapes
 from webhook.cluster import readers
 
-__all__ = ["UnreadableError", "devices_of", "read", "requests_of"]
+__all__ = ["UnreadableError", "devices_of", "nodes", "read", "requests_of"]
 
 
 class UnreadableError(ValueError):
@@ -27,6 +28,17 @@ def read(ref: readers.Ref, cluster: readers.ClusterReader) -> Mapping[str, Any] 
     if misfits:
         raise UnreadableError(f"{ref}: {misfits[0]}; mend it")
     return document
+
+
+def nodes(cluster: readers.ClusterReader, role: placements.Role) -> Iterator[placements.Node]:
+    """Yield the role's nodes that have the shape of their kind, each read as it is taken.
+
+    They are those in the reader's memory, and none where it has not all of them: a decision never waits for nodes,
+    since what they say is advice, and the scheduler has the last word.
+    """
+    for document in cluster.every("Node", role.node_labels) or ():
+        if not shapes.check(document, "Node"):
+            yield placements.node(document)
 
 
 def requests_of(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

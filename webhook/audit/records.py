@@ -8,9 +8,10 @@ interface: fields are added within v1 and never renamed, retyped or removed. The
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Literal, NotRequired, TypeAlias, TypedDict
+from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 __all__ = [
+    "BOOKKEEPING",
     "SCHEMA",
     "Decision",
     "Digest",
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 SCHEMA = "muster.dev/audit/v1"
+BOOKKEEPING: Final = frozenset({"core/applied"})
+"""Rules by which Muster remembers for itself what it changed; who tells people of changes leaves theirs out."""
 
 # The second argument of Annotated is the regular expression that `schemas.check` holds the text against.
 Time: TypeAlias = Annotated[str, r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"]

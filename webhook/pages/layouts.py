@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webhook.audit.records import RecordedChange, RecordedFinding, Sealed
+from webhook.audit.records import BOOKKEEPING, RecordedChange, RecordedFinding, Sealed
 from webhook.pages import asked
 from webhook.pages.markup import Child, Markup, element
 
-__all__ = ["BOOKKEEPING", "badge", "document", "job_name", "job_query", "moment", "ordered", "problem_page"]
+__all__ = ["badge", "document", "job_name", "job_query", "moment", "ordered", "problem_page"]
 
-BOOKKEEPING = frozenset({"core/applied"})
 """Rules that say nothing about the job itself; what they changed comes last."""
 
 

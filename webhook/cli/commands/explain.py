@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from webhook.audit.records import BOOKKEEPING
 from webhook.cli import cases, explanations, jobsets, problems, tables
 from webhook.cli.cases import Case, Setup
 from webhook.kubeyaml import jsons
@@ -14,7 +15,6 @@ from webhook.kubeyaml import jsons
 __all__ = ["run", "section", "sections", "show"]
 
 _HEADERS = ("PATH", "BEFORE", "AFTER", "RULE", "REASON")
-_BOOKKEEPING = "core/applied"
 _INDENT = "  "
 _LONGEST_VALUE = 120
 _SHORTEST_PREFIX = 30
@@ -75,7 +75,7 @@ def section(
         lines = tables.wrap(problems.one_line(text), width - len(_INDENT) - _LABEL)
         for number, line in enumerate(lines if (label, text) not in known else ()):
             yield f"{_INDENT}{(label if number == 0 else '').ljust(_LABEL)}{line}".rstrip()
-    changes = [change for change in explained["changes"] if full or change["rule"] != _BOOKKEEPING]
+    changes = [change for change in explained["changes"] if full or change["rule"] not in BOOKKEEPING]
     if changes:
         yield ""
         yield from (_INDENT + line for line in _table(changes, width - len(_INDENT), full=full))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from strategies import names
-from webhook.audit.records import Record, RecordedChange, RecordedFinding
+from webhook.audit.records import BOOKKEEPING, Record, RecordedChange, RecordedFinding
 
 __all__ = ["SOURCE", "WEIGHTS", "Result", "Said", "Subject", "said", "subject", "weight"]
 
@@ -25,7 +25,6 @@ WEIGHTS = range(3)
 
 _API_VERSIONS = {"TrainJob": names.TRAINER_API_VERSION, "JobSet": names.JOBSET_API_VERSION}
 _SEVERITIES = {"pass": "info", "fail": "high", "warn": "medium", "error": "high"}
-_BOOKKEEPING = frozenset({"core/applied"})
 _RESULTS = 16  # of one decision
 _FIELDS = 3  # in a message
 _LONGEST = 1000  # characters of a message
@@ -71,7 +70,7 @@ def weight(record: Record) -> int:
     """Return how much a record has to say, one of `WEIGHTS`."""
     if record["decision"] == "error" or _findings(record):
         return 2
-    if any(each["rule"] not in _BOOKKEEPING for each in record["changes"]):
+    if any(each["rule"] not in BOOKKEEPING for each in record["changes"]):
         return 1 if record["decision"] == "patched" else 2
     return 0
 
@@ -107,7 +106,7 @@ def _told(record: Record) -> Iterator[tuple[str, str, Sequence[str], str]]:
 def _by_rule(changes: Iterable[RecordedChange]) -> dict[tuple[str, str], list[str]]:
     found: dict[tuple[str, str], list[str]] = {}
     for each in changes:
-        if each["rule"] not in _BOOKKEEPING:
+        if each["rule"] not in BOOKKEEPING:
             found.setdefault((each["rule"], each["reason"]), []).append(each["field"])
     return found
 
