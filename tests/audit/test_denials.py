@@ -17,7 +17,7 @@ from webhook.metrics import Metrics
 from webhook.notices import denials
 from webhook.server import recorders
 
-FAST = denials.Pace(room=8, pause=0, quiet=0)
+FAST = denials.EventPace(room=8, pause=0, quiet=0)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ async def test_denials_that_come_while_others_are_written_are_counted_together(w
 
 async def test_an_event_is_not_written_again_before_its_pause_is_over(written, denied):
     now = [0.0]
-    made = written(denials.Pace(pause=0, quiet=0.05), clock=lambda: now[0])
+    made = written(denials.EventPace(pause=0, quiet=0.05), clock=lambda: now[0])
     made.take(denied())
     await waits.until(lambda: events(made))
     made.take(denied())
@@ -145,7 +145,7 @@ async def test_many_findings_make_one_message_that_fits(written, denied, make_fi
 
 
 async def test_more_than_there_is_room_for_is_dropped_and_counted(written, denied):
-    made = written(denials.Pace(room=8, pause=0, quiet=0))
+    made = written(denials.EventPace(room=8, pause=0, quiet=0))
     for number in range(20):
         made.take(denied(object={"kind": "TrainJob", "namespace": "team-a", "name": f"job-{number}"}))
     await waits.until(lambda: len(events(made)) == 8)

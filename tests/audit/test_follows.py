@@ -9,12 +9,12 @@ import pytest
 
 from webhook.audit.log import sinks
 from webhook.audit.reading import follows
-from webhook.audit.reading.follows import Follower
+from webhook.audit.reading.follows import LogFollower
 
 
 @pytest.fixture
 def follower(log):
-    made = Follower(log)
+    made = LogFollower(log)
     yield made
     made.close()
 
@@ -129,7 +129,7 @@ def test_lines_are_numbered_within_their_file(log, follower):
 def test_what_our_own_writer_rotates_comes_whole_and_once(log, seed, sealed):
     chance = random.Random(seed)  # noqa: S311  # no secret
     sink, lines = sinks.RotatingFileSink(log, max_bytes=4000, backups=50), sealed(60)
-    follower, got = Follower(log), []
+    follower, got = LogFollower(log), []
     for line in lines:
         sink.write(line)
         if chance.random() < 0.3:

@@ -21,7 +21,7 @@ from webhook.notices.reports import folds, formats, queues, writers
 from webhook.server import recorders
 
 OPEN, POLICY = formats.FORMATS["openreports"], formats.FORMATS["policyreport"]
-FAST = writers.Pace(pause=0, settle=0, quiet=0, first=0.01, longest=0.02)
+FAST = writers.ReportPace(pause=0, settle=0, quiet=0, first=0.01, longest=0.02)
 MISSING = "the server could not find the requested resource"
 
 
@@ -177,7 +177,7 @@ async def test_a_new_replica_goes_on_with_the_report_that_there_is(reporting, de
 
 
 async def test_the_decisions_of_one_admission_are_one_write(reporting, denied, make_record):
-    made = reporting(pace=writers.Pace(pause=0, settle=0.05, quiet=3600))
+    made = reporting(pace=writers.ReportPace(pause=0, settle=0.05, quiet=3600))
     made.take(make_record(decision="unchanged", **job()))
     await asyncio.sleep(0.01)
     made.take(denied(**job()))
@@ -186,7 +186,7 @@ async def test_the_decisions_of_one_admission_are_one_write(reporting, denied, m
 
 
 async def test_what_waits_is_written_when_the_service_ends(reporting, denied):
-    made = reporting(pace=writers.Pace(pause=0, settle=0, quiet=3600))
+    made = reporting(pace=writers.ReportPace(pause=0, settle=0, quiet=3600))
     made.take(denied(**job("first")))
     await waits.until(lambda: jobs(made))
     made.take(denied(**job("second")))
@@ -217,7 +217,7 @@ async def test_many_corrections_do_not_push_a_refusal_out(reporting, denied, cor
 
 
 async def test_what_finds_no_room_among_all_namespaces_is_dropped_and_counted(reporting, denied):
-    made = reporting(pace=writers.Pace(room=8, pause=0, settle=0, quiet=0))
+    made = reporting(pace=writers.ReportPace(room=8, pause=0, settle=0, quiet=0))
     for number in range(20):
         made.take(denied(**job(space=f"space-{number}")))
     assert sum(made.dropped) == 12

@@ -15,7 +15,7 @@ PROFILES = {"sampler": SHARED, "trainer": DEDICATED}
 def made(name, profile=SHARED, **changes):
     document = desired.made("team-a", name, profile)
     document["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": "7"}
-    return dataclasses.replace(views.Object.from_document(document), **changes)
+    return dataclasses.replace(views.Managed.from_document(document), **changes)
 
 
 def planned(*present, known=PROFILES, **uses):
@@ -144,7 +144,7 @@ def test_a_jobset_tells_how_many_pods_share_each_claim():
     document["spec"]["replicatedJobs"][1]["replicas"] = 4
     document["spec"]["replicatedJobs"][0]["template"]["spec"]["completions"] = 2
     document["metadata"]["uid"] = "u"
-    job = views.Job.from_document(document)
+    job = views.JobSet.from_document(document)
     assert job.sizes == {"muster-sampler-0": 2 + 4 * 2}
     assert job.templates == {"muster-trainer"}
     assert (job.live, job.profiles) == (True, {"sampler"})
@@ -154,7 +154,7 @@ def test_a_jobset_that_has_ended_is_not_live():
     for status in ({"terminalState": "Failed"}, {"conditions": [{"type": "Completed", "status": "True"}]}):
         document = jobset("j", status=status)
         document["metadata"]["uid"] = "u"
-        assert not views.Job.from_document(document).live
+        assert not views.JobSet.from_document(document).live
 
 
 def test_a_pod_tells_its_gate_its_job_and_its_claims():

@@ -28,11 +28,11 @@ def made(profile: Profile, status=None):
     [
         (kinds.POD, views.Pod.from_document, POD),
         (kinds.POD, views.Pod.from_document, pod("q", gated=False, phase="Failed", uid="u")),
-        (kinds.JOBSET, views.Job.from_document, JOBSET),
-        (kinds.CLAIM, views.Object.from_document, made(SHARED, {"allocation": {"devices": {}}})),
-        (kinds.CLAIM, views.Object.from_document, made(SHARED, {"reservedFor": [{"name": "p"}]})),
-        (kinds.CLAIM, views.Object.from_document, made(SHARED)),
-        (kinds.TEMPLATE, views.Object.from_document, made(DEDICATED)),
+        (kinds.JOBSET, views.JobSet.from_document, JOBSET),
+        (kinds.CLAIM, views.Managed.from_document, made(SHARED, {"allocation": {"devices": {}}})),
+        (kinds.CLAIM, views.Managed.from_document, made(SHARED, {"reservedFor": [{"name": "p"}]})),
+        (kinds.CLAIM, views.Managed.from_document, made(SHARED)),
+        (kinds.TEMPLATE, views.Managed.from_document, made(DEDICATED)),
         (kinds.NAMESPACE, views.Namespace.from_document, namespace("n", {"muster.dev/profiles": "a"}, deleting=True)),
     ],
 )

@@ -15,7 +15,7 @@ from webhook.cluster import writes
 from webhook.trust import bundles, keepers, leaders, secrets
 
 SERVICE = "muster.muster-system.svc"
-RULES = keepers.Rules(settle=10.0, validity=timedelta(seconds=1200))
+RULES = keepers.TrustRules(settle=10.0, validity=timedelta(seconds=1200))
 LEAF = timedelta(seconds=300)
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
@@ -45,7 +45,7 @@ class Replica:
         configurations = bundles.Configurations(access, "muster")
         secret = secrets.SharedSecret(access, "muster-system", "muster-ca", clocks.wall)
         self.keeper = keepers.Keeper(secret, configurations, self.source, RULES, clocks)
-        self.leader = leaders.Leader(self.keeper, configurations, 5.0, clocks)
+        self.leader = leaders.TrustLeader(self.keeper, configurations, 5.0, clocks)
         self.serving = None
 
     async def look(self):

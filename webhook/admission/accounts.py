@@ -56,10 +56,10 @@ def record(decision: Decision, moment: datetime.datetime, latency: float) -> rec
     return out  # type: ignore[return-value]  # built member by member above, checked by schemas.check in the tests
 
 
-def _object(decision: Decision) -> records.Object:
+def _object(decision: Decision) -> records.RecordedObject:
     request, metadata = decision.request, decision.request.document.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
-    out: records.Object = {
+    out: records.RecordedObject = {
         "kind": request.kind,
         "namespace": request.namespace,
         "name": request.name or str(metadata.get("name") or ""),

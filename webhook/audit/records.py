@@ -17,16 +17,16 @@ __all__ = [
     "Digest",
     "Link",
     "Mode",
-    "Object",
     "Operation",
     "Owner",
     "Phase",
     "Record",
     "RecordedChange",
     "RecordedFinding",
-    "Runtime",
+    "RecordedObject",
+    "RecordedRuntime",
+    "RecordedStrategy",
     "Sealed",
-    "Strategy",
     "Time",
     "User",
     "timestamp",
@@ -53,7 +53,7 @@ class User(TypedDict):
     groups: NotRequired[list[str]]
 
 
-class Object(TypedDict):
+class RecordedObject(TypedDict):
     """What was admitted. `name` is empty while only `generateName` is known, as at CREATE."""
 
     kind: str
@@ -70,7 +70,7 @@ class Owner(TypedDict):
     uid: str
 
 
-class Runtime(TypedDict):
+class RecordedRuntime(TypedDict):
     """The training runtime that governs the job, and how it was found."""
 
     kind: str
@@ -78,7 +78,7 @@ class Runtime(TypedDict):
     source: Literal["snapshot", "live", "label", "none"]
 
 
-class Strategy(TypedDict):
+class RecordedStrategy(TypedDict):
     """The strategy that decided: `origin` is `in-tree` or the distribution that the plugin came in."""
 
     framework: str
@@ -117,11 +117,11 @@ class Record(TypedDict):
     user: User
     operation: Operation
     phase: Phase
-    object: Object
+    object: RecordedObject
     owner: Owner | None
-    runtime: Runtime | None
+    runtime: RecordedRuntime | None
     framework: str | None
-    strategy: Strategy | None
+    strategy: RecordedStrategy | None
     mode: Mode
     dryRun: bool
     decision: Decision

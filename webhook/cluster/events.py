@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from webhook.cluster import kinds, transports, writes
 
-__all__ = ["Recorder", "Regarding", "document"]
+__all__ = ["EventRecorder", "Regarding", "document"]
 
 _logger = logging.getLogger(__name__)
 _ROOM = 512
@@ -37,7 +37,7 @@ class Regarding(NamedTuple):
     uid: str
 
 
-class Recorder:
+class EventRecorder:
     """Sends Events.
 
     Args:

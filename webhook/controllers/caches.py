@@ -119,9 +119,11 @@ class Caches:
     def __init__(self, api: transports.Api, changed: Mapping[str, Changed], pace: reflector.Pace | None = None) -> None:
         pace = pace or reflector.Pace()
         self.pods = Mirror(kinds.POD, views.Pod.from_document, api, changed["Pod"], pace)
-        self.jobs = Mirror(kinds.JOBSET, views.Job.from_document, api, changed["JobSet"], pace)
-        self.claims = Mirror(kinds.CLAIM, views.Object.from_document, api, changed["ResourceClaim"], pace)
-        self.templates = Mirror(kinds.TEMPLATE, views.Object.from_document, api, changed["ResourceClaimTemplate"], pace)
+        self.jobs = Mirror(kinds.JOBSET, views.JobSet.from_document, api, changed["JobSet"], pace)
+        self.claims = Mirror(kinds.CLAIM, views.Managed.from_document, api, changed["ResourceClaim"], pace)
+        self.templates = Mirror(
+            kinds.TEMPLATE, views.Managed.from_document, api, changed["ResourceClaimTemplate"], pace
+        )
         self.namespaces = Mirror(kinds.NAMESPACE, views.Namespace.from_document, api, changed["Namespace"], pace)
         self._reflectors = [
             each.reflector for each in (self.pods, self.jobs, self.claims, self.templates, self.namespaces)

@@ -46,10 +46,10 @@ class Steps:
         drains: claims of an older version of their profile that are in use; replaced when they are free.
     """
 
-    replace: tuple[tuple[views.Object, dict[str, Any]], ...] = ()
+    replace: tuple[tuple[views.Managed, dict[str, Any]], ...] = ()
     create: tuple[dict[str, Any], ...] = ()
-    remove: tuple[views.Object, ...] = ()
-    drains: tuple[views.Object, ...] = ()
+    remove: tuple[views.Managed, ...] = ()
+    drains: tuple[views.Managed, ...] = ()
 
 
 def wanted(namespace: str, profiles: Iterable[Profile]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -90,7 +90,7 @@ def made(namespace: str, name: str, profile: Profile) -> dict[str, Any]:
     }
 
 
-def steps(namespace: str, profiles: Mapping[str, Profile], uses: Uses, present: Collection[views.Object]) -> Steps:
+def steps(namespace: str, profiles: Mapping[str, Profile], uses: Uses, present: Collection[views.Managed]) -> Steps:
     """Compare; see `Plan`. Objects on their way out count as present: nothing can be made under their names yet."""
     needed = wanted(namespace, (profiles[name] for name in sorted(uses.profiles) if name in profiles))
     found = {(each.kind, each.name): each for each in present}
@@ -111,6 +111,6 @@ def steps(namespace: str, profiles: Mapping[str, Profile], uses: Uses, present: 
     return Steps(tuple(replace), tuple(create), tuple(remove), tuple(drains))
 
 
-def _in_use(each: views.Object, uses: Uses) -> bool:
+def _in_use(each: views.Managed, uses: Uses) -> bool:
     """Whether it has a device, a seat or a pod; a template never has, for generated claims are objects of their own."""
     return each.kind == "ResourceClaim" and (each.allocated or each.seats not in {"", "{}"} or each.name in uses.busy)

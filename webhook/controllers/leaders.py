@@ -17,7 +17,7 @@ from webhook.controllers.objects import Objects
 from webhook.controllers.reconcilers import Loop
 from webhook.controllers.seating import Key, Seating
 
-__all__ = ["Leader", "Options", "Profiles"]
+__all__ = ["ControllerOptions", "Leader", "Profiles"]
 
 _logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ Profiles = Callable[[], Mapping[str, Profile]]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ControllerOptions:
     """How the controllers run.
 
     Attributes:
@@ -62,7 +62,12 @@ class Leader:
     """
 
     def __init__(
-        self, sender: transports.Sender, access: writes.Writes, profiles: Profiles, options: Options, rng: random.Random
+        self,
+        sender: transports.Sender,
+        access: writes.Writes,
+        profiles: Profiles,
+        options: ControllerOptions,
+        rng: random.Random,
     ) -> None:
         self._profiles = profiles
         self._options = options
@@ -75,7 +80,7 @@ class Leader:
             "Namespace": self._namespace_changed,
         }
         self.known = caches.Caches(sender, changed, options.pace)
-        self._recorder = events.Recorder(access)
+        self._recorder = events.EventRecorder(access)
         objects = Objects(self.known, access, profiles, self._recorder, options.grace, self._namespace_later)
         seating = Seating(self.known, access, profiles, self._recorder, self._claim_later, rng)
         self._objects: Loop[str] = Loop("objects", objects.reconcile, rng)
@@ -136,14 +141,14 @@ class Leader:
                 for claim in pod.claims:
                     self._seats.queue.add(Key(pod.namespace, claim))
 
-    def _job_changed(self, before: views.Job | None, after: views.Job | None) -> None:
+    def _job_changed(self, before: views.JobSet | None, after: views.JobSet | None) -> None:
         for job in (before, after):
             if job is not None:
                 self._objects.queue.add(job.namespace)
                 for claim in job.sizes:
                     self._seats.queue.add(Key(job.namespace, claim))
 
-    def _claim_changed(self, before: views.Object | None, after: views.Object | None) -> None:
+    def _claim_changed(self, before: views.Managed | None, after: views.Managed | None) -> None:
         claim = after or before
         if claim is None or (before and after and dataclasses.replace(before, version=after.version) == after):
             return
@@ -153,7 +158,7 @@ class Leader:
             if claim.name in pod.claims and len(pod.claims) > 1:  # a pod may wait for its next seat
                 self._pod_changed(None, pod)
 
-    def _template_changed(self, before: views.Object | None, after: views.Object | None) -> None:
+    def _template_changed(self, before: views.Managed | None, after: views.Managed | None) -> None:
         for template in (before, after):
             if template is not None:
                 self._objects.queue.add(template.namespace)

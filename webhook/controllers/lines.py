@@ -49,7 +49,7 @@ class Line:
 
 def look(
     known: caches.Caches,
-    claim: views.Object,
+    claim: views.Managed,
     profile: Profile | None,
     now: datetime.datetime,
 ) -> Line:
@@ -81,7 +81,7 @@ def look(
     )
 
 
-def reason(claim: views.Object, after: seats.Claim, pod: views.Pod, *, never: bool) -> str:
+def reason(claim: views.Managed, after: seats.Claim, pod: views.Pod, *, never: bool) -> str:
     """Return why a pod has no seat, and who has one.
 
     Args:
@@ -111,7 +111,7 @@ def _is_held_back(pod: views.Pod) -> bool:
     return pod.gated and not pod.ended and not pod.deleting
 
 
-def _held(claim: views.Object) -> tuple[dict[str, seats.Seat], str]:
+def _held(claim: views.Managed) -> tuple[dict[str, seats.Seat], str]:
     try:
         return seats.parse(claim.seats), ""
     except seats.SeatsError as error:
@@ -126,7 +126,7 @@ def _holders(claim: seats.Claim) -> str:
     return ", ".join(shown + [f"{more} more"] * bool(more)) or "nobody"
 
 
-def _before(pod: views.Pod, claim: views.Object) -> tuple[str, ...]:
+def _before(pod: views.Pod, claim: views.Managed) -> tuple[str, ...]:
     """Return the claims on which a pod takes a seat before it does here."""
     return pod.claims[: pod.claims.index(claim.name)]
 
@@ -150,11 +150,11 @@ def _is_early(known: caches.Caches, pod: views.Pod, now: datetime.datetime) -> b
     return now - datetime.datetime.fromisoformat(pod.created) < _UNKNOWN
 
 
-def _drains(claim: views.Object, profile: Profile | None) -> bool:
+def _drains(claim: views.Managed, profile: Profile | None) -> bool:
     return claim.deleting or profile is None or not profile.is_shared or claim.hash != desired.spec_hash(profile)
 
 
-def _sizes(known: caches.Caches, claim: views.Object, pods: Iterable[views.Pod]) -> dict[str, int]:
+def _sizes(known: caches.Caches, claim: views.Managed, pods: Iterable[views.Pod]) -> dict[str, int]:
     """Return how many pods each job still wants on a claim: what succeeded is not made again."""
     sizes = {job.name: job.sizes.get(claim.name, 0) for job in known.jobs.in_namespace(claim.namespace) if job.live}
     for pod in pods:

@@ -36,7 +36,7 @@ class Objects:
         known: caches.Caches,
         access: writes.Writes,
         profiles: Callable[[], Mapping[str, Profile]],
-        recorder: events.Recorder,
+        recorder: events.EventRecorder,
         grace: float,
         later: Callable[[str, float], None],
         clock: Callable[[], float] = time.monotonic,
@@ -117,11 +117,11 @@ class Objects:
         about = events.Regarding(document["apiVersion"], document["kind"], namespace, name, uid)
         self._recorder.say(about, "NameTaken", problem, "Warning")
 
-    async def _remove(self, each: views.Object, reason: str) -> None:
+    async def _remove(self, each: views.Managed, reason: str) -> None:
         if await self._access.delete(kinds.OBJECTS[each.kind], each.namespace, each.name, each.uid, each.version):
             _logger.info("object removed", extra={**_where(each.kind, each.namespace, each.name), "reason": reason})
 
-    def _ripe(self, namespace: str, unneeded: tuple[views.Object, ...]) -> list[views.Object]:
+    def _ripe(self, namespace: str, unneeded: tuple[views.Managed, ...]) -> list[views.Managed]:
         """Return those that nothing has named for the grace; look again when the next one is due."""
         now, before = self._clock(), self._unneeded.get(namespace, {})
         since = {each.uid: before.get(each.uid, now) for each in unneeded}

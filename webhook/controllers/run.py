@@ -16,18 +16,18 @@ from strategies.profiles import Profile
 from webhook import configs
 from webhook.cluster import leases, transports, writes
 from webhook.controllers import caches, lines, seats, views
-from webhook.controllers.leaders import Leader, Options, Profiles
+from webhook.controllers.leaders import ControllerOptions, Leader, Profiles
 
-__all__ = ["FIGURES", "Controllers", "Options", "options_of"]
+__all__ = ["FIGURES", "ControllerOptions", "Controllers", "options_of"]
 
 _logger = logging.getLogger(__name__)
 
 
-def options_of(settings: configs.ControllerSettings) -> Options:
+def options_of(settings: configs.ControllerSettings) -> ControllerOptions:
     """Return the options that a configuration file asks for."""
     lease = settings.lease
     terms = leases.Terms(lease.name, lease.namespace, lease.duration, lease.deadline, lease.retry)
-    return Options(terms, settings.grace, settings.resync, settings.deadline, settings.ended_pods)
+    return ControllerOptions(terms, settings.grace, settings.resync, settings.deadline, settings.ended_pods)
 
 
 FIGURES: Final = {
@@ -52,12 +52,12 @@ class Controllers:
         self,
         sender: transports.Sender,
         profiles: Profiles,
-        options: Options | None = None,
+        options: ControllerOptions | None = None,
         counted: Callable[[str, str, str], None] = lambda *_: None,
     ) -> None:
         self._sender = sender
         self._profiles = profiles
-        self._options = options or Options()
+        self._options = options or ControllerOptions()
         self._rng = random.Random()  # noqa: S311 - jitter, no secret
         self._access = writes.Writes(sender, self._options.deadline, counted)
         terms = self._options.terms
@@ -117,7 +117,7 @@ class Controllers:
                 self._known = None
 
 
-def _count(claim: views.Object, profile: Profile | None, *, taken: bool) -> int:
+def _count(claim: views.Managed, profile: Profile | None, *, taken: bool) -> int:
     if not taken:
         return profile.max_sessions if profile else 0
     try:

@@ -54,7 +54,7 @@ class Seating:
         known: caches.Caches,
         access: writes.Writes,
         profiles: Callable[[], Mapping[str, Profile]],
-        recorder: events.Recorder,
+        recorder: events.EventRecorder,
         later: Callable[[Key, float], None],
         rng: random.Random,
         clock: Callable[[], float] = time.monotonic,
@@ -85,7 +85,7 @@ class Seating:
         for pod in await self._settled(key):
             await self._open(pod)
 
-    def _look(self, claim: views.Object) -> lines.Line:
+    def _look(self, claim: views.Managed) -> lines.Line:
         now = datetime.datetime.now(datetime.UTC)
         return lines.look(self._known, claim, self._profiles().get(claim.profile), now)
 
@@ -95,7 +95,7 @@ class Seating:
             document = await self._access.get(kinds.CLAIM, *key)
             if document is None or not views.is_ours(document):
                 return ()
-            claim = views.Object.from_document(document)
+            claim = views.Managed.from_document(document)
             line = self._look(claim)
             if line.unreadable:
                 where = {"namespace": key.namespace, "object": key.claim, "problem": line.unreadable}
@@ -121,7 +121,7 @@ class Seating:
             document is not None and document["metadata"]["uid"] == uid and not views.Pod.from_document(document).ended
         )
 
-    async def _swap(self, claim: views.Object, settlement: seats.Settlement) -> views.Object | None:
+    async def _swap(self, claim: views.Managed, settlement: seats.Settlement) -> views.Managed | None:
         """Write the seats if they still are what was read; return None when they are not.
 
         It is the seats that are compared and not the resourceVersion: the status of a claim changes all the time while
@@ -138,7 +138,7 @@ class Seating:
         if not claim.seats:  # there is no annotation that could be compared
             body = {"metadata": {"resourceVersion": claim.version, "annotations": {names.SEATS_ANNOTATION: text}}}
         try:
-            return views.Object.from_document(await self._access.patch(kinds.CLAIM, claim.namespace, claim.name, body))
+            return views.Managed.from_document(await self._access.patch(kinds.CLAIM, claim.namespace, claim.name, body))
         except transports.RefusedError as error:
             if error.status not in {409, 422}:
                 raise
@@ -163,7 +163,7 @@ class Seating:
                 raise
         self._opened[pod.uid] = now
 
-    def _tell(self, claim: views.Object, line: lines.Line, settlement: seats.Settlement) -> None:
+    def _tell(self, claim: views.Managed, line: lines.Line, settlement: seats.Settlement) -> None:
         """Say who got a seat, and to those who wait, for whom."""
         after = seats.Claim(settlement.seats, line.claim.limit, line.claim.drains, line.claim.sizes)
         taken = f"{len(after.seats)} of {after.limit}"
@@ -181,7 +181,7 @@ class Seating:
             _logger.info("seats changed", extra={**where, "seated": len(settlement.seated), "freed": freed})
 
 
-def _differs(settlement: seats.Settlement, claim: views.Object) -> bool:
+def _differs(settlement: seats.Settlement, claim: views.Managed) -> bool:
     return seats.text(settlement.seats) != claim.seats
 
 

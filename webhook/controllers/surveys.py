@@ -82,7 +82,7 @@ async def take(
 
 
 def _claim_row(document: Mapping[str, Any], pods: Iterable[views.Pod], profiles: Mapping[str, Profile]) -> ClaimRow:
-    claim = views.Object.from_document(document)
+    claim = views.Managed.from_document(document)
     profile = profiles.get(claim.profile)
     users = [pod for pod in pods if pod.namespace == claim.namespace and claim.name in pod.claims]
     results = (((document.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results") or ()
@@ -105,7 +105,7 @@ def _claim_row(document: Mapping[str, Any], pods: Iterable[views.Pod], profiles:
 
 
 def _template_row(document: Mapping[str, Any], pods: Iterable[views.Pod]) -> TemplateRow:
-    template = views.Object.from_document(document)
+    template = views.Managed.from_document(document)
     users = (pod for pod in pods if pod.namespace == template.namespace and template.name in pod.templates)
     return TemplateRow(template.namespace, template.name, template.profile, tuple(pod.name for pod in users))
 

@@ -11,9 +11,9 @@ from webhook.cluster import kinds
 
 __all__ = [
     "PROFILES_ANNOTATION",
-    "Job",
+    "JobSet",
+    "Managed",
     "Namespace",
-    "Object",
     "Pod",
     "is_ours",
 ]
@@ -88,7 +88,7 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobSet:
     """One JobSet of which some pods use a profile.
 
     Attributes:
@@ -107,7 +107,7 @@ class Job:
     templates: frozenset[str]
 
     @classmethod
-    def from_document(cls, document: Document) -> Job:
+    def from_document(cls, document: Document) -> JobSet:
         """Read a JobSet."""
         metadata, status = document["metadata"], document.get("status") or {}
         profiles: set[str] = set()
@@ -137,7 +137,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Object:
+class Managed:
     """A ResourceClaim or ResourceClaimTemplate of ours.
 
     Attributes:
@@ -161,7 +161,7 @@ class Object:
     deleting: bool = False
 
     @classmethod
-    def from_document(cls, document: Document) -> Object:
+    def from_document(cls, document: Document) -> Managed:
         """Read a claim or a template."""
         metadata, status = document["metadata"], document.get("status") or {}
         annotations = metadata.get("annotations") or {}

@@ -24,7 +24,7 @@ from strategies import names
 from webhook.audit.records import Record, RecordedFinding
 from webhook.cluster import events, kinds, transports, writes
 
-__all__ = ["REASON", "Denials", "Pace"]
+__all__ = ["REASON", "Denials", "EventPace"]
 
 REASON = "MusterDenied"
 
@@ -38,7 +38,7 @@ _Key: TypeAlias = tuple[str, str, str, tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class EventPace:
     """How much is written.
 
     Attributes:
@@ -81,13 +81,13 @@ class Denials:
         access: writes.Writes,
         redactor: Callable[[Record], Record],
         dropped: Callable[[int], None] = lambda _count: None,
-        pace: Pace | None = None,
+        pace: EventPace | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._access = access
         self._redactor = redactor
         self._dropped = dropped
-        self._pace = pace or Pace()
+        self._pace = pace or EventPace()
         self._clock = clock
         self._own = secrets.token_hex(8)  # each replica counts in Events of its own
         self._waiting: OrderedDict[_Key, _Waiting] = OrderedDict()

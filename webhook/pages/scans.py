@@ -18,7 +18,7 @@ import orjson
 from webhook.audit import records
 from webhook.audit.log import files
 from webhook.audit.reading import queries
-from webhook.pages.shelves import Found, Place, Shelf
+from webhook.pages.shelves import Found, LinePlace, Shelf
 
 __all__ = ["Budget", "Cursor", "Row", "Scan", "scan"]
 
@@ -40,7 +40,7 @@ class Budget:
 class Cursor:
     """The place before which each log goes on; a log that is not named goes on at its newest end."""
 
-    logs: dict[int, Place] = field(default_factory=dict)
+    logs: dict[int, LinePlace] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return "~".join(str(place) for _, place in sorted(self.logs.items()))
@@ -48,7 +48,7 @@ class Cursor:
     @classmethod
     def parse(cls, text: str) -> Cursor:
         """Read a cursor as it is written; GoneError for what is none."""
-        places = [Place.parse(part) for part in text.split("~", _MAX_LOGS)]
+        places = [LinePlace.parse(part) for part in text.split("~", _MAX_LOGS)]
         return cls({place.log: place for place in places})
 
 
@@ -120,7 +120,7 @@ def scan(
 
 
 def _timed(
-    shelf: Shelf, log: int, before: Place | None, since: datetime.datetime | None
+    shelf: Shelf, log: int, before: LinePlace | None, since: datetime.datetime | None
 ) -> Generator[tuple[str, Found, Any]]:
     """Read a log back, each line with a time; one that has none has that of the line after it."""
     last = _UNKNOWN
@@ -140,7 +140,7 @@ def _wanted(found: Found, value: Any, questions: queries.Questions, *, unreadabl
     if found.data is None:
         entry = queries.Entry(str(found.path), 0, None, "a line that is too long to be shown")
     else:
-        entry = queries.entry_of(files.Line(str(found.path), 0, found.data))
+        entry = queries.entry_of(files.LogLine(str(found.path), 0, found.data))
     if entry.record is None:
         return entry if unreadable or questions == queries.Questions() else None
     return None if unreadable else entry

@@ -15,7 +15,7 @@ import orjson
 from webhook.audit import schemas
 from webhook.audit.log import chain
 from webhook.audit.records import Link, Sealed
-from webhook.pages.shelves import Found, Place, Shelf
+from webhook.pages.shelves import Found, LinePlace, Shelf
 
 __all__ = ["Neighbour", "Standing", "own", "standing"]
 
@@ -26,7 +26,7 @@ _LOOKED_AT = 200  # lines without a record that may lie between two records
 class Neighbour:
     """A record beside another one, and what is wrong between the two, "" for nothing."""
 
-    place: Place
+    place: LinePlace
     seq: int
     problem: str
 
@@ -75,7 +75,7 @@ def standing(shelf: Shelf, found: Found, record: Sealed) -> Standing:
     )
 
 
-def _links(lines: Iterator[Found]) -> Iterator[tuple[Place, Link]]:
+def _links(lines: Iterator[Found]) -> Iterator[tuple[LinePlace, Link]]:
     for found in itertools.islice(lines, _LOOKED_AT):
         try:
             value = orjson.loads(found.data or b"")

@@ -28,7 +28,7 @@ from webhook.pages import (
     scans,
     seals,
 )
-from webhook.pages.shelves import GoneError, Place, Shelf
+from webhook.pages.shelves import GoneError, LinePlace, Shelf
 
 __all__ = ["HEADERS", "PageServer"]
 
@@ -128,9 +128,9 @@ class PageServer:
             return _html(self._list(query))
         kind, _, place = path.removeprefix("/").partition("/")
         if kind == "record":
-            return _html(self._record(Place.parse(place)))
+            return _html(self._record(LinePlace.parse(place)))
         if kind == "json":
-            data = self._shelf.at(Place.parse(place)).data
+            data = self._shelf.at(LinePlace.parse(place)).data
             return web.Response(body=data or b"null", content_type="application/json")
         raise GoneError("there is a list of decisions, and a page of each; this is neither")
 
@@ -139,12 +139,12 @@ class PageServer:
         found = scans.scan(self._shelf, question.questions, question.cursor, unreadable=question.unreadable)
         return lists.page(question, found, self._names)
 
-    def _record(self, place: Place) -> bytes:
+    def _record(self, place: LinePlace) -> bytes:
         found = self._shelf.at(place)
         if found.data is None:
             entry = queries.Entry(str(found.path), 0, None, "a line that is too long to be shown")
         else:
-            entry = queries.entry_of(files.Line(str(found.path), 0, found.data))
+            entry = queries.entry_of(files.LogLine(str(found.path), 0, found.data))
         if entry.record is None:
             return details.unreadable_page(scans.Row(found, entry), self._names)
         return details.page(entry.record, seals.standing(self._shelf, found, entry.record), str(place), self._names)

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from webhook.audit.log import files
 
-__all__ = ["LONGEST", "Found", "GoneError", "Place", "Shelf"]
+__all__ = ["LONGEST", "Found", "GoneError", "LinePlace", "Shelf"]
 
 LONGEST = 32 * 1024 * 1024
 """Bytes of a line that are read; a longer one is shown as a place and nothing else."""
@@ -33,7 +33,7 @@ class GoneError(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LinePlace:
     """Where a line begins: the number of the log, the digest of the file's first line, and the byte."""
 
     log: int
@@ -44,7 +44,7 @@ class Place:
         return f"{self.log}.{self.file}.{self.offset}"
 
     @classmethod
-    def parse(cls, text: str) -> Place:
+    def parse(cls, text: str) -> LinePlace:
         """Read a place as it is written; GoneError for what is none."""
         parts = _PLACE.fullmatch(text)
         if parts is None:
@@ -56,7 +56,7 @@ class Place:
 class Found:
     """A line and where it stands; `data` is None when it is longer than `LONGEST`."""
 
-    place: Place
+    place: LinePlace
     path: Path
     data: bytes | None
 
@@ -78,7 +78,7 @@ class Shelf:
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = tuple(paths)
 
-    def upwards(self, log: int, before: Place | None = None) -> Iterator[Found]:
+    def upwards(self, log: int, before: LinePlace | None = None) -> Iterator[Found]:
         """Read a log from its end, or from a place, which is left out.
 
         Raises:
@@ -92,11 +92,11 @@ class Shelf:
             end = each.size if reached or before is None else min(before.offset, each.size)
             reached = True
             for offset, data in files.upwards(each.stream, end, LONGEST):
-                yield Found(Place(log, each.file, offset), each.path, data)
+                yield Found(LinePlace(log, each.file, offset), each.path, data)
         if not reached:
             raise GoneError("the file that this page began in was rotated away")
 
-    def at(self, place: Place) -> Found:
+    def at(self, place: LinePlace) -> Found:
         """Read the line at a place.
 
         Raises:
@@ -107,7 +107,7 @@ class Shelf:
                 return next(_lines(each, place))
         raise GoneError("the file that held this record was rotated away, or is another log's")
 
-    def downwards(self, place: Place) -> Iterator[Found]:
+    def downwards(self, place: LinePlace) -> Iterator[Found]:
         """Read the lines after the one at a place, in the order in which they were written; newer files too."""
         newer: list[str] = []
         for each in self._files(place.log):
@@ -116,7 +116,7 @@ class Shelf:
                 break
             newer.append(each.file)
         for file in reversed(newer):
-            first = Place(place.log, file, 0)
+            first = LinePlace(place.log, file, 0)
             yield from itertools.chain.from_iterable(
                 _lines(each, first) for each in self._files(place.log) if each.file == file
             )
@@ -154,7 +154,7 @@ def _older(path: Path, last: tuple[int, int] | None) -> Path | None:
     return None
 
 
-def _lines(each: _Opened, place: Place) -> Iterator[Found]:
+def _lines(each: _Opened, place: LinePlace) -> Iterator[Found]:
     """Read a file from a place on; a place that is none raises GoneError."""
     offset = place.offset
     if offset >= each.size or not _is_beginning(each.stream, offset):
@@ -163,7 +163,7 @@ def _lines(each: _Opened, place: Place) -> Iterator[Found]:
     while offset < each.size:
         data = _line(each.stream)
         if data is None or data.strip():
-            yield Found(Place(place.log, each.file, offset), each.path, data)
+            yield Found(LinePlace(place.log, each.file, offset), each.path, data)
         offset = each.stream.tell()
 
 

@@ -13,11 +13,11 @@ from datetime import timedelta
 from certs import expiries, rings, sources
 from webhook.trust import bundles, secrets
 
-__all__ = ["Clocks", "Keeper", "Rules"]
+__all__ = ["Clocks", "Keeper", "TrustRules"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class TrustRules:
     """How authorities come into use.
 
     Attributes:
@@ -63,7 +63,7 @@ class Keeper:
         secret: secrets.SharedSecret,
         configurations: bundles.Configurations,
         source: sources.SharedSource,
-        rules: Rules,
+        rules: TrustRules,
         clocks: Clocks | None = None,
     ) -> None:
         self._secret = secret

@@ -17,7 +17,7 @@ from certs import chains, errors, pems
 from webhook.cluster import transports
 from webhook.trust import bundles, keepers
 
-__all__ = ["GUESTS", "Leader"]
+__all__ = ["GUESTS", "TrustLeader"]
 
 GUESTS = 3600.0
 """Seconds for which a certificate that is none of ours stays in a bundle."""
@@ -25,7 +25,7 @@ GUESTS = 3600.0
 _logger = logging.getLogger(__name__)
 
 
-class Leader:
+class TrustLeader:
     """The work of the leader.
 
     Args:

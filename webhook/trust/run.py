@@ -61,9 +61,9 @@ class Trust:
             secrets.SharedSecret(access, settings.namespace, settings.name),
             configurations,
             self.source,
-            keepers.Rules(settings.settle, validity),
+            keepers.TrustRules(settings.settle, validity),
         )
-        self._leader = leaders.Leader(self._keeper, configurations, settings.interval)
+        self._leader = leaders.TrustLeader(self._keeper, configurations, settings.interval)
         lease = settings.lease
         terms = leases.Terms(lease.name, lease.namespace, lease.duration, lease.deadline, lease.retry)
         self._election = leases.Election(access, terms, leases.identity())

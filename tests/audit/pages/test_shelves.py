@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from webhook.pages import shelves
-from webhook.pages.shelves import GoneError, Place, Shelf
+from webhook.pages.shelves import GoneError, LinePlace, Shelf
 
 
 def read(found):
@@ -65,9 +65,9 @@ def test_a_place_in_a_deleted_file_is_gone(shelf, log):
 def test_a_byte_within_a_line_or_beyond_the_end_is_no_place(shelf, log, offset):
     log.write_bytes(b"dddd\ne")
     file = next(shelf.upwards(0)).place.file
-    assert shelf.at(Place(0, file, 5)).data == b"e"
+    assert shelf.at(LinePlace(0, file, 5)).data == b"e"
     with pytest.raises(GoneError, match="no line begins"):
-        shelf.at(Place(0, file, offset))
+        shelf.at(LinePlace(0, file, offset))
 
 
 NO_PLACES = ("", "1.2.3", "0.0123456789abcdef", "0.0123456789abcdeF.1", "99999.0123456789abcdef.1", "/etc/passwd")
@@ -76,12 +76,12 @@ NO_PLACES = ("", "1.2.3", "0.0123456789abcdef", "0.0123456789abcdeF.1", "99999.0
 @pytest.mark.parametrize("text", [*NO_PLACES, "0.0123456789abcdef.1234567890123456789"])
 def test_what_is_no_place_is_refused(text):
     with pytest.raises(GoneError, match="no place"):
-        Place.parse(text)
+        LinePlace.parse(text)
 
 
 def test_a_place_is_read_as_it_is_written(shelf):
     place = next(shelf.upwards(0)).place
-    assert Place.parse(str(place)) == place
+    assert LinePlace.parse(str(place)) == place
 
 
 def test_a_line_that_is_too_long_is_a_place_without_content(shelf, log, monkeypatch):

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["Line", "last_lines", "lines", "numbered", "rotated", "upwards"]
+__all__ = ["LogLine", "last_lines", "lines", "numbered", "rotated", "upwards"]
 
 _BLOCK = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """One line of a log: `data` is without its end of line, `number` counts from 1 within `file`."""
 
     file: str
@@ -34,18 +34,18 @@ def rotated(path: Path) -> list[Path]:
     return [*files, path] if path.exists() else files
 
 
-def lines(paths: Iterable[Path]) -> Iterator[Line]:
+def lines(paths: Iterable[Path]) -> Iterator[LogLine]:
     """Read files in the order given; OSError names the one that cannot be read."""
     for path in paths:
         with path.open("rb") as stream:
             yield from numbered(stream, str(path))
 
 
-def numbered(stream: Iterable[bytes], name: str) -> Iterator[Line]:
+def numbered(stream: Iterable[bytes], name: str) -> Iterator[LogLine]:
     """Number the lines of an open binary stream, `sys.stdin.buffer` for instance; empty lines are passed over."""
     for number, data in enumerate(stream, start=1):
         if data.strip():
-            yield Line(name, number, data.rstrip(b"\r\n"))
+            yield LogLine(name, number, data.rstrip(b"\r\n"))
 
 
 def last_lines(path: Path) -> Iterator[bytes]:

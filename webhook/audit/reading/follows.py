@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from webhook.audit.log import files
-from webhook.audit.log.files import Line
+from webhook.audit.log.files import LogLine
 
-__all__ = ["LONGEST", "Follower", "follow"]
+__all__ = ["LONGEST", "LogFollower", "follow"]
 
 LONGEST = 32 * 1024 * 1024
 """Bytes of a line; one that is longer comes in pieces, which are no records."""
 _BLOCK = 64 * 1024
 
 
-def follow(paths: Sequence[Path], pause: Callable[[], None]) -> Iterator[Line]:
+def follow(paths: Sequence[Path], pause: Callable[[], None]) -> Iterator[LogLine]:
     """Read the logs at `paths`, with their rotated elders, and go on with what is written, for ever.
 
     Args:
@@ -31,7 +31,7 @@ def follow(paths: Sequence[Path], pause: Callable[[], None]) -> Iterator[Line]:
     Raises:
         OSError: a file cannot be read.
     """
-    followers = [Follower(path) for path in paths]
+    followers = [LogFollower(path) for path in paths]
     try:
         while True:
             for each in followers:
@@ -42,7 +42,7 @@ def follow(paths: Sequence[Path], pause: Callable[[], None]) -> Iterator[Line]:
             each.close()
 
 
-class Follower:
+class LogFollower:
     """Follows one log; used by one thread."""
 
     def __init__(self, path: Path) -> None:
@@ -53,7 +53,7 @@ class Follower:
         self._rest = b""
         self._was_newest = False
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[LogLine]:
         """Read what has come since the last time; lines that have not ended are kept."""
         while True:
             newer = self._newer()
@@ -94,7 +94,7 @@ class Follower:
         self.close()
         self._stream, self._name, self._number, self._rest, self._was_newest = stream, str(path), 0, b"", False
 
-    def _come(self, stream: BinaryIO) -> Iterator[Line]:
+    def _come(self, stream: BinaryIO) -> Iterator[LogLine]:
         if os.fstat(stream.fileno()).st_size < stream.tell():
             stream.seek(0)
             self._number, self._rest = 0, b""
@@ -108,14 +108,14 @@ class Follower:
                 yield self._line(self._rest)
                 self._rest = b""
 
-    def _ended(self, data: bytes) -> Iterator[Line]:
+    def _ended(self, data: bytes) -> Iterator[LogLine]:
         line = self._line(data)
         if line.data.strip():
             yield line
 
-    def _line(self, data: bytes) -> Line:
+    def _line(self, data: bytes) -> LogLine:
         self._number += 1
-        return Line(self._name, self._number, data.rstrip(b"\r"))
+        return LogLine(self._name, self._number, data.rstrip(b"\r"))
 
 
 def _is(path: Path, status: os.stat_result) -> bool:

@@ -90,13 +90,13 @@ def read(paths: Iterable[Path]) -> Iterator[Entry]:
     return parsed(files.lines(paths))
 
 
-def parsed(lines: Iterable[files.Line]) -> Iterator[Entry]:
+def parsed(lines: Iterable[files.LogLine]) -> Iterator[Entry]:
     """Make an entry of each line, `files.numbered(sys.stdin.buffer, "stdin")` for instance."""
     for line in lines:
         yield entry_of(line)
 
 
-def entry_of(line: files.Line) -> Entry:
+def entry_of(line: files.LogLine) -> Entry:
     """Make an entry of one line."""
     try:
         value = orjson.loads(line.data)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from webhook.audit.log import chain
-from webhook.audit.log.files import Line
+from webhook.audit.log.files import LogLine
 from webhook.audit.records import Link
 
 __all__ = ["Breach", "Gap", "Succession"]
@@ -33,7 +33,7 @@ class Gap:
 
     first: int
     last: int
-    line: Line
+    line: LogLine
 
 
 class Succession:
@@ -42,12 +42,12 @@ class Succession:
     def __init__(self) -> None:
         self.seq: int | None = None
         self.first = 1
-        self.line: Line | None = None
+        self.line: LogLine | None = None
         self.gaps: list[Gap] = []
         self._hashes: frozenset[str] = frozenset()
         self._outer: tuple[int, frozenset[str]] | None = None
 
-    def follow(self, link: Link, line: Line, *, trusted: bool) -> Breach | None:
+    def follow(self, link: Link, line: LogLine, *, trusted: bool) -> Breach | None:
         """Take the next record; `trusted` is false for an edited one, of which any part may be wrong."""
         self._come_back(link)
         expected = (self.seq or 0) + 1
@@ -66,7 +66,7 @@ class Succession:
         self._advance(seq, hashes, line)
         return breach
 
-    def _begin(self, seq: int, hashes: frozenset[str], line: Line, prev: str) -> Breach | None:
+    def _begin(self, seq: int, hashes: frozenset[str], line: LogLine, prev: str) -> Breach | None:
         breach = None
         if self.seq is not None:
             breach = Breach("restarted", f"a new chain begins here, after record {self.seq}")
@@ -94,5 +94,5 @@ class Succession:
             return Breach("moved", f"record {seq} stands after record {self.seq}")
         return Breach("inserted", f"this is a second record {seq}; one of the two was inserted")
 
-    def _advance(self, seq: int, hashes: frozenset[str], line: Line) -> None:
+    def _advance(self, seq: int, hashes: frozenset[str], line: LogLine) -> None:
         self.seq, self._hashes, self.line = seq, hashes, line

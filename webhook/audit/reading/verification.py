@@ -16,7 +16,7 @@ import orjson
 
 from webhook.audit import schemas
 from webhook.audit.log import chain
-from webhook.audit.log.files import Line
+from webhook.audit.log.files import LogLine
 from webhook.audit.reading import successions
 from webhook.audit.records import Link
 
@@ -49,7 +49,7 @@ class Anchor:
     hash: str
 
 
-def verify(lines: Iterable[Line], anchor: Anchor | None = None, *, restarts: bool = False) -> Iterator[Problem]:
+def verify(lines: Iterable[LogLine], anchor: Anchor | None = None, *, restarts: bool = False) -> Iterator[Problem]:
     """Check the lines of one log, all its files in order (`files.lines(files.rotated(path))`).
 
     A log whose oldest files were rotated away begins in the middle of its chain; that is no problem. Problems come in
@@ -80,7 +80,7 @@ def verify(lines: Iterable[Line], anchor: Anchor | None = None, *, restarts: boo
         yield _unanchored(anchor, succession)
 
 
-def _parsed(line: Line) -> Link | Problem:
+def _parsed(line: LogLine) -> Link | Problem:
     try:
         value = orjson.loads(line.data)
     except orjson.JSONDecodeError:
@@ -92,7 +92,7 @@ def _parsed(line: Line) -> Link | Problem:
     return _problem(line, "foreign", f"this is no audit record: {schemas.check(value, Link)[0]}")
 
 
-def _own(link: Link, line: Line) -> Problem | None:
+def _own(link: Link, line: LogLine) -> Problem | None:
     """Check what a record says about itself, without its neighbours."""
     if chain.digest_of(link) != link["hash"]:
         return _problem(line, "edited", f"record {link['seq']} is not what its hash was made from")
@@ -121,5 +121,5 @@ def _unanchored(anchor: Anchor, succession: successions.Succession) -> Problem:
     return Problem(file, 0, "anchor", f"record {anchor.seq} with hash {anchor.hash} is expected, but {found}")
 
 
-def _problem(line: Line, kind: Kind, message: str) -> Problem:
+def _problem(line: LogLine, kind: Kind, message: str) -> Problem:
     return Problem(line.file, line.number, kind, message)

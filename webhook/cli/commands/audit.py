@@ -93,7 +93,7 @@ def _serve(args: argparse.Namespace) -> int:
     return audit_serve.serve(args.file, args.host, args.port)
 
 
-def _logs(names: Sequence[str]) -> Iterator[tuple[str, Iterable[files.Line]]]:
+def _logs(names: Sequence[str]) -> Iterator[tuple[str, Iterable[files.LogLine]]]:
     """Yield each log once, also when its elders are named beside it (`audit.log*`)."""
     runs = {name: (files.rotated(Path(name)) or [Path(name)]) for name in dict.fromkeys(names) if name != sources.STDIN}
     for name in dict.fromkeys(names):

@@ -25,7 +25,7 @@ from webhook.notices.reports import folds, formats, outcomes
 from webhook.notices.reports.formats import Format
 from webhook.notices.reports.queues import Pending
 
-__all__ = ["Pace", "Reports"]
+__all__ = ["ReportPace", "Reports"]
 
 _logger = logging.getLogger(__name__)
 _REMEMBERED = 4096
@@ -39,7 +39,7 @@ class _OccupiedError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ReportPace:
     """How much is written.
 
     Attributes:
@@ -78,7 +78,7 @@ class Reports:
         redactor: Callable[[Record], Record],
         dropped: Callable[[int], None] = lambda _count: None,
         limits: folds.Limits | None = None,
-        pace: Pace | None = None,
+        pace: ReportPace | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._access = access
@@ -86,7 +86,7 @@ class Reports:
         self._redactor = redactor
         self._dropped = dropped
         self._limits = limits or folds.Limits()
-        self._pace = pace or Pace()
+        self._pace = pace or ReportPace()
         self._clock = clock
         self._pending = Pending(self._limits.results, self._pace.room)
         self._since: dict[str, float] = {}
