@@ -8,12 +8,12 @@ The names below are the public face for plugin authors.
 
 from __future__ import annotations
 
-from strategies.changes import Change, Changes
+from strategies.changes.changes import Change, Changes
+from strategies.documents.findings import Finding, Severity, error, warning
 from strategies.documents.runtimes import Runtime
-from strategies.findings import Finding, Severity, error, warning
-from strategies.jobs import Job, Settings
-from strategies.protocols import FrameworkStrategy
-from strategies.registry import PluginError, PluginImportError, Registered, Registry, strategy
+from strategies.jobs.jobs import Job, Settings
+from strategies.plugins.protocols import FrameworkStrategy
+from strategies.plugins.registry import PluginError, PluginImportError, Registered, Registry, strategy
 
 __all__ = [
     "Change",

@@ -6,12 +6,12 @@ suspend and resume, and `restores` then takes it away again. Everything else is 
 
 from __future__ import annotations
 
-from strategies import names
-from strategies.changes import Changes
+from strategies.changes.changes import Changes
 from strategies.claims import plans
-from strategies.claims.plans import Plan, Use
-from strategies.jobs import Job
-from strategies.paths import Absent, Path
+from strategies.claims.plans import ClaimPlan, Use
+from strategies.documents import names
+from strategies.documents.paths import Absent, Path
+from strategies.jobs.jobs import Job
 
 __all__ = ["enforce"]
 
@@ -26,7 +26,7 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
     """
     if job.kind != "JobSet":
         return
-    for plan in plans.of(job):
+    for plan in plans.plan_claims(job):
         if plan.uses:
             _swap(changes, plan, rule)
             for use in plan.uses:
@@ -34,14 +34,14 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
             _mark(changes, plan, rule)
 
 
-def _swap(changes: Changes, plan: Plan, rule: str) -> None:
+def _swap(changes: Changes, plan: ClaimPlan, rule: str) -> None:
     for container, resource in plan.swapped:
         reason = f"{plan.told} replaces {resource}; beside the claim it would take a second device for each"
         for part in ("limits", "requests"):
             changes.remove((*container, "resources", part, resource), rule=f"{rule}/replaced-resource", reason=reason)
 
 
-def _claim(changes: Changes, plan: Plan, use: Use, rule: str) -> None:
+def _claim(changes: Changes, plan: ClaimPlan, use: Use, rule: str) -> None:
     name = use.entry["name"]
     _add(changes, (*plan.request.template.pod_path, "resourceClaims"), dict(use.entry), f"{rule}/claim", use.reason)
     for container in use.containers:
@@ -49,7 +49,7 @@ def _claim(changes: Changes, plan: Plan, use: Use, rule: str) -> None:
         _add(changes, (*container, "resources", "claims"), {"name": name}, f"{rule}/claim", reason)
 
 
-def _mark(changes: Changes, plan: Plan, rule: str) -> None:
+def _mark(changes: Changes, plan: ClaimPlan, rule: str) -> None:
     """Gate the pods of a shared profile, and let the controller find everything that uses the profile."""
     if plan.profile is None:
         return

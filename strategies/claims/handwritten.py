@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies import names, templates
 from strategies.claims import leftovers
-from strategies.claims.plans import Plan
+from strategies.claims.plans import ClaimPlan
 from strategies.claims.requests import Request
+from strategies.documents import names
+from strategies.documents.findings import Finding, error, warning
+from strategies.documents.paths import Path
 from strategies.documents.pods import CLAIM_SOURCES
-from strategies.findings import Finding, error, warning
-from strategies.jobs import Job
-from strategies.paths import Path
-from strategies.templates import Template
+from strategies.jobs import templates
+from strategies.jobs.jobs import Job
+from strategies.jobs.templates import Template
 
 __all__ = ["check"]
 
 
-def check(job: Job, planned: list[Plan]) -> Iterator[Finding]:
+def check(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
     """Check what pods claim beside the plans.
 
     Args:
@@ -32,7 +33,7 @@ def check(job: Job, planned: list[Plan]) -> Iterator[Finding]:
     if not (job.supply.profiles or job.supply.named):
         return
     training = job.container.job_path if job.container else None
-    for template in templates.of(job):
+    for template in templates.list_templates(job):
         plan = next((plan for plan in planned if plan.request.template.path == template.path), None)
         added = {use.entry["name"] for use in plan.uses} if plan else set()
         own = {index: each for index, each in _entries(template) if each.get("name") not in added}

@@ -10,14 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from strategies import devices, names
 from strategies.claims.requests import Request, is_of
+from strategies.documents import names
+from strategies.documents.findings import Finding, error, warning
+from strategies.documents.paths import Path
 from strategies.documents.pods import ResourceRequirements
-from strategies.findings import Finding, error, warning
-from strategies.jobs import Job
-from strategies.paths import Path
-from strategies.profiles import Profile
-from strategies.supplies import DeviceClass
+from strategies.jobs.jobs import Job
+from strategies.platform import devices
+from strategies.platform.profiles import Profile
+from strategies.platform.supplies import DeviceClass
 
 __all__ = ["Verdict", "judge"]
 

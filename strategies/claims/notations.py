@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from strategies.documents.findings import Finding, error
 from strategies.documents.pods import CLAIM_SOURCES
-from strategies.findings import Finding, error
 
 __all__ = ["Asked", "read"]
 

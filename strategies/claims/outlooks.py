@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from strategies import devices
 from strategies.claims import plans
-from strategies.devices import Devices
 from strategies.documents.pods import ResourceRequirements
-from strategies.jobs import Job
+from strategies.jobs.jobs import Job
+from strategies.platform import devices
+from strategies.platform.devices import Devices
 
 __all__ = ["devices_of"]
 

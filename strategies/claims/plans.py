@@ -14,16 +14,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies import names, paths
 from strategies.claims import leftovers, requests
 from strategies.claims.notations import Asked
 from strategies.claims.requests import Request
-from strategies.findings import Finding, Severity, error, warning
-from strategies.jobs import Job
-from strategies.paths import Path
-from strategies.profiles import Profile, template_name
+from strategies.documents import names, paths
+from strategies.documents.findings import Finding, Severity, error, warning
+from strategies.documents.paths import Path
+from strategies.jobs.jobs import Job
+from strategies.platform.profiles import Profile, template_name
 
-__all__ = ["POD_CLAIM", "Plan", "Use", "is_queued", "of", "training"]
+__all__ = ["POD_CLAIM", "ClaimPlan", "Use", "is_queued", "plan_claims", "training"]
 
 POD_CLAIM = "devices"
 """Name of a profile's entry in the pod's `resourceClaims`."""
@@ -48,7 +48,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ClaimPlan:
     """What follows from one request.
 
     Attributes:
@@ -77,15 +77,19 @@ class Plan:
         return f"{what} ({self.request.because})"
 
 
-def of(job: Job) -> list[Plan]:
+def plan_claims(job: Job) -> list[ClaimPlan]:
     """Return a plan for each request of the job."""
-    return [_plan(job, request) for request in requests.of(job)]
+    return [_plan(job, request) for request in requests.list_requests(job)]
 
 
-def training(job: Job) -> Plan | None:
+def training(job: Job) -> ClaimPlan | None:
     """Return the plan for the pods of the training container, None where they ask for nothing."""
     place = job.container if job.supply.asked else None
-    return next((plan for plan in of(job) if plan.request.template.path == place.job_path), None) if place else None
+    return (
+        next((plan for plan in plan_claims(job) if plan.request.template.path == place.job_path), None)
+        if place
+        else None
+    )
 
 
 def is_queued(job: Job) -> bool:
@@ -94,21 +98,21 @@ def is_queued(job: Job) -> bool:
     return any(((each.get("metadata") or {}).get("labels") or {}).get(_QUEUE_LABEL) for each in documents)
 
 
-def _plan(job: Job, request: Request) -> Plan:
+def _plan(job: Job, request: Request) -> ClaimPlan:
     profile = job.supply.profiles.get(request.profile or "")
     if request.keeps:
-        return Plan(request, profile, problems=request.problems)
+        return ClaimPlan(request, profile, problems=request.problems)
     problems = [*request.problems, *_unmet(job, request, profile)]
     uses = [] if request.profile is None or profile is None else [_of_profile(job, request, profile)]
     uses += [_of_name(job, request, asked) for asked in request.claims]
     problems += _clashes(request, uses, profile)
     if _fails(problems):
-        return Plan(request, profile, problems=tuple(problems))
+        return ClaimPlan(request, profile, problems=tuple(problems))
     verdict = leftovers.judge(job, request, profile, [(use.entry, use.containers) for use in uses])
     problems += verdict.problems
     if verdict.instead or _fails(problems):
-        return Plan(request, profile, problems=tuple(problems))
-    return Plan(request, profile, tuple(uses), verdict.swapped, tuple(problems))
+        return ClaimPlan(request, profile, problems=tuple(problems))
+    return ClaimPlan(request, profile, tuple(uses), verdict.swapped, tuple(problems))
 
 
 def _fails(problems: list[Finding]) -> bool:

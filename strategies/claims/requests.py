@@ -14,16 +14,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from strategies import assignments, devices, names, paths, templates
 from strategies.claims.notations import Asked, read
+from strategies.documents import names, paths
+from strategies.documents.findings import Finding, warning
+from strategies.documents.paths import Path
 from strategies.documents.pods import ResourceRequirements
-from strategies.findings import Finding, warning
-from strategies.jobs import Job
-from strategies.paths import Path
-from strategies.profiles import Profile, has_claim, template_name
-from strategies.templates import Template
+from strategies.jobs import assignments, templates
+from strategies.jobs.jobs import Job
+from strategies.jobs.templates import Template
+from strategies.platform import devices
+from strategies.platform.profiles import Profile, has_claim, template_name
 
-__all__ = ["NO_PROFILE", "Request", "homeless", "is_of", "may_ask", "of"]
+__all__ = ["NO_PROFILE", "Request", "homeless", "is_of", "list_requests", "may_ask"]
 
 NO_PROFILE = "none"
 """What the annotation says to have no profile where the policy, or something further out, names one."""
@@ -53,12 +55,12 @@ class Request:
     keeps: bool = False
 
 
-def of(job: Job) -> list[Request]:
+def list_requests(job: Job) -> list[Request]:
     """Return the requests of a JobSet, or those that the JobSet of a TrainJob will have; one per replicated job."""
     if not may_ask(job):
         return []
     training = job.container.job_path if job.container else None
-    found = (_request(job, template, training=template.path == training) for template in templates.of(job))
+    found = (_request(job, template, training=template.path == training) for template in templates.list_templates(job))
     return [request for request in found if request is not None]
 
 
@@ -117,7 +119,7 @@ def _annotated(template: Template, annotations: Mapping[str, Any], because: str,
 
 def _by_policy(job: Job, template: Template, *, training: bool) -> Request | None:
     name, because, field = None, "", "spec.runtimeRef.name" if job.kind == "TrainJob" else "metadata.labels"
-    assigned = assignments.of(job, template)
+    assigned = assignments.find_assignment(job, template)
     role = job.roles.get(assigned.word) if assigned else None
     if role is not None and assigned is not None and role.profile:
         name, because, field = role.profile, f"the platform's policy for role {role.name}", assigned.field

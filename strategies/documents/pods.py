@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from strategies import names
-from strategies.paths import Path
+from strategies.documents import names
+from strategies.documents.paths import Path
 
 __all__ = [
     "CLAIM_SOURCES",

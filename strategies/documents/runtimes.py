@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from strategies import names
-from strategies.documents import pods
+from strategies.documents import names, pods
 
 __all__ = ["Runtime", "Source"]
 

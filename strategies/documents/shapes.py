@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from strategies import paths
-from strategies.findings import Finding, error
-from strategies.paths import Path
+from strategies.documents import paths
+from strategies.documents.findings import Finding, error
+from strategies.documents.paths import Path
 
 __all__ = ["check"]
 

@@ -6,13 +6,14 @@ changed: the JobSet is where the pods are described, and Trainer leaves alone wh
 
 from __future__ import annotations
 
-from strategies import assignments, names
-from strategies.changes import Changes
+from strategies.changes.changes import Changes
 from strategies.claims import requests
-from strategies.jobs import Job
-from strategies.placements import KNOWN
+from strategies.documents import names
+from strategies.jobs import assignments
+from strategies.jobs.jobs import Job
+from strategies.jobs.templates import Template, list_templates
+from strategies.platform.placements import KNOWN
 from strategies.roles import affinities, memories, spreads, tolerations
-from strategies.templates import Template, of
 
 __all__ = ["enforce"]
 
@@ -21,15 +22,15 @@ def enforce(job: Job, changes: Changes) -> None:
     """Place each replicated job of a JobSet by its role, and let it ask for the memory of its profile."""
     if job.kind != "JobSet":
         return
-    for request in requests.of(job):
+    for request in requests.list_requests(job):
         _measure(job, changes, request)
-    for template in of(job) if job.roles else ():
+    for template in list_templates(job) if job.roles else ():
         if template.spec:
             _place(job, changes, template)
 
 
 def _place(job: Job, changes: Changes, template: Template) -> None:
-    assigned = assignments.of(job, template)
+    assigned = assignments.find_assignment(job, template)
     if assigned is None or assigned.word not in KNOWN:
         return
     _label(changes, template, assigned)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from strategies import quantities
-from strategies.changes import Changes
-from strategies.templates import Template
+from strategies.changes.changes import Changes
+from strategies.documents import quantities
+from strategies.jobs.templates import Template
 
 __all__ = ["add", "planned", "request"]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import error, warning
-from strategies.changes import Changes
+from strategies.changes.changes import Changes
 from tests.support import admissions, jobs, limits, plugins
 from webhook.admission import Decision, Mode, answer, answers, reviews
 from webhook.admission.policies import Policy

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from strategies import builtin
+from strategies.frameworks import builtin
 from tests.support import admissions, jobs
 from webhook.admission import Mode, Policy
 from webhook.admission.policies import FrameworkPolicy

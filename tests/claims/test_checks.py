@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.profiles import Profile
+from strategies.platform.profiles import Profile
 from tests.support import admissions, devices, jobs
 
 CLASS = devices.device_class()

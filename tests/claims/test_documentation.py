@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from strategies import builtin
 from strategies.claims import notations
+from strategies.frameworks import builtin
 from webhook import configs
 
 ROOT = Path(__file__).parents[2]

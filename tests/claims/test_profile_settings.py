@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies import builtin
-from strategies.profiles import Profile, claim_names, claim_spec, has_claim
+from strategies.frameworks import builtin
+from strategies.platform.profiles import Profile, claim_names, claim_spec, has_claim
 from webhook import configs
 
 WHOLE = """

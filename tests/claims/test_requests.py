@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from strategies.placements import Role
+from strategies.platform.placements import Role
 from tests.support import admissions, devices, jobs
 
 CLASS = devices.device_class()

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from strategies.profiles import Profile
+from strategies.platform.profiles import Profile
 from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace, pod
 from webhook.cli import main

@@ -187,7 +187,7 @@ def test_strategies_are_listed_with_framework_version_origin_and_what_they_do(mu
 
 
 def test_a_plugin_that_cannot_be_loaded_ends_the_command_with_its_name(muster, monkeypatch):
-    from strategies import registry  # noqa: PLC0415  # beside its only use
+    from strategies.plugins import registry  # noqa: PLC0415  # beside its only use
 
     point = registry.importlib.metadata.EntryPoint("broken", "no.such.module:Strategy", "muster.strategies")
     monkeypatch.setattr(registry.importlib.metadata, "entry_points", lambda **_: [point])

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from strategies.documents.runtimes import Runtime
+from strategies.trainer import predictions
 from tests.cli import jobs
-from webhook.cli import predictions
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 UNITS = {"": 1, "m": Fraction(1, 1000), "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies import builtin
+from strategies.frameworks import builtin
 from webhook import configs
 from webhook.admission.policies import Mode
 

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from strategies import builtin
+from strategies.frameworks import builtin
 from tests.support import waits
 from webhook import configs
 from webhook.admission.policies import Mode

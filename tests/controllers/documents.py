@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.profiles import Profile
+from strategies.platform.profiles import Profile
 
 SHARED = Profile("sampler", "gpu.example.com", sharing="shared", max_sessions=2, claims=2)
 DEDICATED = Profile("trainer", "gpu.example.com", count=2)

@@ -5,7 +5,7 @@ import dataclasses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strategies.profiles import claim_spec
+from strategies.platform.profiles import claim_spec
 from tests.controllers.documents import DEDICATED, SHARED, jobset, pod
 from webhook.controllers import desired, views
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.profiles import Profile
+from strategies.platform.profiles import Profile
 from tests.controllers.documents import DEDICATED, SHARED, jobset, namespace, pod
 from webhook.cluster import kinds
 from webhook.controllers import desired, views

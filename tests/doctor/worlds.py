@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from aiohttp import web
 
 from certs import authorities, pems
-from strategies import names
+from strategies.documents import names
 from webhook.doctor import expectations
 
 MUTATING = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/muster"

@@ -10,11 +10,14 @@ import copy
 from dataclasses import dataclass
 from functools import cache
 
-from strategies import builtin, checks, findings, topologies
-from strategies.changes import Changes
+from strategies.changes.changes import Changes
+from strategies.checks import jobs as checks
+from strategies.documents import findings
+from strategies.documents.findings import Severity
 from strategies.documents.runtimes import Runtime
-from strategies.findings import Severity
-from strategies.jobs import Job, Settings
+from strategies.frameworks import builtin
+from strategies.jobs.jobs import Job, Settings
+from strategies.launches import topologies
 
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 FRAMEWORK = "trainer.kubeflow.org/framework"
@@ -96,7 +99,7 @@ def jobset_of(document, governing):
     spec = copy.deepcopy(governing["spec"]["template"]["spec"])
     for job in spec["replicatedJobs"]:
         training = job["template"].get("metadata", {}).get("labels", {}).get(ANCESTOR) == "trainer"
-        nodes = topologies.of(subject).nodes if training else 1
+        nodes = topologies.read_topology(subject).nodes if training else 1
         job["replicas"] = 1
         job["template"]["spec"] |= {"parallelism": nodes, "completions": nodes}
         for container in job["template"]["spec"]["template"]["spec"]["containers"]:
@@ -217,7 +220,7 @@ def enforce(framework, document, governing=None, **more):
 def found(framework, document, governing=None, **more):
     """What validation says, with the checks that hold for every framework."""
     job = job_of(document, governing, **more)
-    return [*checks.job(job), *_registry().get(framework).strategy.validate(job)]
+    return [*checks.check_job(job), *_registry().get(framework).strategy.validate(job)]
 
 
 def refused(framework, document, governing=None, **more):

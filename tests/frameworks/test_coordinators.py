@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies import coordinators
-from strategies.findings import Severity
+from strategies.documents.findings import Severity
+from strategies.launches import coordinators
 from tests.frameworks.builders import job_of, jobset, jobset_of, replicated_job, runtime, trainjob
 
 NODE = {"name": "node"}
@@ -15,7 +15,7 @@ ODD_PORT = {"env": [{"name": "MASTER_PORT", "value": "$(PORT)"}]}
 
 
 def endpoint(document, governing=None, **more):
-    return coordinators.of(job_of(document, governing, **more)).endpoint
+    return coordinators.find_coordinator(job_of(document, governing, **more)).endpoint
 
 
 JOBSETS = {
@@ -60,8 +60,8 @@ def test_a_trainjob_meets_where_its_jobset_will():
 
 
 def test_a_name_that_is_still_to_be_generated_is_no_coordinator():
-    assert coordinators.of(job_of(trainjob({}, name=None), runtime())) is None
-    assert coordinators.of(job_of(trainjob({}))) is None
+    assert coordinators.find_coordinator(job_of(trainjob({}, name=None), runtime())) is None
+    assert coordinators.find_coordinator(job_of(trainjob({}))) is None
 
 
 def messages(document, governing=None, nodes=1):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from strategies import devices, quantities, topologies
+from strategies.documents import quantities
+from strategies.launches import topologies
+from strategies.platform import devices
 from tests.frameworks import golden
 from tests.frameworks.builders import enforce, found, job_of
 
@@ -31,7 +33,7 @@ def test_processes_per_node_are_counted_as_trainer_counts_them(case):
 @EVERY
 def test_nodes_are_those_that_trainer_writes(case):
     if "trainer" in case["trainjob"]["spec"] and case["name"] != REFUSED:
-        assert str(topologies.of(job(case)).nodes) == env(case)["PET_NNODES"]
+        assert str(topologies.read_topology(job(case)).nodes) == env(case)["PET_NNODES"]
 
 
 @EVERY

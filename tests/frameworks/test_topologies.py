@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies import launches, topologies
-from strategies.topologies import Topology
+from strategies.launches import launches, topologies
+from strategies.launches.topologies import Topology
 from tests.frameworks.builders import (
     GPU,
     gpus,
@@ -24,7 +24,7 @@ CPU8 = {"resources": {"limits": {"cpu": 8}}}
 
 
 def of(document, governing=None, **more):
-    found = topologies.of(job_of(document, governing, **more))
+    found = topologies.read_topology(job_of(document, governing, **more))
     return found.nodes, found.processes, found.devices.kind
 
 
@@ -83,11 +83,14 @@ def test_a_trainjob_means(trainer, governing, wanted):
 
 def test_a_claim_of_unknown_size_has_an_unknown_number_of_processes():
     job = job_of(trainjob({"numNodes": 2}), runtime(**CLAIM, pod=POD))
-    found = topologies.of(job)
+    found = topologies.read_topology(job)
     assert (found.processes, found.world_size, found.is_distributed, found.on_cpu) == (None, None, True, False)
     assert found.size == "2 nodes x a number of processes"
     by_name = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]}
-    assert topologies.of(job_of(trainjob({}), runtime(**CLAIM, pod=by_name), claims={"shared": 1})).processes == 1
+    assert (
+        topologies.read_topology(job_of(trainjob({}), runtime(**CLAIM, pod=by_name), claims={"shared": 1})).processes
+        == 1
+    )
 
 
 def env(**values):
@@ -114,7 +117,7 @@ JOBSETS = {
 @pytest.mark.parametrize(("container", "job", "wanted"), JOBSETS.values(), ids=JOBSETS)
 def test_a_jobset_means(container, job, wanted):
     document = jobset(replicated_job("node", {"name": "node", **container}, **job))
-    found = topologies.of(job_of(document))
+    found = topologies.read_topology(job_of(document))
     assert (found.nodes, found.processes, found.elastic) == wanted
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.trl import flags
+from strategies.frameworks.trl import flags
 from tests.frameworks.builders import (
     NEEDED,
     enforce,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.trl import flags, parsing
+from strategies.frameworks.trl import flags, parsing
 from tests.frameworks.builders import enforce, found, gpus, runtime, trainjob
 from tests.support import limits
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from strategies.vllm import flags, strategy
+from strategies.frameworks.vllm import flags, strategy
 
 ROOT = Path(__file__).parents[2]
 PATTERNS = (

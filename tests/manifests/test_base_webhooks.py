@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import names, restores
-from strategies.changes import Changes
+from strategies.changes import restores
+from strategies.changes.changes import Changes
+from strategies.documents import names
 from tests.manifests import bases
 from webhook.cluster import kinds
 from webhook.server import handlers

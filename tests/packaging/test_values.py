@@ -7,7 +7,7 @@ import math
 import pytest
 import yaml
 
-from strategies import names
+from strategies.documents import names
 from tests.manifests import files, rules
 from tests.packaging import others, renders
 from tests.packaging.choices import CHOICES, ISSUER

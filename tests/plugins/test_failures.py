@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from strategies import error
-from strategies.default import DefaultStrategy
-from strategies.registry import Registry
+from strategies.frameworks.default import DefaultStrategy
+from strategies.plugins.registry import Registry
 from tests.support import acmes, admissions, jobs
 from webhook.admission import Mode, Policy, answers, guards
 

@@ -6,8 +6,10 @@ import textwrap
 
 import pytest
 
-from strategies import FrameworkStrategy, PluginImportError, Registry, builtin, registry
-from strategies.default import DefaultStrategy
+from strategies import FrameworkStrategy, PluginImportError, Registry
+from strategies.frameworks import builtin
+from strategies.frameworks.default import DefaultStrategy
+from strategies.plugins import registry
 from tests.support import plugins
 
 MODULE = """

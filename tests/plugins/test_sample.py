@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from strategies import builtin
+from strategies.frameworks import builtin
 from tests.support import admissions, jobs, upstream
 from webhook.admission import Policy
 

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from strategies import restores
-from strategies.profiles import Profile
+from strategies.changes import restores
+from strategies.platform.profiles import Profile
 from tests.roles import places
 from tests.support import jobs, reapplies
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from strategies.profiles import Profile
+from strategies.platform.profiles import Profile
 from strategies.roles import memories
 from tests.roles import places
 from tests.support import admissions, jobs

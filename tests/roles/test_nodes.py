@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies import placements
+from strategies.platform import placements
 from tests.roles import places
 from tests.support import jobs
 from webhook.cluster import kinds

@@ -8,12 +8,13 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import findings, paths, roles
-from strategies.changes import Changes
+from strategies import roles
+from strategies.changes.changes import Changes
 from strategies.claims import additions
-from strategies.jobs import Job
-from strategies.profiles import Profile
-from strategies.supplies import Supply
+from strategies.documents import findings, paths
+from strategies.jobs.jobs import Job
+from strategies.platform.profiles import Profile
+from strategies.platform.supplies import Supply
 from tests.roles import drawn, places
 from tests.support import admissions, jobs, limits, reapplies, upstream
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies import Finding, Severity, error, findings, paths, warning
-from strategies.documents import pods, runtimes, shapes, trainjobs
+from strategies import Finding, Severity, error, warning
+from strategies.documents import findings, paths, pods, runtimes, shapes, trainjobs
 from tests.support import admissions, jobs
 
 RUNTIME = jobs.make_runtime(framework=None)

@@ -8,7 +8,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import findings, paths
+from strategies.documents import findings, paths
 from tests.support import admissions, generated, jobs, limits, realistic, upstream
 
 CLAIM = {

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import paths
-from strategies.changes import Changes
-from strategies.paths import ABSENT
+from strategies.changes.changes import Changes
+from strategies.documents import paths
+from strategies.documents.paths import ABSENT
 from tests.support import generated, limits
 
 WHY = {"rule": "test/rule", "reason": "because"}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import quantities
+from strategies.documents import quantities
 from tests.support import limits
 
 LARGEST = 2**63 - 1

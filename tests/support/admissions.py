@@ -8,9 +8,9 @@ import copy
 import jsonpatch
 import orjson
 
-from strategies import builtin
-from strategies.default import DefaultStrategy
-from strategies.registry import Registry
+from strategies.frameworks import builtin
+from strategies.frameworks.default import DefaultStrategy
+from strategies.plugins.registry import Registry
 from tests.support import jobs
 from webhook.admission import Policy, answers, decisions, reviews
 from webhook.cluster.memory import InMemoryReader

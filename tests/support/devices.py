@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from strategies import builtin
-from strategies.jobs import Settings
-from strategies.profiles import Profile
+from strategies.frameworks import builtin
+from strategies.jobs.jobs import Settings
+from strategies.platform.profiles import Profile
 from tests.support import admissions, jobs
 from webhook.admission import Policy
 from webhook.admission.policies import FrameworkPolicy

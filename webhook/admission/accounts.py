@@ -8,9 +8,9 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from strategies.changes import Change
-from strategies.findings import Finding
-from strategies.paths import Absent
+from strategies.changes.changes import Change
+from strategies.documents.findings import Finding
+from strategies.documents.paths import Absent
 from webhook.admission.decisions import Decision
 from webhook.audit import records
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import orjson
 
-from strategies import findings
-from strategies.changes import Change
-from strategies.findings import Finding, Severity
+from strategies.changes.changes import Change
+from strategies.documents import findings
+from strategies.documents.findings import Finding, Severity
 from webhook.admission import reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Mode

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from strategies import checks, findings, names, restores, roles
-from strategies.changes import Changes
-from strategies.documents import shapes
-from strategies.findings import Finding
-from strategies.jobs import Job
-from strategies.registry import PluginError, Registered
+from strategies import roles
+from strategies.changes import restores
+from strategies.changes.changes import Changes
+from strategies.checks import jobs
+from strategies.documents import findings, names, shapes
+from strategies.documents.findings import Finding
+from strategies.jobs.jobs import Job
+from strategies.plugins.registry import PluginError, Registered
 from webhook.admission import documents, governors, guards, inspections, policies, reviews, supplies
 from webhook.admission.governors import Governor
 from webhook.admission.policies import Mode, Policy
@@ -176,7 +178,7 @@ def _validated(case: _Case, strategy: Registered, misfits: list[Finding], known:
     found = misfits
     if not misfits:
         plain = case.job(Changes(case.request.document))
-        found = [*checks.job(plain), *roles.check(plain, known)]
+        found = [*jobs.check_job(plain), *roles.check(plain, known)]
         job = case.job(_changes(case.request, strategy), _lent(case.governor, strategy))
 
         def validate() -> list[Finding]:
@@ -194,7 +196,7 @@ def _update_checked(
     misfits = misfits or shapes.check(request.old or {}, request.kind)
     if request.kind != "TrainJob" or misfits or _is_deleted(request.document):
         return Decision(request, "allowed", changes=changes)
-    found = list(checks.immutable(request.old or {}, request.document))
+    found = list(jobs.check_immutable(request.old or {}, request.document))
     if not found:
         return Decision(request, "allowed", changes=changes)
     governor, _ = governors.look(request, cluster, policy.profiles, readable=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies import placements
 from strategies.documents import shapes
+from strategies.platform import placements
 from webhook.cluster import readers
 
 __all__ = ["UnreadableError", "devices_of", "nodes", "read", "requests_of"]

@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from strategies import names
 from strategies.claims.requests import is_of
-from strategies.documents import pods, trainjobs
+from strategies.documents import names, pods, trainjobs
 from strategies.documents.pods import CLAIM_SOURCES
 from strategies.documents.runtimes import Runtime
-from strategies.profiles import Profile
-from strategies.supplies import Supply
+from strategies.platform.profiles import Profile
+from strategies.platform.supplies import Supply
 from webhook.admission import documents, reviews
 from webhook.admission.documents import UnreadableError
 from webhook.cluster import readers

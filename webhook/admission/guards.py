@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
-from strategies.registry import PluginError, Registered
+from strategies.plugins.registry import PluginError, Registered
 
 __all__ = ["MAX_STRAY", "call"]
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import orjson
 
-from strategies.changes import Changes
-from strategies.findings import Finding, Severity
+from strategies.changes.changes import Changes
+from strategies.documents.findings import Finding, Severity
 from webhook.admission.governors import Governor
 
 __all__ = ["check_changes", "check_findings", "document_of_its_own", "governor_of_its_own"]

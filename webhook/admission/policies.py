@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
-from strategies import builtin
-from strategies.jobs import Settings
-from strategies.placements import Role
-from strategies.profiles import Profile
-from strategies.registry import Registry
+from strategies.frameworks import builtin
+from strategies.jobs.jobs import Settings
+from strategies.platform.placements import Role
+from strategies.platform.profiles import Profile
+from strategies.plugins.registry import Registry
 
 __all__ = ["Failure", "FrameworkPolicy", "Mode", "Policy"]
 

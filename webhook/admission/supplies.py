@@ -10,13 +10,13 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from strategies import names
-from strategies.changes import Changes
+from strategies.changes.changes import Changes
 from strategies.claims import requests
+from strategies.documents import names
 from strategies.documents.pods import CLAIM_SOURCES
-from strategies.jobs import Job, Kind
-from strategies.profiles import Profile, claim_names, spec_hash
-from strategies.supplies import DeviceClass, Named, Supply, holders
+from strategies.jobs.jobs import Job, Kind
+from strategies.platform.profiles import Profile, claim_names, spec_hash
+from strategies.platform.supplies import DeviceClass, Named, Supply, holders
 from webhook.admission import documents
 from webhook.admission.governors import Governor
 from webhook.admission.policies import Policy
@@ -61,7 +61,7 @@ def _find(request: Request, governor: Governor, policy: Policy, cluster: readers
     own = list(_own(job, policy)) if governor.claim_devices else []
     if not own and not requests.may_ask(job):
         return dataclasses.replace(offered, asked=False)
-    asked = requests.of(job)
+    asked = requests.list_requests(job)
     wanted = [policy.profiles[name] for name in {each.profile or "": None for each in asked} if name in policy.profiles]
     objects = [*own, *((claim.kind, claim.object) for each in asked for claim in each.claims)]
     named = {each: _named(Ref(each[0], request.namespace, each[1]), cluster) for each in objects}

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strategies import builtin, findings, names
-from strategies.findings import Finding
-from strategies.registry import PluginImportError
+from strategies.documents import findings, names
+from strategies.documents.findings import Finding
+from strategies.frameworks import builtin
+from strategies.plugins.registry import PluginImportError
 from webhook.admission import decisions, reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Policy

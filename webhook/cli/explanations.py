@@ -9,14 +9,16 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from strategies import names, restores, sites, topologies
-from strategies.changes import Change, Changes
-from strategies.documents import trainjobs
-from strategies.jobs import Job
-from strategies.paths import Absent
+from strategies.changes import restores
+from strategies.changes.changes import Change, Changes
+from strategies.documents import names, trainjobs
+from strategies.documents.paths import Absent
+from strategies.jobs.jobs import Job
+from strategies.launches import sites, topologies
+from strategies.trainer import predictions
 from webhook.admission import policies
 from webhook.admission.policies import Mode
-from webhook.cli import predictions, wording
+from webhook.cli import wording
 from webhook.cli.cases import Case, Setup
 from webhook.cluster.readers import Ref
 
@@ -110,12 +112,12 @@ def _launch(case: Case, setup: Setup) -> str | None:
         supply=governor.supply,
         roles=setup.policy.roles,
     )
-    site = sites.of(job)
+    site = sites.find_site(job)
     if site is None or not site.argv:
         return None
     size = ""
     if governor.runtime is not None and governor.runtime.is_torch:
-        size = f" ({topologies.launched(topologies.of(job), site.launch).size})"
+        size = f" ({topologies.launched(topologies.read_topology(job), site.launch).size})"
     return shlex.join(site.argv) + size
 
 

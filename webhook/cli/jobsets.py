@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from strategies.documents import shapes
 from strategies.documents.runtimes import Runtime
-from webhook.cli import predictions, problems, wording
+from strategies.trainer import predictions
+from webhook.cli import problems, wording
 from webhook.cli.cases import Case, Setup
 from webhook.cluster import readers
 from webhook.cluster.overlay import Overlay

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from strategies.findings import Finding
+from strategies.documents.findings import Finding
 from webhook.cli.cases import Case
 from webhook.cli.problems import one_line
 

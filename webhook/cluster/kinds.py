@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from strategies import names
+from strategies.documents import names
 from webhook.cluster import readers, snapshots, trims
 from webhook.cluster.served import Kind
 

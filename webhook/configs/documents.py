@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from strategies.jobs import Settings
-from strategies.registry import Registry
+from strategies.jobs.jobs import Settings
+from strategies.plugins.registry import Registry
 from webhook.admission.policies import FrameworkPolicy, Mode, Policy
 from webhook.configs import models, profiles, roles, sections
 from webhook.configs.controllers import ControllerSettings

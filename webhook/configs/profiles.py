@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 import pydantic
 from pydantic import alias_generators
 
-from strategies import quantities
 from strategies.claims.requests import NO_PROFILE
-from strategies.profiles import Profile
+from strategies.documents import quantities
+from strategies.platform.profiles import Profile
 from webhook.configs import models
 
 __all__ = ["DriverConfig", "ProfileName", "ProfileSettings", "profiles"]
@@ -56,7 +56,7 @@ class DriverConfig(models.Model):
 
 
 class ProfileSettings(models.Model):
-    """One profile; see `strategies.profiles.Profile` for what each member means."""
+    """One profile; see `strategies.platform.profiles.Profile` for what each member means."""
 
     device_class: _Subdomain
     count: Annotated[int, pydantic.Field(ge=1, le=128)] = 1

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from strategies.placements import Role
+from strategies.platform.placements import Role
 from webhook.configs import models
 from webhook.configs.profiles import ProfileName
 
@@ -46,7 +46,7 @@ class Toleration(models.Model):
 
 
 class RoleSettings(models.Model):
-    """One role; see `strategies.placements.Role` for what each member means.
+    """One role; see `strategies.platform.placements.Role` for what each member means.
 
     Attributes:
         node_labels: a value, or a list of values of which a node has one.

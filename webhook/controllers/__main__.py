@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from strategies import builtin
+from strategies.frameworks import builtin
 from webhook import configs, logs
 from webhook.cluster import live, transports
 from webhook.controllers import run

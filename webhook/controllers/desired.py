@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies import names
-from strategies.profiles import Profile, claim_names, claim_spec, spec_hash, template_name
+from strategies.documents import names
+from strategies.platform.profiles import Profile, claim_names, claim_spec, spec_hash, template_name
 from webhook.cluster import kinds
 from webhook.controllers import views
 

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from strategies.profiles import Profile
+from strategies.platform.profiles import Profile
 from webhook.cluster import events, leases, reflector, transports, writes
 from webhook.controllers import caches, views
 from webhook.controllers.leftovers import Leftovers

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from strategies.profiles import Profile
+from strategies.platform.profiles import Profile
 from webhook.controllers import caches, desired, seats, views
 
 __all__ = ["Line", "look", "reason", "waits"]

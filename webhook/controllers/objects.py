@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from strategies import names
-from strategies.profiles import Profile
+from strategies.documents import names
+from strategies.platform.profiles import Profile
 from webhook.cluster import events, kinds, transports, writes
 from webhook.controllers import caches, desired, views
 

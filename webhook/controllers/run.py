@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from strategies.profiles import Profile
+from strategies.platform.profiles import Profile
 from webhook import configs
 from webhook.cluster import leases, transports, writes
 from webhook.controllers import caches, lines, seats, views

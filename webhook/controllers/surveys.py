@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.profiles import Profile
+from strategies.platform.profiles import Profile
 from webhook.cluster import bodies, kinds, served, transports
 from webhook.controllers import desired, seats, views
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from strategies import names
+from strategies.documents import names
 from webhook.cluster import kinds
 
 __all__ = [

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strategies import paths
+from strategies.documents import paths
 from webhook.kubeyaml import sources
 from webhook.kubeyaml.sources import Source
 

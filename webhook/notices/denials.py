@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from strategies import names
+from strategies.documents import names
 from webhook.audit.records import Record, RecordedFinding
 from webhook.cluster import events, kinds, transports, writes
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies import names
+from strategies.documents import names
 from webhook.admission.decisions import Decision
 from webhook.admission.reviews import Request
 from webhook.cluster import readers

@@ -11,7 +11,7 @@ import logging
 import random
 from pathlib import Path
 
-from strategies.registry import Registry
+from strategies.plugins.registry import Registry
 from webhook import configs
 from webhook.admission.policies import Policy
 from webhook.metrics import Metrics

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from certs.errors import CertificateError
-from strategies.registry import PluginImportError
+from strategies.plugins.registry import PluginImportError
 from webhook import configs, logs
 from webhook.cluster.transports import NoClusterError
 from webhook.server.services import Service

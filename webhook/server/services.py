@@ -15,7 +15,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from strategies import builtin
+from strategies.frameworks import builtin
 from webhook import configs
 from webhook.controllers import run as controllers
 from webhook.metrics import CONTENT_TYPE, Metrics

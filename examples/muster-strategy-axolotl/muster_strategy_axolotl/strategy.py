@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from strategies import Changes, Finding, Job, error, sites, topologies, warning
-from strategies.torch.strategy import TorchFamily, unenforced
+from strategies import Changes, Finding, Job, error, warning
+from strategies.frameworks.torch.strategy import TorchFamily, unenforced
+from strategies.launches import sites, topologies
 
 __all__ = ["AxolotlStrategy"]
 
@@ -29,7 +30,7 @@ class AxolotlStrategy(TorchFamily):
     def enforce_command(self, job: Job, changes: Changes) -> None:
         """Add `--launcher torchrun` to an `axolotl train` of several processes that names no launcher."""
         self.prepare(job, changes)
-        site, topology = sites.of(job), topologies.of(job)
+        site, topology = sites.find_site(job), topologies.read_topology(job)
         if site is None or job.owner is not None or not topology.is_distributed:
             return
         train = _read(site.argv)
@@ -48,7 +49,7 @@ class AxolotlStrategy(TorchFamily):
     def validate(self, job: Job) -> Iterable[Finding]:
         """Refuse a launcher that leaves every node alone."""
         yield from super().validate(job)
-        site, topology = sites.of(job), topologies.of(job)
+        site, topology = sites.find_site(job), topologies.read_topology(job)
         train = _read(site.argv) if site else None
         if site is None or train is None or train.launcher in (None, "torchrun") or train.launcher_args:
             return

@@ -1,6 +1,6 @@
 """What Muster relies on in vLLM, and which of it a build of vLLM lacks.
 
-The flags are those that `strategies/vllm/flags.py` and `strategy.py` read or write; a test compares the two.
+The flags are those that `strategies/frameworks/vllm/flags.py` and `strategy.py` read or write; a test compares the two.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from strategies import builtin
-from strategies.profiles import Profile
+from strategies.frameworks import builtin
+from strategies.platform.profiles import Profile
 from webhook import configs
 from webhook.cli import problems, tables
 from webhook.cli.problems import CommandError

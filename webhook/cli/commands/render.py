@@ -8,15 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from strategies.trainer import predictions
 from webhook import kubeyaml
-from webhook.cli import (
-    cases,
-    diffs,
-    jobsets,
-    predictions,
-    problems,
-    wording,
-)
+from webhook.cli import cases, diffs, jobsets, problems, wording
 from webhook.cli.cases import Case, Setup
 from webhook.kubeyaml import jsons
 

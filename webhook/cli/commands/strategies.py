@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TypedDict
 
-from strategies.registry import Registered
+from strategies.plugins.registry import Registered
 from webhook.cli import cases, problems, tables
 from webhook.kubeyaml import jsons
 

@@ -13,8 +13,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from strategies import names, registry
-from strategies.default import strategy as default
+from strategies.documents import names
+from strategies.frameworks.default import strategy as default
+from strategies.plugins import registry
 from webhook.admission.policies import Mode
 from webhook.cluster import transports
 from webhook.doctor import diagnoses, refusals, selectors

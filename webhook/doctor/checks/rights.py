@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from strategies import paths
+from strategies.documents import paths
 from webhook import kubeyaml
 from webhook.doctor import diagnoses
 from webhook.doctor.diagnoses import Diagnosis

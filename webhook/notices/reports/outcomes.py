@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from strategies import names
+from strategies.documents import names
 from webhook.audit.records import BOOKKEEPING, Record, RecordedChange, RecordedFinding
 
 __all__ = ["SOURCE", "WEIGHTS", "Result", "Said", "Subject", "said", "subject", "weight"]

@@ -1,0 +1,223 @@
+"""The recording patch builder: every change is written down once, with its rule and its reason.
+
+A strategy never edits a document and nothing is ever diffed: `Changes` keeps the original untouched, shows the
+document as it stands now (`document`, copied only along the paths that changed) and records each operation as it is
+made. The same record becomes the JSON Patch (RFC 6902), the audit record, `muster explain` and the memory that lets an
+UPDATE be restored. Fields that Muster has never heard of survive, because nothing decodes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+from strategies.documents import findings, paths
+from strategies.documents.paths import ABSENT, Absent, Path
+
+__all__ = ["Change", "Changes", "Operation"]
+
+_MISSING = (None, ABSENT)
+
+
+class Operation(TypedDict, total=False):
+    """One RFC 6902 operation; `value` is missing for `remove`."""
+
+    op: str
+    path: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One recorded change.
+
+    Attributes:
+        op: RFC 6902 operation.
+        path: JSON pointer into the document as it stood when the operation was recorded.
+        field: the same place as a keyed field path.
+        unit: field path of the atomic value around it, by which an UPDATE is restored.
+        before: value before, `ABSENT` when there was none.
+        after: value after, `ABSENT` when it was removed.
+        rule: what made the change, `torch/master-addr`.
+        reason: why, one sentence for the person who wrote the job.
+    """
+
+    op: Literal["add", "replace", "remove"]
+    path: str
+    field: str
+    unit: str
+    before: Any
+    after: Any
+    rule: str
+    reason: str
+
+    @property
+    def operation(self) -> Operation:
+        """The change as a JSON Patch operation."""
+        if isinstance(self.after, Absent):
+            return {"op": self.op, "path": self.path}
+        return {"op": self.op, "path": self.path, "value": self.after}
+
+
+class Changes:
+    """Recorded changes of one document, in order, and the findings made on the way.
+
+    Args:
+        document: the raw object; it is read and never written.
+    """
+
+    __slots__ = ("_owned", "_places", "_recorded", "_units", "document", "findings", "original")
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.original = document
+        self.document: Mapping[str, Any] = document
+        self.findings: list[findings.Finding] = []
+        self._recorded: list[Change] = []
+        self._places: list[Path] = []
+        self._units: dict[str, Any] = {}
+        self._owned: dict[int, Any] = {}
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self._recorded)
+
+    def __len__(self) -> int:
+        return len(self._recorded)
+
+    def get(self, *path: str | int) -> Any:
+        """Return the value at `path` as it stands now, or `ABSENT`."""
+        return paths.lookup(self.document, path)
+
+    def set(self, path: Path, value: Any, *, rule: str, reason: str) -> None:
+        """Make `value` stand at `path`: `add` where nothing was, `replace` where another value was.
+
+        Parents that are missing or null are created in the same operation. Setting what already stands there records
+        nothing. `value` is copied; the caller may go on with its own.
+
+        Raises:
+            ValueError: there is no such place: a parent is a scalar, or an index lies beyond the end of its list.
+        """
+        before = paths.lookup(self.document, path)
+        if _same(before, value):
+            return
+        place = path if not isinstance(before, Absent) else self._place(path)
+        for member in reversed(path[len(place) :]):
+            value = {member: value}
+        before = paths.lookup(self.document, place)
+        self._record("add" if isinstance(before, Absent) else "replace", place, before, value, rule, reason)
+
+    def append(self, path: Path, entry: Any, *, rule: str, reason: str) -> None:
+        """Add `entry` at the end of the list at `path`; the list is created when missing, never rewritten.
+
+        Raises:
+            ValueError: something else than a list stands there, or there is no such place.
+        """
+        entries = paths.lookup(self.document, path)
+        if isinstance(entries, list):
+            self._record("add", (*path, len(entries)), ABSENT, entry, rule, reason)
+        elif entries is None or isinstance(entries, Absent):
+            self.set(path, [entry], rule=rule, reason=reason)
+        else:
+            raise ValueError(f"{paths.field(self.document, path)}: cannot append to what is no list")
+
+    def remove(self, path: Path, *, rule: str, reason: str) -> None:
+        """Take away what stands at `path`; nothing is recorded when nothing stands there."""
+        before = paths.lookup(self.document, path)
+        if not isinstance(before, Absent):
+            self._record("remove", path, before, ABSENT, rule, reason)
+
+    def report(self, finding: findings.Finding) -> None:
+        """Add a finding, usually a warning that says what could not be enforced."""
+        self.findings.append(finding)
+
+    def patch(self) -> list[Operation]:
+        """Return the changes as a JSON Patch: applied to `original` it gives `document`."""
+        return [change.operation for change in self._recorded]
+
+    def units(self) -> dict[str, Any]:
+        """Return what the touched atomic values were in `original`, keyed by field path (`ABSENT` for none).
+
+        What lies inside a value that was set as a whole before is part of it and not listed again.
+        """
+        before: dict[str, Any] = {}
+        inside: tuple[str, ...] = ()
+        for field, value in self._units.items():
+            if not field.startswith(inside):
+                before[field] = value
+                inside += (f"{field}.", f"{field}[")
+        return before
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `document` is what the recorded operations make of `original`; not so if somebody wrote into it."""
+        again = Changes(self.original)
+        for change, place in zip(self._recorded, self._places, strict=True):
+            again._write(change.op, place, change.after)
+        return _same(again.document, self.document)
+
+    def _place(self, path: Path) -> Path:
+        """Return `path` up to its first member that is missing or null: what is below comes with the value."""
+        depth = len(path)
+        while depth > 1 and paths.lookup(self.document, path[: depth - 1]) in _MISSING:
+            depth -= 1
+        parent, last = paths.lookup(self.document, path[: depth - 1]), path[depth - 1]
+        if isinstance(last, str):
+            fits = isinstance(parent, Mapping)
+        else:
+            fits = isinstance(parent, list) and 0 <= last <= len(parent)
+        if not fits or not all(isinstance(part, str) for part in path[depth:]):
+            raise ValueError(f"{paths.field(self.document, path)}: no such place in this document")
+        return path[:depth]
+
+    def _record(  # noqa: PLR0913  # the members of a Change
+        self, op: Literal["add", "replace", "remove"], place: Path, before: Any, after: Any, rule: str, reason: str
+    ) -> None:
+        if not place:
+            raise ValueError("the document itself cannot be replaced or removed")
+        after, unit = _copied(after), paths.unit(place)
+        held = before if unit == place else paths.lookup(self.document, unit)
+        if op != "remove":
+            self._write(op, place, after)
+        field = paths.field(self.document, place)
+        unit_field = field if unit == place else paths.field(self.document, unit)
+        if op == "remove":  # only now: until here the entry still had its name
+            self._write(op, place, after)
+        self._recorded.append(Change(op, paths.pointer(place), field, unit_field, before, after, rule, reason))
+        self._places.append(place)
+        self._units.setdefault(unit_field, held)
+
+    def _write(self, op: str, path: Path, value: Any) -> None:
+        node = self.document = self._own(self.document)
+        for part in path[:-1]:
+            child = self._own(node[part])
+            node[part] = child
+            node = child
+        last = path[-1]
+        if op == "remove":
+            del node[last]
+        elif isinstance(node, list) and isinstance(last, int) and op == "add":
+            node.insert(last, value)
+        else:
+            node[last] = value
+
+    def _own(self, node: Any) -> Any:
+        if id(node) in self._owned:
+            return node
+        copy = node.copy() if isinstance(node, (dict, list)) else dict(node)
+        self._owned[id(copy)] = copy
+        return copy
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are one in JSON: Python takes 1, 1.0 and True for equal."""
+    if type(one) is not type(other) or one != other:
+        return False
+    if isinstance(one, dict):
+        return all(_same(value, other[key]) for key, value in one.items())
+    return not isinstance(one, list) or all(map(_same, one, other))
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(inner) for key, inner in value.items()}
+    return [_copied(inner) for inner in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,77 @@
+"""Kept: tolerations and gates that Muster added stay on the pods, whoever sends their list again.
+
+Both lists are mutable while a job is suspended, so `restores` must not hold them. But `tolerations` is atomic: where
+a runtime or a queue writes one of its own, each of Trainer's applies would take ours away, without a word, and the
+resumed pods would wait for a node that refuses them. And `kubectl apply` of a file replaces every list of a custom
+resource, so that pods would run without a seat. Hence the hash of each added entry is remembered, and an update that
+lacks it gets it again at the end of its list.
+
+The memory is the user's to write at CREATE, as in `restores`. Naming an entry here gains nothing: it has to be on the
+stored object already, a toleration forbids nothing, and of gates only Muster's own count.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from strategies.changes.changes import Changes
+from strategies.documents import names, paths
+from strategies.documents.paths import Path
+
+__all__ = ["added", "keep"]
+
+_TOLERATIONS, _GATES = "tolerations", "schedulingGates"
+_MOST = 64  # lists of one object, and entries of one list; what is longer is nobody's
+_REASON = "added when the job was created; whoever writes the list again knows nothing of it, and the pods need it"
+
+Hash = Callable[[Any], str]
+Memory = dict[str, list[str]]
+
+
+def added(changes: Changes, earlier: Mapping[str, Any], digest: Hash) -> Memory:
+    """Return the hashes of the entries that were added, by the field path of their list.
+
+    Args:
+        changes: what was recorded.
+        earlier: the memory of a first pass, before another webhook changed the object.
+        digest: makes the hash of an entry.
+    """
+    found: Memory = {field: list(hashes) for field, hashes in earlier.items() if isinstance(hashes, list)}
+    for change in changes:
+        field = change.unit.removesuffix(f"[{names.SEAT_GATE}]")
+        if change.op != "remove" and field.endswith((f".{_TOLERATIONS}", f".{_GATES}")):
+            entries = change.after if isinstance(change.after, list) else [change.after]
+            found.setdefault(field, []).extend(digest(entry) for entry in entries)
+    return found
+
+
+def keep(old: Mapping[str, Any], changes: Changes, memory: Any, digest: Hash) -> None:
+    """Give each remembered entry back that the stored object has and the update lacks.
+
+    Args:
+        old: the stored object.
+        changes: of the incoming object.
+        memory: as `added` made it; of anybody's making, so of any shape.
+        digest: as for `added`.
+    """
+    remembered = memory.items() if isinstance(memory, dict) else ()
+    for field, hashes in itertools.islice(remembered, _MOST):
+        stored_at, incoming_at = paths.locate(old, field), paths.locate(changes.document, field)
+        if not isinstance(hashes, list) or stored_at is None or incoming_at is None:
+            continue
+        for entry in _entries(paths.lookup(old, stored_at))[:_MOST]:
+            missing = entry not in _entries(changes.get(*incoming_at))
+            if missing and digest(entry) in hashes and _is_kept(incoming_at, entry):
+                changes.append(incoming_at, entry, rule="core/restore", reason=_REASON)
+
+
+def _is_kept(path: Path, entry: Any) -> bool:
+    if path[:2] != ("spec", "replicatedJobs"):
+        return False
+    return path[-1] == _TOLERATIONS or (path[-1] == _GATES and entry == {"name": names.SEAT_GATE})
+
+
+def _entries(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else []

@@ -1,0 +1,208 @@
+"""Restore: an UPDATE that brings back what Muster replaced at CREATE gets Muster's value again.
+
+Trainer re-applies a JobSet in full at every suspend and resume, and people re-apply their TrainJob files. Both send the
+value from before Muster's change, on a field that is immutable; without restore the API would refuse, and a running job
+could not even be suspended. What was replaced is remembered on the object itself: the annotation `muster.dev/applied`
+holds, for each changed field, a hash of the value before.
+
+The annotation is the user's to write at CREATE, so it is not trusted: only fields are restored that the API server
+holds immutable anyway. Naming another could keep a queue from suspending the job; naming one of these gains nothing.
+Things that stay mutable while a job is suspended come back all the same where they are Muster's own: labels
+`muster.dev/*` of pods, and tolerations and gates that Muster added; `kept` says why.
+
+One field is given back that Muster never changed. JobSet's defaulting webhook, called at CREATE only, completes the
+volume claims (mjobset, v0.12.0: retention policy, empty status); Trainer's applies lack that, and CEL calls it an edit
+of an immutable field. Without this a job of a runtime with volume claims could not be resumed, nor suspended.
+
+Nothing is recomputed on UPDATE: not by a newer Muster, not after a changed runtime or configuration. A value that is
+neither the remembered one nor the stored one is somebody's edit; it is left alone, and the API's answer reaches them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from strategies.changes import entries as kept
+from strategies.changes.changes import Changes
+from strategies.documents import names, paths
+from strategies.documents.paths import ABSENT, Absent, Path
+
+__all__ = ["applied", "remember", "restore"]
+
+_ABSENT_HASH = "-"
+_ANNOTATION = ("metadata", "annotations", names.APPLIED_ANNOTATION)
+_RULE = "core/restore"
+_CLAIMS = ("spec", "volumeClaimPolicies")
+_WRITTEN = json.JSONEncoder(separators=(",", ":")).encode
+_CANONICAL = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
+_OWN_PREFIX = "muster.dev/"
+_MAX_DIGITS = 18
+_MAX_FIELDS = 256  # of one memory; an annotation holds thousands, and each costs two searches on every update
+
+# Immutable on a TrainJob (CEL, trainer v2.3.0) or a JobSet (vjobset and CEL, v0.12.0), and what inside stays mutable.
+_FROZEN = frozenset(
+    {
+        *("trainer", "initializer", "runtimeRef"),
+        *("replicatedJobs", "network", "successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies"),
+    }
+)
+_MUTABLE = frozenset({"annotations", "labels", "nodeSelector", "tolerations", "schedulingGates"})
+
+
+def remember(changes: Changes, framework: str, version: str) -> None:
+    """Annotate the object with the strategy, its version and the fields changed; nothing when nothing changed.
+
+    Raises:
+        ValueError: there are too many to restore on an update, so the job could not be suspended.
+    """
+    units = changes.units()
+    if not units:
+        return
+    if len(units) > _MAX_FIELDS:
+        raise ValueError(
+            f"{len(units)} fields of one object were changed, and {_MAX_FIELDS} can be restored on an update"
+        )
+    earlier = applied(changes.original).get("fields", {})  # of a first pass, before another webhook changed the object
+    fields = {**earlier, **{field: _hash(value) for field, value in units.items() if field not in earlier}}
+    if len(fields) > _MAX_FIELDS:  # no first pass of ours
+        fields = {field: _hash(value) for field, value in units.items()}
+    note = {"strategy": framework, "version": version, "fields": fields}
+    if entries := kept.added(changes, _kept(changes.original), _hash):
+        note["kept"] = entries
+    text = _WRITTEN(note)  # in the order of recording: restored entries keep theirs
+    reason = "remembers what was changed, so that a re-apply of the original does not undo it"
+    changes.set(_ANNOTATION, text, rule="core/applied", reason=reason)
+
+
+def applied(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the note of `remember`, empty when there is none or when it is not ours to read."""
+    text = paths.lookup(document, _ANNOTATION)
+    if not isinstance(text, str):
+        return {}
+    try:
+        note = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return note if isinstance(note, dict) and isinstance(note.get("fields"), dict) else {}
+
+
+def _kept(document: Mapping[str, Any]) -> dict[str, Any]:
+    memory = applied(document).get("kept")
+    return memory if isinstance(memory, dict) else {}
+
+
+def restore(old: Mapping[str, Any], changes: Changes) -> None:
+    """Give back the stored value of every remembered field that the update would set to its value before.
+
+    Args:
+        old: the stored object; its annotation is the memory, whatever the update brings.
+        changes: of the incoming object.
+    """
+    if old.get("spec") != changes.document.get("spec"):  # most updates touch metadata only
+        fields = applied(old).get("fields", {})
+        for field, digest in itertools.islice(fields.items(), _MAX_FIELDS):
+            _restore_field(old, changes, field, digest)
+        kept.keep(old, changes, _kept(old), _hash)
+        _restore_claims(old, changes)
+    note = paths.lookup(old, _ANNOTATION)
+    if isinstance(note, Absent):
+        changes.remove(_ANNOTATION, rule=_RULE, reason="only Muster writes its memory, when a job is created")
+    else:
+        changes.set(_ANNOTATION, note, rule=_RULE, reason="Muster's memory of the job stays as it was stored")
+
+
+def _restore_field(old: Mapping[str, Any], changes: Changes, field: str, digest: Any) -> None:
+    stored_at, incoming_at = paths.locate(old, field), paths.locate(changes.document, field)
+    stored = ABSENT if stored_at is None else paths.lookup(old, stored_at)
+    incoming = ABSENT if incoming_at is None else paths.lookup(changes.document, incoming_at)
+    place = stored_at or incoming_at or ()
+    if incoming == stored or digest not in _hashes(incoming, place) or not _is_given_back(place, stored):
+        return
+    reason = "the update carries the value that was replaced when the job was created; it stays as it was stored"
+    if isinstance(stored, Absent):
+        if incoming_at is not None:
+            changes.remove(incoming_at, rule=_RULE, reason=reason)
+    elif incoming_at is not None and not isinstance(incoming, Absent):
+        changes.set(incoming_at, stored, rule=_RULE, reason=reason)
+    elif stored_at is not None:
+        _put_back(old, changes, stored_at, stored, reason)
+
+
+def _restore_claims(old: Mapping[str, Any], changes: Changes) -> None:
+    stored, incoming = paths.lookup(old, _CLAIMS), paths.lookup(changes.document, _CLAIMS)
+    if not isinstance(stored, list) or not isinstance(incoming, list) or stored == incoming:
+        return
+    if list(map(_defaulted, stored)) == list(map(_defaulted, incoming)):
+        reason = "only lacks the defaults that JobSet's own webhook wrote when the job was created"
+        changes.set(_CLAIMS, stored, rule=_RULE, reason=reason)
+
+
+def _defaulted(policy: Any) -> Any:
+    """The policy as JobSet's defaulting webhook writes it at CREATE."""
+    if not isinstance(policy, Mapping) or not isinstance(policy.get("templates"), list):
+        return policy
+    templates = [{"status": {}, **each} if isinstance(each, Mapping) else each for each in policy["templates"]]
+    return {"retentionPolicy": {"whenDeleted": "Delete"}, **policy, "templates": templates}
+
+
+def _is_given_back(path: Path, stored: Any) -> bool:
+    """Whether the API holds the place immutable, or it holds nothing but labels of Muster's own."""
+    if _is_frozen(path):
+        return True
+    own = {path[-1]: stored} if path[-2:-1] == ("labels",) else stored
+    labels = path[:2] in (("spec", "replicatedJobs"), ("metadata", "labels")) and "labels" in path[-2:]
+    return labels and isinstance(own, Mapping) and all(str(key).startswith(_OWN_PREFIX) for key in own)
+
+
+def _is_frozen(path: Path) -> bool:
+    return len(path) > 1 and path[0] == "spec" and path[1] in _FROZEN and _MUTABLE.isdisjoint(path)
+
+
+def _put_back(old: Mapping[str, Any], changes: Changes, stored_at: Path, stored: Any, reason: str) -> None:
+    """Add a member or an entry where the update has none; where it has not even the parent, that is an edit.
+
+    Labels come back with the metadata around them: a template without metadata is one without other labels.
+    """
+    depth = _depth(stored_at)
+    parent_at = paths.locate(changes.document, paths.field(old, stored_at[:-depth]))
+    parent = ABSENT if parent_at is None else paths.lookup(changes.document, parent_at)
+    last = stored_at[-1]
+    if parent_at is not None and isinstance(last, str) and isinstance(parent, Mapping):
+        if all(_may_hold(changes, (*parent_at, *stored_at[-depth:-step])) for step in range(1, depth)):
+            changes.set((*parent_at, *stored_at[-depth:]), stored, rule=_RULE, reason=reason)
+    elif parent_at is not None and isinstance(last, int) and isinstance(parent, list):
+        changes.append(parent_at, stored, rule=_RULE, reason=reason)
+
+
+def _depth(path: Path) -> int:
+    """How many of the last steps an update may lack together: one, but of labels all from the metadata on."""
+    for depth in (2, 3):
+        if path[-depth:][:2] == ("metadata", "labels"):
+            return depth
+    return 1
+
+
+def _may_hold(changes: Changes, path: Path) -> bool:
+    found = paths.lookup(changes.document, path)
+    return found is None or isinstance(found, Absent | Mapping)
+
+
+def _hashes(value: Any, path: Path) -> tuple[str, ...]:
+    """Return the hash of a value, and of an amount its other spelling too: JobSet's own webhook writes 1 as "1"."""
+    other = value
+    if "resources" in path and type(value) is int:
+        other = str(value)
+    elif "resources" in path and isinstance(value, str) and value.isdecimal() and len(value) <= _MAX_DIGITS:
+        other = int(value)
+    return (_hash(value),) if other is value else (_hash(value), _hash(other))
+
+
+def _hash(value: Any) -> str:
+    if isinstance(value, Absent):
+        return _ABSENT_HASH
+    text = _CANONICAL(value)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

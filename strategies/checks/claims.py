@@ -1,0 +1,104 @@
+"""Checks of claims: what is asked for and cannot be had, or would be had twice, or by too many.
+
+What a plan says is wrong is repeated here; the rest concerns the job as a whole: seats and processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strategies.claims import handwritten, plans, requests
+from strategies.claims.plans import ClaimPlan
+from strategies.documents.findings import Finding, error, warning
+from strategies.jobs.jobs import Job
+from strategies.jobs.templates import Template
+from strategies.launches import sites, topologies
+from strategies.platform.profiles import Profile
+
+__all__ = ["check_claims"]
+
+_SHOWN = 5  # holders of seats in one message
+
+
+def check_claims(job: Job) -> Iterator[Finding]:
+    """Check the claims of one TrainJob or JobSet, as it will be stored."""
+    for field, value in requests.homeless(job):
+        message = "which of the replicated jobs trains cannot be told; write it on the template of one of them"
+        yield error(field, value, message, rule="claims/no-training-job")
+    planned = plans.plan_claims(job)
+    for plan in planned:
+        yield from plan.problems
+        if plan.is_gated and plan.profile is not None:
+            yield from _seats(job, plan, plan.profile)
+    yield from handwritten.check(job, planned)
+    yield from _processes(job)
+
+
+def _seats(job: Job, plan: ClaimPlan, profile: Profile) -> Iterator[Finding]:
+    pods, field, claim = _pods(job, plan.request.template), plan.request.field, plan.uses[0].entry["resourceClaimName"]
+    if pods > profile.max_sessions:
+        message = (
+            f"the job has {pods} pods on one claim of profile {profile.name}, which seats {profile.max_sessions}; it "
+            "could never run as a whole: ask for fewer pods, or raise maxSessions"
+        )
+        yield error(field, profile.name, message, rule="claims/never-seated")
+        return
+    if pods > 1 and job.runtime is not None and job.runtime.is_torch:
+        message = (
+            f"the {pods} nodes of the job share the devices of one claim, and NCCL refuses two ranks on one GPU; "
+            "take a dedicated profile"
+        )
+        yield warning(field, profile.name, message, rule="claims/shared-by-ranks")
+    free = job.supply.free(profile, claim)
+    if free >= pods or job.owner is not None:  # of two TrainJobs that came at once one may have to wait after all
+        return
+    held = _held(job, claim)
+    if profile.when_full == "deny":
+        message = (
+            f"the job needs {_count(pods)} and no claim of profile {profile.name} has them; {held}; try again later"
+        )
+        yield error(field, profile.name, message, rule="claims/full")
+    else:
+        message = f"the pods wait for {_count(pods)} of profile {profile.name}; {held}"
+        yield warning(field, profile.name, message, rule="claims/full")
+
+
+def _count(seats: int) -> str:
+    return f"{seats} free seat{'s' if seats != 1 else ''}"
+
+
+def _held(job: Job, claim: str) -> str:
+    if claim in job.supply.drained:
+        return f"{claim} is of an older version of the profile and is replaced when nobody uses it any more"
+    holders = job.supply.seats.get(claim, ())
+    told = ", ".join(f"{holder.pod} of job {holder.job}" for holder in holders[:_SHOWN])
+    more = f" and {len(holders) - _SHOWN} more" if len(holders) > _SHOWN else ""
+    return f"{claim} is held by {told}{more}"
+
+
+def _pods(job: Job, template: Template) -> int:
+    if job.container is not None and template.path == job.container.job_path:
+        return max(1, topologies.pods_of(job))
+    return max(1, (template.job.get("replicas") or 1) * (template.job["template"]["spec"].get("parallelism") or 1))
+
+
+def _processes(job: Job) -> Iterator[Finding]:
+    site = sites.find_site(job) if job.claim_devices or job.supply.asked else None
+    if site is None:
+        return
+    found = topologies.read_topology(job)
+    topology = topologies.launched(found, site.launch)
+    if found.devices.kind != "claim" or found.devices.count is None:
+        return
+    count, field = found.devices.count, f"{site.place}.command"
+    if job.kind == "TrainJob" and job.trainer.get("numProcPerNode") == topology.processes:
+        field = "spec.trainer.numProcPerNode"
+    if count == 0:
+        message = "its claims ask for 0 devices; name a template or a claim that asks for some"
+        yield error(field, count, message, rule="claims/no-devices")
+    elif topology.explicit and topology.processes is not None and topology.processes > count:
+        message = (
+            f"starts {topology.processes} processes on each node for the {count} devices of its claim; lower it, or "
+            "claim more"
+        )
+        yield error(field, topology.processes, message, rule="claims/more-processes-than-devices")

@@ -1,0 +1,104 @@
+"""Checks that hold for every framework: what the API lets through and Trainer then trips over.
+
+Facts (each seen on a real API server, v2.3.0): the CRD's `self == oldSelf` is skipped when `spec.trainer` appears or
+disappears, and the job then wedges; `numNodes: 0` is accepted; an env of Trainer's own is refused only in some places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from strategies.checks import claims
+from strategies.documents import names, quantities, trainjobs
+from strategies.documents.findings import Finding, error, warning
+from strategies.jobs.jobs import Job
+from strategies.launches import coordinators, topologies
+
+__all__ = ["check_immutable", "check_job"]
+
+_KINDS = ("static", "c10d")
+
+
+def check_job(subject: Job) -> Iterator[Finding]:
+    """Check one TrainJob or JobSet as it will be stored."""
+    yield from _rendezvous_annotation(subject)
+    if subject.kind == "TrainJob":
+        yield from _numbers(subject)
+        yield from _reserved_env(subject)
+        yield from _quantities(subject)
+        yield from _runtime(subject)
+    yield from claims.check_claims(subject)
+    if subject.container is not None and subject.owner is None:
+        nodes = max(topologies.read_topology(subject).nodes, 1)
+        yield from coordinators.validate(subject, nodes)
+
+
+def check_immutable(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Finding]:
+    """Refuse to let `spec.trainer` appear on, or vanish from, a TrainJob that exists."""
+    had, has = ((document.get("spec") or {}).get("trainer") is not None for document in (old, new))
+    if had and not has:
+        message = (
+            "cannot be removed after creation: the API lets it pass, and the job could never be resumed; put it back"
+        )
+        yield error("spec.trainer", None, message, rule="core/trainer-immutable")
+    if has and not had:
+        message = (
+            "cannot be set after creation: the API lets it pass, and the job could never be resumed; make a new job"
+        )
+        yield error("spec.trainer", (new.get("spec") or {}).get("trainer"), message, rule="core/trainer-immutable")
+
+
+def _rendezvous_annotation(subject: Job) -> Iterator[Finding]:
+    found = subject.annotation(names.RENDEZVOUS_ANNOTATION)
+    if found is not None and found[0] not in _KINDS:
+        field = f"metadata.annotations[{names.RENDEZVOUS_ANNOTATION}]"
+        yield error(
+            field, found[0], f"is no kind of rendezvous ({found[1]}); use static or c10d", rule="core/rendezvous"
+        )
+
+
+def _numbers(subject: Job) -> Iterator[Finding]:
+    trainer = subject.trainer
+    for member, value in (("numNodes", trainer.get("numNodes")), ("numProcPerNode", trainer.get("numProcPerNode"))):
+        if value is not None and value < 1:
+            yield error(f"spec.trainer.{member}", value, "must be at least 1", rule="core/numbers")
+
+
+def _reserved_env(subject: Job) -> Iterator[Finding]:
+    if subject.runtime is None or not subject.runtime.is_torch:
+        return
+    for entry in subject.trainer.get("env") or ():
+        if entry.get("name") in names.RESERVED_ENV:
+            message = "is Trainer's to set; use numNodes and numProcPerNode, or the annotation muster.dev/rendezvous"
+            yield error(f"spec.trainer.env[{entry['name']}]", entry.get("value"), message, rule="core/reserved-env")
+
+
+def _quantities(subject: Job) -> Iterator[Finding]:
+    resources = subject.trainer.get("resourcesPerNode") or {}
+    for part in ("limits", "requests"):
+        amounts: Mapping[str, Any] = resources.get(part) or {}  # type: ignore[assignment]  # a literal key per loop turn
+        for name, amount in amounts.items():
+            try:
+                quantities.value(amount)
+            except ValueError as bad:
+                yield error(f"spec.trainer.resourcesPerNode.{part}[{name}]", amount, str(bad), rule="core/quantity")
+    if resources.get("claims"):
+        message = "is accepted and ignored by Trainer v2.3.0; put claims in the runtime's template"
+        yield warning("spec.trainer.resourcesPerNode.claims", resources["claims"], message, rule="core/claims-ignored")
+
+
+def _runtime(subject: Job) -> Iterator[Finding]:
+    kind, name = trainjobs.runtime_ref(subject.document)
+    if not name:
+        yield error("spec.runtimeRef.name", None, "is required", rule="core/runtime")
+    elif subject.runtime is None:
+        yield error(
+            "spec.runtimeRef.name", name, f"no {kind} of this name exists; create it first", rule="core/runtime"
+        )
+    elif subject.runtime.container_missing:
+        message = (
+            f"{kind} has no replicated job labelled {names.ANCESTOR_LABEL}: {names.ANCESTOR_TRAINER} with a container "
+            f"named {names.CONTAINER_NODE}, so Trainer would change nothing in it; mend the runtime"
+        )
+        yield error("spec.runtimeRef.name", name, message, rule="core/runtime")

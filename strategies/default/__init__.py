@@ -1,7 +1,0 @@
-"""The strategy for every label that nobody claimed, and for none."""
-
-from __future__ import annotations
-
-from strategies.default.strategy import DefaultStrategy
-
-__all__ = ["DefaultStrategy"]

@@ -1,0 +1,33 @@
+"""Nothing guessed, nothing broken: a framework without a strategy gets the devices it asks for, and runs as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from strategies.changes.changes import Changes
+from strategies.claims import additions
+from strategies.documents.findings import Finding
+from strategies.jobs.jobs import Job
+
+__all__ = ["DefaultStrategy"]
+
+
+class DefaultStrategy:
+    """Serves every framework that has no strategy of its own."""
+
+    framework = "default"
+    version = "1"
+
+    def enforce_command(self, job: Job, changes: Changes) -> None:
+        """Leave the command alone."""
+
+    def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
+        """Add nothing: how this framework meets is not known."""
+
+    def enforce_claims(self, job: Job, changes: Changes) -> None:
+        """Add the claims that were asked for."""
+        additions.enforce(job, changes, self.framework)
+
+    def validate(self, job: Job) -> Iterable[Finding]:  # noqa: ARG002  # the protocol's signature
+        """Find nothing; the checks that hold for every framework are made elsewhere."""
+        return ()

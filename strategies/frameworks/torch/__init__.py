@@ -1,0 +1,7 @@
+"""Plain torch: torchrun or a program that reads MASTER_ADDR; also the base of the frameworks that run on it."""
+
+from __future__ import annotations
+
+from strategies.frameworks.torch.strategy import TorchStrategy
+
+__all__ = ["TorchStrategy"]

@@ -1,0 +1,76 @@
+"""`spec.trainer` of a TrainJob: made to exist, and its process count pinned where Trainer would count wrong.
+
+Both are written on the TrainJob at CREATE, so that Trainer itself writes the right env and nothing on the JobSet has to
+be overwritten. Shared by every strategy of the torch family.
+"""
+
+from __future__ import annotations
+
+from strategies.changes.changes import Changes
+from strategies.claims import plans
+from strategies.documents.findings import warning
+from strategies.documents.paths import Absent
+from strategies.jobs.jobs import Job
+from strategies.launches import topologies
+
+__all__ = ["ensure", "pin", "pin_processes"]
+
+_PATH = ("spec", "trainer", "numProcPerNode")
+_FIELD = ".".join(_PATH)
+_WHY = {
+    "gpu": "Trainer looks at resourcesPerNode alone, but the pods keep the runtime's GPUs",
+    "mig": "Trainer does not count MIG slices",
+    "claim": "Trainer does not count devices of a ResourceClaim",
+    "none": "Trainer looks at resourcesPerNode alone, but the pods keep the runtime's CPUs",
+}
+_UNKNOWN = {
+    "claim": "the claim's number of devices is not known",
+    "other": "how many devices the resources mean is not known",
+}
+
+
+def ensure(job: Job, changes: Changes, rule: str) -> None:
+    """Add `spec.trainer: {}` when it is missing: without it Trainer v2.3.0 injects no PET_* (kubeflow/trainer#4076)."""
+    if not _is_torch(job):
+        return
+    if isinstance(changes.get("spec", "trainer"), Absent) or changes.get("spec", "trainer") is None:
+        reason = "without spec.trainer, Trainer sets no PET_* env and every node trains alone"
+        changes.set(("spec", "trainer"), {}, rule=f"{rule}/default-trainer", reason=reason)
+
+
+def pin(job: Job, changes: Changes, processes: int, *, rule: str, reason: str) -> None:
+    """Set `numProcPerNode` of a TrainJob that has none and for which Trainer would count another number."""
+    if _is_torch(job) and job.trainer.get("numProcPerNode") is None and topologies.trainer_processes(job) != processes:
+        changes.set(_PATH, processes, rule=f"{rule}/processes", reason=reason)
+
+
+def pin_processes(job: Job, changes: Changes, rule: str) -> None:
+    """Set `numProcPerNode` where Trainer would start another number of processes than there are devices.
+
+    Where Trainer writes `auto`, torchrun counts the devices that it sees, and is right.
+    """
+    if not _is_torch(job) or job.trainer.get("numProcPerNode") is not None:
+        return
+    topology, counted = topologies.read_topology(job), topologies.trainer_processes(job)
+    kind = topology.devices.kind
+    plan = plans.training(job) if kind == "claim" else None
+    if counted == topologies.AUTO and (plan is None or topology.processes is None):
+        return
+    if topology.processes is None:
+        message = f"{_UNKNOWN[kind]}, so Trainer would start one process per CPU ({counted}); set it"
+        changes.report(warning(_FIELD, None, message, rule=f"{rule}/processes"))
+        return
+    if topology.devices.idle:
+        message = (
+            f"of its MIG slices a pod can use one, and {topology.devices.idle} would lie idle: ask for one, and nodes"
+        )
+        changes.report(warning(_FIELD, None, message, rule=f"{rule}/mig"))
+    reason = f"{_WHY[kind]}: it would start {counted} processes per node for {topology.processes}"
+    if plan is not None:
+        told = f"{plan.told} gives each node {topology.devices.count} devices"
+        reason = f"{told}, and Trainer, which does not count them, would set {counted}"
+    pin(job, changes, topology.processes, rule=rule, reason=reason)
+
+
+def _is_torch(job: Job) -> bool:
+    return job.kind == "TrainJob" and job.runtime is not None and job.runtime.is_torch

@@ -1,0 +1,7 @@
+"""torchtune: `tune run` with the recipe and config that fit the model, the nodes and the devices."""
+
+from __future__ import annotations
+
+from strategies.frameworks.torchtune.strategy import TorchTuneStrategy
+
+__all__ = ["TorchTuneStrategy"]

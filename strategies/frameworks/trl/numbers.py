@@ -1,0 +1,72 @@
+"""Numbers: how many processes the flags of accelerate ask for, read for one node.
+
+`--num_processes` counts the processes of all machines, and `--num_machines` says how many these are, 1 without it: a
+launch that was written for one node and then given several means its number for each of them, unless it is just what
+all nodes have together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from strategies.frameworks.trl import flags, parsing
+from strategies.launches.topologies import Topology
+
+__all__ = ["ContradictionError", "machines", "per_node", "words"]
+
+
+class ContradictionError(ValueError):
+    """Numbers that cannot all be meant; the message says which and what to do."""
+
+
+def machines(parsed: parsing.ParsedArgs) -> int | None:
+    """Return `--num_machines`, None when it is missing or only the pod will know it."""
+    written = parsed.launcher_values.get("num_machines")
+    return int(written) if isinstance(written, str) and written.isdecimal() else None
+
+
+def per_node(parsed: parsing.ParsedArgs, topology: Topology, *, single: bool) -> str | None:
+    """Return the processes of one node as text for torchrun, None where the flags leave them to the job.
+
+    Args:
+        parsed: the arguments.
+        topology: of the job.
+        single: whether the preset in use is the one for one process.
+
+    Raises:
+        ContradictionError: the numbers do not fit each other or the nodes.
+    """
+    count = machines(parsed)
+    if count not in (None, 1, topology.nodes):
+        raise ContradictionError(f"--num_machines says {count} and the job has {topology.nodes} nodes; leave it out")
+    written = parsed.launcher_values.get("num_processes")
+    if not isinstance(written, str) or written == "0":
+        chosen = parsed.launcher_values.get("gpu_ids")
+        if isinstance(chosen, str) and chosen != "all" and "$(" not in chosen:
+            return str(len(chosen.split(",")))
+        return "1" if single else None
+    if written == str(topology.world_size):
+        return None
+    if count in (None, 1):
+        return written
+    if not written.isdecimal() or int(written) % topology.nodes:
+        raise ContradictionError(
+            f"--num_processes {written} cannot be divided among {topology.nodes} nodes; leave it out"
+        )
+    return str(int(written) // topology.nodes)
+
+
+def words(args: Sequence[str], parsed: parsing.ParsedArgs, wanted: frozenset[str]) -> set[int]:
+    """Return the indexes of the wanted launcher flags and of their values."""
+    starts = dict(parsed.launcher)
+    out: set[int] = set()
+    taking = False
+    for index in range(len(args)):
+        if index not in parsed.launcher_tokens:
+            taking = False
+        elif index in starts:
+            found = flags.launcher_spec(starts[index])
+            taking = found is not None and found.name in wanted
+        if taking:
+            out.add(index)
+    return out

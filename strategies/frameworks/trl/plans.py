@@ -1,0 +1,196 @@
+"""Plans: what an invocation has to become so that all its processes train together.
+
+torchrun is the one launcher that reads what Trainer injects (facts: `trl sft` under the same env trains alone on every
+node, exit 0). What accelerate's packaged presets add beside process counts is a fixed set of env, so they translate
+exactly. A launch with other flags of accelerate keeps `trl <method>`, and gets all of its multi-node flags.
+
+On one node `trl <method>` finds the devices by itself. There a launch stays as it is where torchrun might not mean
+the same: with flags of accelerate's, or with a `--config` file that may hold such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from strategies.documents import names
+from strategies.frameworks.trl import flags, numbers, parsing
+from strategies.frameworks.trl.invocations import SCRIPTS, Form, Invocation
+from strategies.launches.topologies import Topology
+
+__all__ = ["LaunchPlan", "Refused", "plan"]
+
+_TOPOLOGY_FLAGS = frozenset(
+    {
+        "accelerate_config",
+        "machine_rank",
+        "main_process_ip",
+        "main_process_port",
+        "multi_gpu",
+        "num_machines",
+        "num_processes",
+        "rdzv_backend",
+        "same_network",
+    }
+)
+_TORCHRUN_FLAGS = frozenset({"max_restarts", "monitor_interval", "rdzv_conf", "role", "tee"})
+_KEPT = frozenset({"accelerate_config", "rdzv_backend", "same_network"})
+_OWN_DISTRIBUTION = frozenset({"use_fsdp", "use_deepspeed", "use_megatron_lm", "use_parallelism_config", "config_file"})
+_SINGLE = "single_gpu"
+"""The preset whose launch starts one process, whatever its number of processes says."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """A command line to be, and why.
+
+    Attributes:
+        head: words up to the script's arguments.
+        args: of the script.
+        rule: without the framework's prefix.
+        reason: one sentence.
+        env: to be added, by name.
+        caveat: what stays uncertain, "" for nothing.
+    """
+
+    head: tuple[str, ...]
+    args: tuple[str, ...]
+    rule: str
+    reason: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    caveat: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """No launch of this job can be right; `message` says why and what to do."""
+
+    message: str
+
+
+def plan(found: Invocation, topology: Topology, *, subdomain: bool) -> LaunchPlan | Refused | None:
+    """Return what to launch instead, None when the invocation is right as it is.
+
+    Args:
+        found: the invocation.
+        topology: of the job, after what torchrun's own flags make of it.
+        subdomain: whether the JobSet's network has one, so that Trainer's PET_MASTER_ADDR is wrong.
+    """
+    if found.form is Form.TORCHRUN:
+        return _torchrun(found, parsing.ParsedArgs(), topology, None) if found.said_by else None
+    parsed = parsing.parse(found.method, found.args)
+    if _stays(found, parsed, topology):
+        return None
+    preset = _preset_name(parsed)
+    try:
+        per_node = numbers.per_node(parsed, topology, single=preset == _SINGLE)
+    except numbers.ContradictionError as contradiction:
+        return Refused(str(contradiction))
+    used = set(parsed.launcher_values) - _TORCHRUN_FLAGS
+    if used <= _TOPOLOGY_FLAGS and ("accelerate_config" not in used or preset):
+        return _torchrun(found, parsed, topology, per_node)
+    return _accelerate(found, parsed, topology, per_node, subdomain=subdomain)
+
+
+def _stays(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology) -> bool:
+    """Whether the launch is right without a change."""
+    if found.said_by or found.form not in (Form.TRL, Form.MODULE):
+        return False
+    if found.form is Form.MODULE:
+        return topology.processes == 1 and not parsed.launcher_values
+    if topology.nodes > 1 or numbers.machines(parsed) not in (None, 1):
+        return False
+    preset = _preset_name(parsed)
+    if parsed.launcher_values:
+        return preset in ("", _SINGLE)
+    if topology.processes == 1:
+        return topology.devices.count in (0, 1, None)  # on more, trl would start more than the one that was asked for
+    return topology.processes is None or parsed.config_file is not None
+
+
+def _preset_name(parsed: parsing.ParsedArgs) -> str:
+    """Return the packaged preset that is named, "" for none and for a file of one's own."""
+    name = str(parsed.launcher_values.get("accelerate_config", ""))
+    return name if name in flags.presets() else ""
+
+
+def _torchrun(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology, per_node: str | None) -> LaunchPlan:
+    why = {
+        Form.TRL: "trl starts accelerate, which ignores Trainer's PET_* env, so each node would train alone",
+        Form.TORCHRUN: f"the method {found.method} was chosen by {found.said_by}",
+        Form.TORCHRUN_TRL: "torchrun around trl starts a launcher in every rank, and the job hangs",
+        Form.MODULE: "python alone starts one process per node; torchrun starts as many as were asked for",
+        Form.IMPLIED: f"no command was written; the method {found.method} was named by {found.said_by}",
+    }[found.form]
+    preset = _preset_name(parsed)
+    if preset:
+        why += f"; accelerate's preset {preset} is kept as the env that it stands for, without its 8 processes"
+    options = [*found.options, *_translated(parsed)]
+    if per_node is None and topology.devices.kind == "claim" and topology.processes is None:
+        per_node = "gpu"  # of a claim whose size is not known, torchrun counts what it finds
+    counted = any(option.startswith("--nproc") for option in found.options)
+    if per_node is not None and per_node != str(topology.processes) and not counted:
+        options.append(f"--nproc_per_node={per_node}")
+    args = [arg for index, arg in enumerate(found.args) if index not in parsed.launcher_tokens]
+    return LaunchPlan(
+        head=(*found.torchrun, *options, "-m", f"{SCRIPTS}{found.method}"),
+        args=tuple(args),
+        rule="accelerate-preset" if preset else "launch",
+        reason=f"{why}; torchrun reads PET_* and spans all nodes",
+        env=flags.preset_environment(preset) if preset else {},
+        caveat=_hidden(parsed) if found.form is Form.TRL else "",
+    )
+
+
+def _translated(parsed: parsing.ParsedArgs) -> list[str]:
+    """Return the flags that accelerate would hand to torchrun as they are."""
+    handed = {name: value for name, value in parsed.launcher_values.items() if name in _TORCHRUN_FLAGS}
+    if parsed.launcher_values.get("rdzv_backend", "static") != "static":
+        handed["rdzv_backend"] = parsed.launcher_values["rdzv_backend"]
+    return [f"--{name}={value}" for name, value in handed.items()]
+
+
+def _hidden(parsed: parsing.ParsedArgs) -> str:
+    if parsed.config_file is None:
+        return ""
+    return f"settings of accelerate inside {parsed.config_file} have no effect under torchrun; make them arguments"
+
+
+def _accelerate(
+    found: Invocation, parsed: parsing.ParsedArgs, topology: Topology, per_node: str | None, *, subdomain: bool
+) -> LaunchPlan | Refused:
+    head = (*(found.head if found.form is Form.TRL else ("trl",)), found.method)
+    reason = "flags of accelerate are used that torchrun has no words for, so its own multi-node flags are all set"
+    if topology.nodes == 1 and not _preset_name(parsed):
+        return LaunchPlan(head, found.args, "accelerate", "flags of accelerate are used that torchrun has no words for")
+    if (topology.on_cpu or "cpu" in parsed.launcher_values) and topology.is_distributed:
+        return Refused("accelerate's flags do not reliably span nodes on CPU; take them out, torchrun does")
+    processes = topology.processes if per_node is None else int(per_node) if per_node.isdecimal() else None
+    if processes is None:
+        return Refused("the number of processes is not known, so accelerate's flags cannot be set; set numProcPerNode")
+    drop = numbers.words(found.args, parsed, _TOPOLOGY_FLAGS - _KEPT)
+    kept = [arg for index, arg in enumerate(found.args) if index not in drop]
+    config = str(parsed.launcher_values.get("accelerate_config", ""))
+    own = bool(config and config not in flags.presets())
+    caveat = f"Muster cannot see into {config}; check its distributed_type" if own else ""
+    added = _multi_node(parsed, topology.nodes, processes, subdomain=subdomain)
+    return LaunchPlan(head, (*kept, *added), "accelerate", reason, caveat=caveat)
+
+
+def _multi_node(parsed: parsing.ParsedArgs, nodes: int, processes: int, *, subdomain: bool) -> Sequence[str]:
+    """Return all that `accelerate launch` needs; `--multi_gpu` is right only where nothing else distributes."""
+    host, port = (names.MASTER_ADDR, names.MASTER_PORT) if subdomain else (names.PET_MASTER_ADDR, names.PET_MASTER_PORT)
+    values = parsed.launcher_values
+    env = flags.preset_environment(_preset_name(parsed)) if _preset_name(parsed) else {}
+    own_file = "accelerate_config" in values and not _preset_name(parsed)
+    sharded = (
+        own_file or _OWN_DISTRIBUTION & set(values) or {"ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"} & {*env}
+    )
+    ssh = "use_deepspeed" in values and "deepspeed_multinode_launcher" not in values and nodes > 1
+    return (
+        *(() if sharded or nodes * processes == 1 else ("--multi_gpu",)),
+        *(("--deepspeed_multinode_launcher", "standard") if ssh else ()),
+        *("--num_machines", str(nodes), "--num_processes", str(nodes * processes)),
+        *("--machine_rank", f"$({names.PET_NODE_RANK})"),
+        *("--main_process_ip", f"$({host})", "--main_process_port", f"$({port})"),
+    )

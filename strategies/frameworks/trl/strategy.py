@@ -1,0 +1,133 @@
+"""The trl strategy: a training that spans its nodes, or a clear word why it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from strategies.changes.changes import Changes
+from strategies.documents import names, pods
+from strategies.documents.findings import Finding, error, warning
+from strategies.frameworks.torch import trainer_sections
+from strategies.frameworks.torch.strategy import TorchFamily, unenforced
+from strategies.frameworks.trl import flags, invocations, plans, validation
+from strategies.frameworks.trl.invocations import Form
+from strategies.jobs.jobs import Job
+from strategies.launches import sites, topologies
+from strategies.launches.launches import Launch, Launcher
+from strategies.plugins import registry
+
+__all__ = ["TRLStrategy"]
+
+
+@registry.strategy
+class TRLStrategy(TorchFamily):
+    """Serves `trainer.kubeflow.org/framework: trl`."""
+
+    framework = "trl"
+    version = "1"
+
+    def enforce_command(self, job: Job, changes: Changes) -> None:
+        """Rewrite the launches that cannot span the job's processes; leave a user's own program alone."""
+        _keep_one_per_node(job, changes)
+        self.prepare(job, changes)
+        site = sites.find_site(job)
+        if site is None:
+            return
+        found = invocations.read(site, job)
+        if found is None:
+            if job.owner is None and not _passes_through(site.launch):
+                for finding in unenforced(site, topologies.read_topology(job), self.framework):
+                    changes.report(finding)
+            return
+        plan = _plan(found, site, job)
+        if isinstance(plan, plans.LaunchPlan):
+            _write(changes, site, found, plan)
+
+    def validate(self, job: Job) -> Iterable[Finding]:
+        """Check the runtime, the launch, and the script's own arguments."""
+        yield from super().validate(job)
+        site = sites.find_site(job)
+        if site is None or job.owner is not None:
+            return
+        yield from _method_findings(job, site)
+        found = invocations.read(site, job)
+        if found is None:
+            return
+        plan = _plan(found, site, job)
+        if isinstance(plan, plans.Refused):
+            place = f"{site.place}.{'args' if site.args else 'command'}"
+            yield error(place, " ".join(site.argv[:3]), plan.message, rule="trl/launch")
+        yield from validation.check(found, site, _circumstances(job, site))
+
+
+def _plan(found: invocations.Invocation, site: sites.Site, job: Job) -> plans.LaunchPlan | plans.Refused | None:
+    topology = topologies.launched(topologies.read_topology(job), site.launch)
+    return plans.plan(found, topology, subdomain=bool(job.network.get("subdomain")))
+
+
+def _circumstances(job: Job, site: sites.Site) -> validation.Circumstances:
+    pod = job.container.pod_spec if job.container else {}
+    return validation.Circumstances(
+        topology=topologies.launched(topologies.read_topology(job), site.launch),
+        own_image=job.kind == "JobSet" or "image" in job.trainer,
+        alone=len(pod.get("containers") or ()) + len(pod.get("initContainers") or ()) < 2,
+    )
+
+
+def _keep_one_per_node(job: Job, changes: Changes) -> None:
+    """Leave one process per node on CPU, as `trl` and python start it; Trainer would make it one per CPU."""
+    site = sites.find_site(job) if job.kind == "TrainJob" else None
+    found = invocations.read(site, job) if site else None
+    if found is None or found.form not in (Form.TRL, Form.MODULE) or not topologies.read_topology(job).on_cpu:
+        return
+    trainer_sections.ensure(job, changes, "trl")
+    reason = "this launch starts one process per node on CPU, with all of its threads; Trainer would count CPUs"
+    trainer_sections.pin(job, changes, 1, rule="trl", reason=reason)
+
+
+def _method_findings(job: Job, site: sites.Site) -> Iterator[Finding]:
+    annotated = job.annotation(names.TRL_METHOD_ANNOTATION)
+    known = ", ".join(sorted(flags.methods()))
+    if annotated is not None and annotated[0] not in flags.methods():
+        field = f"metadata.annotations[{names.TRL_METHOD_ANNOTATION}]"
+        message = f"is no method of trl {flags.version()} ({annotated[1]}); it has {known}"
+        yield error(field, annotated[0], message, rule="trl/method")
+    launch = site.launch
+    if launch.launcher is Launcher.TRL and launch.target not in flags.methods() | flags.passthrough() | {""}:
+        message = f"trl {flags.version()} has no such command and was not changed; it has {known}"
+        yield warning(site.locate(len(launch.head)), launch.target, message, rule="trl/method")
+
+
+def _passes_through(launch: Launch) -> bool:
+    return launch.launcher is Launcher.TRL and launch.target in flags.passthrough()
+
+
+def _write(changes: Changes, site: sites.Site, found: invocations.Invocation, plan: plans.LaunchPlan) -> None:
+    rule = f"trl/{plan.rule}"
+    command, args = _split(site, found, plan)
+    site.write(changes, command, args, rule=rule, reason=plan.reason)
+    for name, value in plan.env.items():
+        present = pods.find_env(site.env, name)
+        if present is None:
+            reason = "part of the accelerate preset that the launch named"
+            changes.append((*site.path, "env"), {"name": name, "value": value}, rule=rule, reason=reason)
+        elif present.get("value") != value:
+            message = f"kept as the job sets it; the accelerate preset would have set {value!r}"
+            changes.report(warning(f"{site.place}.env[{name}]", present.get("value"), message, rule=rule))
+    if plan.caveat:
+        changes.report(warning(f"{site.place}.args", found.method, plan.caveat, rule=rule))
+
+
+def _split(
+    site: sites.Site, found: invocations.Invocation, plan: plans.LaunchPlan
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Divide the new words into command and args such that args which did not change are not written.
+
+    A launch that stands in the args alone stays there: the image's entrypoint runs it, and may prepare more.
+    """
+    if not site.command and found.form is not Form.IMPLIED:
+        return (), (*plan.head, *plan.args)
+    kept = len(plan.args) - len(site.args)
+    if kept >= 0 and plan.args[kept:] == site.args:
+        return (*plan.head, *plan.args[:kept]), site.args
+    return plan.head, plan.args

@@ -1,0 +1,169 @@
+"""Validation of a training script's own arguments, before a pod with GPUs finds out.
+
+Every message is about what TRL 1.16 does with these arguments; the flags come from its own parsers (`flags`). A value
+that Muster cannot see (`$(NAME)`, a `--config` file) is never judged, nor is a flag that could be in such a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from strategies.documents.findings import Finding, Severity, error, warning
+from strategies.frameworks.trl import flags, parsing
+from strategies.frameworks.trl.invocations import Form, Invocation
+from strategies.launches.sites import Site
+from strategies.launches.topologies import Topology
+
+__all__ = ["Circumstances", "check"]
+
+_GUESSES = 20
+"""Unknown flags for which a known one is looked for: each costs half a millisecond, and a JobSet may have thousands."""
+_LORA_PREFIX = "lora_"
+_LORA_SWITCHES = frozenset({"use_dora", "use_rslora"})
+_ON_DEVICES = frozenset({"nccl", "xccl", "hccl", "cncl", "mccl"})
+_BY_VERSION = frozenset({"trl/unknown-flag", "trl/arguments", "trl/required"})
+"""Rules that hold for the version of TRL that the flags were read from, and may not for another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What is known around the arguments.
+
+    Attributes:
+        topology: of the job, after torchrun's own flags.
+        own_image: whether the image is the user's, with whatever version of TRL.
+        alone: whether no other container of the pod could hold a server.
+    """
+
+    topology: Topology
+    own_image: bool = False
+    alone: bool = True
+
+
+def check(found: Invocation, site: Site, around: Circumstances) -> Iterator[Finding]:
+    """Yield all that is wrong with the arguments of one invocation."""
+    for finding in _check(found, site, around):
+        doubtful = around.own_image and finding.rule in _BY_VERSION
+        yield replace(finding, severity=Severity.WARNING) if doubtful else finding
+
+
+def _check(found: Invocation, site: Site, around: Circumstances) -> Iterator[Finding]:
+    parsed = parsing.parse(found.method, found.args)
+    where = _Where(found, site)
+    yield from _unreadable(found, parsed, where)
+    yield from _misplaced(found, parsed, where)
+    yield from _precision(parsed, where)
+    yield from _quantisation(parsed, where)
+    yield from _adapters(parsed, where)
+    if around.alone:
+        yield from _vllm_server(found, parsed, where)
+    yield from _backend(parsed, around.topology, where)
+    if parsed.config_file is None and not parsed.opaque:
+        yield from _required(found, parsed, where)
+
+
+class _Where:
+    """Field paths of arguments: they are the last words of the site's command line, whatever came before."""
+
+    def __init__(self, found: Invocation, site: Site) -> None:
+        self._site = site
+        self._offset = len(site.argv) - len(found.args)
+
+    def token(self, index: int) -> str:
+        return self._site.locate(self._offset + index)
+
+    def flag(self, parsed: parsing.ParsedArgs, name: str) -> str:
+        index = parsed.places.get(name)
+        return f"{self._site.place}.args" if index is None else self.token(index)
+
+
+def _unreadable(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
+    for number, (index, token) in enumerate(parsed.unknown):
+        meant = flags.closest(found.method, token) if number < _GUESSES else None
+        hint = f"; did you mean {meant}?" if meant else "; take it out"
+        message = f"is no flag of trl {found.method} (trl {flags.version()}){hint}"
+        yield error(where.token(index), token, message, rule="trl/unknown-flag")
+    for fault in parsed.faults:
+        message = f"trl {found.method} would not start: it {fault.reason}"
+        yield error(where.token(fault.index), fault.token, message, rule="trl/arguments")
+    for index, token in parsed.positionals:
+        message = f"belongs to no flag, and trl {found.method} takes no other arguments; take it out"
+        if token.startswith("-") and " " in token:
+            message = "is one word for the program; write each flag and each value as a list entry of its own"
+        yield error(where.token(index), token, message, rule="trl/arguments")
+
+
+def _misplaced(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
+    if found.form in (Form.TORCHRUN, Form.MODULE):
+        for index, token in parsed.launcher:
+            message = "is a flag of accelerate launch; the script that torchrun starts does not know it; take it out"
+            yield error(where.token(index), token, message, rule="trl/launcher-flag")
+
+
+def _precision(parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
+    if parsed.values.get("bf16") is True and parsed.values.get("fp16") is True:
+        message = "bf16 and fp16 cannot both be on; choose one"
+        yield error(where.flag(parsed, "fp16"), "--fp16", message, rule="trl/precision")
+
+
+def _quantisation(parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
+    if parsed.values.get("load_in_4bit") is True and parsed.values.get("load_in_8bit") is True:
+        message = "the model can be loaded in 4 or in 8 bit, not in both; choose one"
+        yield error(where.flag(parsed, "load_in_8bit"), "--load_in_8bit", message, rule="trl/quantisation")
+
+
+def _adapters(parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
+    lora = [name for name in parsed.values if name.startswith(_LORA_PREFIX)]
+    lora += [name for name in _LORA_SWITCHES if parsed.values.get(name) is True]
+    if not lora or parsed.values.get("use_peft") is True or "use_peft" in _unseen(parsed):
+        return
+    if parsed.values.get("use_peft") is False or (parsed.config_file is None and not parsed.opaque):
+        message = "has no effect without --use_peft: the full model would be trained; add --use_peft or take it out"
+        yield error(where.flag(parsed, lora[0]), f"--{lora[0]}", message, rule="trl/peft")
+
+
+def _unseen(parsed: parsing.ParsedArgs) -> set[str]:
+    return {name for name, value in parsed.values.items() if isinstance(value, str) and "$(" in value}
+
+
+def _vllm_server(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
+    mode = flags.spec(found.method, "--vllm_mode")
+    hidden = parsed.config_file is not None or parsed.opaque
+    if mode is None or parsed.values.get("use_vllm") is not True or hidden:
+        return
+    if parsed.values.get("vllm_mode", mode.default) == "server" and not (
+        {"vllm_server_base_url", "vllm_server_host"} & set(parsed.values)
+    ):
+        message = (
+            "vLLM's server mode without a server: rank 0 would look for one in its own pod and give up after minutes; "
+            "set --vllm_server_base_url, or --vllm_mode colocate"
+        )
+        yield error(where.flag(parsed, "vllm_mode"), "--vllm_mode server", message, rule="trl/vllm-server")
+
+
+def _backend(parsed: parsing.ParsedArgs, topology: Topology, where: _Where) -> Iterator[Finding]:
+    backend = parsed.values.get("ddp_backend")
+    if not topology.on_cpu or not topology.is_distributed:
+        return
+    if backend in _ON_DEVICES:
+        message = f"the job asks for no GPU, and {backend} cannot connect processes on CPU; use gloo or leave it out"
+        yield error(where.flag(parsed, "ddp_backend"), f"--ddp_backend {backend}", message, rule="trl/backend")
+    if "use_cpu" not in parsed.values and parsed.config_file is None and not parsed.opaque:
+        message = (
+            "the job asks for no GPU, and without --use_cpu the ranks meet but do not share gradients; "
+            "say --use_cpu (and --bf16 false) if CPU is meant, or ask for GPUs"
+        )
+        yield warning(where.flag(parsed, "use_cpu"), None, message, rule="trl/cpu")
+
+
+def _required(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
+    needed = ["model_name_or_path", "dataset_name"]
+    if "datasets" in parsed.values:
+        needed.remove("dataset_name")
+    if found.method == "distillation":
+        needed.append("teacher_model_name_or_path")
+    for name in needed:
+        if name not in parsed.values:
+            message = f"--{name} is missing; TRL stops at start without it"
+            yield error(where.flag(parsed, name), None, message, rule="trl/required")

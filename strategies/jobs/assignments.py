@@ -1,0 +1,70 @@
+"""Assignments: which role a replicated job has, and who said so.
+
+The nearest word wins: the pod template's label, then that of the replicated job's template, the TrainJob's, the
+runtime's. A JobSet that Trainer did not make speaks for itself; one that it made only repeats others, and comes last.
+What stands further out than the replicated job speaks for all that trains or samples, not for Trainer's initializers,
+which only download.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strategies.documents import names
+from strategies.documents.paths import field
+from strategies.jobs.jobs import Job
+from strategies.jobs.templates import Template
+
+__all__ = ["Assignment", "find_assignment", "within"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A role, as a label names it.
+
+    Attributes:
+        word: the label's value, whatever it is.
+        where: whose label it is, for reasons: `the JobSet's label`.
+        field: its field path in the object that carries it.
+    """
+
+    word: str
+    where: str
+    field: str
+
+
+def find_assignment(job: Job, template: Template) -> Assignment | None:
+    """Return the nearest assignment of a replicated job; None where nothing names a role."""
+    nearest = next(within(template), None)
+    if nearest is not None or template.is_initializer:
+        return nearest
+    return next(_around(job), None)
+
+
+def within(template: Template) -> Iterator[Assignment]:
+    """Yield what the replicated job itself says, nearest first."""
+    whose = ("the pod template's label", "the replicated job's label")
+    for (labels, path), where in zip(template.metadata("labels"), whose, strict=True):
+        word = labels.get(names.ROLE_LABEL)
+        if word is not None:
+            yield Assignment(str(word), where, field(template.document, (*path, names.ROLE_LABEL)))
+
+
+def _around(job: Job) -> Iterator[Assignment]:
+    place = f"metadata.labels[{names.ROLE_LABEL}]"
+    own = (_labels(job.document), f"the {job.kind}'s label", place)
+    levels = [
+        (_labels(job.owner or {}), "the TrainJob's label", f"TrainJob {place}"),
+        (job.runtime.labels if job.runtime else {}, "the runtime's label", f"runtime {place}"),
+    ]
+    levels.insert(0 if job.owner is None else len(levels), own)
+    for labels, where, field_path in levels:
+        word = labels.get(names.ROLE_LABEL)
+        if word is not None:
+            yield Assignment(str(word), where, field_path)
+
+
+def _labels(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (document.get("metadata") or {}).get("labels") or {}

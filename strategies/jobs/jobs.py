@@ -1,0 +1,105 @@
+"""The job as a strategy sees it: the document, what governs it, and what the platform chose for its framework.
+
+A `Job` is all that a strategy may look at. It holds no client and does no I/O; who fills it (the server's caches, files
+for the CLI, a test) is not the strategy's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from strategies.changes.changes import Changes
+from strategies.documents import pods, trainjobs
+from strategies.documents.runtimes import Runtime
+from strategies.platform.placements import Role
+from strategies.platform.supplies import Supply
+
+__all__ = ["Job", "Kind", "Rendezvous", "Settings"]
+
+Kind = Literal["TrainJob", "JobSet"]
+Rendezvous = Literal["static", "c10d"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the configuration file says for one framework.
+
+    Attributes:
+        rendezvous: default kind of rendezvous; a job's annotation is nearer and wins.
+        profile: name of the claim profile of a job that asks for none; None leaves its devices as they are.
+    """
+
+    rendezvous: Rendezvous = "static"
+    profile: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One TrainJob or JobSet under admission.
+
+    Attributes:
+        kind: which of the two.
+        changes: the record; `document` is what it makes of the incoming object so far.
+        namespace: of the request, also when the document holds none.
+        runtime: the runtime that governs the job, None when there is none.
+        owner: the TrainJob that controls a JobSet, None for any other.
+        claim_devices: devices per ResourceClaimTemplate of this namespace that the job's pods use, None if unknown.
+        settings: the configuration of the job's framework.
+        supply: what there is to claim.
+        roles: that the platform places, by name; empty where it places none.
+    """
+
+    kind: Kind
+    changes: Changes
+    namespace: str = ""
+    runtime: Runtime | None = None
+    owner: Mapping[str, Any] | None = None
+    claim_devices: Mapping[str, int | None] = field(default_factory=dict)
+    settings: Settings = Settings()
+    supply: Supply = field(default_factory=Supply)
+    roles: Mapping[str, Role] = field(default_factory=dict)
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """The raw document as it stands now."""
+        return self.changes.document
+
+    @property
+    def name(self) -> str | None:
+        """`metadata.name`; None where the API server has yet to make it out of `generateName`."""
+        return (self.document.get("metadata") or {}).get("name") or None
+
+    @property
+    def trainer(self) -> trainjobs.Trainer:
+        """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing."""
+        document = self.document if self.kind == "TrainJob" else self.owner
+        return trainjobs.trainer(document or {})
+
+    @property
+    def container(self) -> pods.Place | None:
+        """The training container: of the JobSet itself, or of the runtime that a TrainJob will be made from."""
+        if self.kind == "JobSet":
+            return pods.trainer(self.document, ("spec",))
+        return self.runtime.trainer if self.runtime else None
+
+    @property
+    def network(self) -> Mapping[str, Any]:
+        """The JobSet's `network`, or that of the runtime's template."""
+        if self.kind == "JobSet":
+            return (self.document.get("spec") or {}).get("network") or {}
+        return self.runtime.network if self.runtime else {}
+
+    def annotation(self, key: str) -> tuple[str, str] | None:
+        """Return (value, where) of the nearest annotation: the job's, its TrainJob's, its runtime's."""
+        nearest = (
+            (self.document.get("metadata") or {}, f"{self.kind} annotation"),
+            ((self.owner or {}).get("metadata") or {}, "TrainJob annotation"),
+        )
+        for metadata, where in nearest:
+            value = (metadata.get("annotations") or {}).get(key)
+            if isinstance(value, str):
+                return value, where
+        value = self.runtime.annotations.get(key) if self.runtime else None
+        return (value, "runtime annotation") if isinstance(value, str) else None

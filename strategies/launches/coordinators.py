@@ -1,0 +1,159 @@
+"""The coordinator: the one address at which all ranks meet.
+
+A JobSet gives its pods the DNS names `<jobset>-<replicatedJob>-<job index>-<pod index>.<subdomain>`; the subdomain is
+the JobSet's name unless `spec.network.subdomain` says otherwise (jobset v0.12.0 `pkg/controllers`, GetSubdomain).
+Trainer's PET_MASTER_ADDR ignores the subdomain, which is why the address is computed here and not copied.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from strategies.documents import names, pods
+from strategies.documents.findings import Finding, error, warning
+from strategies.jobs.jobs import Job
+from strategies.launches import topologies
+
+__all__ = ["Coordinator", "find_coordinator", "validate"]
+
+_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_GENERATED_SUFFIX = "xxxxx"
+_POD_SUFFIX = len("-abcde")
+_MAX_LABEL = 63
+_MAX_GENERATE_BASE = 58
+_NETWORK = (
+    ("enableDNSHostnames", error, "core/dns-hostnames", "the coordinator's name would never resolve"),
+    (
+        "publishNotReadyAddresses",
+        warning,
+        "core/not-ready-addresses",
+        "pods with a readiness probe would wait for a name that appears only when they are ready",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """Where rank 0 listens."""
+
+    host: str
+    port: int
+
+    @property
+    def endpoint(self) -> str:
+        """`host:port`."""
+        return f"{self.host}:{self.port}"
+
+
+def find_coordinator(job: Job) -> Coordinator | None:
+    """Return the coordinator; None when the job's name or its training container is not known yet.
+
+    A JobSet's own `spec.coordinator` wins; else it is pod 0 of job 0 of the training replicated job. One pod alone that
+    gets no DNS name meets itself on `localhost`.
+    """
+    place = job.container
+    if place is None or job.name is None:
+        return None
+    port = _port(place.container)
+    unnamed = place.job["template"]["spec"].get("completionMode") == "NonIndexed"
+    if (unnamed or job.network.get("enableDNSHostnames") is False) and topologies.read_topology(job).nodes == 1:
+        return Coordinator("localhost", port)
+    subdomain = job.network.get("subdomain") or job.name
+    replicated_job, job_index, pod_index = _chosen(job) or (place.job_name, 0, 0)
+    return Coordinator(f"{job.name}-{replicated_job}-{job_index}-{pod_index}.{subdomain}", port)
+
+
+def _chosen(job: Job) -> tuple[str, int, int] | None:
+    """Return (replicated job, job index, pod index) of a JobSet's own `spec.coordinator`."""
+    chosen = (job.document.get("spec") or {}).get("coordinator") if job.kind == "JobSet" else None
+    if not chosen:
+        return None
+    return chosen.get("replicatedJob") or "", chosen.get("jobIndex") or 0, chosen.get("podIndex") or 0
+
+
+def _port(container: pods.Container) -> int:
+    for name in (names.PET_MASTER_PORT, names.MASTER_PORT):
+        written = pods.env_value(container.get("env"), name)
+        if written is not None and written.isdecimal():
+            return int(written)
+    return names.DEFAULT_PORT
+
+
+def validate(job: Job, nodes: int) -> Iterator[Finding]:
+    """Check that the coordinator's name can be a DNS name and that it will resolve before the pods are ready.
+
+    Args:
+        job: the job.
+        nodes: pods of the training job; the name of the last one is the longest.
+    """
+    yield from _name_findings(job, nodes)
+    if nodes > 1:
+        yield from _network_findings(job)
+        yield from _coordinator_findings(job)
+
+
+def _name_findings(job: Job, nodes: int) -> Iterator[Finding]:
+    metadata = job.document.get("metadata") or {}
+    field, name = "metadata.name", job.name
+    if name is None:
+        field, name = "metadata.generateName", str(metadata.get("generateName") or "")[:_MAX_GENERATE_BASE]
+        name += _GENERATED_SUFFIX
+    written = metadata.get("name") or metadata.get("generateName")
+    if not written:
+        yield error("metadata.name", None, "a name or generateName is required", rule="core/dns-name")
+    elif not _LABEL.fullmatch(name):
+        message = "cannot be part of a DNS name; use lower case letters, digits and -, starting with a letter"
+        yield error(field, written, message, rule="core/dns-name")
+    else:
+        length, longest = max(_pod_names(job, name, nodes), default=(0, ""))
+        if length > _MAX_LABEL:
+            message = (
+                f"is {length - _MAX_LABEL} characters too long: JobSet refuses pod names of more than {_MAX_LABEL}, "
+                f"and those of {longest} would be longer; shorten it"
+            )
+            yield error(field, written, message, rule="core/dns-name")
+
+
+def _pod_names(job: Job, name: str, nodes: int) -> Iterator[tuple[int, str]]:
+    """Yield the length of the longest pod name of each replicated job, and that job's name.
+
+    JobSet checks them all (`pkg/webhooks/jobset_webhook.go` ValidateCreate); an initializer's are longer than `node`'s.
+    """
+    document, path = (job.document, ("spec",)) if job.kind == "JobSet" else _template(job)
+    training = job.container.job_name if job.container else ""
+    for place in pods.places(document, path):
+        spec, replicas = place.job["template"]["spec"], place.job.get("replicas") or 1
+        pods_each = spec.get("completions") or spec.get("parallelism") or 1
+        if job.kind == "TrainJob" and place.job_name == training:
+            pods_each = nodes
+        yield len(f"{name}-{place.job_name}-{replicas - 1}-{max(pods_each - 1, 0)}") + _POD_SUFFIX, place.job_name
+
+
+def _template(job: Job) -> tuple[pods.Document, tuple[str, ...]]:
+    return (job.runtime.document if job.runtime else {}), ("spec", "template", "spec")
+
+
+def _network_findings(job: Job) -> Iterator[Finding]:
+    for member, find, rule, effect in _NETWORK:
+        if job.network.get(member) is not False:
+            continue
+        if job.kind == "JobSet":
+            yield find(f"spec.network.{member}", False, f"{effect}; set it to true", rule=rule)
+        elif job.runtime is not None:
+            message = f"its network.{member} is false: {effect}; set it to true"
+            yield find("spec.runtimeRef.name", job.runtime.name, message, rule=rule)
+
+
+def _coordinator_findings(job: Job) -> Iterator[Finding]:
+    chosen, place = _chosen(job), job.container
+    annotated = job.annotation(names.RENDEZVOUS_ANNOTATION)
+    if chosen is None or place is None or chosen == (place.job_name, 0, 0):
+        return
+    if chosen[0] != place.job_name or annotated is None or annotated[0] != "c10d":
+        message = (
+            f"static ranks meet at rank 0, which is pod 0 of {place.job_name}, and would wait here for ever; name that "
+            f"pod, or another of {place.job_name} with the annotation {names.RENDEZVOUS_ANNOTATION}: c10d"
+        )
+        yield warning("spec.coordinator", "-".join(map(str, chosen)), message, rule="core/coordinator")

@@ -1,0 +1,98 @@
+"""The launch site: the command line a training container will run, and where a change to it has to be written.
+
+On a TrainJob, `spec.trainer.command` and `args` each replace the runtime's; what a TrainJob leaves out comes from the
+runtime. Writing always goes to the object under admission: spec.trainer, or the JobSet's container.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from strategies.changes.changes import Changes
+from strategies.documents.paths import Path, field
+from strategies.documents.pods import Container, EnvVar
+from strategies.jobs.jobs import Job
+from strategies.launches import launches
+from strategies.launches.launches import Launch
+
+__all__ = ["Site", "find_site"]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The command line of one training container.
+
+    Attributes:
+        command: effective entrypoint; empty where the image's own would run.
+        args: effective arguments.
+        own_command: whether the object under admission writes the command itself, rather than its runtime.
+        path: of the object that holds `command` and `args`.
+        place: `path` as a field path.
+        env: effective env, later entries win.
+    """
+
+    command: tuple[str, ...]
+    args: tuple[str, ...]
+    own_command: bool
+    path: Path
+    place: str
+    env: tuple[EnvVar, ...]
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Command and arguments, as the kernel gets them (before Kubernetes expands `$(NAME)`)."""
+        return (*self.command, *self.args)
+
+    @property
+    def launch(self) -> Launch:
+        """The parsed command line."""
+        return launches.parse(self.argv)
+
+    def locate(self, index: int) -> str:
+        """Return the field path of word `index` of `argv`."""
+        inside = index - len(self.command)
+        return f"{self.place}.command[{index}]" if inside < 0 else f"{self.place}.args[{inside}]"
+
+    def write(self, changes: Changes, command: Sequence[str], args: Sequence[str], *, rule: str, reason: str) -> None:
+        """Make this the command line.
+
+        What already is in effect is not written again; words are only added to arguments that the object holds itself
+        and that stay as they are.
+        """
+        if tuple(command) != self.command:
+            changes.set((*self.path, "command"), list(command), rule=rule, reason=reason)
+        kept = len(self.args)
+        if tuple(args[:kept]) == self.args and changes.get(*self.path, "args") == list(self.args):
+            for word in args[kept:]:
+                changes.append((*self.path, "args"), word, rule=rule, reason=reason)
+        elif tuple(args) != self.args:
+            changes.set((*self.path, "args"), list(args), rule=rule, reason=reason)
+
+
+def find_site(job: Job) -> Site | None:
+    """Return the site of the training container; None for a JobSet that has none."""
+    return _of_jobset(job) if job.kind == "JobSet" else _of_trainjob(job)
+
+
+def _of_jobset(job: Job) -> Site | None:
+    place = job.container
+    if place is None:
+        return None
+    own = place.container
+    command, args, env = (tuple(own.get("command") or ()), tuple(own.get("args") or ()), tuple(own.get("env") or ()))
+    return Site(command, args, bool(command), place.path, field(job.document, place.path), env)
+
+
+def _of_trainjob(job: Job) -> Site:
+    place, trainer = job.container, job.trainer
+    runtimes: Container = place.container if place else {}
+    command, args = trainer.get("command"), trainer.get("args")
+    return Site(
+        command=tuple((runtimes.get("command") if command is None else command) or ()),
+        args=tuple((runtimes.get("args") if args is None else args) or ()),
+        own_command=command is not None,
+        path=("spec", "trainer"),
+        place="spec.trainer",
+        env=(*(runtimes.get("env") or ()), *(trainer.get("env") or ())),
+    )

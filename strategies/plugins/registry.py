@@ -1,0 +1,162 @@
+"""Which strategy serves which framework, and what happens when one fails.
+
+In-tree strategies register by decorator; out-of-tree ones by an entry point in group `muster.strategies` (a class, or
+an object with the protocol's members). Two for one framework is an error that names both: silently shadowing one would
+change what runs on a whole cluster. A plugin that raises is named and its work thrown away; it never takes the service
+or another strategy with it.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from strategies.plugins.protocols import FrameworkStrategy
+
+__all__ = ["ENTRY_POINT_GROUP", "PluginError", "PluginImportError", "Registered", "Registry", "strategy"]
+
+ENTRY_POINT_GROUP = "muster.strategies"
+IN_TREE = "in-tree"
+_METHODS = ("enforce_command", "enforce_rendezvous", "enforce_claims", "validate")
+_TEXTS = ("framework", "version")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+_Class = TypeVar("_Class", bound=type)
+_decorated: list[type] = []
+
+
+class PluginError(Exception):
+    """A strategy failed. The platform's failure mode decides what that means for the job.
+
+    Attributes:
+        framework: whose strategy it was.
+        origin: where it comes from, `in-tree` or the distribution that brought it.
+        stage: the method that failed.
+    """
+
+    def __init__(self, registered: Registered, stage: str, cause: str) -> None:
+        self.framework = registered.strategy.framework
+        self.origin = registered.origin
+        self.stage = stage
+        super().__init__(f"strategy {self.framework!r} ({self.origin}) failed in {stage}: {cause}")
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A strategy and where it comes from."""
+
+    strategy: FrameworkStrategy
+    origin: str
+
+    @property
+    def in_tree(self) -> bool:
+        """Whether it is one of ours; others run under a time budget."""
+        return self.origin == IN_TREE
+
+    def __str__(self) -> str:
+        """`framework version (origin)`."""
+        return f"{self.strategy.framework} {self.strategy.version} ({self.origin})"
+
+
+def strategy(cls: _Class) -> _Class:
+    """Class decorator that makes an in-tree strategy known to every `Registry.load()`."""
+    _decorated.append(cls)
+    return cls
+
+
+class Registry:
+    """Strategies by framework, with one default for every other label and for none.
+
+    Args:
+        default: serves frameworks that nobody registered.
+    """
+
+    def __init__(self, default: FrameworkStrategy) -> None:
+        self._default = Registered(default, IN_TREE)
+        self._by_framework: dict[str, Registered] = {}
+
+    def register(self, candidate: FrameworkStrategy, origin: str = IN_TREE) -> None:
+        """Add a strategy.
+
+        Raises:
+            TypeError: a member of the protocol is missing; it is named.
+            ValueError: the framework is taken, and both strategies are named; or no label can hold it.
+        """
+        missing = _missing(candidate)
+        if missing:
+            raise TypeError(f"strategy {_called(candidate)} ({origin}) lacks {', '.join(missing)}")
+        if not _LABEL_VALUE.fullmatch(candidate.framework):
+            raise ValueError(
+                f"strategy {_called(candidate)} ({origin}): framework {candidate.framework!r} is no value of a label; "
+                "use up to 63 letters, digits, -, _ and ."
+            )
+        taken = {self._default.strategy.framework: self._default, **self._by_framework}.get(candidate.framework)
+        if taken is not None:
+            raise ValueError(
+                f"framework {candidate.framework!r} has two strategies: {_called(taken.strategy)} ({taken.origin}) and "
+                f"{_called(candidate)} ({origin}); uninstall one or give it another framework"
+            )
+        self._by_framework[candidate.framework] = Registered(candidate, origin)
+
+    def get(self, framework: str | None) -> Registered:
+        """Return the strategy of `framework`, the default one for any other label or None."""
+        return self._by_framework.get(framework or "", self._default)
+
+    @property
+    def has_plugins(self) -> bool:
+        """Whether any strategy came from another distribution."""
+        return any(not registered.in_tree for registered in self._by_framework.values())
+
+    def __iter__(self) -> Iterator[Registered]:
+        """All registered strategies by framework name, the default one last."""
+        yield from (self._by_framework[name] for name in sorted(self._by_framework))
+        yield self._default
+
+    @classmethod
+    def load(cls, default: FrameworkStrategy, *, plugins: bool = True) -> Registry:
+        """Register what was decorated and, unless `plugins` is off, what entry points bring.
+
+        Raises:
+            PluginImportError: an entry point cannot be imported or made.
+            ValueError, TypeError: as `register`.
+        """
+        registry = cls(default)
+        for decorated in _decorated:
+            registry.register(decorated())
+        if plugins:
+            for point in sorted(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)):
+                registry.register(_loaded(point), _origin(point))
+        return registry
+
+
+class PluginImportError(Exception):
+    """An entry point in group `muster.strategies` cannot be used; the message names it and its distribution."""
+
+
+def _loaded(point: importlib.metadata.EntryPoint) -> FrameworkStrategy:
+    try:
+        found: Callable[[], FrameworkStrategy] | FrameworkStrategy = point.load()
+        made: FrameworkStrategy = found() if isinstance(found, type) else found  # type: ignore[assignment]  # register() checks it
+        _missing(made)  # a member may be computed, and fail
+    except (Exception, SystemExit) as error:
+        raise PluginImportError(
+            f"entry point {point.name} = {point.value} of {_origin(point)} cannot be loaded: "
+            f"{type(error).__name__}: {error}; fix or uninstall that package"
+        ) from error
+    return made
+
+
+def _missing(candidate: object) -> list[str]:
+    missing = [name for name in _METHODS if not callable(getattr(candidate, name, None))]
+    return missing + [name for name in _TEXTS if not isinstance(getattr(candidate, name, None), str)]
+
+
+def _origin(point: importlib.metadata.EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+
+
+def _called(candidate: object) -> str:
+    return f"{type(candidate).__module__}.{type(candidate).__qualname__}"

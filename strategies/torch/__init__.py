@@ -1,7 +1,0 @@
-"""Plain torch: torchrun or a program that reads MASTER_ADDR; also the base of the frameworks that run on it."""
-
-from __future__ import annotations
-
-from strategies.torch.strategy import TorchStrategy
-
-__all__ = ["TorchStrategy"]

@@ -1,7 +1,0 @@
-"""torchtune: `tune run` with the recipe and config that fit the model, the nodes and the devices."""
-
-from __future__ import annotations
-
-from strategies.torchtune.strategy import TorchTuneStrategy
-
-__all__ = ["TorchTuneStrategy"]

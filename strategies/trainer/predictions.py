@@ -1,0 +1,175 @@
+"""Predictions: the JobSet that Trainer v2.3.0 would make of a TrainJob and its runtime.
+
+Half of what Muster does happens on the JobSet, whose name-derived env a TrainJob cannot hold. So that people see it
+without a cluster, Trainer's steps are done again here: template, runtimePatches, resources, overrides, the torch
+plugin's env, JobSet's defaults (trainer `pkg/runtime/core/trainingruntime.go` and `plugins/{jobset,torch,plainml}`,
+jobset `pkg/webhooks/jobset_webhook.go`). `tests/golden` holds what Trainer itself answers. What is not done again is
+said in the notes.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from strategies.documents import names, pods, trainjobs
+from strategies.documents.runtimes import Runtime
+from strategies.platform import devices
+from strategies.trainer import merges, torch_plugin
+
+__all__ = ["TRAINER", "Prediction", "UnpredictableError", "job_name", "predict"]
+
+TRAINER = "Kubeflow Trainer v2.3.0"
+_SUFFIX = "xxxxx"  # stands for the characters that the API server adds to a generateName
+_INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A JobSet that does not exist, and what may differ in the one that will."""
+
+    jobset: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+class UnpredictableError(ValueError):
+    """A member that only a prediction looks at has the wrong type; the API server would refuse the object."""
+
+
+def predict(trainjob: Mapping[str, Any], runtime: Runtime, namespace: str) -> Prediction:
+    """Return the JobSet.
+
+    Args:
+        trainjob: as it will be stored; its shape has been checked.
+        runtime: frozen or live; its shape has been checked.
+        namespace: of the TrainJob.
+
+    Raises:
+        UnpredictableError: the runtime or the TrainJob has a member that no API server would hold.
+    """
+    try:
+        return _predicted(trainjob, runtime, namespace)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        message = f"its JobSet cannot be predicted: a member of it or of its runtime has the wrong type ({error})"
+        raise UnpredictableError(message) from error
+
+
+def _predicted(trainjob: Mapping[str, Any], runtime: Runtime, namespace: str) -> Prediction:
+    name = job_name(trainjob)
+    template = _template(trainjob, runtime)
+    spec = copy.deepcopy(dict(template.get("spec") or {}))
+    for job in spec.get("replicatedJobs") or ():
+        _shape_job(job, trainjob, runtime)
+        _initialize(job, trainjob)
+        _override(job, trainjob)
+    if runtime.is_torch:
+        torch_plugin.inject(spec, trainjob, runtime, name)
+    suspend = (trainjob.get("spec") or {}).get("suspend")
+    if suspend is not None:
+        spec["suspend"] = suspend
+    _default(spec)
+    jobset = {
+        "apiVersion": names.JOBSET_API_VERSION,
+        "kind": "JobSet",
+        "metadata": _metadata(trainjob, template, name, namespace),
+        "spec": spec,
+    }
+    return Prediction(jobset, tuple(_notes(trainjob, runtime)))
+
+
+def job_name(trainjob: Mapping[str, Any]) -> str:
+    """Return the name of the TrainJob and its JobSet, with a placeholder for what the API server will generate."""
+    metadata = trainjob.get("metadata") or {}
+    return str(metadata.get("name") or f"{metadata.get('generateName') or 'unnamed-'}{_SUFFIX}")
+
+
+def _template(trainjob: Mapping[str, Any], runtime: Runtime) -> Mapping[str, Any]:
+    template: Mapping[str, Any] = (runtime.document.get("spec") or {}).get("template") or {}
+    for patch in (trainjob.get("spec") or {}).get("runtimePatches") or ():
+        patched = (patch.get("trainingRuntimeSpec") or {}).get("template") or {}
+        template = merges.merge(template, patched)
+    return template
+
+
+def _metadata(trainjob: Mapping[str, Any], template: Mapping[str, Any], name: str, namespace: str) -> dict[str, Any]:
+    owner = {"apiVersion": names.TRAINER_API_VERSION, "kind": "TrainJob", "name": name}
+    uid = (trainjob.get("metadata") or {}).get("uid")
+    if uid is not None:
+        owner["uid"] = uid
+    metadata: dict[str, Any] = {"name": name, "namespace": namespace}
+    for member in ("labels", "annotations"):
+        if (template.get("metadata") or {}).get(member):
+            metadata[member] = dict(template["metadata"][member])
+    metadata["ownerReferences"] = [{**owner, "controller": True, "blockOwnerDeletion": True}]
+    return metadata
+
+
+def _shape_job(job: dict[str, Any], trainjob: Mapping[str, Any], runtime: Runtime) -> None:
+    """Set replicas, the number of pods, and the resources of the training container."""
+    step, trainer = pods.labels(job).get(names.ANCESTOR_LABEL), trainjobs.trainer(trainjob)
+    spec = job.setdefault("template", {}).setdefault("spec", {})
+    count = max(spec.get("parallelism") or 1, 1)
+    if step == names.ANCESTOR_TRAINER:
+        if runtime.ml_policy:
+            count = max(runtime.ml_policy.get("numNodes") or 1, 1)
+        written = trainer.get("numNodes")
+        count = count if written is None else written
+    if step == names.ANCESTOR_TRAINER or step in _INITIALIZERS:
+        job["replicas"] = 1
+    spec["parallelism"] = spec["completions"] = count
+    override = trainer.get("resourcesPerNode")
+    for container in torch_plugin.trainer_containers(job) if override is not None and runtime.ml_policy else ():
+        present = cast("pods.ResourceRequirements", container.get("resources") or {})
+        merged = devices.merge(present, override)
+        container["resources"] = {part: amounts for part, amounts in merged.items() if amounts}
+
+
+def _initialize(job: dict[str, Any], trainjob: Mapping[str, Any]) -> None:
+    step = pods.labels(job).get(names.ANCESTOR_LABEL)
+    initializer = (trainjob.get("spec") or {}).get("initializer") or {}
+    wanted = initializer.get(_INITIALIZERS.get(str(step), "")) or {}
+    for container in torch_plugin.containers(job):
+        if container.get("name") != step or not wanted:
+            continue
+        uri = wanted.get("storageUri")
+        env = [{"name": "STORAGE_URI", "value": uri}] if uri is not None else []
+        container["env"] = merges.upsert(container.get("env") or [], env + (wanted.get("env") or []), "name")
+        if wanted.get("secretRef"):
+            source = {"secretRef": {"name": wanted["secretRef"].get("name")}}
+            container["envFrom"] = [*(container.get("envFrom") or []), source]
+
+
+def _override(job: Mapping[str, Any], trainjob: Mapping[str, Any]) -> None:
+    """Let image, command, args and env of the TrainJob replace those of the runtime; env entry by entry."""
+    trainer = trainjobs.trainer(trainjob)
+    for container in torch_plugin.trainer_containers(job):
+        for member in ("image", "command", "args"):
+            if trainer.get(member) is not None:
+                container[member] = trainer.get(member)
+        if trainer.get("env"):
+            container["env"] = merges.upsert(container.get("env") or [], list(trainer.get("env") or ()), "name")
+
+
+def _default(spec: dict[str, Any]) -> None:
+    """Set what JobSet's own webhook sets."""
+    spec["network"] = {"enableDNSHostnames": True, "publishNotReadyAddresses": True, **(spec.get("network") or {})}
+    spec.setdefault("successPolicy", {"operator": "All"})
+    spec.setdefault("startupPolicy", {"startupPolicyOrder": "AnyOrder"})
+    for job in spec.get("replicatedJobs") or ():
+        job.setdefault("groupName", "default")
+        job["template"]["spec"].setdefault("completionMode", "Indexed")
+        pod = job["template"]["spec"].setdefault("template", {}).setdefault("spec", {})
+        pod.setdefault("restartPolicy", "OnFailure")
+
+
+def _notes(trainjob: Mapping[str, Any], runtime: Runtime) -> Iterator[str]:
+    metadata = trainjob.get("metadata") or {}
+    if not metadata.get("name"):
+        yield f"{_SUFFIX} in the name stands for what the API server will generate"
+    plugins = [name for name in runtime.ml_policy if name not in ("numNodes", "torch")]
+    if plugins:
+        yield f"what Trainer's {', '.join(plugins)} plugin adds is left out"
+    if (runtime.document.get("spec") or {}).get("podGroupPolicy"):
+        yield "labels and annotations of the runtime's podGroupPolicy are left out"

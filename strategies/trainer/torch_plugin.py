@@ -1,0 +1,133 @@
+"""Torches: what Trainer's torch plugin writes into a JobSet, for predictions.
+
+Source: trainer v2.3.0 `pkg/runtime/framework/plugins/torch/torch.go` EnforceMLPolicy. Its order is kept: the runtime's
+env, the TrainJob's, then PET_*, each replaced where it stands; `tune run`, and that command alone, is written out and
+gets no PET_MASTER_*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from strategies.documents import names, pods, quantities, trainjobs
+from strategies.documents.runtimes import Runtime
+from strategies.platform import devices
+from strategies.trainer import merges, recipes
+
+__all__ = ["containers", "inject", "trainer_containers"]
+
+_AUTO = "auto"
+
+
+def inject(spec: Mapping[str, Any], trainjob: Mapping[str, Any], runtime: Runtime, name: str) -> None:
+    """Write env, port and, for `tune run`, the command into the JobSetSpec of a torch runtime.
+
+    Args:
+        spec: with counts, merged resources and the TrainJob's overrides; its containers are changed.
+        trainjob: whose `spec.trainer` decides.
+        runtime: with `mlPolicy.torch`.
+        name: of the TrainJob, which is that of the JobSet.
+    """
+    trainer = trainjobs.trainer(trainjob)
+    nodes, gpus = _nodes(spec), devices.counted_by_trainer(_resources(trainer, runtime))
+    processes = _processes(trainer, runtime, gpus)
+    workers, masters = _workers(nodes, processes), _masters(name)
+    # As the Go code compares: two words, no more. The labels of the runtime play no part in it.
+    tune = list(trainer.get("command") or ()) == ["tune", "run"]
+    jobs = spec.get("replicatedJobs") or ()
+    has_section = (trainjob.get("spec") or {}).get("trainer") is not None
+    for container in (each for job in jobs for each in trainer_containers(job) if has_section):
+        if tune:
+            endpoint = f"--rdzv_endpoint={name}-{names.CONTAINER_NODE}-0-0.{name}:{names.DEFAULT_PORT}"
+            container["command"] = _tune_command(trainer, runtime, (nodes, processes, gpus), endpoint)
+        _add_env(container, workers if tune else workers + masters)
+        _add_env(container, list(trainer.get("env") or ()))
+        ports = container.get("ports") or []
+        container["ports"] = merges.upsert(ports, [{"containerPort": names.DEFAULT_PORT}], "containerPort")
+    for target in _targets(spec, runtime):
+        _add_env(target, workers + masters)
+
+
+def containers(job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the containers of a replicated job, as the document holds them."""
+    spec = (job.get("template") or {}).get("spec") or {}
+    return ((spec.get("template") or {}).get("spec") or {}).get("containers") or []
+
+
+def trainer_containers(job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the containers that `spec.trainer` speaks of: those called `node`, in the job labelled `trainer`."""
+    if pods.labels(job).get(names.ANCESTOR_LABEL) != names.ANCESTOR_TRAINER:
+        return []
+    return [container for container in containers(job) if container.get("name") == names.CONTAINER_NODE]
+
+
+def _add_env(container: dict[str, Any], entries: list[Any]) -> None:
+    if entries:
+        container["env"] = merges.upsert(container.get("env") or [], entries, "name")
+
+
+def _nodes(spec: Mapping[str, Any]) -> int:
+    for job in spec.get("replicatedJobs") or ():
+        if pods.labels(job).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
+            return int(job["template"]["spec"]["parallelism"])
+    return 1
+
+
+def _resources(trainer: trainjobs.Trainer, runtime: Runtime) -> pods.ResourceRequirements:
+    override = trainer.get("resourcesPerNode")
+    if override is not None:
+        return override
+    place = runtime.trainer
+    return (place.container.get("resources") or {}) if place else {}
+
+
+def _processes(trainer: trainjobs.Trainer, runtime: Runtime, gpus: int) -> str:
+    explicit = trainer.get("numProcPerNode")
+    if explicit is not None:
+        return str(explicit)
+    return _AUTO if gpus else str(devices.cpus(_resources(trainer, runtime)))
+
+
+def _workers(nodes: int, processes: str) -> list[dict[str, Any]]:
+    index = {"fieldRef": {"fieldPath": names.COMPLETION_INDEX_FIELD}}
+    return [
+        {"name": names.PET_NNODES, "value": str(nodes)},
+        {"name": names.PET_NPROC_PER_NODE, "value": processes},
+        {"name": names.PET_NODE_RANK, "valueFrom": index},
+    ]
+
+
+def _masters(name: str) -> list[dict[str, Any]]:
+    return [
+        {"name": names.PET_MASTER_ADDR, "value": f"{name}-{names.CONTAINER_NODE}-0-0.{name}"},
+        {"name": names.PET_MASTER_PORT, "value": str(names.DEFAULT_PORT)},
+    ]
+
+
+def _tune_command(trainer: trainjobs.Trainer, runtime: Runtime, size: tuple[int, str, int], endpoint: str) -> list[str]:
+    """Return Trainer's command for torchtune; unlike Muster's it has no dataset."""
+    nodes, processes, gpus = size
+    explicit = None if processes == _AUTO else quantities.count(processes)
+    recipe = recipes.choose(recipes.model_of(runtime.name), nodes, explicit, gpus, trainer.get("args") or ())
+    several = nodes > 1 or (gpus > 1 if explicit is None else explicit > 1)
+    place = runtime.trainer
+    inherited = (place.container.get("command") or ()) if place else ()
+    paths = [word for word in inherited if word.partition("=")[0] in recipes.IMMUTABLE]
+    return ["tune", "run", *([endpoint] if several else []), recipe.name, "--config", recipe.config, *paths]
+
+
+def _targets(spec: Mapping[str, Any], runtime: Runtime) -> list[dict[str, Any]]:
+    """Return the containers that the runtime's `envInjection` names."""
+    torch = runtime.ml_policy.get("torch") or {}
+    wanted = {
+        (target.get("jobName"), container)
+        for target in (torch.get("envInjection") or {}).get("targets") or ()
+        for container in target.get("containerNames") or ()
+    }
+    found = []
+    for job in spec.get("replicatedJobs") or ():
+        pod = job["template"]["spec"].get("template", {}).get("spec") or {}
+        every = [*(pod.get("initContainers") or ()), *containers(job)]
+        found += [each for each in every if (job.get("name"), each.get("name")) in wanted]
+    return found

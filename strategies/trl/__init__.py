@@ -1,7 +1,0 @@
-"""TRL: the trainings that `trl <method>` names, launched so that they span the nodes."""
-
-from __future__ import annotations
-
-from strategies.trl.strategy import TRLStrategy
-
-__all__ = ["TRLStrategy"]
