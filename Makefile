@@ -14,7 +14,7 @@ export MUSTER_TRL_PYTHON := $(TRL_VENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast tiers lint types layers unit contract packaging promtool browser e2e cluster cluster-down bench sbom fix clean
+.PHONY: help demo test test-fast tiers lint types layers rooms unit contract packaging promtool browser e2e cluster cluster-down bench sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ types: $(VENV)/.dev
 
 layers: $(VENV)/.dev
 	@$(BIN)/lint-imports
+
+rooms: $(VENV)/.dev ## the rooms of strategies and webhook, the imports between them, and circles
+	@$(BIN)/python -m tools.rooms
 
 unit: $(VENV)/.dev promtool browser
 	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging

@@ -1,17 +1,30 @@
 """The domain: what Muster knows of frameworks, as pure functions over raw TrainJob and JobSet documents.
 
 Nothing in this package does I/O or imports an HTTP, Kubernetes or machine-learning library. To add a framework, read
-`protocols`, then the smallest example (`default`) and a full one (`trl`); out of tree, start from `examples/`.
+`plugins/protocols.py`, then the smallest example (`frameworks/default`) and a full one (`frameworks/trl`); out of tree,
+start from `examples/`.
 
-The names below are the public face for plugin authors.
+The names below are the whole public face for authors of strategies. Everything else may move between releases.
+
+* To write a strategy: `FrameworkStrategy` is its shape, `strategy` registers one of ours; `TorchFamily` is the base of
+  every framework on torch.distributed, and `enforce_claims` writes the claims of any other.
+* What it reads: `Job` with its `Settings` and `Runtime`; `find_site` returns the `Site` of the command line that will
+  run, `read_topology` the `Topology` of nodes and processes that the job means.
+* What it writes: `Changes`, each a `Change`; `error` and `warning` make a `Finding` of a `Severity`; `unenforced` warns
+  about a launch that was left as it is.
+* What loads it: `Registry` holds each as `Registered`; `PluginError` and `PluginImportError` say what failed.
 """
 
 from __future__ import annotations
 
 from strategies.changes.changes import Change, Changes
+from strategies.claims.additions import enforce as enforce_claims
 from strategies.documents.findings import Finding, Severity, error, warning
 from strategies.documents.runtimes import Runtime
+from strategies.frameworks.torch.strategy import TorchFamily, unenforced
 from strategies.jobs.jobs import Job, Settings
+from strategies.launches.sites import Site, find_site
+from strategies.launches.topologies import Topology, read_topology
 from strategies.plugins.protocols import FrameworkStrategy
 from strategies.plugins.registry import PluginError, PluginImportError, Registered, Registry, strategy
 
@@ -28,7 +41,14 @@ __all__ = [
     "Runtime",
     "Settings",
     "Severity",
+    "Site",
+    "Topology",
+    "TorchFamily",
+    "enforce_claims",
     "error",
+    "find_site",
+    "read_topology",
     "strategy",
+    "unenforced",
     "warning",
 ]

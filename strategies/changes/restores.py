@@ -8,7 +8,7 @@ holds, for each changed field, a hash of the value before.
 The annotation is the user's to write at CREATE, so it is not trusted: only fields are restored that the API server
 holds immutable anyway. Naming another could keep a queue from suspending the job; naming one of these gains nothing.
 Things that stay mutable while a job is suspended come back all the same where they are Muster's own: labels
-`muster.dev/*` of pods, and tolerations and gates that Muster added; `kept` says why.
+`muster.dev/*` of pods, and tolerations and gates that Muster added; `entries` says why.
 
 One field is given back that Muster never changed. JobSet's defaulting webhook, called at CREATE only, completes the
 volume claims (mjobset, v0.12.0: retention policy, empty status); Trainer's applies lack that, and CEL calls it an edit
@@ -26,7 +26,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.changes import entries as kept
+from strategies.changes import entries
 from strategies.changes.changes import Changes
 from strategies.documents import names, paths
 from strategies.documents.paths import ABSENT, Absent, Path
@@ -71,8 +71,8 @@ def remember(changes: Changes, framework: str, version: str) -> None:
     if len(fields) > _MAX_FIELDS:  # no first pass of ours
         fields = {field: _hash(value) for field, value in units.items()}
     note = {"strategy": framework, "version": version, "fields": fields}
-    if entries := kept.added(changes, _kept(changes.original), _hash):
-        note["kept"] = entries
+    if added := entries.added(changes, _kept(changes.original), _hash):
+        note["kept"] = added
     text = _WRITTEN(note)  # in the order of recording: restored entries keep theirs
     reason = "remembers what was changed, so that a re-apply of the original does not undo it"
     changes.set(_ANNOTATION, text, rule="core/applied", reason=reason)
@@ -106,7 +106,7 @@ def restore(old: Mapping[str, Any], changes: Changes) -> None:
         fields = applied(old).get("fields", {})
         for field, digest in itertools.islice(fields.items(), _MAX_FIELDS):
             _restore_field(old, changes, field, digest)
-        kept.keep(old, changes, _kept(old), _hash)
+        entries.keep(old, changes, _kept(old), _hash)
         _restore_claims(old, changes)
     note = paths.lookup(old, _ANNOTATION)
     if isinstance(note, Absent):

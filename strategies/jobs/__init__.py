@@ -1,0 +1,7 @@
+"""The job as a strategy sees it, its replicated jobs (templates), and the role that each of them has."""
+
+from __future__ import annotations
+
+from strategies.jobs.jobs import Job, Settings
+
+__all__ = ["Job", "Settings"]

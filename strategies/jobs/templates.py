@@ -9,17 +9,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from strategies.documents import names, paths, pods
 from strategies.documents.paths import Absent, Path
 from strategies.jobs.jobs import Job
-from strategies.platform import devices
+from strategies.trainer import patches
 
 __all__ = ["Template", "list_templates"]
 
 _POD = ("template", "spec", "template")
-_REPLACED = ("nodeSelector", "tolerations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,57 +76,13 @@ def list_templates(job: Job) -> Iterator[Template]:
         yield from _templates(job.document, ("spec",))
     elif job.runtime is not None:
         for template in _templates(job.runtime.document, ("spec", "template", "spec")):
-            yield _patched(template, job)
+            job_, written = patches.patch_replicated_job(template.job, job.document)
+            yield dataclasses.replace(template, job=job_, written=written)
 
 
 def _templates(document: Mapping[str, Any], spec_path: tuple[str, ...]) -> Iterator[Template]:
     for index, job in enumerate(_object(document, *spec_path).get("replicatedJobs") or ()):
         yield Template(document, job, (*spec_path, "replicatedJobs", index))
-
-
-def _patched(template: Template, job: Job) -> Template:
-    """Return a copy with the placement and the resources that the TrainJob writes over the runtime's."""
-    replicated, written = template.job, dict[Path, Path]()
-    pod = _object(replicated, *_POD)
-    metadata, spec = dict(pod.get("metadata") or {}), dict(pod.get("spec") or {})
-    for patch, path in _patches(job, replicated.get("name")):
-        for member in ("labels", "annotations"):
-            if patched := _object(patch, "metadata", member):
-                metadata[member] = {**(metadata.get(member) or {}), **patched}
-        own = patch.get("spec") or {}
-        replaced = {member: own[member] for member in _REPLACED if own.get(member)}
-        spec |= replaced
-        written |= {(member,): (*path, "spec", member) for member in replaced}
-        if own.get("affinity"):
-            spec["affinity"] = {**(spec.get("affinity") or {}), **own["affinity"]}
-            written |= {("affinity", kind): (*path, "spec", "affinity", kind) for kind in own["affinity"]}
-    override = job.trainer.get("resourcesPerNode")
-    if override and pods.labels(replicated).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
-        spec["containers"] = [_with_resources(each, override) for each in spec.get("containers") or ()]
-    inner = {**_object(replicated, "template", "spec"), "template": {**pod, "metadata": metadata, "spec": spec}}
-    made = {**replicated, "template": {**_object(replicated, "template"), "spec": inner}}
-    return Template(template.document, made, template.path, written)
-
-
-def _patches(job: Job, name: Any) -> Iterator[tuple[Mapping[str, Any], Path]]:
-    """Yield what patches make of a replicated job's pod template, and where that stands."""
-    inside = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
-    for number, patch in enumerate((job.document.get("spec") or {}).get("runtimePatches") or ()):
-        for index, each in enumerate(_list(patch, *inside)):
-            if isinstance(each, dict) and each.get("name") == name:
-                yield _object(each, *_POD), ("spec", "runtimePatches", number, *inside, index, *_POD)
-
-
-def _with_resources(container: Mapping[str, Any], override: pods.ResourceRequirements) -> Mapping[str, Any]:
-    if container.get("name") != names.CONTAINER_NODE:
-        return container
-    present = cast("pods.ResourceRequirements", container.get("resources") or {})
-    return {**container, "resources": devices.merge(present, override)}
-
-
-def _list(document: Any, *members: str) -> list[Any]:
-    found = paths.lookup(document, members)
-    return found if isinstance(found, list) else []
 
 
 def _object(document: Any, *members: str) -> Mapping[str, Any]:

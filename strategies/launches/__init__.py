@@ -1,0 +1,5 @@
+"""How the processes of a job start and meet: command lines, where they stand, topology, coordinator, rendezvous."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

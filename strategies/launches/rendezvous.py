@@ -20,6 +20,7 @@ from strategies.documents.pods import EnvVar
 from strategies.jobs.jobs import Job, Rendezvous
 from strategies.launches import coordinators, launches, topologies
 from strategies.launches.launches import Launch, Launcher
+from strategies.trainer import resources
 
 __all__ = ["Choice", "choose", "enforce"]
 
@@ -122,7 +123,7 @@ def _pet(
     if job.owner is not None and pods.find_env(env, names.PET_NNODES) is not None:
         return
     reason = "torchrun reads its topology from PET_*, and nothing had set it"
-    processes = topologies.AUTO if topology.processes is None else str(topology.processes)
+    processes = resources.AUTO if topology.processes is None else str(topology.processes)
     entries: list[EnvVar] = [
         {"name": names.PET_NNODES, "value": str(topology.nodes)},
         {"name": names.PET_NPROC_PER_NODE, "value": processes},

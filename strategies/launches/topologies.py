@@ -1,25 +1,24 @@
 """Topology: nodes, processes per node, world size; and what Trainer would make of the same job.
 
-`of` says what the job means: explicit numbers first, then devices, then Trainer's CPU rule. `trainer_processes` copies
-Trainer's own counting (torch plugin, v2.3.0), so that the difference can be pinned on the TrainJob and Trainer itself
-writes the right PET_NPROC_PER_NODE.
+`read_topology` says what the job means: explicit numbers first, then devices, then Trainer's CPU rule.
+`trainer_processes` says what Trainer would count, so that the difference can be pinned on the TrainJob and Trainer
+itself writes the right PET_NPROC_PER_NODE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from strategies.claims import outlooks
+from strategies.claims import plans
 from strategies.documents import names, pods
 from strategies.jobs.jobs import Job
 from strategies.launches.launches import Launch, Launcher
 from strategies.platform import devices
+from strategies.trainer import resources
 
-__all__ = ["AUTO", "Topology", "launched", "pods_of", "read_topology", "trainer_processes"]
-
-AUTO = "auto"
-"""What Trainer writes when it found GPUs: torchrun then starts one process per visible device."""
+__all__ = ["Topology", "launched", "pods_of", "read_topology", "trainer_gpus", "trainer_processes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,28 +110,30 @@ def _pods(replicated: pods.Document) -> int:
 
 def trainer_processes(job: Job) -> int | str:
     """Return what Trainer writes into PET_NPROC_PER_NODE for this TrainJob: a number, or `AUTO`."""
-    trainer = job.trainer
-    explicit = trainer.get("numProcPerNode")
-    if explicit is not None:
-        return explicit
-    resources = trainer.get("resourcesPerNode")
-    if resources is None:
-        place = job.container
-        resources = (place.container.get("resources") or {}) if place else {}
-    return AUTO if devices.counted_by_trainer(resources) else devices.cpus(resources)
+    return resources.count_processes(job.trainer, _resources(job))
+
+
+def trainer_gpus(job: Job) -> int:
+    """Return the GPUs that Trainer counts for a recipe; where it takes whichever name comes first, the whole ones."""
+    override = job.trainer.get("resourcesPerNode")
+    asked = _resources(job) if override is None else override
+    return devices.gpus(asked) or resources.count_gpus(asked)
 
 
 def _of_trainjob(job: Job) -> Topology:
     trainer, place = job.trainer, job.container
-    resources: pods.ResourceRequirements = (place.container.get("resources") or {}) if place else {}
-    merged = devices.merge(resources, trainer.get("resourcesPerNode"))
+    merged = resources.merge_resources(_resources(job), trainer.get("resourcesPerNode"))
     claims = (place.pod_spec.get("resourceClaims") or ()) if place else ()
-    found = outlooks.devices_of(job, merged, claims)
+    found = _devices_of(job, merged, claims)
     nodes = pods_of(job)
     explicit = trainer.get("numProcPerNode")
     if explicit is not None:
         return Topology(nodes, explicit, found, explicit=True)
-    return Topology(nodes, devices.cpus(merged) if found.count == 0 else found.count, found)
+    return Topology(nodes, resources.count_cpus(merged) if found.count == 0 else found.count, found)
+
+
+def _resources(job: Job) -> pods.ResourceRequirements:
+    return (job.container.container.get("resources") or {}) if job.container else {}
 
 
 def _of_jobset(job: Job) -> Topology:
@@ -140,14 +141,49 @@ def _of_jobset(job: Job) -> Topology:
     if place is None:
         return Topology(1, 1, devices.Devices(0, "none"))
     env = place.container.get("env")
-    resources = place.container.get("resources") or {}
-    found = outlooks.devices_of(job, resources, place.pod_spec.get("resourceClaims") or ())
+    found = _devices_of(job, _resources(job), place.pod_spec.get("resourceClaims") or ())
     counted = Topology(_pods(place.job), 1, found)
     nodes, elastic = _nodes(_written(env, names.PET_NNODES), counted)
     per_node = _written(env, names.PET_NPROC_PER_NODE)
     if per_node:
         return Topology(nodes, _processes(per_node, found), found, per_node.isdecimal(), elastic)
     return Topology(nodes, 1 if found.count == 0 else found.count, found, elastic=elastic)
+
+
+def _devices_of(job: Job, asked: pods.ResourceRequirements, pod_claims: Sequence[Mapping[str, Any]]) -> devices.Devices:
+    """Count the devices that the training container will have once its claims are written.
+
+    Processes are counted before claims are written, and on a TrainJob they never are, so the count looks ahead.
+
+    Args:
+        job: whose plan counts.
+        asked: resources of the container, as the documents say.
+        pod_claims: the pod's `resourceClaims`, as the documents say.
+    """
+    plan = plans.training(job)
+    place = job.container if plan else None
+    if plan is None or place is None:
+        return devices.seen(asked, pod_claims, job.claim_devices)
+    if not plan.uses:
+        found = devices.seen(asked, pod_claims, job.claim_devices)
+        return (
+            devices.Devices(None, "claim") if found.kind == "none" else found
+        )  # it asks for some, and there is an error
+    known = dict(job.claim_devices)
+    entries, used = list(pod_claims), list(asked.get("claims") or ())
+    for use in plan.uses:
+        known[use.entry.get("resourceClaimTemplateName") or use.entry["resourceClaimName"]] = use.devices
+        if all(each.get("name") != use.entry["name"] for each in entries):
+            entries.append(use.entry)
+        if place.path in use.containers and all(each.get("name") != use.entry["name"] for each in used):
+            used.append({"name": use.entry["name"]})
+    gone = {name for path, name in plan.swapped if path == place.path}
+    left: pods.ResourceRequirements = {
+        "limits": {name: amount for name, amount in (asked.get("limits") or {}).items() if name not in gone},
+        "requests": {name: amount for name, amount in (asked.get("requests") or {}).items() if name not in gone},
+        "claims": used,
+    }
+    return devices.seen(left, entries, known)
 
 
 def _written(env: Sequence[pods.EnvVar] | None, name: str) -> str:

@@ -1,8 +1,4 @@
-"""Devices: how many a pod gets, and how many Trainer believes it gets.
-
-Trainer v2.3.0 counts a GPU by finding "gpu" in a resource name (`pkg/runtime/runtime.go` GetNumGPUPerNode), the
-requests first, and looks at `resourcesPerNode` alone when it is set although the pod gets the merge of it with the
-runtime's. MIG slices and DRA claims are invisible to it. Both counts live here, side by side.
+"""Devices: how many a pod gets. What Trainer counts instead is in `strategies.trainer.resources`.
 
 Of several MIG slices only one is of use to a pod: CUDA shows a process one slice, whatever its container holds (NVIDIA
 MIG user guide, device enumeration), so a second rank dies of an invalid device ordinal (pytorch/pytorch#130181).
@@ -18,7 +14,7 @@ from typing import Any
 from strategies.documents import quantities
 from strategies.documents.pods import ResourceRequirements
 
-__all__ = ["Devices", "accelerators", "counted_by_trainer", "cpus", "gpus", "merge", "seen", "sounds_like_one"]
+__all__ = ["Devices", "accelerators", "gpus", "seen", "sounds_like_one"]
 
 _Amounts = Mapping[str, str | int]
 _ACCELERATOR = re.compile(r"gpu|gaudi|ascend|tpu|npu|neuron|mlu|dcu|xpu|vcuda", re.IGNORECASE)
@@ -77,41 +73,6 @@ def accelerators(resources: ResourceRequirements) -> dict[str, int]:
 def sounds_like_one(name: str) -> bool:
     """Whether the name of a resource or a device class is one of an accelerator, rather than of a network card."""
     return "mig" in re.split(r"[-./]", name) or _ACCELERATOR.search(name) is not None
-
-
-def counted_by_trainer(resources: ResourceRequirements) -> int:
-    """Return what Trainer takes for the number of GPUs: the first resource with "gpu" in its name.
-
-    Where several match, Go's map order decides and differs from run to run; the first one written is returned.
-    """
-    for amounts in (resources.get("requests") or {}, resources.get("limits") or {}):
-        for name, amount in amounts.items():
-            if "gpu" in name.lower():
-                if found := quantities.count(amount):
-                    return found
-                break
-    return 0
-
-
-def cpus(resources: ResourceRequirements) -> int:
-    """Return Trainer's process count for a job without GPUs: CPU requests, else limits, rounded up, at least 1."""
-    for amounts in (resources.get("requests") or {}, resources.get("limits") or {}):
-        if count := quantities.count(amounts.get("cpu")):
-            return max(1, count)
-    return 1
-
-
-def merge(runtime: ResourceRequirements, override: ResourceRequirements | None) -> ResourceRequirements:
-    """Merge `resourcesPerNode` over the runtime's as the pods get it; an override drops the runtime's claims.
-
-    Source: trainer `pkg/runtime/core/trainingruntime.go` newRuntimeInfo (limits and requests only).
-    """
-    if override is None:
-        return runtime
-    return {
-        "limits": {**(runtime.get("limits") or {}), **(override.get("limits") or {})},
-        "requests": {**(runtime.get("requests") or {}), **(override.get("requests") or {})},
-    }
 
 
 def _claimed(

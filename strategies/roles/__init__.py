@@ -1,12 +1,11 @@
-"""Roles: trainers and samplers on their own nodes, each pod asking its host for what was planned for it.
+"""Roles: trainers and samplers on their own nodes, and each pod asks its host for the memory that was planned for it.
 
-`additions` writes placement on a JobSet when it is created; `checks` says what contradicts it, for which it looks at
-the nodes that there are. Which role a replicated job has is read in `strategies.jobs.assignments`.
+`additions` writes placement on a JobSet when it is created. What contradicts a role is found in
+`strategies.checks.roles`; which role a replicated job has is read in `strategies.jobs.assignments`.
 """
 
 from __future__ import annotations
 
-from strategies.checks.roles import Nodes, check_roles
 from strategies.roles.additions import enforce
 
-__all__ = ["Nodes", "check_roles", "enforce"]
+__all__ = ["enforce"]

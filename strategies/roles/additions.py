@@ -6,14 +6,18 @@ changed: the JobSet is where the pods are described, and Trainer leaves alone wh
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from strategies.changes.changes import Changes
 from strategies.claims import requests
 from strategies.documents import names
+from strategies.documents.paths import Absent, Path
 from strategies.jobs import assignments
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template, list_templates
-from strategies.platform.placements import KNOWN
-from strategies.roles import affinities, memories, spreads, tolerations
+from strategies.platform.placements import KNOWN, Role
+from strategies.roles import affinities, memories, tolerations
 
 __all__ = ["enforce"]
 
@@ -36,7 +40,7 @@ def _place(job: Job, changes: Changes, template: Template) -> None:
     _label(changes, template, assigned)
     role = job.roles.get(assigned.word)
     if role is not None:
-        for add in (affinities.require, affinities.keep_apart, tolerations.add, spreads.add):
+        for add in (affinities.require, affinities.keep_apart, tolerations.add, _spread):
             add(changes, template.pod_path, role, f"by {assigned.where}")
 
 
@@ -52,3 +56,29 @@ def _measure(job: Job, changes: Changes, request: requests.Request) -> None:
     if profile is not None and profile.memory is not None:
         because = f"profile {profile.name}, asked for by {request.because}"
         memories.add(changes, request.template, profile.memory, because)
+
+
+def _spread(changes: Changes, pod_path: Path, role: Role, because: str) -> None:
+    """Add the role's spread unless the pods are spread over this topology already, in whatever way.
+
+    The spread is soft: a pod that finds no room where the count is lowest runs elsewhere, because pods that share a
+    device must share its node as well. `matchLabelKeys` counts the pods of the same JobSet without naming it, since a
+    generated name is not known yet (core/v1 TopologySpreadConstraint, on by default since Kubernetes 1.27).
+    """
+    path = (*pod_path, "topologySpreadConstraints")
+    found = changes.get(*path)
+    if role.spread is None or _is_spread(() if isinstance(found, Absent) else found or (), role.spread):
+        return
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": role.spread,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {names.ROLE_LABEL: role.name}},
+        "matchLabelKeys": [names.JOBSET_NAME_LABEL],
+    }
+    reason = f"role {role.name}, {because}, is spread over {role.spread}"
+    changes.append(path, constraint, rule="roles/spread", reason=reason)
+
+
+def _is_spread(constraints: Any, key: str) -> bool:
+    return any(isinstance(each, Mapping) and each.get("topologyKey") == key for each in constraints)

@@ -16,8 +16,7 @@ from typing import Any, cast
 
 from strategies.documents import names, pods, trainjobs
 from strategies.documents.runtimes import Runtime
-from strategies.platform import devices
-from strategies.trainer import merges, torch_plugin
+from strategies.trainer import merges, resources, torch_plugin
 
 __all__ = ["TRAINER", "Prediction", "UnpredictableError", "job_name", "predict"]
 
@@ -122,7 +121,7 @@ def _shape_job(job: dict[str, Any], trainjob: Mapping[str, Any], runtime: Runtim
     override = trainer.get("resourcesPerNode")
     for container in torch_plugin.trainer_containers(job) if override is not None and runtime.ml_policy else ():
         present = cast("pods.ResourceRequirements", container.get("resources") or {})
-        merged = devices.merge(present, override)
+        merged = resources.merge_resources(present, override)
         container["resources"] = {part: amounts for part, amounts in merged.items() if amounts}
 
 

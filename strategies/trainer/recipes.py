@@ -17,7 +17,7 @@ __all__ = [
     "QWEN2_5_1_5B",
     "Recipe",
     "choose",
-    "kept",
+    "items",
     "model_of",
     "uses_lora",
     "uses_qlora",
@@ -82,41 +82,12 @@ def uses_qlora(args: Sequence[str]) -> bool:
     return _enabled(args, "model.quantize_base") and not _enabled(args, "model.use_dora")
 
 
-def kept(runtime_command: Sequence[str], args: Sequence[str], *, everything: bool) -> list[str]:
-    """Return the `key=value` items of the runtime's command that follow the config.
-
-    Trainer keeps the paths, and drops the dataset: the recipe then trains on its config's default one, which no
-    initializer has fetched. Here it is kept, unless the job brings a dataset, or the same item, of its own.
-
-    Args:
-        runtime_command: the runtime's.
-        args: of the TrainJob.
-        everything: whether all other items are kept as well, since nobody wrote a command in the runtime's place.
-    """
-    dataset = _dataset_items(runtime_command, args)
-    if everything:
-        items = [word for word in runtime_command if "=" in word and not word.startswith("-")]
-        return [word for word in items if not _is_dataset(word) or word in dataset]
-    return dataset + [word for word in runtime_command if word.partition("=")[0] in IMMUTABLE]
-
-
-def _dataset_items(runtime_command: Sequence[str], args: Sequence[str]) -> list[str]:
-    written = {key for key, _ in _items(args)}
-    if "dataset" in written:
-        return []
-    return [word for word in runtime_command if _is_dataset(word) and word.partition("=")[0] not in written]
-
-
-def _is_dataset(word: str) -> bool:
-    key, equals, _ = word.partition("=")
-    return bool(equals) and (key == "dataset" or key.startswith("dataset."))
-
-
 def _enabled(args: Sequence[str], item: str) -> bool:
-    return any(item in key and value.strip().lower() == "true" for key, value in _items(args))
+    return any(item in key and value.strip().lower() == "true" for key, value in items(args))
 
 
-def _items(args: Sequence[str]) -> Iterator[tuple[str, str]]:
+def items(args: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield key and value of each argument of the form `key=value`."""
     for arg in args:
         key, equals, value = arg.partition("=")
         if equals:

@@ -1,4 +1,4 @@
-"""Torches: what Trainer's torch plugin writes into a JobSet, for predictions.
+"""What Trainer's torch plugin writes into a JobSet.
 
 Source: trainer v2.3.0 `pkg/runtime/framework/plugins/torch/torch.go` EnforceMLPolicy. Its order is kept: the runtime's
 env, the TrainJob's, then PET_*, each replaced where it stands; `tune run`, and that command alone, is written out and
@@ -12,12 +12,9 @@ from typing import Any
 
 from strategies.documents import names, pods, quantities, trainjobs
 from strategies.documents.runtimes import Runtime
-from strategies.platform import devices
-from strategies.trainer import merges, recipes
+from strategies.trainer import merges, recipes, resources
 
 __all__ = ["containers", "inject", "trainer_containers"]
-
-_AUTO = "auto"
 
 
 def inject(spec: Mapping[str, Any], trainjob: Mapping[str, Any], runtime: Runtime, name: str) -> None:
@@ -30,8 +27,8 @@ def inject(spec: Mapping[str, Any], trainjob: Mapping[str, Any], runtime: Runtim
         name: of the TrainJob, which is that of the JobSet.
     """
     trainer = trainjobs.trainer(trainjob)
-    nodes, gpus = _nodes(spec), devices.counted_by_trainer(_resources(trainer, runtime))
-    processes = _processes(trainer, runtime, gpus)
+    nodes, gpus = _nodes(spec), resources.count_gpus(_resources(trainer, runtime))
+    processes = str(resources.count_processes(trainer, _runtime_resources(runtime)))
     workers, masters = _workers(nodes, processes), _masters(name)
     # As the Go code compares: two words, no more. The labels of the runtime play no part in it.
     tune = list(trainer.get("command") or ()) == ["tune", "run"]
@@ -76,17 +73,11 @@ def _nodes(spec: Mapping[str, Any]) -> int:
 
 def _resources(trainer: trainjobs.Trainer, runtime: Runtime) -> pods.ResourceRequirements:
     override = trainer.get("resourcesPerNode")
-    if override is not None:
-        return override
-    place = runtime.trainer
-    return (place.container.get("resources") or {}) if place else {}
+    return _runtime_resources(runtime) if override is None else override
 
 
-def _processes(trainer: trainjobs.Trainer, runtime: Runtime, gpus: int) -> str:
-    explicit = trainer.get("numProcPerNode")
-    if explicit is not None:
-        return str(explicit)
-    return _AUTO if gpus else str(devices.cpus(_resources(trainer, runtime)))
+def _runtime_resources(runtime: Runtime) -> pods.ResourceRequirements:
+    return (runtime.trainer.container.get("resources") or {}) if runtime.trainer else {}
 
 
 def _workers(nodes: int, processes: str) -> list[dict[str, Any]]:
@@ -108,7 +99,7 @@ def _masters(name: str) -> list[dict[str, Any]]:
 def _tune_command(trainer: trainjobs.Trainer, runtime: Runtime, size: tuple[int, str, int], endpoint: str) -> list[str]:
     """Return Trainer's command for torchtune; unlike Muster's it has no dataset."""
     nodes, processes, gpus = size
-    explicit = None if processes == _AUTO else quantities.count(processes)
+    explicit = None if processes == resources.AUTO else quantities.count(processes)
     recipe = recipes.choose(recipes.model_of(runtime.name), nodes, explicit, gpus, trainer.get("args") or ())
     several = nodes > 1 or (gpus > 1 if explicit is None else explicit > 1)
     place = runtime.trainer

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from strategies.changes.changes import Changes
-from strategies.checks import jobs as checks
+from strategies.checks.jobs import check_job
 from strategies.documents import findings
 from strategies.documents.findings import Severity
 from strategies.documents.runtimes import Runtime
@@ -220,7 +220,7 @@ def enforce(framework, document, governing=None, **more):
 def found(framework, document, governing=None, **more):
     """What validation says, with the checks that hold for every framework."""
     job = job_of(document, governing, **more)
-    return [*checks.check_job(job), *_registry().get(framework).strategy.validate(job)]
+    return [*check_job(job), *_registry().get(framework).strategy.validate(job)]
 
 
 def refused(framework, document, governing=None, **more):

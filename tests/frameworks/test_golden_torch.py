@@ -6,7 +6,7 @@ import pytest
 
 from strategies.documents import quantities
 from strategies.launches import topologies
-from strategies.platform import devices
+from strategies.trainer import resources
 from tests.frameworks import golden
 from tests.frameworks.builders import enforce, found, job_of
 
@@ -40,13 +40,13 @@ def test_nodes_are_those_that_trainer_writes(case):
 def test_gpus_are_counted_as_trainer_counts_them(case):
     place, trainer = job(case).container, job(case).trainer
     resources = trainer.get("resourcesPerNode", place.container.get("resources") or {})
-    assert devices.counted_by_trainer(resources) == case["wantGPUs"]
+    assert resources.count_gpus(resources) == case["wantGPUs"]
 
 
 @EVERY
 def test_resources_are_merged_as_the_pods_get_them(case):
     own = job(case).container.container.get("resources") or {}
-    merged = devices.merge(own, job(case).trainer.get("resourcesPerNode"))
+    merged = resources.merge_resources(own, job(case).trainer.get("resourcesPerNode"))
     for part in ("limits", "requests"):
         wanted = {name: quantities.value(text) for name, text in case["wantResources"].get(part, {}).items()}
         assert {name: quantities.value(text) for name, text in merged.get(part, {}).items()} == wanted

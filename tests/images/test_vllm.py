@@ -48,4 +48,4 @@ def test_every_feature_is_checked_for_with_its_flag_and_env(surface):
 
 
 def test_the_probes_path_is_checked_for(surface):
-    assert strategy.probes.probe("readinessProbe", 8000, tls=False)["httpGet"]["path"] in surface.ROUTES
+    assert strategy.probe("readinessProbe", 8000, tls=False)["httpGet"]["path"] in surface.ROUTES

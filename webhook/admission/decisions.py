@@ -15,7 +15,8 @@ from typing import Any, Literal
 from strategies import roles
 from strategies.changes import restores
 from strategies.changes.changes import Changes
-from strategies.checks import jobs
+from strategies.checks.jobs import check_immutable, check_job
+from strategies.checks.roles import Nodes, check_roles
 from strategies.documents import findings, names, shapes
 from strategies.documents.findings import Finding
 from strategies.jobs.jobs import Job
@@ -174,11 +175,11 @@ def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decis
     return case.decided(verdict, changes, (*_label_findings(case.governor), *changes.findings))
 
 
-def _validated(case: _Case, strategy: Registered, misfits: list[Finding], known: roles.Nodes) -> Decision:
+def _validated(case: _Case, strategy: Registered, misfits: list[Finding], known: Nodes) -> Decision:
     found = misfits
     if not misfits:
         plain = case.job(Changes(case.request.document))
-        found = [*jobs.check_job(plain), *roles.check(plain, known)]
+        found = [*check_job(plain), *check_roles(plain, known)]
         job = case.job(_changes(case.request, strategy), _lent(case.governor, strategy))
 
         def validate() -> list[Finding]:
@@ -196,7 +197,7 @@ def _update_checked(
     misfits = misfits or shapes.check(request.old or {}, request.kind)
     if request.kind != "TrainJob" or misfits or _is_deleted(request.document):
         return Decision(request, "allowed", changes=changes)
-    found = list(jobs.check_immutable(request.old or {}, request.document))
+    found = list(check_immutable(request.old or {}, request.document))
     if not found:
         return Decision(request, "allowed", changes=changes)
     governor, _ = governors.look(request, cluster, policy.profiles, readable=True)

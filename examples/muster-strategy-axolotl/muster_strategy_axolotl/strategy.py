@@ -11,9 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from strategies import Changes, Finding, Job, error, warning
-from strategies.frameworks.torch.strategy import TorchFamily, unenforced
-from strategies.launches import sites, topologies
+from strategies import (
+    Changes,
+    Finding,
+    Job,
+    Site,
+    TorchFamily,
+    error,
+    find_site,
+    read_topology,
+    unenforced,
+    warning,
+)
 
 __all__ = ["AxolotlStrategy"]
 
@@ -30,7 +39,7 @@ class AxolotlStrategy(TorchFamily):
     def enforce_command(self, job: Job, changes: Changes) -> None:
         """Add `--launcher torchrun` to an `axolotl train` of several processes that names no launcher."""
         self.prepare(job, changes)
-        site, topology = sites.find_site(job), topologies.read_topology(job)
+        site, topology = find_site(job), read_topology(job)
         if site is None or job.owner is not None or not topology.is_distributed:
             return
         train = _read(site.argv)
@@ -49,7 +58,7 @@ class AxolotlStrategy(TorchFamily):
     def validate(self, job: Job) -> Iterable[Finding]:
         """Refuse a launcher that leaves every node alone."""
         yield from super().validate(job)
-        site, topology = sites.find_site(job), topologies.read_topology(job)
+        site, topology = find_site(job), read_topology(job)
         train = _read(site.argv) if site else None
         if site is None or train is None or train.launcher in (None, "torchrun") or train.launcher_args:
             return
@@ -90,7 +99,7 @@ def _read(argv: Sequence[str]) -> _Train | None:
     return _Train(launcher, place, words[end + 1 :])
 
 
-def _append(site: sites.Site, changes: Changes, words: Sequence[str], reason: str) -> None:
+def _append(site: Site, changes: Changes, words: Sequence[str], reason: str) -> None:
     """Put words behind the last ones: of args where there are any, else of the command."""
     command, args = (site.command, (*site.args, *words)) if site.args else ((*site.command, *words), site.args)
     site.write(changes, command, args, rule="axolotl/launcher", reason=reason)

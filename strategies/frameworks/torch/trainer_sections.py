@@ -12,6 +12,7 @@ from strategies.documents.findings import warning
 from strategies.documents.paths import Absent
 from strategies.jobs.jobs import Job
 from strategies.launches import topologies
+from strategies.trainer.resources import AUTO
 
 __all__ = ["ensure", "pin", "pin_processes"]
 
@@ -54,7 +55,7 @@ def pin_processes(job: Job, changes: Changes, rule: str) -> None:
     topology, counted = topologies.read_topology(job), topologies.trainer_processes(job)
     kind = topology.devices.kind
     plan = plans.training(job) if kind == "claim" else None
-    if counted == topologies.AUTO and (plan is None or topology.processes is None):
+    if counted == AUTO and (plan is None or topology.processes is None):
         return
     if topology.processes is None:
         message = f"{_UNKNOWN[kind]}, so Trainer would start one process per CPU ({counted}); set it"

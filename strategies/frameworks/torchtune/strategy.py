@@ -6,19 +6,17 @@ so a job without a command gets the same launch; and the dataset that the runtim
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from strategies.changes.changes import Changes
 from strategies.documents import names
 from strategies.documents.findings import Finding, error, warning
-from strategies.documents.pods import ResourceRequirements
 from strategies.frameworks.torch.strategy import TorchFamily, unenforced
 from strategies.jobs.jobs import Job
 from strategies.launches import coordinators, launches, sites, topologies
 from strategies.launches.launches import Launch, Launcher
-from strategies.platform import devices
 from strategies.plugins import registry
-from strategies.trainer import recipes
+from strategies.trainer import recipes, resources
 
 __all__ = ["TorchTuneStrategy"]
 
@@ -60,11 +58,41 @@ def _complete(job: Job, changes: Changes, site: sites.Site) -> None:
     written, inherited = job.trainer.get("command"), _runtime_command(job)
     head = launches.parse(written or inherited or ("tune", "run")).head
     endpoint = [f"{_ENDPOINT}={_rendezvous(job)}"] if distributed else []
-    kept = recipes.kept(inherited, job.trainer.get("args") or (), everything=not written)
+    kept = _kept(inherited, job.trainer.get("args") or (), everything=not written)
     command = [*head, *endpoint, recipe.name, "--config", recipe.config, *kept]
     size, model = topologies.read_topology(job).size, recipes.model_of(_runtime_name(job))
     reason = f"{size} of {model} take recipe {recipe.name}; paths and dataset are the runtime's"
     site.write(changes, command, site.args, rule="torchtune/recipe", reason=reason)
+
+
+def _kept(runtime_command: Sequence[str], args: Sequence[str], *, everything: bool) -> list[str]:
+    """Return the `key=value` items of the runtime's command that Muster writes behind the config.
+
+    Trainer keeps the paths, and drops the dataset: the recipe then trains on its config's default one, which no
+    initializer has fetched. Here it is kept, unless the job brings a dataset, or the same item, of its own.
+
+    Args:
+        runtime_command: the runtime's.
+        args: of the TrainJob.
+        everything: whether all other items are kept as well, since nobody wrote a command in the runtime's place.
+    """
+    dataset = _dataset_items(runtime_command, args)
+    if everything:
+        found = [word for word in runtime_command if "=" in word and not word.startswith("-")]
+        return [word for word in found if not _is_dataset(word) or word in dataset]
+    return dataset + [word for word in runtime_command if word.partition("=")[0] in recipes.IMMUTABLE]
+
+
+def _dataset_items(runtime_command: Sequence[str], args: Sequence[str]) -> list[str]:
+    written = {key for key, _ in recipes.items(args)}
+    if "dataset" in written:
+        return []
+    return [word for word in runtime_command if _is_dataset(word) and word.partition("=")[0] not in written]
+
+
+def _is_dataset(word: str) -> bool:
+    key, equals, _ = word.partition("=")
+    return bool(equals) and (key == "dataset" or key.startswith("dataset."))
 
 
 def _add_endpoint(job: Job, changes: Changes, site: sites.Site) -> None:
@@ -136,22 +164,12 @@ def _recipe(job: Job) -> tuple[recipes.Recipe, bool]:
     explicit = job.trainer.get("numProcPerNode")
     if explicit is None and isinstance(counted, int):
         explicit = counted if topology.processes is None else topology.processes
-    gpus = _gpus(job) if counted == topologies.AUTO or job.trainer.get("numProcPerNode") else 0
+    gpus = topologies.trainer_gpus(job) if counted == resources.AUTO or job.trainer.get("numProcPerNode") else 0
     recipe = recipes.choose(
         recipes.model_of(_runtime_name(job)), topology.nodes, explicit, gpus, job.trainer.get("args") or ()
     )
     distributed = topology.nodes > 1 or (gpus > 1 if explicit is None else explicit > 1)
     return recipe, distributed
-
-
-def _gpus(job: Job) -> int:
-    """Return the GPUs that Trainer counts; where it would take whichever name it meets first, the whole ones."""
-    resources: ResourceRequirements = {}
-    if job.trainer.get("resourcesPerNode") is not None:
-        resources = job.trainer["resourcesPerNode"]
-    elif job.container is not None:
-        resources = job.container.container.get("resources") or {}
-    return devices.gpus(resources) or devices.counted_by_trainer(resources)
 
 
 def _rendezvous(job: Job) -> str:
@@ -193,7 +211,7 @@ def _qlora_findings(job: Job, model: str) -> Iterator[Finding]:
     """Judge as Trainer's webhook does: by the number that is written and the GPUs, never by CPUs."""
     trainer, rule = job.trainer, "torchtune/qlora"
     count, args = trainer.get("numProcPerNode"), trainer.get("args") or ()
-    recipe = recipes.choose(model, topologies.read_topology(job).nodes, count, _gpus(job), args)
+    recipe = recipes.choose(model, topologies.read_topology(job).nodes, count, topologies.trainer_gpus(job), args)
     if not recipe.config.endswith(("_qlora", "_qlora_single_device")):
         return
     if model == recipes.QWEN2_5_1_5B:

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from strategies.changes.changes import Changes
 from strategies.claims import additions
 from strategies.documents import names, paths, pods
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.paths import Absent
-from strategies.frameworks.vllm import flags, probes
+from strategies.frameworks.vllm import flags
 from strategies.jobs.jobs import Job
 from strategies.launches import sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.plugins import registry
 
-__all__ = ["VLLMStrategy"]
+__all__ = ["VLLMStrategy", "probe"]
 
 _PORT = 8000
 _FEATURES = {
@@ -29,6 +30,11 @@ _FEATURES = {
     "lora": ("--enable-lora", "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "True"),
 }
 _MODEL_PATH = "/workspace/model"
+_PROBES = {
+    "startupProbe": {"periodSeconds": 10, "failureThreshold": 180},  # loading weights takes minutes
+    "readinessProbe": {"periodSeconds": 5, "failureThreshold": 3},
+    "livenessProbe": {"periodSeconds": 15, "failureThreshold": 4},
+}
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -65,10 +71,10 @@ class VLLMStrategy:
             return
         serve = flags.read(words)
         port, tls = _port(serve, place.container), serve.has("ssl-certfile") or serve.has("ssl-keyfile")
-        for name in probes.PROBES if port is not None else ():
+        for name in _PROBES if port is not None else ():
             if port is not None and isinstance(changes.get(*place.path, name), Absent):
                 reason = f"/health on port {port} says when the server may get traffic and when it is stuck"
-                changes.set((*place.path, name), probes.probe(name, port, tls=tls), rule="vllm/probes", reason=reason)
+                changes.set((*place.path, name), probe(name, port, tls=tls), rule="vllm/probes", reason=reason)
         for feature in _asked(job):
             _enable(changes, place, feature)
 
@@ -85,6 +91,12 @@ class VLLMStrategy:
         words = _serve_words(site)
         if words is not None:
             yield from _serve_findings(job, site, flags.read(words))
+
+
+def probe(name: str, port: int, *, tls: bool) -> dict[str, Any]:
+    """Return the probe called `name` on `port`; `/health` answers 200 once the engine lives, also while it sleeps."""
+    get = {"path": "/health", "port": port, **({"scheme": "HTTPS"} if tls else {})}
+    return {"httpGet": get, "timeoutSeconds": 5, **_PROBES[name]}
 
 
 def _serve_words(site: sites.Site) -> tuple[str, ...] | None:

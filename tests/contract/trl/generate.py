@@ -1,4 +1,4 @@
-"""Prints strategies/frameworks/trl/flags.json as the installed TRL has it: run by a python that has trl, never imported.
+"""Prints strategies/frameworks/trl/flags.json from the installed TRL: run by a python that has trl, never imported.
 
 The table is read out of the parsers that `trl <method>`, the training scripts and `accelerate launch` build themselves,
 so an upgrade of TRL shows up as a diff of one line per flag instead of as a job that is refused or let through wrongly.

@@ -1,0 +1,80 @@
+"""What a TrainJob's `runtimePatches` and `resourcesPerNode` make of one replicated job of its runtime.
+
+This is a part of what `merges` does for the whole template: only labels, annotations, placement and resources, and it
+keeps account of which patch wrote what, so that a finding can name the field that the user wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from strategies.documents import names, paths, pods, trainjobs
+from strategies.documents.paths import Absent, Path
+from strategies.trainer import resources
+
+__all__ = ["patch_replicated_job"]
+
+_POD = ("template", "spec", "template")
+_REPLACED = ("nodeSelector", "tolerations")
+
+
+def patch_replicated_job(
+    replicated: Mapping[str, Any], trainjob: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[Path, Path]]:
+    """Lay placement and resources of a TrainJob over a replicated job of its runtime.
+
+    Args:
+        replicated: an entry of `replicatedJobs` of the runtime's template.
+        trainjob: whose `runtimePatches` and `resourcesPerNode` count.
+
+    Returns:
+        A copy of the replicated job, and for each path of its pod spec that a patch wrote, where that stands in the
+        TrainJob.
+    """
+    written = dict[Path, Path]()
+    pod = _object(replicated, *_POD)
+    metadata, spec = dict(pod.get("metadata") or {}), dict(pod.get("spec") or {})
+    for patch, path in _patches(trainjob, replicated.get("name")):
+        for member in ("labels", "annotations"):
+            if patched := _object(patch, "metadata", member):
+                metadata[member] = {**(metadata.get(member) or {}), **patched}
+        own = patch.get("spec") or {}
+        replaced = {member: own[member] for member in _REPLACED if own.get(member)}
+        spec |= replaced
+        written |= {(member,): (*path, "spec", member) for member in replaced}
+        if own.get("affinity"):
+            spec["affinity"] = {**(spec.get("affinity") or {}), **own["affinity"]}
+            written |= {("affinity", kind): (*path, "spec", "affinity", kind) for kind in own["affinity"]}
+    override = trainjobs.trainer(trainjob).get("resourcesPerNode")
+    if override and pods.labels(replicated).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
+        spec["containers"] = [_with_resources(each, override) for each in spec.get("containers") or ()]
+    inner = {**_object(replicated, "template", "spec"), "template": {**pod, "metadata": metadata, "spec": spec}}
+    made = {**replicated, "template": {**_object(replicated, "template"), "spec": inner}}
+    return made, written
+
+
+def _patches(trainjob: Mapping[str, Any], name: Any) -> Iterator[tuple[Mapping[str, Any], Path]]:
+    """Yield what patches make of a replicated job's pod template, and where that stands."""
+    inside = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+    for number, patch in enumerate((trainjob.get("spec") or {}).get("runtimePatches") or ()):
+        for index, each in enumerate(_list(patch, *inside)):
+            if isinstance(each, dict) and each.get("name") == name:
+                yield _object(each, *_POD), ("spec", "runtimePatches", number, *inside, index, *_POD)
+
+
+def _with_resources(container: Mapping[str, Any], override: pods.ResourceRequirements) -> Mapping[str, Any]:
+    if container.get("name") != names.CONTAINER_NODE:
+        return container
+    present = cast("pods.ResourceRequirements", container.get("resources") or {})
+    return {**container, "resources": resources.merge_resources(present, override)}
+
+
+def _list(document: Any, *members: str) -> list[Any]:
+    found = paths.lookup(document, members)
+    return found if isinstance(found, list) else []
+
+
+def _object(document: Any, *members: str) -> Mapping[str, Any]:
+    found = paths.lookup(document, members)
+    return {} if isinstance(found, Absent) or not isinstance(found, dict) else found

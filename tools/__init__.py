@@ -1,0 +1,1 @@
+"""Tools for people who change Muster; nothing here is in the wheel."""
