@@ -31,7 +31,10 @@ from strategies.changes.changes import Changes
 from strategies.documents import names, paths
 from strategies.documents.paths import ABSENT, Absent, Path
 
-__all__ = ["applied", "remember", "restore"]
+__all__ = ["APPLIED_RULE", "applied", "remember", "restore"]
+
+APPLIED_RULE = "core/applied"
+"""Rule of the one change that is Muster's own bookkeeping: its memory of the job."""
 
 _ABSENT_HASH = "-"
 _ANNOTATION = ("metadata", "annotations", names.APPLIED_ANNOTATION)
@@ -75,7 +78,7 @@ def remember(changes: Changes, framework: str, version: str) -> None:
         note["kept"] = added
     text = _WRITTEN(note)  # in the order of recording: restored entries keep theirs
     reason = "remembers what was changed, so that a re-apply of the original does not undo it"
-    changes.set(_ANNOTATION, text, rule="core/applied", reason=reason)
+    changes.set(_ANNOTATION, text, rule=APPLIED_RULE, reason=reason)
 
 
 def applied(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ changes nothing in the pod.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = ["merge", "upsert"]
@@ -29,30 +29,24 @@ def merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
         elif isinstance(value, dict) and isinstance(present, dict):
             merged[member] = merge(present, value)
         elif isinstance(value, list) and isinstance(present, list) and member in _KEYS:
-            merged[member] = _merge_entries(present, value, _KEYS[member])
+            merged[member] = _join(present, value, _KEYS[member], merge)
         else:
             merged[member] = value
     return merged
 
 
-def _merge_entries(base: list[Any], patch: list[Any], key: str) -> list[Any]:
-    merged = list(base)
-    for entry in patch:
-        place = next((index for index, each in enumerate(merged) if each.get(key) == entry.get(key)), None)
-        if place is None:
-            merged.append(entry)
-        else:
-            merged[place] = merge(merged[place], entry)
-    return merged
-
-
 def upsert(entries: list[Any], added: list[Any], key: str) -> list[Any]:
     """Return a keyed list with entries replaced where they stood, or added at the end."""
-    merged = list(entries)
+    return _join(entries, added, key, lambda _, entry: entry)
+
+
+def _join(entries: list[Any], added: list[Any], key: str, meet: Callable[[Any, Any], Any]) -> list[Any]:
+    """Return a keyed list in which `meet` made one of two entries with the same key."""
+    joined = list(entries)
     for entry in added:
-        place = next((index for index, each in enumerate(merged) if each.get(key) == entry.get(key)), None)
+        place = next((index for index, each in enumerate(joined) if each.get(key) == entry.get(key)), None)
         if place is None:
-            merged.append(entry)
+            joined.append(entry)
         else:
-            merged[place] = entry
-    return merged
+            joined[place] = meet(joined[place], entry)
+    return joined
