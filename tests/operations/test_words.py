@@ -33,6 +33,14 @@ def test_a_rule_that_is_cited_exists(folder):
         assert cited <= set(RULES), path
 
 
+@pytest.mark.parametrize("folder", ["certs", "e2e", "images", "manifests", "strategies", "tests", "webhook"])
+def test_a_page_that_sources_point_to_exists_with_its_heading(folder):
+    for path in sorted(path for path in (pages.ROOT / folder).rglob("*") if path.suffix in {".py", ".yaml"}):
+        for page, _, anchor in re.findall(r"\b(docs/[\w-]+\.md)(#([\w-]+))?", path.read_text(encoding="utf-8")):
+            assert (pages.ROOT / page).exists(), path
+            assert not anchor or anchor in pages.anchors(page), path
+
+
 def test_tests_that_are_named_beside_a_rule_exist():
     named = re.findall(r"`((?:tests|e2e)/[\w/.]+)`", pages.read("docs/rules.md"))
     assert named
