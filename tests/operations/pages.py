@@ -10,7 +10,18 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(
     str(path.relative_to(ROOT))
-    for folder in (".", "docs", "examples/*", "images", "images/*", "manifests", "manifests/*", "tests/golden")
+    for folder in (
+        ".",
+        "changelog",
+        "docs",
+        "docs/*",
+        "examples/*",
+        "images",
+        "images/*",
+        "manifests",
+        "manifests/*",
+        "tests/golden",
+    )
     for path in ROOT.glob(f"{folder}/*.md")
 )
 """Every page for readers, by its path relative to the repository."""
