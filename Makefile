@@ -12,9 +12,11 @@ TRL_VENV := $(CACHE)/trl-$(shell cat $(TRL_PINS) | cksum | cut -d' ' -f1)
 export MUSTER_CACHE := $(CACHE)
 export MUSTER_TRL_PYTHON := $(TRL_VENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# QUICK=1: without the tests that are marked thorough, as in `make test`.
+LESS := $(if $(QUICK),-m "not thorough")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast tiers lint types layers rooms unit contract packaging promtool browser e2e cluster cluster-down bench sbom fix clean
+.PHONY: help demo test test-all test-fast venv tiers lint types layers rooms unit contract packaging prepare binaries downloads promtool browser e2e cluster cluster-down bench sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -41,11 +43,17 @@ $(TRL_VENV)/.done: | $(TRL_PINS)
 demo: $(BIN)/muster ## a real TrainJob, mutated and explained; no cluster, no GPU
 	@$(BIN)/muster demo
 
-# In this order: what is quick and broken most often fails first.
-test: tiers lint types layers unit contract packaging e2e ## everything there is
+# In this order: what is quick and broken most often fails first. At the end each part's seconds are told.
+test: ## what to run before a change is sent: all but the tests that are marked thorough
+	@$(PYTHON) -m e2e.parts venv tiers lint types layers "unit QUICK=1" "prepare QUICK=1" contract "packaging QUICK=1" "e2e QUICK=1"
+
+test-all: ## everything there is
+	@$(PYTHON) -m e2e.parts venv tiers lint types layers unit prepare contract packaging e2e
 
 test-fast: $(VENV)/.dev ## unit tests only, seconds
 	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging
+
+venv: $(VENV)/.dev
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .
@@ -62,7 +70,7 @@ rooms: $(VENV)/.dev ## the rooms of strategies and webhook, the imports between 
 	@$(BIN)/python -m tools.rooms
 
 unit: $(VENV)/.dev promtool browser
-	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging
+	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging $(LESS)
 
 # Tests the alert rules; no Python package has it, and Debian's can be unpacked without being installed. Without it those tests say so.
 promtool:
@@ -76,18 +84,27 @@ browser: $(VENV)/.dev
 	@$(BIN)/python -m e2e.browsers
 
 contract: $(VENV)/.dev $(TRL_VENV)/.done
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=15 tests/contract
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=15 tests/contract $(LESS)
 
-# With the helm, kind and kubectl that e2e builds, without a cluster and without Docker.
+# With the helm, kind and kubectl that e2e builds, without a cluster and without Docker; quick, with kubectl alone.
 packaging: $(VENV)/.dev
-	@$(BIN)/python -c 'from e2e.cluster import builds; builds.binaries()'
-	@$(BIN)/python -m pytest -q -n 2 tests/packaging
+	@$(BIN)/python -m pytest -q -n 2 tests/packaging $(LESS)
+
+# With empty caches the compiler works while packages come over the network; when all is there, seconds.
+prepare: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j2 binaries downloads
+
+binaries: $(VENV)/.dev
+	@$(BIN)/python -m e2e.run $(if $(QUICK),--quick) --prepare binaries
+
+downloads: $(VENV)/.dev $(TRL_VENV)/.done
+	@$(BIN)/python -m e2e.run $(if $(QUICK),--quick) --prepare images
 
 tiers: $(VENV)/.dev
 	@$(BIN)/python -m e2e.run --say
 
 e2e: $(VENV)/.dev ## the suites in real clusters; OWN=1: in the cluster of KUBECONFIG; ARGS: further arguments
-	@$(BIN)/python -m e2e.run $(if $(OWN),--own) $(ARGS)
+	@$(BIN)/python -m e2e.run $(if $(OWN),--own) $(if $(QUICK),--quick) $(ARGS)
 
 cluster: $(VENV)/.dev ## a real cluster with Trainer, JobSet and Muster to try things in; TIER=node: with pods; IMAGES=trl: and its image
 	@$(BIN)/python -m e2e.cluster up --tier $(or $(TIER),control-plane) $(if $(IMAGES),--images $(IMAGES))

@@ -1,4 +1,4 @@
-"""The suites of both tiers, two clusters at a time.
+"""Runs of suites, two clusters at a time.
 
 Most suites wait for controllers that wait for one another, and leave half of two cores idle. With three clusters the
 cores were never idle, all was as slow, and tests met reasons of a busy machine. Each lane takes the next run when it is
@@ -15,58 +15,15 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import commands, places, sites
+from e2e.cluster import commands, places
+from e2e.plans import Run
 
-__all__ = ["Run", "run", "runs"]
+__all__ = ["run"]
 
 _LANES = 2
 _END = 120.0  # seconds for a run to take its cluster down
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Some suites in a cluster of their own.
-
-    Attributes:
-        tier: of the cluster.
-        suites: in it.
-    """
-
-    tier: sites.Tier
-    suites: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.tier}: {', '.join(self.suites)}"
-
-
-def runs(tiers: Sequence[sites.Tier], together: Sequence[str]) -> list[Run]:
-    """Return what there is to run, in the order in which it is begun.
-
-    The longest begin first, so that no lane is alone at the end; those that need the cores, the real trainings, the
-    suites whose tests run side by side and the 500 jobs of `scale`, are not neighbours. What the control plane's tier
-    shows as well as the other runs in it alone.
-
-    Args:
-        tiers: that this machine can run.
-        together: suites whose tests run side by side.
-    """
-    begun: list[tuple[sites.Tier, tuple[str, ...]]] = [
-        ("node", ("outage",)),
-        ("node", ("training",)),
-        ("control-plane", (*together, "scale")),
-        ("node", ("upgrade", "wedges")),
-        ("node", ("claims",)),
-        ("control-plane", ("outage",)),
-        ("node", tuple(together)),
-        ("control-plane", ("upgrade", "wedges")),
-        ("control-plane", ("reports", "rights")),
-        ("node", ("certificates", "releases")),
-        ("control-plane", ("claims", "certificates")),
-    ]
-    return [Run(tier, suites) for tier, suites in begun if tier in tiers]
 
 
 def run(wanted: Sequence[Run], extra: Sequence[str]) -> int:
@@ -123,7 +80,8 @@ class _Work:
         log.parent.mkdir(parents=True, exist_ok=True)
         commands.say(f"begun: {each} (its output: {log.relative_to(places.REPOSITORY)})")
         chosen = [word for suite in each.suites for word in ("--suite", suite)]
-        command = [sys.executable, "-u", "-m", "e2e.run", "--tier", each.tier, *chosen, *self._extra]
+        command = [sys.executable, "-u", "-m", "e2e.run", "--tier", each.tier, *chosen]
+        command += [*(["--quick"] if each.quick else []), *self._extra]
         with log.open("wb") as output:
             # In a session of its own Ctrl-C does not reach it, only our SIGTERM: one signal, one cleaning up.
             process = subprocess.Popen(

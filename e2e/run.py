@@ -1,7 +1,8 @@
 """`python -m e2e.run`: brings clusters up for each tier, runs the suites in them, and takes them down again.
 
-By itself it runs everything, several clusters side by side (`lanes`). With `--tier` or `--suite` it is one cluster for
-each tier, one after the other; with `--own` it is the cluster that KUBECONFIG names, whatever that is.
+By itself it runs everything, two clusters side by side (`lanes`); with `--quick` what `make test` runs (`plans`). With
+`--tier` or `--suite` it is one cluster for each tier, one after the other; with `--own` it is the cluster that
+KUBECONFIG names, whatever that is. `--prepare` builds what clusters need, and brings none up.
 
 Suites that only use the installation run in parallel, each test in its namespace; those that change it (stop Muster,
 swap it, load it) run after them, one test at a time.
@@ -21,34 +22,11 @@ import sys
 import time
 from pathlib import Path
 
-from e2e import lanes
+from e2e import lanes, plans
 from e2e.cluster import bringups, builds, commands, node, places, sites
 from e2e.cluster.errors import ClusterError
 
 _SUITES = places.REPOSITORY / "e2e" / "suites"
-TOGETHER = ("pods", "lifecycle", "validation", "differential")
-"""Suites whose tests run side by side."""
-ALONE = (
-    "training",
-    "claims",
-    "upgrade",
-    "wedges",
-    "outage",
-    "scale",
-    "certificates",
-    "reports",
-    "rights",
-    "releases",
-    "load",
-)
-"""Suites that change the installation itself, or need what all share: its devices, its cores."""
-BY_NAME = ("load",)
-"""Suites that run only when they are asked for, because they take long."""
-NEEDS_NODES = ("pods", "training", "releases", "load")
-"""Suites that cannot run in the control plane's tier."""
-ONE_TIER = ("reports", "rights", "scale")
-"""Suites without containers of their own, which run in the control plane's tier; in the other when asked for."""
-_IMAGES = ("trl", "torchtune", "vllm")  # large, and needed by the suite `training` alone
 _LOGS = places.REPOSITORY / "build" / "e2e"
 
 
@@ -67,6 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     if "node" in tiers and lacking:
         print(_node_tier(lacking))
         tiers.remove("node")
+    if options.prepare:
+        return _prepare(tiers, options)
     code = _run(tiers, options, extra)
     if options.tier == "all":
         print(_node_tier(lacking))
@@ -76,29 +56,53 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(tiers: list[sites.Tier], options: argparse.Namespace, extra: list[str]) -> int:
     if options.tier != "all" or options.suite or options.keep:
         return max((_tier(tier, options, extra) for tier in tiers), default=1)
+    code = lanes.run(_planned(tiers, options), extra)
+    if options.quick:
+        print("muster: tests that are marked thorough, and the suites of which all are, NOT run; `make test-all` does")
+    else:
+        names = plans.BY_NAME
+        print(f"muster: suite {' and '.join(names)} NOT run; it is asked for by name: --tier node --suite {names[0]}")
+    return code
+
+
+def _planned(tiers: list[sites.Tier], options: argparse.Namespace) -> list[plans.Run]:
+    return plans.quick(tiers) if options.quick else plans.everything(tiers)
+
+
+def _prepare(tiers: list[sites.Tier], options: argparse.Namespace) -> int:
+    """Build what all of the planned runs need, and the tests of packaging; several would wait for one another."""
+    planned = _planned(tiers, options)
+    suites = {suite for run in planned for suite in run.suites}
     try:
-        builds.binaries()
+        if options.prepare == "binaries":
+            tests = () if options.quick else plans.PACKAGING
+            modules = {module for tier in tiers for module in bringups.MODULES[tier]}
+            builds.binaries({*modules, *plans.modules(suites), *tests})
+        elif "node" in tiers:
+            node.build(plans.images(suites, quick=options.quick))
     except ClusterError as error:
         commands.say(str(error))
         return 1
-    code = lanes.run(lanes.runs(tiers, TOGETHER), extra)
-    print(f"muster: suite {' and '.join(BY_NAME)} NOT run; it is asked for by name: --tier node --suite {BY_NAME[0]}")
-    return code
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m e2e.run", description=__doc__)
     parser.add_argument("--tier", choices=("control-plane", "node", "all"), default="all")
-    parser.add_argument("--suite", action="append", choices=(*TOGETHER, *ALONE), help="only this one; repeatable")
+    parser.add_argument(
+        "--suite", action="append", choices=(*plans.TOGETHER, *plans.ALONE), help="only this one; repeatable"
+    )
+    parser.add_argument("--quick", action="store_true", help="without the tests that are marked thorough")
     parser.add_argument("--own", action="store_true", help="against the cluster of KUBECONFIG")
     parser.add_argument("--keep", action="store_true", help="leave the cluster up")
+    parser.add_argument("--prepare", choices=("binaries", "images"), help="only build what the clusters need")
     parser.add_argument("--say", action="store_true", help="only say which tiers this machine can run")
     return parser
 
 
 def _node_tier(lacking: list[str]) -> str:
     if lacking:
-        missed = ", ".join(suite for suite in NEEDS_NODES if suite not in BY_NAME)
+        missed = ", ".join(suite for suite in plans.NEEDS_NODES if suite not in plans.BY_NAME)
         return f"muster: node tier NOT run on this machine (no pods, no suites {missed}): missing {', '.join(lacking)}"
     return "muster: this machine runs both tiers, control plane and node"
 
@@ -108,14 +112,16 @@ def _tier(tier: sites.Tier, options: argparse.Namespace, extra: list[str]) -> in
     code = 1
     try:
         wanted = _wanted(tier, options.suite)
-        bringups.up(where, tier, _IMAGES if "training" in wanted else ())
+        images = plans.images(wanted, quick=options.quick) if tier == "node" else ()
+        bringups.up(where, tier, images, plans.modules(wanted))
         environment = {**os.environ, **_env(where.env)}
-        code = _suites(tier, environment, options.suite, extra)
+        marks = ["-m", plans.marks(tier)] if options.quick else []
+        code = _suites(tier, environment, options.suite, [*marks, *extra])
     except ClusterError as error:
         commands.say(f"{tier} tier: {error}")
     finally:
         if code:
-            _keep_logs(where, f"{tier}-{(options.suite or TOGETHER)[0]}")
+            _keep_logs(where, f"{tier}-{(options.suite or plans.TOGETHER)[0]}")
         if options.keep:
             commands.say(f"left up: `python -m e2e.cluster down --state {where.state}` ends it")
         else:
@@ -125,24 +131,24 @@ def _tier(tier: sites.Tier, options: argparse.Namespace, extra: list[str]) -> in
 
 def _suites(tier: str, environment: dict[str, str], chosen: list[str] | None, extra: list[str]) -> int:
     wanted = _wanted(tier, chosen)
-    together = [suite for suite in wanted if suite in TOGETHER]
-    alone = [suite for suite in wanted if suite in ALONE]
+    together = [suite for suite in wanted if suite in plans.TOGETHER]
+    alone = [suite for suite in wanted if suite in plans.ALONE]
     code = _pytest(tier, environment, together, ["-n", "4", *extra]) if together else 0
     # A broken installation would only fail again, slowly.
     return code or (_pytest(tier, environment, alone, ["-p", "no:randomly", *extra]) if alone else 0)
 
 
 def _wanted(tier: str, chosen: list[str] | None) -> list[str]:
-    usual = [suite for suite in (*TOGETHER, *ALONE) if suite not in BY_NAME]
-    wanted = usual if chosen is None else [suite for suite in (*TOGETHER, *ALONE) if suite in chosen]
-    return [suite for suite in wanted if tier != "control-plane" or suite not in NEEDS_NODES]
+    known = (*plans.TOGETHER, *plans.ALONE)
+    wanted = [suite for suite in known if (suite not in plans.BY_NAME if chosen is None else suite in chosen)]
+    return [suite for suite in wanted if tier != "control-plane" or suite not in plans.NEEDS_NODES]
 
 
 def _pytest(tier: str, environment: dict[str, str], suites: list[str], arguments: list[str]) -> int:
     commands.say(f"suites on {tier}: {', '.join(suites)}")
     begun = time.monotonic()
-    command = [sys.executable, "-m", "pytest", "-q", *arguments, *(str(_SUITES / suite) for suite in suites)]
-    command += ["--durations=8"]
+    paths = [str(_SUITES / suite) for suite in suites]
+    command = [sys.executable, "-m", "pytest", "-q", "--durations=8", *arguments, *paths]
     code = subprocess.run(command, cwd=places.REPOSITORY, env=environment, check=False).returncode
     commands.say(
         f"suites on {tier}: {', '.join(suites)}: {'passed' if not code else 'FAILED'} "

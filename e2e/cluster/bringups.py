@@ -5,23 +5,30 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from e2e.cluster import builds, commands, controlplane, credentials, kwok, loopbacks, node, processes, sites, upstream
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.places import REPOSITORY, Places
 
-__all__ = ["down", "up"]
+__all__ = ["MODULES", "down", "up"]
+
+MODULES: Mapping[sites.Tier, tuple[str, ...]] = {
+    "control-plane": ("kubernetes",),
+    "node": ("kubernetes", "containerd", "coredns", "dradriver"),
+}
+"""The modules of `e2e/binaries` that a cluster of a tier runs."""
 
 
-def up(places: Places, tier: sites.Tier, images: Sequence[str] = ()) -> None:
+def up(places: Places, tier: sites.Tier, images: Sequence[str] = (), further: Collection[str] = ()) -> None:
     """Bring a cluster up in its state folder; one that is up gets the images that it has not, and nothing else.
 
     Args:
         places: of the cluster.
         tier: what kind of cluster.
         images: of trainings, for the node tier: keys of `e2e.cluster.node.trainings.RECIPES`.
+        further: modules of `e2e/binaries` whose programs are to lie beside kubectl.
 
     Raises:
         ClusterError: it cannot be built or started; what was started until then keeps running, for its logs, until
@@ -34,7 +41,7 @@ def up(places: Places, tier: sites.Tier, images: Sequence[str] = ()) -> None:
         _check_same(places, tier)
         if not images:
             return
-    binaries = builds.binaries()
+    binaries = builds.binaries({*MODULES[tier], *further})
     trainings = node.build(images) if images else []
     if not running:
         _bring_up(places, tier, binaries)

@@ -2,8 +2,8 @@
 
 Each module's binaries are a folder in the cache whose name is a hash of its pins, flags and sources: another pin is
 another folder, of this module alone, and a folder that exists is complete, because it is built under another name and
-renamed. Two builds at the same time wait for each other. A cluster sees one folder of links to all of them. Cold this
-takes about 18 minutes on two cores, five of them for cert-manager; with Go's own build cache, seconds.
+renamed. Two builds at the same time wait for each other. Whoever asks names the modules that are needed, and sees one
+folder of links to their binaries; the others are not built.
 """
 
 from __future__ import annotations
@@ -54,13 +54,19 @@ MODULES = (
 )
 
 
-def binaries() -> Path:
-    """The folder that holds every binary, as links; what does not exist is built first.
+def binaries(modules: Iterable[str]) -> Path:
+    """The folder that holds the binaries of some modules, as links; what does not exist is built first.
+
+    Args:
+        modules: names of `MODULES`; their order means nothing.
 
     Raises:
-        ClusterError: there is no Go toolchain, or a build fails; the compiler's output has been printed.
+        ClusterError: a module is none of ours, there is no Go toolchain, or a build fails; with the compiler's output.
     """
-    folders = [_built(module) for module in MODULES]
+    wanted = frozenset(modules)
+    if unknown := wanted - {module.name for module in MODULES}:
+        raise ClusterError(f"no module of e2e/binaries: {', '.join(sorted(unknown))}")
+    folders = [_built(module) for module in MODULES if module.name in wanted]
     digest = hashlib.sha256("\n".join(folder.name for folder in folders).encode())
     together = places.cache() / f"binaries-{digest.hexdigest()[:12]}"
     with locked(together):
@@ -112,11 +118,10 @@ def _build(module: Module, folder: Path) -> None:
     work = _emptied(folder)
     targets = _packages(module)
     begun = time.monotonic()
-    for number, package in enumerate(targets, 1):
-        elapsed = int(time.monotonic() - begun)
-        commands.say(f"building {module.name} {number}/{len(targets)} {package} ({elapsed} s)")
-        flags = ["-ldflags", f"-s -w {_version_flags(module)}", "-o", f"{work}/"]
-        _go(module.folder, "build", *flags, *(["-tags", module.tags] if module.tags else []), package)
+    commands.say(f"building {module.name}: {', '.join(target.rpartition('/')[2] for target in targets)}")
+    flags = ["-ldflags", f"-s -w {_version_flags(module)}", "-o", f"{work}/"]
+    # All in one command: while one program is linked, which takes one core, the next is compiled.
+    _go(module.folder, "build", *flags, *(["-tags", module.tags] if module.tags else []), *targets)
     for before, after in module.renames:
         (work / before).rename(work / after)
     work.rename(folder)

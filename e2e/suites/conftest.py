@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,3 +81,15 @@ def pytest_runtest_makereport(
     if report.failed and call.when in ("setup", "call"):
         reports.explain(item, report)
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what the tests of each suite took, set-up included; those of some suites run four at a time."""
+    seconds, tests = Counter[str](), Counter[str]()
+    for report in itertools.chain.from_iterable(terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            suite = Path(report.nodeid).relative_to("e2e/suites").parts[0]
+            seconds[suite] += report.duration
+            tests[suite] += report.when == "call"
+    for suite, each in seconds.most_common():
+        terminalreporter.write_line(f"muster: suite {suite}: {tests[suite]} tests, {each:.0f} s")

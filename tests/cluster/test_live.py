@@ -87,6 +87,13 @@ async def ready(reader, until):
     await until(lambda: reader.synced)
 
 
+async def heard(server, reader, trainjob, until):
+    """Wait until the reader has heard from its watch: the clock of its last contact stands from then on."""
+    await until(lambda: server.watchers("TrainJob"))
+    server.put(trainjob("heard"))
+    await until(lambda: "heard" in [each["metadata"]["name"] for each in reader.every("TrainJob", {})])
+
+
 async def test_all_cached_documents_of_a_kind_are_known_once_it_was_listed(server, reader, trainjob, until):
     server.put(trainjob("a"))
     server.put(trainjob("b"))
@@ -144,7 +151,7 @@ async def test_a_fetch_that_was_not_sent_says_nothing_about_the_server_and_the_n
     reader = live.LiveReader(kinds.KINDS.values(), api, 30, pace=reflector.Pace(clock=clock))
     server.put(trainjob())
     await ready(reader, until)
-    await until(lambda: server.watchers("TrainJob"))
+    await heard(server, reader, trainjob, until)
     clock.now += live.SILENT + 1
     others = [JOB._replace(name=f"job-{number}") for number in range(fetches.MAX_FLIGHTS)]
     for _ in others:
@@ -172,7 +179,7 @@ async def test_a_watch_that_says_nothing_is_doubted_long_before_it_is_taken_for_
     reader = live.LiveReader(kinds.KINDS.values(), api, pace=reflector.Pace(clock=clock))
     server.put(trainjob())
     await ready(reader, until)
-    await until(lambda: server.watchers("TrainJob"))
+    await heard(server, reader, trainjob, until)
     clock.now += live.SILENT - 1
     assert reader.get(JOB) is not None
     clock.now += 2

@@ -5,6 +5,8 @@ import pytest
 from e2e.cluster import bringups, builds, commands, kwok, managers, packages, places, sites, toolchains
 from e2e.cluster.errors import ClusterError
 
+ALL = [module.name for module in builds.MODULES]
+
 
 @pytest.fixture
 def pins(tmp_path, monkeypatch):
@@ -33,31 +35,44 @@ def built(pins, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", ["go.mod", "go.sum"])
 def test_another_pin_is_another_folder(pins, built, name):
-    before = builds.binaries()
+    before = builds.binaries(ALL)
 
     (pins / "containerd" / name).write_text("pinned otherwise")
 
-    assert builds.binaries() != before
+    assert builds.binaries(ALL) != before
     assert before.exists()
 
 
 def test_what_is_built_is_not_built_again(built):
-    assert builds.binaries() == builds.binaries()
-    assert built == [module.name for module in builds.MODULES]
+    assert builds.binaries(ALL) == builds.binaries(reversed(ALL))
+    assert built == ALL
 
 
 def test_another_pin_builds_its_own_module_and_leaves_the_others(pins, built):
-    builds.binaries()
+    builds.binaries(ALL)
     built.clear()
 
     (pins / "dradriver" / "go.sum").write_text("pinned otherwise")
 
-    assert {each.name for each in builds.binaries().iterdir()} == {f"of-{module.name}" for module in builds.MODULES}
+    assert {each.name for each in builds.binaries(ALL).iterdir()} == {f"of-{name}" for name in ALL}
     assert built == ["dradriver"]
 
 
 def test_the_binaries_of_all_modules_lie_in_one_folder(built):
-    assert {each.read_text() for each in builds.binaries().iterdir()} == {"program"}
+    assert {each.read_text() for each in builds.binaries(ALL).iterdir()} == {"program"}
+
+
+def test_what_nobody_asked_for_is_not_built(built):
+    folder = builds.binaries(["coredns", "kubernetes"])
+
+    assert built == ["kubernetes", "coredns"]
+    assert {each.name for each in folder.iterdir()} == {"of-kubernetes", "of-coredns"}
+
+
+def test_a_module_that_is_none_of_ours_is_named(built):
+    with pytest.raises(ClusterError, match="no module of e2e/binaries: kubernets"):
+        builds.binaries(["kubernets"])
+    assert built == []
 
 
 @pytest.mark.parametrize("name", ["", "A", "a/b", "../up", "a" * 32, "1a"])

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from types import ModuleType
 
+from _pytest.mark import ParameterSet
+
 from e2e.suites.reports import reportings, test_reports
 from e2e.suites.rights import test_caches, test_certificates, test_controllers, test_events
 from tests.manifests import files, rights
@@ -82,4 +84,4 @@ def taken_by(suite: ModuleType) -> Iterator[tuple[str, str, str]]:
     for test in vars(suite).values():
         for mark in getattr(test, "pytestmark", ()):
             if mark.name == "parametrize" and mark.args[0] == "right":
-                yield from mark.args[1]
+                yield from (case.values[0] if isinstance(case, ParameterSet) else case for case in mark.args[1])

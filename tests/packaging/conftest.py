@@ -8,23 +8,31 @@ from e2e.cluster import builds
 from tests.packaging import apiservers, openapi, renders
 
 
-@pytest.fixture(scope="session")
-def binaries():
-    """The folder with helm and kubectl, built from their pinned modules when they are not there yet."""
-    return builds.binaries()
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Call thorough what needs helm or kind, whose build takes minutes."""
+    for item in items:
+        if {"helm", "kind"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.thorough)
 
 
 @pytest.fixture(scope="session")
-def helm(binaries, tmp_path_factory):
+def kind():
+    return builds.binaries(["kind"]) / "kind"
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory):
     """helm without a cluster, and without anything of the home folder."""
+    binaries = builds.binaries(["helm"])
     home = tmp_path_factory.mktemp("helm")
     folders = {f"HELM_{name}_HOME": str(home / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
     return renders.Helm(binaries / "helm", {"PATH": os.environ["PATH"], "HOME": str(home), **folders})
 
 
 @pytest.fixture(scope="session")
-def kubectl(binaries):
-    return binaries / "kubectl"
+def kubectl():
+    return builds.binaries(["kubernetes"]) / "kubectl"
 
 
 @pytest.fixture(scope="session")

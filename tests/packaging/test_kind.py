@@ -37,11 +37,11 @@ REFUSALS = {
 
 
 @pytest.fixture
-def programs(binaries, tmp_path):
+def programs(kind, tmp_path):
     """The real kind, a docker and a kubectl that only write down."""
     (tmp_path / "edge").mkdir()
     made = recorders.Programs(tmp_path / "edge")
-    made.link("kind", binaries / "kind")
+    made.link("kind", kind)
     made.add("docker", DOCKER)
     made.add("kubectl")
     return made

@@ -74,14 +74,12 @@ def _documents(path):
 
 
 @pytest.fixture(scope="module")
-def installed(binaries, tmp_path_factory):
+def installed(kubectl, tmp_path_factory):
     folder = tmp_path_factory.mktemp("installed")
     (folder / "edge").mkdir()
     (folder / "kubeconfig").write_text("of a cluster that is not asked")
     programs = recorders.Programs(folder / "edge")
-    programs.add(
-        "kubectl", KUBECTL.format(kubectl=shlex.quote(str(binaries / "kubectl")), folder=shlex.quote(str(folder)))
-    )
+    programs.add("kubectl", KUBECTL.format(kubectl=shlex.quote(str(kubectl)), folder=shlex.quote(str(folder))))
     return Installed(folder, programs)
 
 

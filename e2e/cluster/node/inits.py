@@ -16,6 +16,7 @@ def main() -> None:
     """Reap children until SIGTERM."""
     awaited = {signal.SIGCHLD, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    _reap()  # what ended before: its signal is lost, and no other may come
     while signal.sigwait(awaited) != signal.SIGTERM:
         _reap()
 

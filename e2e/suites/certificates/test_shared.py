@@ -25,6 +25,7 @@ def test_the_api_server_trusts_what_is_in_the_secret(shared, space, job):
     space.apply(job, dry_run=True).expect()
 
 
+@pytest.mark.thorough
 def test_authority_and_leaf_change_several_times_and_no_job_is_refused(kubectl, shared, space, job, say):
     before = shared.authorities()[0]
     seen = {before}
@@ -50,6 +51,7 @@ def test_a_deleted_secret_comes_back_and_no_job_is_refused(kubectl, shared, spac
     say(f"{load} while the Secret was deleted three times")
 
 
+@pytest.mark.thorough
 def test_a_spoilt_bundle_is_mended_within_seconds(kubectl, shared, space, job):
     good = shared.bundles()
     shared.trust({kind: ["" for _ in each] for kind, each in good.items()})
@@ -82,6 +84,7 @@ def test_when_the_leader_is_killed_another_leads_within_twenty_seconds(kubectl, 
     shared.rolled_out()
 
 
+@pytest.mark.thorough
 def test_a_restarted_api_server_trusts_every_replica_from_its_first_call_on(
     kubectl, installation, shared, space, job, say
 ):
@@ -98,6 +101,7 @@ def test_a_restarted_api_server_trusts_every_replica_from_its_first_call_on(
     say(f"{load} around the restart, which took {away:.1f} s")
 
 
+@pytest.mark.thorough
 def test_a_store_that_stands_still_costs_no_admission_afterwards(kubectl, shared, space, job, frozen_store, say):
     shared.wait_young(YOUNG)
     with Load(kubectl, space.name, job) as load:

@@ -47,6 +47,7 @@ def test_pods_that_name_one_claim_use_the_same_device(devices: Devices, space: S
         assert told(space, "first") == told(space, "second") == {first[0].rpartition("/")[2]}
 
 
+@pytest.mark.thorough
 def test_a_shared_device_stays_while_one_pod_is_alive_and_is_free_after_the_last(
     devices: Devices, space: Space
 ) -> None:
@@ -61,6 +62,7 @@ def test_a_shared_device_stays_while_one_pod_is_alive_and_is_free_after_the_last
     until("the claim to be free", lambda: not _status(space, "shared"))
 
 
+@pytest.mark.thorough
 def test_a_pod_that_finds_no_device_says_why_and_runs_when_one_is_free(devices: Devices, space: Space) -> None:
     space.apply(claims.template("most", claims.request(devices.device_class, devices.count - 1))).expect()
     space.apply(claims.template("two", claims.request(devices.device_class, 2))).expect()
@@ -73,6 +75,7 @@ def test_a_pod_that_finds_no_device_says_why_and_runs_when_one_is_free(devices: 
     assert len(held(space, "waits")) == 2
 
 
+@pytest.mark.thorough
 def test_a_device_takes_as_many_sessions_as_its_capacity_allows(devices: Devices, sessions: str, space: Space) -> None:
     spec = claims.request(sessions, capacity={"requests": {"sessions": "1"}})
     space.apply(claims.template("session", spec)).expect()
@@ -90,6 +93,7 @@ def test_a_device_takes_as_many_sessions_as_its_capacity_allows(devices: Devices
     assert held(space, "late") == got[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("claimed", "taken"), [(False, 1), (True, 2)], ids=["a limit alone", "a claim beside it"])
 def test_a_limit_that_a_class_stands_for_takes_a_device_of_its_own(
     claimed: bool, taken: int, devices: Devices, mapped: str, space: Space
@@ -107,6 +111,7 @@ def test_a_limit_that_a_class_stands_for_takes_a_device_of_its_own(
         assert len(told(space, "asks")) == taken
 
 
+@pytest.mark.thorough
 def test_deleting_everything_leaves_no_claim_and_no_reservation(devices: Devices, space: Space) -> None:
     space.apply(claims.template("one", claims.request(devices.device_class))).expect()
     space.apply(claims.claim("shared", claims.request(devices.device_class))).expect()

@@ -19,7 +19,7 @@ from e2e.suites.support.installations import Installation
 from e2e.suites.support.spaces import Space
 from e2e.suites.support.waits import until
 
-pytestmark = pytest.mark.xdist_group("installation")
+pytestmark = [pytest.mark.xdist_group("installation"), pytest.mark.thorough_on_nodes]
 
 _BROUGHT = 120  # seconds that a kubelet may take to bring a changed file to Muster's pod
 

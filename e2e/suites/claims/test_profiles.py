@@ -40,6 +40,7 @@ def profiles(installation: Installation, all_devices: Devices) -> Iterator[None]
         yield
 
 
+@pytest.mark.thorough_on_nodes
 def test_each_node_of_a_training_gets_a_device_of_its_own(devices: Devices, space: Space) -> None:
     jobs.started(space, jobs.runtime(devices), jobs.trainer("two", "gpu", nodes=2))
     assert len(set(jobs.held(space, "two", 2))) == 2
@@ -74,6 +75,7 @@ def test_sessions_share_a_device_up_to_the_limit_and_the_next_gets_the_first_fre
     assert jobs.held(space, "late") == first
 
 
+@pytest.mark.thorough
 def test_a_session_that_is_over_leaves_its_claim_in_peace(devices: Devices, space: Space) -> None:
     """While an ended pod is there, Kubernetes writes a claim that others use 170 times a second (k/k#141274)."""
     space.apply(*(jobs.sampler(devices, name, "seat") for name in ("ends", "stays"))).expect()
@@ -83,6 +85,7 @@ def test_a_session_that_is_over_leaves_its_claim_in_peace(devices: Devices, spac
     assert jobs.held(space, "stays")
 
 
+@pytest.mark.thorough_on_nodes
 def test_a_job_that_finds_no_seat_is_refused_where_the_profile_says_so(devices: Devices, space: Space) -> None:
     space.apply(jobs.sampler(devices, "sits", "only")).expect()
     assert len(jobs.held(space, "sits")) == 1
@@ -97,6 +100,7 @@ def test_a_job_that_finds_no_seat_is_refused_where_the_profile_says_so(devices: 
     until("the seat to be free", lambda: space.create(jobs.sampler(devices, "late", "only"), dry_run=True).ok, 60)
 
 
+@pytest.mark.thorough
 def test_sessions_by_capacity_are_counted_by_the_scheduler(devices: Devices, sessions: str, space: Space) -> None:
     assert sessions == SESSIONS_CLASS
     names = [f"session-{number}" for number in range(SESSIONS)]
@@ -112,6 +116,7 @@ def test_sessions_by_capacity_are_counted_by_the_scheduler(devices: Devices, ses
     assert jobs.held(space, "late") == got[0]
 
 
+@pytest.mark.thorough
 def test_both_ways_of_sharing_let_equally_many_in(
     devices: Devices, sessions: str, space: Space, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,6 +132,7 @@ def test_both_ways_of_sharing_let_equally_many_in(
         sys.stdout.write("\n" + "\n".join(lines) + "\n")
 
 
+@pytest.mark.thorough_on_nodes
 def test_a_job_whose_claim_cannot_be_met_says_why_and_runs_when_devices_are_free(
     devices: Devices, space: Space
 ) -> None:
@@ -140,6 +146,7 @@ def test_a_job_whose_claim_cannot_be_met_says_why_and_runs_when_devices_are_free
     assert len(jobs.held(space, "large")) == devices.count
 
 
+@pytest.mark.thorough_on_nodes
 def test_a_suspended_training_gives_its_devices_back_and_takes_some_again(devices: Devices, space: Space) -> None:
     jobs.started(space, jobs.runtime(devices), jobs.trainer("pauses", "gpu", nodes=2))
     assert len(set(jobs.held(space, "pauses", 2))) == 2
@@ -149,6 +156,7 @@ def test_a_suspended_training_gives_its_devices_back_and_takes_some_again(device
     assert len(set(jobs.held(space, "pauses", 2))) == 2
 
 
+@pytest.mark.thorough_on_nodes
 def test_a_claim_in_place_of_a_limit_takes_one_device_and_not_two(devices: Devices, mapped: str, space: Space) -> None:
     runtime = jobs.runtime(devices, resources={"limits": {mapped: "1"}})
     jobs.started(space, runtime, jobs.trainer("swaps", "instead"))
@@ -162,6 +170,7 @@ def test_a_claim_in_place_of_a_limit_takes_one_device_and_not_two(devices: Devic
     assert claims.taken(space) == [device]
 
 
+@pytest.mark.thorough_on_nodes
 def test_deleting_the_jobs_leaves_no_claim_template_or_reservation(devices: Devices, space: Space) -> None:
     jobs.started(space, jobs.runtime(devices), jobs.trainer("trains", "gpu"))
     space.apply(jobs.sampler(devices, "samples", "seat")).expect()
@@ -173,6 +182,7 @@ def test_deleting_the_jobs_leaves_no_claim_template_or_reservation(devices: Devi
     until("the namespace to be gone", lambda: space.kubectl.get("namespaces", space.name) is None, 60)
 
 
+@pytest.mark.thorough
 def test_a_namespace_goes_with_everything_in_it_while_its_jobs_run(devices: Devices, space: Space) -> None:
     space.apply(jobs.sampler(devices, "samples", "seat")).expect()
     assert jobs.held(space, "samples")

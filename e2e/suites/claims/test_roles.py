@@ -16,14 +16,14 @@ from e2e.suites.lifecycle import lives
 from e2e.suites.lifecycle.lives import Life
 from e2e.suites.lifecycle.scenes import Scene
 from e2e.suites.pods import trainings
-from e2e.suites.support import devices, documents, spaces
+from e2e.suites.support import devices, documents, spaces, thorough
 from e2e.suites.support.devices import end
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import JOBSETS, TRAINJOBS, Space
 from e2e.suites.support.waits import until
 
-pytestmark = pytest.mark.xdist_group("installation")
+pytestmark = [pytest.mark.xdist_group("installation"), pytest.mark.thorough_on_nodes]
 
 POOLS = {"trainer": ("e2e-trains-0", "e2e-trains-1"), "sampler": ("e2e-samples-0", "e2e-samples-1")}
 OURS = {name for names in POOLS.values() for name in names}
@@ -101,6 +101,7 @@ def test_trainers_and_samplers_run_on_their_own_nodes_and_nowhere_else(space: Sp
     assert places(space, "plain", 4).keys() <= free
 
 
+@pytest.mark.thorough
 def test_pods_have_the_affinity_and_tolerations_of_their_role_beside_their_own(space: Space) -> None:
     own = {"key": HOST, "operator": "In", "values": [POOLS["sampler"][1]]}
     jobs.started(space, _runtime(), trainer("trains", 1))
@@ -135,6 +136,7 @@ def test_trainers_and_samplers_share_no_host_whatever_their_namespaces(
     assert places(other, "late", 1) == {taken: 1}
 
 
+@pytest.mark.thorough
 def test_roles_that_are_not_apart_share_a_host(both: tuple[str, ...], space: Space, installation: Installation) -> None:
     together = {"nodeSelector": {HOST: both[0]}}
     roles = {"trainer": {"apart": False}, "sampler": {"apart": False}}
@@ -161,6 +163,7 @@ def test_a_sampler_that_asks_for_nodes_that_are_not_its_roles_is_refused(
     assert space.all(f"{JOBSETS},pods") == []
 
 
+@pytest.mark.thorough
 def test_a_trainer_whose_runtime_asks_for_the_samplers_nodes_is_refused(space: Space) -> None:
     space.apply(_runtime(pod={"nodeSelector": {POOL: "sampler"}})).expect()
     trainings.known(space, documents.trainjob("plain", "torch"))
@@ -179,6 +182,7 @@ def test_a_trainer_that_asks_for_the_samplers_nodes_is_refused(space: Space) -> 
     assert space.all(f"{TRAINJOBS},{JOBSETS},pods") == []
 
 
+@pytest.mark.thorough
 def test_a_pod_too_large_for_every_node_of_its_role_is_warned_about_until_a_larger_one_joins(
     space: Space, kubectl: Kubectl
 ) -> None:
@@ -195,6 +199,7 @@ def test_a_pod_too_large_for_every_node_of_its_role_is_warned_about_until_a_larg
         space.delete("jobset", "large").expect()
 
 
+@pytest.mark.thorough
 def test_sessions_fill_a_host_and_the_next_waits_until_one_ends(space: Space) -> None:
     names = [f"session-{number}" for number in range(SESSIONS)]
     space.apply(*(sampler(name, annotations=ASKED) for name in names)).expect()
@@ -208,7 +213,11 @@ def test_sessions_fill_a_host_and_the_next_waits_until_one_ends(space: Space) ->
 
 
 @pytest.mark.parametrize(
-    "tolerates", [True, False], ids=["its runtime tolerates a taint", "its runtime tolerates none"]
+    "tolerates",
+    thorough.but_named(
+        "its runtime tolerates a taint",
+        of={"its runtime tolerates a taint": True, "its runtime tolerates none": False},
+    ),
 )
 def test_a_trainer_that_is_suspended_and_resumed_stays_on_its_roles_nodes(
     space: Space, installation: Installation, tolerates: bool
@@ -226,6 +235,7 @@ def test_a_trainer_that_is_suspended_and_resumed_stays_on_its_roles_nodes(
     life.delete()
 
 
+@pytest.mark.thorough
 def test_a_queue_that_places_a_trainer_adds_to_its_role(space: Space, installation: Installation) -> None:
     lives.submit(space, _runtime(), trainer("trains", suspend=True))
     life = Life(space, "trains", installation)

@@ -18,7 +18,7 @@ from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 from e2e.suites.support.waits import until
 
-pytestmark = pytest.mark.xdist_group("installation")
+pytestmark = [pytest.mark.xdist_group("installation"), pytest.mark.thorough]
 
 PODS, CLAIMS, SESSIONS, CONTROLLERS = 50, 4, 3, 8
 SEATS = CLAIMS * SESSIONS

@@ -29,6 +29,17 @@ _OURS = places.REPOSITORY / "manifests" / "examples"
 _GROUPS = ("", "trainer.kubeflow.org", "jobset.x-k8s.io", "resource.k8s.io")
 _MISTAKES = {"07-trl-grpo-vllm-server-missing", "14-wrong-numbers", "trainer-yaml-05-multi-step"}
 """Examples that the cluster refuses: ours on purpose; Trainer's own validation refuses its example's runtime."""
+_QUICK = {
+    "01-trl-sft-two-nodes",
+    "04-torchtune-lora",
+    "11-generate-name",
+    "14-wrong-numbers",
+    "15-vllm-jobset",
+    "18-trainer-and-samplers",
+    "jobset-trl",
+    "trainer-yaml-02-runtime-patches",
+}
+"""Files of the examples that `make test` compares; `make test-all` compares all."""
 _RUNTIMES = {"ClusterTrainingRuntime", "TrainingRuntime"}
 
 
@@ -61,7 +72,7 @@ class Example:
 def of_kind(kind: str, *, with_mistakes: bool = False) -> list[Any]:
     """Return pytest's parameters: the examples of a kind, and a skipped one where Trainer's cannot be read."""
     found = [
-        pytest.param(each, id=each.id)
+        pytest.param(each, id=each.id, marks=() if each.file in _QUICK else pytest.mark.thorough)
         for each in jobs()
         if each.kind == kind and (with_mistakes or each.file not in _MISTAKES)
     ]

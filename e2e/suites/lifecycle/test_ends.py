@@ -40,6 +40,7 @@ def test_a_job_whose_pods_succeed_is_complete(space, start):
     assert "Failed" not in spaces.conditions(trainjob)
 
 
+@pytest.mark.thorough
 def test_a_job_that_waited_first_is_complete_in_the_end(space, start):
     life = start(runtime(ends=True), suspend=True)
     life.wait("suspended")
@@ -60,6 +61,7 @@ def test_a_job_whose_pod_fails_is_failed(space, start):
     life.delete()
 
 
+@pytest.mark.thorough
 def test_a_job_that_takes_too_long_is_failed(space, submit):
     submit(runtime(), activeDeadlineSeconds=4)
     trainjob = space.wait_trainjob("life", "Failed")

@@ -8,7 +8,7 @@ import pytest
 
 from e2e.suites.lifecycle import cases, lives, scenes
 from e2e.suites.lifecycle.lives import APPLIED, Life
-from e2e.suites.support import documents, waits
+from e2e.suites.support import documents, thorough, waits
 from e2e.suites.support.spaces import JOBSETS
 
 
@@ -17,7 +17,7 @@ def create(space, runtime, job):
     return lives.submit(space, runtime, job, lambda space, job: space.create(job, options=("-o", "json"))).json
 
 
-@pytest.mark.parametrize("case", cases.CASES.values(), ids=cases.CASES)
+@pytest.mark.parametrize("case", thorough.but_named("torch", "torchtune", "trl", of=cases.CASES))
 def test_a_suspended_job_is_looked_at_and_runs_and_waits_and_runs_and_goes(space, installation, case):
     lives.submit(space, case.runtime, case.job(suspend=True))
     life = Life(space, "life", installation)
@@ -29,6 +29,7 @@ def test_a_suspended_job_is_looked_at_and_runs_and_waits_and_runs_and_goes(space
     life.delete()
 
 
+@pytest.mark.thorough
 def test_a_job_that_never_waited_is_suspended_resumed_and_deleted(space, installation):
     case = cases.CASES["trl"]
     lives.submit(space, case.runtime, case.job())
@@ -52,6 +53,7 @@ def test_a_job_with_a_generated_name_lives_as_any_other(space, installation):
     life.delete()
 
 
+@pytest.mark.thorough
 def test_a_torchtune_job_with_a_generated_name_meets_at_the_name_that_it_got(space, installation):
     case = cases.CASES["torchtune"]
     made = create(space, case.runtime, case.job("tune-", generate=True, suspend=True))
@@ -61,6 +63,7 @@ def test_a_torchtune_job_with_a_generated_name_meets_at_the_name_that_it_got(spa
     life.delete()
 
 
+@pytest.mark.thorough
 def test_a_suspended_job_is_deleted_with_all_that_was_made_from_it(space, installation):
     case = cases.CASES["torch"]
     lives.submit(space, case.runtime, case.job(suspend=True))
@@ -98,6 +101,7 @@ def test_a_job_whose_initializers_have_ended_waits_and_runs_again(space, install
     life.delete()
 
 
+@pytest.mark.thorough
 def test_a_job_in_a_namespace_that_switches_muster_off_later_goes_on(space, installation):
     case = cases.CASES["trl"]
     lives.submit(space, case.runtime, case.job(suspend=True))

@@ -8,7 +8,7 @@ import pytest
 
 from e2e.suites.lifecycle import cases, lives, scenes
 from e2e.suites.lifecycle.lives import Life
-from e2e.suites.support import documents, waits
+from e2e.suites.support import documents, thorough, waits
 from e2e.suites.support.spaces import JOBSETS, TRAINJOBS
 
 GATE = {"schedulingGates": [{"name": "kueue.x-k8s.io/topology"}]}
@@ -85,7 +85,7 @@ def is_placed(pod):
     )
 
 
-@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+@pytest.mark.parametrize("write", thorough.but_named("by_patches_of_the_runtime", of=WRITERS))
 def test_placement_written_while_the_job_waits_reaches_its_pods(space, life, write):
     write(space, PLACED, suspend=True)
     life.poke()
@@ -116,7 +116,7 @@ def test_placement_written_with_the_resumption_reaches_the_pods_and_is_taken_bac
     assert all(is_placed(pod) for pod in life.wait("running").pods)
 
 
-@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+@pytest.mark.parametrize("write", thorough.but_named("by_patches_of_the_runtime", of=WRITERS))
 def test_gates_written_while_the_job_waits_hold_its_pods_until_they_are_lifted(space, life, write):
     write(space, {**PLACED, "spec": {**documents.FAKE, **GATE}}, suspend=True)
     life.poke(1)

@@ -6,7 +6,7 @@ import pytest
 
 from e2e.suites.lifecycle import cases, lives, scenes
 from e2e.suites.lifecycle.lives import Life
-from e2e.suites.support import documents, kubectls, waits
+from e2e.suites.support import documents, kubectls, thorough, waits
 from e2e.suites.support.spaces import JOBSETS
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -31,12 +31,16 @@ def replace(space, document):
 
 ALL = {way.__name__: way for way in (apply, apply_server_side, force, replace)}
 # What Muster replaced is in conflict with the file as soon as another field manager than the first one applies it.
-CREATED = [
-    pytest.param(create, way, id=f"{create.__name__}-{way.__name__}")
+CREATED = {
+    f"{create.__name__}-{way.__name__}": (create, way)
     for create in (apply, apply_server_side)
     for way in ALL.values()
     if (create, way) != (apply, apply_server_side)
-]
+}
+DIFFED = ["trl with a preset of accelerate", "torchtune", "torch without a trainer section"]
+each_way = pytest.mark.parametrize(
+    "how", thorough.but_named("apply-apply", "apply_server_side-apply_server_side", of=CREATED)
+)
 
 
 def diff(space, document, *options):
@@ -49,7 +53,7 @@ def seen(trainjob):
     return {"spec": trainjob["spec"], "labels": trainjob["metadata"].get("labels", {}), "annotations": annotations}
 
 
-@pytest.mark.parametrize("case", cases.CASES.values(), ids=cases.CASES)
+@pytest.mark.parametrize("case", thorough.but_named("trl", of=cases.CASES))
 def test_the_file_of_a_suspended_job_is_sent_again_in_every_way(space, installation, case):
     job = case.job(suspend=True)
     lives.submit(space, case.runtime, job, apply_server_side)
@@ -62,8 +66,9 @@ def test_the_file_of_a_suspended_job_is_sent_again_in_every_way(space, installat
     life.resume()
 
 
-@pytest.mark.parametrize(("create", "way"), CREATED)
-def test_the_file_of_a_running_job_is_sent_again(space, installation, create, way):
+@each_way
+def test_the_file_of_a_running_job_is_sent_again(space, installation, how):
+    create, way = how
     case = cases.CASES["trl with a preset of accelerate"]
     lives.submit(space, case.runtime, case.job(), create)
     life = Life(space, "life", installation)
@@ -78,7 +83,7 @@ def test_the_file_of_a_running_job_is_sent_again(space, installation, create, wa
     life.delete()
 
 
-@pytest.mark.parametrize("name", ["trl with a preset of accelerate", "torchtune", "torch without a trainer section"])
+@pytest.mark.parametrize("name", thorough.but("torchtune", of=DIFFED))
 @pytest.mark.parametrize("create", [apply, apply_server_side])
 def test_there_is_nothing_to_see_in_a_diff(space, create, name):
     case = cases.CASES[name]
@@ -91,7 +96,7 @@ def test_there_is_nothing_to_see_in_a_diff(space, create, name):
     assert "suspend" in diff(space, case.job(suspend=False), *options).out
 
 
-@pytest.mark.parametrize("name", ["trl", "torchtune"])
+@pytest.mark.parametrize("name", thorough.but("trl", of=["trl", "torchtune"]))
 def test_a_change_of_the_field_manager_is_a_conflict_of_the_api_and_can_be_forced(space, installation, name):
     """The API server compares with what is stored before it asks any webhook; without Muster the values are equal."""
     case = cases.CASES[name]
@@ -117,8 +122,9 @@ def test_a_file_without_a_word_about_suspension_does_not_resume_a_job_that_the_q
     life.poke(1)
 
 
-@pytest.mark.parametrize(("create", "way"), CREATED)
-def test_the_file_of_a_jobset_is_sent_again(space, create, way):
+@each_way
+def test_the_file_of_a_jobset_is_sent_again(space, how):
+    create, way = how
     arguments = ["--model_name_or_path", "m", "--dataset_name", "d"]
     gpu = {"limits": {"nvidia.com/gpu": "1"}}
     jobset = documents.jobset("life", "trl", nodes=2, command=["trl", "sft", *arguments], resources=gpu)

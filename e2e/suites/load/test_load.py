@@ -21,7 +21,7 @@ _SECONDS, _RATE = float(os.environ.get("LOAD_SECONDS", "600")), float(os.environ
 _MEBIBYTE = 2**20
 _GROWTH = 1.1  # of the memory at two thirds, when the replica that stays has had all of the load, and leads
 
-pytestmark = pytest.mark.xdist_group("installation")
+pytestmark = [pytest.mark.xdist_group("installation"), pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")  # not longer: the next suite finds Muster as it was

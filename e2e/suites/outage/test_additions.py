@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2e.suites.outage import jobs, outages
-from e2e.suites.support import documents
+from e2e.suites.support import documents, thorough
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.spaces import JOBSETS, TRAINJOBS, Space
 
@@ -19,7 +19,7 @@ JOBS = {
 }
 
 
-@pytest.mark.parametrize("kind", JOBS)
+@pytest.mark.parametrize("kind", thorough.but("trl", of=JOBS))
 def test_a_job_is_suspended_resumed_and_deleted_while_muster_is_dead(
     space: Space, muster: Installation, kind: str
 ) -> None:
@@ -45,6 +45,7 @@ def test_a_job_is_suspended_resumed_and_deleted_while_muster_is_dead(
     space.wait_gone(JOBSETS, "job")
 
 
+@pytest.mark.thorough
 def test_a_job_made_suspended_starts_while_muster_is_dead_with_all_that_was_added(
     space: Space, muster: Installation
 ) -> None:

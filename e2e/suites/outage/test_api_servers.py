@@ -23,6 +23,8 @@ from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import JOBSETS, TRAINJOBS, Space, conditions
 from e2e.suites.support.waits import until
 
+pytestmark = pytest.mark.thorough
+
 SETTLED = 150.0
 _EARLY = ("must be created before the TrainJob is created", "failed calling webhook", "could not be read")
 LAUNCH = ["torchrun", "-m", "trl.scripts.sft"]

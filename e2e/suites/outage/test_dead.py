@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from e2e.suites.outage import jobs, outages
-from e2e.suites.support import documents
+from e2e.suites.support import documents, thorough
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.spaces import JOBSETS, TRAINJOBS, Space
 from e2e.suites.support.waits import until
@@ -18,7 +18,7 @@ JOB = documents.trainjob("job", "plain")
 OWN = documents.jobset("own", "torch", command=["torchrun", "train.py"])
 
 
-@pytest.mark.parametrize("document", [JOB, OWN], ids=["TrainJob", "JobSet"])
+@pytest.mark.parametrize("document", thorough.but_named("TrainJob", of={"TrainJob": JOB, "JobSet": OWN}))
 def test_a_job_is_refused_in_words_that_name_the_webhook_and_nothing_is_stored(
     space: Space, muster: Installation, document: dict[str, object]
 ) -> None:
@@ -35,6 +35,7 @@ def test_a_job_is_refused_in_words_that_name_the_webhook_and_nothing_is_stored(
     assert jobs.is_added_to(space.wait_jobset("job" if document is JOB else "own"))
 
 
+@pytest.mark.thorough
 def test_server_side_apply_and_dry_run_are_refused_as_well(space: Space, muster: Installation) -> None:
     space.apply(RUNTIME).expect()
     outages.die(muster)
@@ -75,7 +76,7 @@ def _is_refused(space: Space) -> bool:
     return refused
 
 
-@pytest.mark.parametrize("kind", [TRAINJOBS, JOBSETS])
+@pytest.mark.parametrize("kind", thorough.but(TRAINJOBS, of=[TRAINJOBS, JOBSETS]))
 def test_an_update_passes(space: Space, muster: Installation, kind: str) -> None:
     jobs.submit(space, RUNTIME, JOB)
     space.wait_jobset("job")
@@ -104,6 +105,7 @@ def test_every_kind_of_job_can_be_deleted(space: Space, muster: Installation) ->
     until("the pods to be gone", lambda: space.pods() == [])
 
 
+@pytest.mark.thorough
 def test_a_namespace_with_jobs_can_be_deleted(space: Space, muster: Installation) -> None:
     jobs.submit(space, RUNTIME, JOB)
     space.wait_jobset("job")

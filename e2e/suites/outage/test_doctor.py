@@ -73,18 +73,21 @@ def test_a_ca_bundle_of_somebody_else_is_found_by_the_call_that_fails(kubectl: K
     )
 
 
+@pytest.mark.thorough
 def test_a_ca_bundle_that_is_none_is_named(kubectl: Kubectl, spoil: Spoil) -> None:
     spoil(lambda entries: entries[0]["clientConfig"].update(caBundle=base64.b64encode(b"hello").decode()))
 
     _finds(kubectl, "ca-bundle", "mutating entry create.trainjobs.muster.dev: caBundle holds no PEM certificate")
 
 
+@pytest.mark.thorough
 def test_a_missing_entry_is_named(kubectl: Kubectl, spoil: Spoil) -> None:
     spoil(lambda entries: entries.remove(next(each for each in entries if each["name"].startswith("create.jobsets"))))
 
     _finds(kubectl, "webhooks", "mutating entry create.jobsets.muster.dev is missing")
 
 
+@pytest.mark.thorough
 def test_entries_that_leave_every_namespace_out_are_found(kubectl: Kubectl, spoil: Spoil) -> None:
     selector = {"matchLabels": {"muster": "wanted"}}
     spoil(lambda entries: entries[0].update(namespaceSelector=selector))
@@ -100,6 +103,7 @@ def test_a_dead_muster_is_found_by_the_call_that_fails(kubectl: Kubectl, muster:
     assert any(cause in told for cause in ("nothing listens at its address", "its Service has no ready replica")), told
 
 
+@pytest.mark.thorough
 def test_a_right_that_was_taken_away_is_named(kubectl: Kubectl) -> None:
     role = kubectl.get("clusterrole", "muster")
     assert role is not None
@@ -111,6 +115,7 @@ def test_a_right_that_was_taken_away_is_named(kubectl: Kubectl) -> None:
         kubectl.patch("clusterrole", "muster", None, {"rules": role["rules"]}).expect()
 
 
+@pytest.mark.thorough
 def test_a_configuration_that_muster_would_refuse_is_named(kubectl: Kubectl) -> None:
     configmap = kubectl.get("configmap", "muster", "muster-system")
     assert configmap is not None

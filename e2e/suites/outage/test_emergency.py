@@ -98,6 +98,7 @@ def test_switch_1_lets_the_jobs_of_one_namespace_pass_and_is_undone(before: Spac
     assert command(before, "meanwhile") == ["trl", "sft"], "a job that exists was changed"
 
 
+@pytest.mark.thorough
 def test_switch_2_lets_the_jobs_of_everybody_pass_and_is_undone(
     deployment: None, before: Space, page: Page, say: outages.Say
 ) -> None:
@@ -163,6 +164,7 @@ def test_switch_3_lets_all_jobs_pass_while_muster_is_dead_and_is_undone(
     assert command(before, "after") == MENDED
 
 
+@pytest.mark.thorough
 def test_what_is_to_be_collected_is_there(deployment: None, before: Space, page: Page) -> None:
     page.run("What to collect")
 
@@ -177,6 +179,7 @@ def test_what_is_to_be_collected_is_there(deployment: None, before: Space, page:
     assert "PRIVATE KEY" not in collected
 
 
+@pytest.mark.thorough
 def test_jobs_that_came_in_meanwhile_are_found_afterwards(
     before: Space, page: Page, capsys: pytest.CaptureFixture[str]
 ) -> None:

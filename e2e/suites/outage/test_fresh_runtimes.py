@@ -11,6 +11,7 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
+import pytest
 import yaml
 
 from e2e.suites.outage import jobs, outages
@@ -18,6 +19,8 @@ from e2e.suites.support import documents
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.spaces import JOBSETS, TRAINJOBS, Space
 from e2e.suites.support.waits import until
+
+pytestmark = pytest.mark.thorough
 
 ROUNDS = 20
 WORLD = "MUSTER_EXPECTED_WORLD_SIZE"

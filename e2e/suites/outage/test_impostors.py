@@ -13,7 +13,7 @@ import pytest
 
 from e2e.suites.outage import impostor as program
 from e2e.suites.outage import jobs, outages
-from e2e.suites.support import documents
+from e2e.suites.support import documents, thorough
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import JOBSETS, TRAINJOBS, Space
 from e2e.suites.support.waits import until
@@ -44,7 +44,7 @@ def jobset(answer: str) -> dict[str, Any]:
     return asking(documents.jobset("own", "torch", command=["torchrun", "train.py"]), answer)
 
 
-@pytest.mark.parametrize("answer", BAD)
+@pytest.mark.parametrize("answer", thorough.but("html", of=BAD))
 def test_a_create_is_refused_and_nothing_is_stored(space: Space, answer: str) -> None:
     space.apply(RUNTIME).expect()
 
@@ -57,7 +57,7 @@ def test_a_create_is_refused_and_nothing_is_stored(space: Space, answer: str) ->
     assert snapshots == []
 
 
-@pytest.mark.parametrize("answer", UPDATES)
+@pytest.mark.parametrize("answer", thorough.but("html", of=UPDATES))
 def test_an_update_passes_and_so_does_a_deletion(space: Space, answer: str) -> None:
     jobs.submit(space, RUNTIME, trainjob(FINE))
     space.apply(jobset(FINE)).expect()
@@ -74,6 +74,7 @@ def test_an_update_passes_and_so_does_a_deletion(space: Space, answer: str) -> N
     space.wait_gone(JOBSETS, "own")
 
 
+@pytest.mark.thorough
 def test_an_update_is_refused_on_a_patch_that_does_not_fit(space: Space) -> None:
     jobs.submit(space, RUNTIME, trainjob(FINE))
     space.apply(jobset(FINE)).expect()
@@ -86,6 +87,7 @@ def test_an_update_is_refused_on_a_patch_that_does_not_fit(space: Space) -> None
     space.wait_gone(TRAINJOBS, "job")
 
 
+@pytest.mark.thorough
 def test_an_answer_that_is_late_is_waited_for_no_longer_than_the_timeout(
     space: Space, kubectl: Kubectl, say: outages.Say
 ) -> None:
@@ -102,6 +104,7 @@ def test_an_answer_that_is_late_is_waited_for_no_longer_than_the_timeout(
     say(f"a CREATE was refused after {taken:.1f} s, timeoutSeconds being {timeout}")
 
 
+@pytest.mark.thorough
 def test_an_answer_within_the_timeout_is_waited_for(space: Space) -> None:
     jobs.submit(space, RUNTIME, trainjob(TARDY))
 

@@ -20,7 +20,7 @@ from functools import partial
 import pytest
 
 from e2e.suites.outage import jobs, outages
-from e2e.suites.support import documents
+from e2e.suites.support import documents, thorough
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.spaces import JOBSETS, TRAINJOBS, Space
 from e2e.suites.support.waits import until
@@ -48,6 +48,7 @@ def corrected_late(space: Space, *names: str) -> None:
         jobs.wait_running(space, name, pods=2)
 
 
+@pytest.mark.thorough
 def test_what_is_asked_for_in_an_outage_happens_by_itself_after_it(
     space: Space, muster: Installation, say: outages.Say
 ) -> None:
@@ -83,6 +84,7 @@ def test_what_is_asked_for_in_an_outage_happens_by_itself_after_it(
     assert all(jobs.command(each)[:3] == LAUNCH for each in space.all(JOBSETS))
 
 
+@pytest.mark.thorough
 def test_a_job_is_deleted_in_an_outage_even_while_trainer_is_refused(space: Space, muster: Installation) -> None:
     corrected_late(space, "job")
     outages.die(muster)
@@ -102,7 +104,7 @@ SERVED = documents.jobset("own", "vllm", command=["vllm", "serve", "model"], arg
 FILES = {"TrainJob": (TRAINJOBS, WRITTEN), "JobSet-trl": (JOBSETS, OWN), "JobSet-vllm": (JOBSETS, SERVED)}
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", thorough.but("TrainJob", of=FILES))
 def test_a_file_whose_command_was_replaced_is_refused_in_an_outage_and_passes_after_it(
     space: Space, muster: Installation, name: str
 ) -> None:
@@ -123,7 +125,7 @@ def test_a_file_whose_command_was_replaced_is_refused_in_an_outage_and_passes_af
     assert after["spec"] == stored["spec"]
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", thorough.but("TrainJob", of=FILES))
 def test_a_job_whose_command_was_replaced_is_suspended_resumed_and_deleted_in_an_outage(
     space: Space, muster: Installation, name: str
 ) -> None:

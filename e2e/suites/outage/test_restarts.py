@@ -21,6 +21,8 @@ from e2e.suites.support.installations import Installation
 from e2e.suites.support.spaces import JOBSETS, TRAINJOBS, Space
 from e2e.suites.support.waits import until
 
+pytestmark = pytest.mark.thorough
+
 COUNT, RATE = 60, 5.0  # TrainJobs, and how many in a second
 PATIENCE = 240.0  # an outage is over in 25 s, on a machine with nothing else to do
 

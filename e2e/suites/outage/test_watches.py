@@ -56,6 +56,7 @@ def test_a_change_is_followed_within_a_moment(twin: Twin, known: Space) -> None:
     assert fetched(twin, lambda: knows(twin, known, "trl")) == 0, "a warm cache asks nobody"
 
 
+@pytest.mark.thorough
 def test_a_cut_is_told_by_the_age_of_the_caches_and_made_good_after_it(
     twin: Twin, known: Space, say: outages.Say
 ) -> None:
@@ -85,6 +86,7 @@ def test_in_a_cut_a_job_of_a_runtime_not_known_is_refused_and_never_let_through(
     until("the new runtime to be known", lambda: twin.ask(LATE, known.name).strategy == "trl", MENDED)
 
 
+@pytest.mark.thorough
 def test_a_mode_that_was_set_in_a_cut_is_in_force_after_it(twin: Twin, known: Space) -> None:
     twin.line.cut()
     known.kubectl.patch("namespace", known.name, None, {"metadata": {"labels": {"muster.dev/mode": "off"}}}).expect()
@@ -93,6 +95,7 @@ def test_a_mode_that_was_set_in_a_cut_is_in_force_after_it(twin: Twin, known: Sp
     until("the mode to be in force", lambda: knows(twin, known, ""), MENDED)
 
 
+@pytest.mark.thorough
 def test_cut_lines_again_and_again_lose_no_change(twin: Twin, known: Space) -> None:
     for framework in ("trl", "torch", "trl"):
         twin.line.cut()
@@ -101,6 +104,7 @@ def test_cut_lines_again_and_again_lose_no_change(twin: Twin, known: Space) -> N
         until(f"the twin to go by {framework}", partial(knows, twin, known, framework), MENDED)
 
 
+@pytest.mark.thorough
 def test_every_review_is_answered_while_the_line_comes_and_goes(twin: Twin, known: Space) -> None:
     """Connections that fail to the API server are none of the business of those that come from it."""
     for number in range(30):
@@ -115,6 +119,7 @@ def test_every_review_is_answered_while_the_line_comes_and_goes(twin: Twin, know
     assert twin.is_alive(), "Muster died"
 
 
+@pytest.mark.thorough
 def test_on_a_slow_line_a_new_runtime_is_fetched_within_the_deadline(twin: Twin, known: Space) -> None:
     twin.line.delay = 0.1
     known.apply(documents.training_runtime("new", "trl")).expect()
@@ -125,6 +130,7 @@ def test_on_a_slow_line_a_new_runtime_is_fetched_within_the_deadline(twin: Twin,
     assert answer.strategy == "trl"
 
 
+@pytest.mark.thorough
 def test_on_a_line_slower_than_the_deadline_a_job_of_a_new_runtime_is_refused(twin: Twin, known: Space) -> None:
     twin.line.delay = 10.0  # so that the watch does not bring it meanwhile
     known.apply(documents.training_runtime("new", "trl")).expect()
@@ -136,6 +142,7 @@ def test_on_a_line_slower_than_the_deadline_a_job_of_a_new_runtime_is_refused(tw
     assert twin.ask(JOB, known.name).strategy == "torch", "what is known needs no line"
 
 
+@pytest.mark.thorough
 def test_on_a_stalled_line_what_is_not_known_is_asked_for_on_a_new_connection(
     twin: Twin, known: Space, say: outages.Say
 ) -> None:
@@ -151,6 +158,7 @@ def test_on_a_stalled_line_what_is_not_known_is_asked_for_on_a_new_connection(
     assert knows(twin, known, "torch")
 
 
+@pytest.mark.thorough
 @pytest.mark.last
 def test_a_watch_that_stalls_without_a_word_is_doubted_and_what_it_missed_is_asked_for(
     stalled: Stalled, say: outages.Say

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.suites.pods import trainings
-from e2e.suites.support import waits
+from e2e.suites.support import thorough, waits
 from e2e.suites.support.documents import trainjob
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.spaces import Space
@@ -31,6 +31,7 @@ def test_a_generated_name_is_the_one_under_which_the_ranks_meet(space: Space) ->
     trainings.assert_met(pods, f"{name}-node-0-0.{name}")
 
 
+@pytest.mark.thorough
 def test_the_job_remembers_what_was_changed(space: Space) -> None:
     trainings.run(space, _RUNTIME, trainjob("kept", "trl", trainer=_TRAINER))
     job = space.trainjob("kept") or {}
@@ -39,7 +40,7 @@ def test_the_job_remembers_what_was_changed(space: Space) -> None:
     assert set(applied["fields"]) == {"spec.trainer.command"}
 
 
-@pytest.mark.parametrize("kind", ["TrainJob", "JobSet"])
+@pytest.mark.parametrize("kind", thorough.but("JobSet", of=["TrainJob", "JobSet"]))
 def test_each_decision_leaves_one_record_that_explains_it(space: Space, installation: Installation, kind: str) -> None:
     pods = trainings.run(space, _RUNTIME, trainjob("told", "trl", trainer=_TRAINER))
     record = _patched(space, installation, kind)

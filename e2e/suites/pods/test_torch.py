@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from e2e.suites.pods import trainings
 from e2e.suites.support.documents import trainjob
 from e2e.suites.support.spaces import Space
@@ -9,6 +11,7 @@ from e2e.suites.support.spaces import Space
 _TORCHRUN = ["torchrun", "train.py"]
 
 
+@pytest.mark.thorough
 def test_a_job_without_a_trainer_section_is_told_where_its_one_node_meets(space: Space) -> None:
     pods = trainings.run(space, trainings.runtime("torch", command=_TORCHRUN), trainjob("one", "torch"))
     trainings.assert_met(pods, "one-node-0-0.one")
@@ -30,6 +33,7 @@ def test_two_nodes_meet_at_pod_0_by_its_name(space: Space) -> None:
         assert not {"RANK", "WORLD_SIZE", "LOCAL_RANK"} & pod.env.keys()
 
 
+@pytest.mark.thorough
 def test_processes_per_node_count_for_the_world_size(space: Space) -> None:
     job = trainjob("four", "torch", trainer={"numNodes": 2, "numProcPerNode": 2})
     pods = trainings.run(space, trainings.runtime("torch", command=_TORCHRUN), job)
@@ -64,6 +68,7 @@ def test_c10d_asked_for_by_annotation_names_its_store(space: Space) -> None:
         assert pod.env["PET_RDZV_ID"] == "elastic"
 
 
+@pytest.mark.thorough
 def test_a_subdomain_of_the_runtime_is_the_one_that_resolves(space: Space) -> None:
     runtime = trainings.runtime("torch", command=_TORCHRUN, network={"subdomain": "ring"})
     pods = trainings.run(space, runtime, trainjob("inside", "torch", trainer={"numNodes": 2}))

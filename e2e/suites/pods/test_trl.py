@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2e.suites.pods import trainings
+from e2e.suites.support import thorough
 from e2e.suites.support.documents import trainjob
 from e2e.suites.support.spaces import Space
 
@@ -12,6 +13,7 @@ _ARGS = ["--model_name_or_path", "m", "--dataset_name", "d", "--use_cpu"]
 _RUNTIME = trainings.runtime("trl", "trl", command=["torchrun", "-m", "trl.scripts.sft"])
 
 
+@pytest.mark.thorough
 def test_one_process_runs_as_it_was_typed(space: Space) -> None:
     (pod,) = trainings.run(space, _RUNTIME, trainjob("one", "trl", trainer={"command": ["trl", "sft"], "args": _ARGS}))
     assert pod.command == ["trl", "sft", *_ARGS]
@@ -19,8 +21,8 @@ def test_one_process_runs_as_it_was_typed(space: Space) -> None:
     trainings.assert_met([pod], "one-node-0-0.one")
 
 
-@pytest.mark.parametrize("method", ["sft", "dpo"])
-@pytest.mark.parametrize("launcher", [[], ["torchrun"]], ids=["typed", "around"])
+@pytest.mark.parametrize("method", thorough.but("sft", of=["sft", "dpo"]))
+@pytest.mark.parametrize("launcher", thorough.but_named("typed", of={"typed": [], "around": ["torchrun"]}))
 def test_several_nodes_run_the_method_under_torchrun(space: Space, method: str, launcher: list[str]) -> None:
     trainer = {"numNodes": 2, "command": [*launcher, "trl", method], "args": _ARGS}
     pods = trainings.run(space, _RUNTIME, trainjob("many", "trl", trainer=trainer))
@@ -43,6 +45,7 @@ def test_flags_of_accelerate_are_completed_to_a_launch_that_spans_the_nodes(spac
         assert pod.command[-len(ours) :] == ours
 
 
+@pytest.mark.thorough
 def test_the_method_of_an_annotation_replaces_that_of_the_runtime(space: Space) -> None:
     runtime = trainings.runtime("trl", "trl")
     job = trainjob("noted", "trl", trainer={"numNodes": 2, "args": _ARGS}, annotations={"muster.dev/trl-method": "dpo"})

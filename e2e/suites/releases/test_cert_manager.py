@@ -15,7 +15,7 @@ from e2e.suites.support.loads import Load
 from e2e.suites.support.shared import Shared
 from e2e.suites.support.waits import until
 
-pytestmark = pytest.mark.xdist_group("installation")
+pytestmark = [pytest.mark.xdist_group("installation"), pytest.mark.thorough]
 
 _VALUES = {"tls": {"mode": "certManager"}}
 _AUTHORITY, _LEAF = "muster-authority", "muster-tls"  # Certificates and their Secrets

@@ -11,7 +11,7 @@ from e2e.suites.support import doctors
 from e2e.suites.support.loads import Load
 from e2e.suites.support.waits import until
 
-pytestmark = pytest.mark.xdist_group("installation")
+pytestmark = [pytest.mark.xdist_group("installation"), pytest.mark.thorough]
 
 
 def test_after_an_installation_jobs_are_completed_and_the_doctor_finds_nothing(helm, kubectl, space, job, say):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from e2e.suites.reports.reportings import FORMATS, Reporting
-from e2e.suites.support import spaces
+from e2e.suites.support import spaces, thorough
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.kubectls import Kubectl, Outcome
 from e2e.suites.support.spaces import Space
@@ -33,7 +33,7 @@ class Early:
     told: list[dict[str, Any]]
 
 
-@pytest.fixture(scope="session", params=sorted(FORMATS))
+@pytest.fixture(scope="session", params=thorough.but("openreports", of=sorted(FORMATS)))
 def reporting(request: pytest.FixtureRequest, kubectl: Kubectl, installation: Installation) -> Iterator[Reporting]:
     """Muster reports in one format, has the rights for it, and meets the kind or not."""
     made = Reporting(request.param, kubectl, installation)

@@ -10,7 +10,7 @@ import pytest
 
 from e2e.suites.reports.conftest import Early
 from e2e.suites.reports.reportings import Reporting
-from e2e.suites.support import spares
+from e2e.suites.support import spares, thorough
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 from e2e.suites.support.spares import Spare
@@ -85,6 +85,7 @@ def test_a_job_that_was_put_right_is_refused_no_more(reported: Reporting, space:
     reported.wait(space, {"sft": {"pass"}})
 
 
+@pytest.mark.thorough
 def test_in_mode_warn_the_report_says_what_was_left_as_it_was(reported: Reporting, space: Space) -> None:
     space.mode("warn")
     space.apply(jobs.sft()).expect()
@@ -95,6 +96,7 @@ def test_in_mode_warn_the_report_says_what_was_left_as_it_was(reported: Reportin
     assert {each["properties"]["decision"] for each in found["wrong"]} == {"allowed"}
 
 
+@pytest.mark.thorough
 def test_a_dry_run_is_not_reported(reported: Reporting, space: Space) -> None:
     assert not space.apply(jobs.wrong("dry"), dry_run=True).ok
     assert not space.apply(jobs.wrong("real")).ok
@@ -108,6 +110,7 @@ def test_secrets_are_not_shown_to_the_namespace(reported: Reporting, space: Spac
     assert TOKEN not in json.dumps(reported.report_in(space))
 
 
+@pytest.mark.thorough
 def test_a_restarted_muster_goes_on_with_the_report_that_there_is(reported: Reporting, space: Space) -> None:
     assert not space.apply(jobs.wrong("before")).ok
     reported.wait(space, {"before": {"fail"}})
@@ -116,6 +119,7 @@ def test_a_restarted_muster_goes_on_with_the_report_that_there_is(reported: Repo
     reported.wait(space, {"before": {"fail"}, "after": {"fail"}})
 
 
+@pytest.mark.thorough
 def test_two_replicas_write_one_report_and_lose_nothing(
     reported: Reporting, space: Space, kubectl: Kubectl, tmp_path: Path
 ) -> None:
@@ -130,7 +134,7 @@ def test_two_replicas_write_one_report_and_lose_nothing(
         reported.wait(space, wanted)
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", thorough.but("update", of=VERBS))
 def test_without_a_right_nothing_is_reported_and_what_waited_is_when_it_is_given_back(
     reported: Reporting, space: Space, kubectl: Kubectl, verb: str
 ) -> None:

@@ -12,7 +12,7 @@ from e2e.suites.claims import jobs
 from e2e.suites.rights import accounts, looks
 from e2e.suites.rights.accounts import Account, Right
 from e2e.suites.rights.conftest import Begin
-from e2e.suites.support import devices
+from e2e.suites.support import devices, thorough
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 from e2e.suites.support.spares import Spare
@@ -61,9 +61,15 @@ def seated(space: Space, muster: Spare) -> Space:
     return space
 
 
+QUICK = ((CLAIMS, "create"), ("pods", "patch"))
+"""The rights that `make test` takes away."""
+
+
 def rights(*pairs: tuple[str, str]) -> pytest.MarkDecorator:
     """Have a test run for each of these rights of the role."""
-    return pytest.mark.parametrize("right", [(ROLE, *pair) for pair in pairs], ids=accounts.called)
+    quick = [(ROLE, *pair) for pair in pairs if pair in QUICK]
+    every = [(ROLE, *pair) for pair in pairs]
+    return pytest.mark.parametrize("right", thorough.but(*quick, of=every, called=accounts.called))
 
 
 @rights((CLAIMS, "create"), (TEMPLATES, "create"))

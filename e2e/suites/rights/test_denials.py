@@ -88,6 +88,7 @@ def test_a_refused_job_has_an_event_that_counts_and_a_dry_run_has_none(allow: Ca
     until("the Event to count two", lambda: [each["count"] for each in events(space, "bad")] == [2])
 
 
+@pytest.mark.thorough
 def test_without_the_right_refusals_go_on_and_are_told_once(
     forbidden: None, allow: Callable[[], None], kubectl: Kubectl, installation: Installation, space: Space
 ) -> None:

@@ -58,6 +58,7 @@ def test_a_refusal_without_an_event_is_counted_and_told_once(
     until("the next refusal to have an Event", lambda: [about(each) for each in events(space)] == ["three"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("right", [(ROLE, "events", "patch")], ids=accounts.called)
 def test_a_refusal_that_comes_again_is_not_counted_up(
     right: Right, account: Account, muster: Spare, space: Space

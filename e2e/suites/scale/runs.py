@@ -33,6 +33,7 @@ class Run:
 
     Attributes:
         space: the namespace.
+        asked: how many jobs were applied.
         applied: what `kubectl apply` printed.
         trainjobs, jobsets: as they are stored at the end, by name.
         events: of the namespace.
@@ -45,6 +46,7 @@ class Run:
     """
 
     space: Space
+    asked: int
     applied: Outcome
     trainjobs: Mapping[str, dict[str, Any]]
     jobsets: Mapping[str, dict[str, Any]]
@@ -76,6 +78,7 @@ def run(space: Space, installation: Installation, documents: Sequence[Mapping[st
         seconds = time.monotonic() - started
     return Run(
         space,
+        len(documents),
         applied,
         _by_name(space.all(TRAINJOBS)),
         _by_name(space.all(JOBSETS)),

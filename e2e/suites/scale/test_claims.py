@@ -16,6 +16,8 @@ from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 from e2e.suites.support.waits import until
 
+pytestmark = pytest.mark.thorough
+
 DEVICES = 8
 JOBS = {1: 700, 2: 300}
 """Devices of each pod to number of pods: 1,000 pods with 1,300 of 1,600 devices."""

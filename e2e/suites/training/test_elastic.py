@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from e2e.suites.support.documents import config_map, trainjob
 from e2e.suites.support.spaces import Space
 from e2e.suites.support.waits import until
 from e2e.suites.training import runs
+
+pytestmark = pytest.mark.thorough
 
 IMAGES = ("trl",)
 _PROGRAM = Path(__file__).parent / "programs" / "elastic.py"

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from e2e.suites.support.documents import trainjob
 from e2e.suites.support.spaces import Space
 from e2e.suites.training import runs
+
+pytestmark = pytest.mark.thorough
 
 IMAGES = ("torchtune", "trl")
 _RUNTIME = "torchtune-llama3.2-1b"

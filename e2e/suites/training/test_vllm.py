@@ -13,6 +13,8 @@ from e2e.suites.support.spaces import Space
 from e2e.suites.support.waits import until
 from e2e.suites.training import runs
 
+pytestmark = pytest.mark.thorough
+
 Ask = Callable[..., list[Any]]
 
 IMAGES = ("trl", "vllm")

@@ -41,6 +41,7 @@ def live_on(*jobs):
     waits.turn()
 
 
+@pytest.mark.thorough
 def test_jobs_keep_their_rendezvous_when_another_is_configured(space, installation):
     jobs = [begin(space, installation, name, suspend=suspend) for name, suspend in (("runs", False), ("waits", True))]
     with installation.configure({"frameworks": {"trl": {"rendezvous": "c10d"}}}):
@@ -53,6 +54,7 @@ def test_jobs_keep_their_rendezvous_when_another_is_configured(space, installati
     assert env_of(space, "new") >= ENDPOINT
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", ["off", "warn"])
 def test_jobs_go_on_when_muster_is_switched_off(space, installation, mode):
     jobs = [begin(space, installation, name, suspend=suspend) for name, suspend in (("runs", False), ("waits", True))]

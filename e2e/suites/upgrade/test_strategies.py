@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from e2e.suites.lifecycle import lives
-from e2e.suites.support import documents
+from e2e.suites.support import documents, thorough
 from e2e.suites.upgrade import plugins
 
 pytestmark = pytest.mark.xdist_group("installation")
@@ -87,8 +87,9 @@ def send_again(space, name, **how):
     space.apply(job(name, **how)).expect()
 
 
-@pytest.mark.parametrize(("old", "new"), TAKEOVERS.values(), ids=TAKEOVERS)
-def test_jobs_of_before_keep_their_answer_and_new_ones_get_the_new_answer(space, installation, muster, old, new):
+@pytest.mark.parametrize("versions", thorough.but_named("an upgrade", of=TAKEOVERS))
+def test_jobs_of_before_keep_their_answer_and_new_ones_get_the_new_answer(space, installation, muster, versions):
+    old, new = versions
     with muster(old):
         runs, waits = begin(space, installation, "runs", "running"), begin(space, installation, "waits", "suspended")
         gone = begin(space, installation, "gone", "suspended")

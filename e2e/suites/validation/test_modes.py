@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.suites.support import waits
+from e2e.suites.support import thorough, waits
 from e2e.suites.support.spaces import JOBSETS
 from e2e.suites.validation import jobs
 
@@ -38,7 +38,7 @@ def env_of(jobset):
     return {each["name"] for each in node.get("env") or ()}
 
 
-@pytest.mark.parametrize("mode", PASSIVE)
+@pytest.mark.parametrize("mode", thorough.but("warn", of=PASSIVE))
 def test_a_job_is_stored_as_it_was_written(space, mode):
     space.mode(mode)
     for job in (jobs.sft(), jobs.wrong()):
@@ -48,7 +48,7 @@ def test_a_job_is_stored_as_it_was_written(space, mode):
         assert APPLIED not in annotations(stored)
 
 
-@pytest.mark.parametrize("mode", PASSIVE)
+@pytest.mark.parametrize("mode", thorough.but("warn", of=PASSIVE))
 def test_nothing_is_added_to_the_jobset(space, mode):
     space.mode(mode)
     space.apply(jobs.sft()).expect()
@@ -84,7 +84,7 @@ def test_warn_records_what_it_would_have_done(space, installation):
     assert "spec.trainer.command" in [each["field"] for each in mutated[0]["changes"]]
 
 
-@pytest.mark.parametrize("mode", SILENT)
+@pytest.mark.parametrize("mode", thorough.but("off", of=SILENT))
 def test_audit_and_off_say_nothing(space, mode):
     space.mode(mode)
     for job in (jobs.wrong(), jobs.script()):
@@ -111,7 +111,7 @@ def test_off_records_that_it_looked_away(space, installation):
     assert [each["decision"] for each in records(installation, space, phase="validate")] == ["skipped"]
 
 
-@pytest.mark.parametrize("mode", PASSIVE)
+@pytest.mark.parametrize("mode", thorough.but("warn", of=PASSIVE))
 def test_a_jobset_without_trainer_is_left_alone_too(space, mode):
     space.mode(mode)
     space.apply(jobs.sampler(features="sleep,fly")).expect()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from e2e.suites.lifecycle import lives, scenes
-from e2e.suites.support import waits
+from e2e.suites.support import thorough, waits
 from e2e.suites.upgrade import plugins
 from e2e.suites.wedges import rows
 from e2e.suites.wedges.muster_wedges import mutations
@@ -15,8 +15,8 @@ from e2e.suites.wedges.muster_wedges import mutations
 pytestmark = pytest.mark.xdist_group("installation")
 
 BY_THE_RUNTIME = ("add claims", "replace the command", "everything at once")
-JOBS = [pytest.param(row, False, id=row) for row in mutations.ROWS]
-JOBS += [pytest.param(row, True, id=f"{row}, launched by the runtime") for row in BY_THE_RUNTIME]
+JOBS = {row: (row, False) for row in mutations.ROWS}
+JOBS |= {f"{row}, launched by the runtime": (row, True) for row in BY_THE_RUNTIME}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,8 +29,9 @@ def plugin(installation, tmp_path_factory):
         yield
 
 
-@pytest.mark.parametrize(("row", "by_runtime"), JOBS)
-def test_a_job_lives_whatever_a_strategy_changed(space, installation, row, by_runtime):
+@pytest.mark.parametrize("how", thorough.but_named("append an env", "everything at once", of=JOBS))
+def test_a_job_lives_whatever_a_strategy_changed(space, installation, how):
+    row, by_runtime = how
     rows.submit(space, row, suspend=True, by_runtime=by_runtime)
     life = lives.Life(space, "life", installation, runs=row not in rows.NEVER_RUN)
     scene = life.wait("suspended")
@@ -46,7 +47,7 @@ def test_a_job_lives_whatever_a_strategy_changed(space, installation, row, by_ru
     life.delete()
 
 
-@pytest.mark.parametrize("row", rows.OVERWRITES)
+@pytest.mark.parametrize("row", thorough.but("replace the command", of=rows.OVERWRITES))
 def test_a_running_job_can_be_preempted_whatever_a_strategy_overwrote(space, installation, row):
     rows.submit(space, row, suspend=False)
     life = lives.Life(space, "life", installation, runs=row not in rows.NEVER_RUN)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from e2e.suites.lifecycle import lives, scenes
-from e2e.suites.support import waits
+from e2e.suites.support import thorough, waits
 from e2e.suites.support.spaces import TRAINJOBS
 from e2e.suites.wedges import rows
 
@@ -34,7 +34,7 @@ def asked(space, *, suspend):
     return waits.until("Trainer to be refused", told)
 
 
-@pytest.mark.parametrize("row", rows.ADDITIONS)
+@pytest.mark.parametrize("row", thorough.but("append an env", of=rows.ADDITIONS))
 def test_an_addition_lasts_by_itself(space, row):
     rows.submit(space, row, suspend=True)
     life = lives.Life(space, "life", runs=row not in rows.NEVER_RUN)
@@ -42,7 +42,7 @@ def test_an_addition_lasts_by_itself(space, row):
     life.delete()
 
 
-@pytest.mark.parametrize("row", rows.OVERWRITES)
+@pytest.mark.parametrize("row", thorough.but("replace the command", of=rows.OVERWRITES))
 def test_an_overwrite_at_create_alone_keeps_a_waiting_job_from_ever_running(space, row):
     rows.submit(space, row, suspend=True)
     life = lives.Life(space, "life")
@@ -54,7 +54,7 @@ def test_an_overwrite_at_create_alone_keeps_a_waiting_job_from_ever_running(spac
     life.delete()
 
 
-@pytest.mark.parametrize("row", rows.OVERWRITES)
+@pytest.mark.parametrize("row", thorough.but("replace the command", of=rows.OVERWRITES))
 def test_an_overwrite_at_create_alone_keeps_a_running_job_from_ever_being_preempted(space, row):
     rows.submit(space, row, suspend=False)
     life = lives.Life(space, "life")
@@ -65,7 +65,7 @@ def test_an_overwrite_at_create_alone_keeps_a_running_job_from_ever_being_preemp
     life.delete()
 
 
-@pytest.mark.parametrize("row", rows.OVERWRITES)
+@pytest.mark.parametrize("row", thorough.but("replace the command", of=rows.OVERWRITES))
 def test_the_same_overwrite_at_every_update_lasts(space, row):
     rows.submit(space, row, suspend=True, always=True)
     life = lives.Life(space, "life", runs=row not in rows.NEVER_RUN)

@@ -1,0 +1,136 @@
+"""What `make test` and `make test-all` run in clusters: the suites, what each needs, and which are neighbours.
+
+Both run two clusters at a time. `make test` has one of each tier for all of its suites, in which the tests that are
+marked `thorough` are left out; `make test-all` gives each group of suites a cluster of its own, and leaves nothing out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from e2e.cluster import sites
+
+__all__ = [
+    "ALONE",
+    "BY_NAME",
+    "NEEDS_NODES",
+    "ONE_TIER",
+    "PACKAGING",
+    "TOGETHER",
+    "Run",
+    "everything",
+    "images",
+    "marks",
+    "modules",
+    "quick",
+]
+
+TOGETHER = ("pods", "lifecycle", "validation", "differential")
+"""Suites whose tests run side by side."""
+ALONE = (
+    "training",
+    "claims",
+    "upgrade",
+    "wedges",
+    "outage",
+    "scale",
+    "certificates",
+    "reports",
+    "rights",
+    "releases",
+    "load",
+)
+"""Suites that change the installation itself, or need what all share: its devices, its cores."""
+BY_NAME = ("load",)
+"""Suites that run only when they are asked for, because they take long."""
+NEEDS_NODES = ("pods", "training", "releases", "load")
+"""Suites that cannot run in the control plane's tier."""
+ONE_TIER = ("reports", "rights", "scale")
+"""Suites without containers of their own, which run in the control plane's tier; in the other when asked for."""
+PACKAGING = ("helm", "kind")
+"""Modules of `e2e/binaries` that the thorough tests in `tests/packaging` need."""
+
+_MODULES = {"releases": ("helm", "certmanager")}
+_IMAGES = {"training": ("trl", "torchtune", "vllm")}  # large
+_QUICK_IMAGES = {"training": ("trl",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Some suites in a cluster of their own.
+
+    Attributes:
+        tier: of the cluster.
+        suites: in it.
+        quick: whether tests that are marked `thorough` are left out.
+    """
+
+    tier: sites.Tier
+    suites: tuple[str, ...]
+    quick: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.tier}: {', '.join(self.suites)}"
+
+
+def quick(tiers: Collection[sites.Tier]) -> list[Run]:
+    """Return the runs of `make test`: one cluster of each tier; the longer one first.
+
+    Args:
+        tiers: that this machine can run.
+    """
+    begun = [
+        Run("node", ("pods", "training", "claims", "certificates"), quick=True),
+        Run(
+            "control-plane",
+            (
+                *("lifecycle", "validation", "differential"),
+                *("claims", "upgrade", "wedges", "outage", "scale", "certificates", "reports", "rights"),
+            ),
+            quick=True,
+        ),
+    ]
+    return [run for run in begun if run.tier in tiers]
+
+
+def everything(tiers: Collection[sites.Tier]) -> list[Run]:
+    """Return the runs of `make test-all`, in the order in which they are begun.
+
+    The longest begin first, so that no lane is alone at the end; those that need the cores, the real trainings, the
+    suites whose tests run side by side and the 500 jobs of `scale`, are not neighbours. What the control plane's tier
+    shows as well as the other runs in it alone.
+
+    Args:
+        tiers: that this machine can run.
+    """
+    begun: list[tuple[sites.Tier, tuple[str, ...]]] = [
+        ("node", ("outage",)),
+        ("node", ("training",)),
+        ("control-plane", (*TOGETHER, "scale")),
+        ("node", ("upgrade", "wedges")),
+        ("node", ("claims",)),
+        ("control-plane", ("outage",)),
+        ("node", TOGETHER),
+        ("control-plane", ("upgrade", "wedges")),
+        ("control-plane", ("reports", "rights")),
+        ("node", ("certificates", "releases")),
+        ("control-plane", ("claims", "certificates")),
+    ]
+    return [Run(tier, suites) for tier, suites in begun if tier in tiers]
+
+
+def modules(suites: Collection[str]) -> set[str]:
+    """Return the modules of `e2e/binaries` that suites need beside those of their cluster's tier."""
+    return {module for suite in suites for module in _MODULES.get(suite, ())}
+
+
+def images(suites: Collection[str], *, quick: bool) -> Sequence[str]:
+    """Return the images of trainings that suites need on the node tier."""
+    needed = _QUICK_IMAGES if quick else _IMAGES
+    return [image for suite in suites for image in needed.get(suite, ())]
+
+
+def marks(tier: str) -> str:
+    """Return pytest's expression for the tests of `make test` in a tier's cluster."""
+    return "not thorough and not thorough_on_nodes" if tier == "node" else "not thorough"
