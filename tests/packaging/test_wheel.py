@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -46,9 +47,9 @@ def muster(wheel, tmp_path_factory):
     home, empty = tmp_path_factory.mktemp("installed"), tmp_path_factory.mktemp("empty")
     venv.create(home, symlinks=True)
     pip("--python", home / "bin" / "python", "install", "--no-deps", "--no-index", wheel)
-    packages = sysconfig.get_path("purelib", vars={"base": str(home)})
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(home)}))
     # What Muster depends on; .pth files that lie there, as that of an editable Muster, are not read.
-    (home / packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     environment = {"PATH": os.environ["PATH"], "HOME": str(home)}  # kubectl keeps there what it has seen
 
     def run(*arguments):

@@ -152,8 +152,8 @@ def _uninstall(add: _Adder) -> None:
 def _installation(command: argparse.ArgumentParser) -> None:
     _kubectl(command)
     command.add_argument("--image", metavar="NAME", help="Muster's image, which the nodes have or can pull")
-    command.add_argument("--set-config", type=Path, metavar="FILE", help="configuration; what the cluster has, without")
-    command.add_argument("--replicas", type=_replicas, metavar="N", help="how many pods serve; as before, without")
+    command.add_argument("--set-config", type=Path, metavar="FILE", help="configuration; the cluster's own by default")
+    command.add_argument("--replicas", type=_replicas, metavar="N", help="how many pods serve; as before by default")
 
 
 def _kubectl(command: argparse.ArgumentParser) -> None:
