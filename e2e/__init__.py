@@ -1,1 +1,1 @@
-"""Muster in real clusters: what makes one, what installs Muster in it, and the suites that run there."""
+"""Muster in real clusters: what makes one, and the suites that run there."""

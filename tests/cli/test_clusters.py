@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.cli import jobs
+from webhook import manifests
 from webhook.cli import gathering
 from webhook.cli.problems import CommandError
 
@@ -108,9 +109,9 @@ def test_our_runtimes_are_those_of_the_checkout(monkeypatch, tmp_path):
 
 
 def test_an_installation_has_them_beside_its_interpreter(monkeypatch, tmp_path):
-    monkeypatch.setattr(gathering, "__file__", str(tmp_path / "lib" / "webhook" / "cli" / "gathering.py"))
+    monkeypatch.setattr(manifests, "_CHECKOUT", tmp_path / "none")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    with pytest.raises(CommandError, match="name some with --runtimes"):
+    with pytest.raises(CommandError, match="install the package muster again, or name runtimes with --runtimes"):
         gathering.default_runtimes()
     installed = tmp_path / "share" / "muster" / "runtimes"
     installed.mkdir(parents=True)

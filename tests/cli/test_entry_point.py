@@ -56,6 +56,13 @@ def test_offline_commands_import_no_server_and_no_client(process, args):
     assert not packages & HEAVY
 
 
+@pytest.mark.parametrize("command", ["install", "upgrade", "uninstall"])
+def test_the_installer_imports_no_server_and_no_client(process, tmp_path, command):
+    packages, modules = imported(process, command, "--kubectl", tmp_path / "none")
+    assert "webhook.installer.steps" in modules
+    assert not packages & {"kubernetes", "aiohttp", "prometheus_client"}
+
+
 def test_the_version_needs_no_more_than_the_parser(process):
     packages, modules = imported(process, "--version")
     assert modules == {"webhook.cli", "webhook.cli.main", "webhook.cli.arguments", "webhook.cli.problems"}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import yaml
 
 from tests.doctor import worlds
 from tests.manifests import files
+from webhook import manifests
 from webhook.doctor import expectations
 
 ALWAYS = [right for right in worlds.base().rights if not right.option]
@@ -137,8 +140,8 @@ def test_manifests_without_webhooks_are_an_error(tmp_path):
 
 
 def test_an_installation_has_the_manifests_beside_its_interpreter(monkeypatch, tmp_path):
-    monkeypatch.setattr(expectations, "__file__", str(tmp_path / "lib" / "webhook" / "doctor" / "expectations.py"))
-    monkeypatch.setattr(expectations.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(manifests, "_CHECKOUT", tmp_path / "none")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
     with pytest.raises(expectations.ExpectationError, match="install the package muster again"):
         expectations.places()
     installed = tmp_path / "share" / "muster" / "base"

@@ -9,12 +9,11 @@ import pytest
 
 from e2e import run
 from e2e.cluster import __main__ as cluster
-from e2e.installs import __main__ as installs
 from tests.operations import pages
 from webhook.cli import arguments
 
 TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):", pages.read("Makefile"), re.MULTILINE))
-MODULES = {"e2e.installs": installs._parser(), "e2e.cluster": cluster._parser()}
+MODULES = {"e2e.cluster": cluster._parser()}
 PYTHONS = ("python", ".venv/bin/python")
 
 every_page = pytest.mark.parametrize("page", pages.NAMES)
@@ -75,7 +74,4 @@ def test_commands_are_found_where_pages_have_them():
     found = [words for page in pages.NAMES for words in pages.commands(page, ["muster"])]
     assert len(found) > 15
     assert ["audit", "verify", "audit.log"] in found
-    assert [words[0] for words in pages.commands("docs/installation.md", [PYTHONS[1], "-m", "e2e.installs"])] == [
-        "--image",
-        "uninstall",
-    ]
+    assert [words[0] for words in pages.commands("docs/installation.md", ["muster"])] == ["install", "uninstall"]

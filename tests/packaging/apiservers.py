@@ -1,7 +1,7 @@
-"""An API server as far as helm needs one: discovery, the descriptions of the pinned Kubernetes, and objects in memory.
+"""An API server for helm and kubectl: discovery, the descriptions of the pinned Kubernetes, and objects in memory.
 
-It knows nothing of what objects mean, and no watch tells anything: helm looks before it watches. What it is for is the
-order of what helm does to a cluster, with the real helm.
+It knows nothing of what objects mean, and no watch tells anything: helm and kubectl look before they watch. What it is
+for is the order of what they do to a cluster, with the real programs.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _PLURALS = {  # (version, kind, whether it is in a namespace)
     "clusterroles": (_RBAC, "ClusterRole", False),
     "clusterrolebindings": (_RBAC, "ClusterRoleBinding", False),
     "mutatingwebhookconfigurations": (_ADMISSION, "MutatingWebhookConfiguration", False),
+    "customresourcedefinitions": ("apiextensions.k8s.io/v1", "CustomResourceDefinition", False),
     "validatingwebhookconfigurations": (_ADMISSION, "ValidatingWebhookConfiguration", False),
 }
 
@@ -138,6 +139,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _do(self):
         path, _, query = self.path.partition("?")
         query = dict(urllib.parse.parse_qsl(query))
+        if path == "/openapi/v2":  # kubectl wants it in protobuf, and passes over what it does not describe
+            self._say(200, b"")
+            return
         length = int(self.headers.get("Content-Length") or 0)
         sent = self.rfile.read(length)
         body = None if self.command == "DELETE" else _decoded(sent)
@@ -172,7 +176,7 @@ def _decoded(sent):
 
 
 def _kinds():
-    """The kinds that the chart renders, as discovery lists them, by group and version."""
+    """The kinds that the chart and the base render, and CRDs, as discovery lists them, by group and version."""
     out = {}
     for plural, (version, kind, namespaced) in _PLURALS.items():
         verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]

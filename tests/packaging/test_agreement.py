@@ -1,6 +1,6 @@
 """The chart and the kustomizations install the same thing.
 
-Two pairs are compared: the base, which `python -m e2e.installs` completes with a certificate, with the chart in
+Two pairs are compared: the base, which `muster install` completes with a certificate, with the chart in
 tls.mode files; and the overlay for production with the chart as it is.
 """
 
@@ -49,7 +49,7 @@ def normal(documents, *, parse=True):
         if kind == "ConfigMap" and parse:
             document["data"] = configuration(documents)
         for entry in document.get("webhooks", ()):
-            entry["clientConfig"].pop("caBundle", None)  # the base gets it from `e2e.installs`
+            entry["clientConfig"].pop("caBundle", None)  # the base gets it from `muster install`
             for condition in entry.get("matchConditions", ()):
                 condition["expression"] = " ".join(condition["expression"].split())
         out[kind, metadata["name"]] = document

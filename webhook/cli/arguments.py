@@ -45,12 +45,14 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(
         prog="muster",
         description="Make Kubeflow TrainJobs and JobSets train on every GPU they paid for; here, without a cluster.",
-        epilog="Exit codes: 0 clean, 1 errors were found, 2 something could not be read.",
+        epilog="Exit codes: 0 clean, 1 errors were found, 2 something could not be read or done.",
         allow_abbrev=False,
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
-    for add in (_demo, _render, _check, _explain, _review, _strategies, _claims, _doctor, _serve, _audit):
+    for add in (_demo, _render, _check, _explain, _review, _strategies, _claims, _doctor):
+        add(commands.add_parser)
+    for add in (_install, _upgrade, _uninstall, _serve, _audit):
         add(commands.add_parser)
     return top
 
@@ -129,6 +131,36 @@ def _doctor(add: _Adder) -> None:
     _output(command, "text", "json")
 
 
+def _install(add: _Adder) -> None:
+    command = add("install", help="install Muster on a cluster, or upgrade it there", allow_abbrev=False)
+    command.set_defaults(command="commands.install")
+    _installation(command)
+
+
+def _upgrade(add: _Adder) -> None:
+    command = add("upgrade", help="upgrade Muster on a cluster that has it", allow_abbrev=False)
+    command.set_defaults(command="commands.upgrade")
+    _installation(command)
+
+
+def _uninstall(add: _Adder) -> None:
+    command = add("uninstall", help="remove Muster from a cluster; jobs stay as they are", allow_abbrev=False)
+    command.set_defaults(command="commands.uninstall")
+    _kubectl(command)
+
+
+def _installation(command: argparse.ArgumentParser) -> None:
+    _kubectl(command)
+    command.add_argument("--image", metavar="NAME", help="Muster's image, which the nodes have or can pull")
+    command.add_argument("--set-config", type=Path, metavar="FILE", help="configuration; the cluster's own by default")
+    command.add_argument("--replicas", type=_replicas, metavar="N", help="how many pods serve; as before by default")
+
+
+def _kubectl(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--kubeconfig", type=Path, metavar="FILE", help="of the cluster; as kubectl by default")
+    command.add_argument("--kubectl", default="kubectl", metavar="PATH", help="the kubectl to use")
+
+
 def _serve(add: _Adder) -> None:
     command = add("serve", help="run the admission webhook", allow_abbrev=False)
     command.set_defaults(command="serve")
@@ -197,6 +229,13 @@ def _seconds(text: str) -> float:
     if not 0.1 <= seconds <= 600:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds between 0.1 and 600")
     return seconds
+
+
+def _replicas(text: str) -> int:
+    """Return a number of pods, of which one at least must serve, or no job could be created."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of pods; at least one must serve")
+    return int(text)
 
 
 def _output(command: argparse.ArgumentParser, *formats: str) -> None:

@@ -6,13 +6,13 @@ Documents of the input count first, so that a file may bring its own runtime, na
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from strategies.documents import shapes
+from webhook import manifests
 from webhook.cli.problems import CommandError
 from webhook.cluster import kinds, memory, readers
 from webhook.kubeyaml import sources
@@ -57,17 +57,16 @@ def gather(given: Iterable[Source], runtimes: Sequence[str] = (), *, namespace: 
 
 
 def default_runtimes() -> Path:
-    """Return the folder of the runtimes that come with Muster: of the checkout, or of the installation.
+    """Return the folder of the runtimes that come with Muster, as people would write it here.
 
     Raises:
         CommandError: there is none.
     """
-    here = Path(__file__).resolve().parents[2] / "manifests" / "runtimes"
-    installed = Path(sys.prefix) / "share" / "muster" / "runtimes"
-    for folder in (here, installed):
-        if folder.is_dir():
-            return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
-    raise CommandError(f"no runtimes are installed in {installed}; name some with --runtimes")
+    try:
+        folder = manifests.folder("runtimes")
+    except manifests.ManifestsError as error:
+        raise CommandError(f"{error}, or name runtimes with --runtimes") from error
+    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = importlib.import_module(f"webhook.cli.commands.{args.command}").run(args)
         sys.stdout.flush()
     except problems.CommandError as error:
-        _say(str(error))
+        problems.say(str(error))
         return problems.UNREADABLE
     except KeyboardInterrupt:
         return problems.INTERRUPTED
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return problems.PIPE_CLOSED
     except OSError as error:
         _abandon_output()
-        _say(str(error))
+        problems.say(str(error))
         return problems.UNREADABLE
     return code
 
@@ -51,11 +51,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _abandon_output() -> None:
     """Drop what is still buffered: it would fail again when the interpreter flushes it at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _say(message: str) -> None:
-    for line in message.splitlines():
-        print(f"muster: {problems.clean(line)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

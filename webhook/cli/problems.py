@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 __all__ = [
     "CLEAN",
     "FOUND",
@@ -12,6 +14,7 @@ __all__ = [
     "CommandError",
     "clean",
     "one_line",
+    "say",
 ]
 
 CLEAN = 0
@@ -41,3 +44,9 @@ def clean(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def say(message: str) -> None:
+    """Write a message on stderr, each of its lines after `muster: `."""
+    for line in message.splitlines():
+        print(f"muster: {clean(line)}", file=sys.stderr, flush=True)

@@ -6,13 +6,13 @@ checkout, or beside an installed package. Files that only an option of the confi
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from strategies.documents import paths
+from webhook import manifests
 from webhook.kubeyaml import sources
 from webhook.kubeyaml.sources import Source
 
@@ -85,18 +85,16 @@ class Base:
 
 
 def places() -> list[Path]:
-    """Return the folder and files of the manifests: of the checkout, or of the installation.
+    """Return the folder and files of the manifests.
 
     Raises:
         ExpectationError: there are none.
     """
-    here = Path(__file__).resolve().parents[2] / "manifests"
-    installed = Path(sys.prefix) / "share" / "muster" / "base"
-    if (here / "base").is_dir():
-        return [here / "base", *sorted(here.glob("overlays/*/rbac-*.yaml"))]
-    if installed.is_dir():
-        return [installed]
-    raise ExpectationError(f"no manifests are installed in {installed}; install the package muster again")
+    try:
+        base = manifests.folder("base")
+    except manifests.ManifestsError as error:
+        raise ExpectationError(str(error)) from error
+    return [base, *sorted(base.parent.glob("overlays/*/rbac-*.yaml"))]  # a wheel has them in base
 
 
 def read(where: Iterable[Path]) -> Base:

@@ -17,9 +17,7 @@ from e2e.cluster import commands, upstream
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.node import images
 from e2e.cluster.places import Places
-from e2e.installs import steps
-from e2e.installs.errors import InstallError
-from e2e.installs.kubectls import Kubectl
+from webhook import installer
 
 __all__ = ["Manifests", "install", "rendered"]
 
@@ -72,8 +70,9 @@ def install(places: Places, kubectl: Path, manifests: Manifests) -> None:
     upstream.apply(kubectl, documents, places.kubeconfig)
     upstream.established(kubectl, places.kubeconfig)
     try:
-        steps.install(Kubectl(kubectl, places.kubeconfig), steps.Installation(image=images.MUSTER), commands.say)
-    except InstallError as error:
+        muster = installer.Installation(image=images.MUSTER)
+        installer.install(installer.Kubectl(kubectl, places.kubeconfig), muster, commands.say)
+    except installer.InstallError as error:
         raise ClusterError(str(error)) from error
     for question in _QUESTIONS:
         _wait(kubectl, places, json.dumps(question))

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from e2e.cluster.places import REPOSITORY
-from e2e.installs import kubectls as programs
-from e2e.installs import steps
 from e2e.suites.releases.helms import NAMESPACE, Helm
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.loads import probe
 from e2e.suites.support.spaces import Space
+from webhook import installer
 
 
 @pytest.fixture(scope="session")
@@ -29,8 +28,8 @@ def helm(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     if found is None:
         pytest.skip("there is no helm beside kubectl and none on the PATH")
     image = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
-    program = programs.Kubectl(kubectl.binary, Path(kubectl.kubeconfig))
-    steps.uninstall(program, lambda _: None)
+    program = installer.Kubectl(kubectl.binary, Path(kubectl.kubeconfig))
+    installer.uninstall(program, lambda _: None)
     home = tmp_path_factory.mktemp("helm")
     made = Helm(
         found, kubectl, REPOSITORY / "manifests" / "chart", image, {"PATH": os.environ["PATH"], "HOME": str(home)}
@@ -38,7 +37,7 @@ def helm(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     yield made
     made.uninstall()
     made.remove_namespace()
-    steps.install(program, steps.Installation(image=image), lambda _: None)
+    installer.install(program, installer.Installation(image=image), lambda _: None)
 
 
 @pytest.fixture

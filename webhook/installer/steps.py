@@ -1,4 +1,4 @@
-"""What is done to the cluster, in order. Running again is an upgrade; nothing is undone that works."""
+"""What is done to the cluster, in order. Installing again is an upgrade; nothing is undone that works."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from certs import materials
-from e2e.installs import credentials, renders
-from e2e.installs.errors import InstallError
-from e2e.installs.kubectls import Document, Kubectl
+from webhook.installer import certificates, documents
+from webhook.installer.documents import NAME, NAMESPACE
+from webhook.installer.errors import InstallError
+from webhook.installer.kubectl import Document, Kubectl
 
-__all__ = ["Installation", "install", "uninstall"]
+__all__ = ["Installation", "Say", "install", "uninstall", "upgrade"]
 
 _ROLLOUT = 300
 Say = Callable[[str], None]
@@ -23,7 +24,7 @@ class Installation:
     """What is wanted. Configuration and replicas that are not given stay as they are in the cluster: they are people's.
 
     Attributes:
-        image: of the Deployment; None for the base's, which is of this checkout's version.
+        image: of the Deployment; None for the base's, which is of this version.
         config: text of a configuration file.
         replicas: of the Deployment.
     """
@@ -47,15 +48,26 @@ def install(kubectl: Kubectl, wanted: Installation, say: Say) -> None:
     """
     _check_crds(kubectl)
     wanted = _completed(kubectl, wanted)
-    found = kubectl.get("secret", credentials.SECRET, credentials.NAMESPACE)
-    material = credentials.kept(found)
+    found = kubectl.get("secret", certificates.SECRET, NAMESPACE)
+    material = certificates.kept(found)
     renewed = material is None
-    material = material or credentials.issued(earlier=_trusted(kubectl))
-    rendered = renders.documents(
+    material = material or certificates.issue(_trusted(kubectl))
+    rendered = documents.render(
         kubectl, image=wanted.image, config=wanted.config, ca=material.authority_pem, replicas=wanted.replicas
     )
     say("certificate: a new one, for a year" if renewed else "certificate: the one in the cluster stays")
     _apply(kubectl, rendered, material, say, renewed=renewed)
+
+
+def upgrade(kubectl: Kubectl, wanted: Installation, say: Say) -> None:
+    """Upgrade what is installed, as `install` does, and wait until it serves.
+
+    Raises:
+        InstallError: nothing is installed, or a step failed.
+    """
+    if kubectl.get("deployment", NAME, NAMESPACE) is None:
+        raise InstallError(f"there is no Deployment {NAME} in namespace {NAMESPACE} to upgrade; run `muster install`")
+    install(kubectl, wanted, say)
 
 
 def uninstall(kubectl: Kubectl, say: Say) -> None:
@@ -64,8 +76,8 @@ def uninstall(kubectl: Kubectl, say: Say) -> None:
     Raises:
         InstallError: a step failed; run it again.
     """
-    rendered = renders.documents(kubectl)
-    for document in (*filter(renders.is_webhook, rendered), *_reversed_rest(rendered)):
+    rendered = documents.render(kubectl)
+    for document in (*filter(documents.is_webhook, rendered), *_reversed_rest(rendered)):
         done = "deleted" if kubectl.delete(document) else "was not there:"
         say(f"{done} {document['kind']} {document['metadata']['name']}")
 
@@ -73,14 +85,14 @@ def uninstall(kubectl: Kubectl, say: Say) -> None:
 def _apply(
     kubectl: Kubectl, rendered: list[Document], material: materials.Material, say: Say, *, renewed: bool
 ) -> None:
-    webhooks = list(filter(renders.is_webhook, rendered))
+    webhooks = list(filter(documents.is_webhook, rendered))
     # Trust first, then serve: pods take up the new Secret when the kubelet brings it, each at its own time.
     if renewed and _trust(kubectl, webhooks, material.authority_pem):
         say("webhooks: the new CA is trusted beside the old one")
     kubectl.apply([document for document in rendered if document["kind"] == "Namespace"])
     if renewed:
-        kubectl.apply([credentials.secret(material)])
-    kubectl.apply([each for each in rendered if not renders.is_webhook(each) and each["kind"] != "Namespace"])
+        kubectl.apply([certificates.secret(material)])
+    kubectl.apply([each for each in rendered if not documents.is_webhook(each) and each["kind"] != "Namespace"])
     say("deployment: applied, waiting until it serves")
     _wait(kubectl)
     kubectl.apply(webhooks)
@@ -95,16 +107,16 @@ def _check_crds(kubectl: Kubectl) -> None:
 
 
 def _completed(kubectl: Kubectl, wanted: Installation) -> Installation:
-    deployment = kubectl.get("deployment", "muster", credentials.NAMESPACE) or {}
-    configmap = kubectl.get("configmap", "muster", credentials.NAMESPACE) or {}
+    deployment = kubectl.get("deployment", NAME, NAMESPACE) or {}
+    configmap = kubectl.get("configmap", NAME, NAMESPACE) or {}
     replicas = (deployment.get("spec") or {}).get("replicas") or None  # none at all is no way to serve
-    config = (configmap.get("data") or {}).get(renders.CONFIG_KEY)
+    config = (configmap.get("data") or {}).get(documents.CONFIG_KEY)
     return replace(wanted, config=wanted.config or config, replicas=wanted.replicas or replicas)
 
 
 def _trusted(kubectl: Kubectl) -> bytes:
     """Return the CAs that the API server trusts for Muster so far."""
-    found = kubectl.get("mutatingwebhookconfiguration", "muster") or {}
+    found = kubectl.get("mutatingwebhookconfiguration", NAME) or {}
     bundles = {entry["clientConfig"].get("caBundle", "") for entry in found.get("webhooks") or ()}
     return b"\n".join(base64.b64decode(bundle) for bundle in sorted(bundles))
 
@@ -113,24 +125,24 @@ def _trust(kubectl: Kubectl, webhooks: Sequence[Document], ca: bytes) -> int:
     """Change nothing but `caBundle` of the configurations that are there; return how many there are."""
     live = [kubectl.get(each["kind"].lower(), each["metadata"]["name"]) for each in webhooks]
     kept = [{**each, "webhooks": found["webhooks"]} for each, found in zip(webhooks, live, strict=True) if found]
-    renders.set_ca(kept, ca)
+    documents.set_ca(kept, ca)
     if kept:
         kubectl.apply(kept)
     return len(kept)
 
 
 def _wait(kubectl: Kubectl) -> None:
-    where = ("--namespace", credentials.NAMESPACE)
+    which = (f"deployment/{NAME}", "--namespace", NAMESPACE)
     try:
-        kubectl.run("rollout", "status", "deployment/muster", *where, f"--timeout={_ROLLOUT}s", timeout=_ROLLOUT + 10.0)
+        kubectl.run("rollout", "status", *which, f"--timeout={_ROLLOUT}s", timeout=_ROLLOUT + 10.0)
     except InstallError as error:
         raise InstallError(f"Muster does not serve: {error}\n{_evidence(kubectl)}") from error
 
 
 def _evidence(kubectl: Kubectl) -> str:
     """Return what the cluster says about the pods; each question may fail, the error that led here counts."""
-    where = ("--namespace", credentials.NAMESPACE)
-    selector = "--selector=app.kubernetes.io/name=muster"
+    where = ("--namespace", NAMESPACE)
+    selector = f"--selector=app.kubernetes.io/name={NAME}"
     questions: Mapping[str, tuple[str, ...]] = {
         "pods": ("get", "pods", *where, selector, "--output=wide"),
         "events": ("get", "events", *where, "--sort-by=.lastTimestamp"),
@@ -147,4 +159,4 @@ def _asked(kubectl: Kubectl, question: tuple[str, ...]) -> str:
 
 
 def _reversed_rest(rendered: list[Any]) -> list[Any]:
-    return [document for document in reversed(rendered) if not renders.is_webhook(document)]
+    return [document for document in reversed(rendered) if not documents.is_webhook(document)]

@@ -12,14 +12,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from e2e.installs.errors import InstallError
+from webhook.installer.errors import InstallError
 
-__all__ = ["Document", "Kubectl"]
+__all__ = ["MANAGER", "Document", "Kubectl"]
 
 # Any: a raw Kubernetes object.
 Document = dict[str, Any]
 
-_MANAGER = "muster-installs"
+MANAGER = "muster-installs"
+"""Field manager of what is applied, and label of the Secret that is made. It must not change: an upgrade under another
+name would leave fields that the base has dropped, and would take the Secret for somebody else's."""
 _LOGGED = re.compile(r"[IWEF]\d{4} ")
 
 
@@ -69,7 +71,7 @@ class Kubectl:
     def apply(self, documents: Sequence[Document]) -> None:
         """Apply on the server's side; fields of these documents become ours whoever set them before."""
         items = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
-        flags = ("--server-side", "--force-conflicts", f"--field-manager={_MANAGER}")
+        flags = ("--server-side", "--force-conflicts", f"--field-manager={MANAGER}")
         self.run("apply", *flags, "-f", "-", given=json.dumps(items))
 
     def get(self, kind: str, name: str, namespace: str = "") -> Mapping[str, Any] | None:

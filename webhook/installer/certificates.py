@@ -1,4 +1,4 @@
-"""The certificate of an installation, for a year: made here, kept in a Secret or a folder, renewed by running again.
+"""The certificate of an installation, for a year: made here, kept in a Secret, renewed by running again.
 
 The CA signs once and its key is dropped at once: nothing in the cluster could sign another. When it is renewed, the
 new bundle still holds the old CA, so that what is served and what is trusted need not change in the same moment.
@@ -23,55 +23,28 @@ from certs import (
     pems,
     subject_names,
 )
-from e2e.installs.errors import InstallError
-from e2e.installs.kubectls import Document
+from webhook.installer.documents import NAME, NAMESPACE
+from webhook.installer.errors import InstallError
+from webhook.installer.kubectl import MANAGER, Document
 
-__all__ = ["NAMESPACE", "SECRET", "SERVICE", "certificate", "issued", "kept", "secret"]
+__all__ = ["SECRET", "issue", "kept", "secret"]
 
-SERVICE = "muster"
-NAMESPACE = "muster-system"
 SECRET = "muster-tls"  # noqa: S105  # a name
 _VALIDITY = timedelta(days=365)
-_MAKER, _OURS = "app.kubernetes.io/managed-by", "muster-installs"
+_MAKER = "app.kubernetes.io/managed-by"
 _KEYS = ("tls.crt", "tls.key", "ca.crt")
 
 
-def certificate(directory: Path, extra: Sequence[str] = ()) -> files.Locations:
-    """Return the files of a certificate in a folder, made anew unless one is there that lasts.
+def issue(earlier: bytes = b"") -> materials.Material:
+    """Make a CA, and a leaf that it signs for the names of the Service.
 
     Args:
-        directory: made when it is missing; `tls.crt`, `tls.key`, `ca.crt`, keys for the owner only.
-        extra: names and addresses besides those of the Service, localhost and 127.0.0.1.
-
-    Raises:
-        InstallError: the folder cannot be written, or a name cannot be in a certificate.
-    """
-    where = files.Locations.within(directory)
-    wanted = (*subject_names.service_names(SERVICE, NAMESPACE, local=True), *extra)
-    if _lasting(where, _contents(where), wanted) is not None:
-        return where
-    try:
-        made = issued(wanted)
-        directory.mkdir(parents=True, exist_ok=True)
-        files.write(where.key, made.key_pem)
-        files.write(where.certificate, made.chain_pem, mode=files.PUBLIC)
-        files.write(where.authority, made.authority_pem, mode=files.PUBLIC)
-    except (errors.CertificateError, OSError) as error:
-        raise InstallError(f"{directory}: no certificate could be put there: {error}") from error
-    return where
-
-
-def issued(wanted: Sequence[str] = (), earlier: bytes = b"") -> materials.Material:
-    """Make a CA and a leaf signed by it.
-
-    Args:
-        wanted: names of the leaf; those of the Service by default.
         earlier: PEM of CAs that are trusted so far; those still valid stay in the bundle.
     """
     now = expiries.utc_now()
     authority = authorities.create(now, validity=_VALIDITY, predecessors=_valid(earlier, now))
-    sans = wanted or subject_names.service_names(SERVICE, NAMESPACE)
-    return materials.from_authority(authority, leaves.issue(authority, sans, now, validity=_VALIDITY))
+    leaf = leaves.issue(authority, subject_names.service_names(NAME, NAMESPACE), now, validity=_VALIDITY)
+    return materials.from_authority(authority, leaf)
 
 
 def kept(found: Mapping[str, Any] | None) -> materials.Material | None:
@@ -86,8 +59,8 @@ def kept(found: Mapping[str, Any] | None) -> materials.Material | None:
     if found is None:
         return None
     where = files.Locations.within(Path("Secret") / NAMESPACE / SECRET)
-    wanted = subject_names.service_names(SERVICE, NAMESPACE)[:1]
-    if (found.get("metadata") or {}).get("labels", {}).get(_MAKER) == _OURS:
+    wanted = subject_names.service_names(NAME, NAMESPACE)[:1]
+    if (found.get("metadata") or {}).get("labels", {}).get(_MAKER) == MANAGER:
         return _lasting(where, _decoded(found), wanted)
     try:
         return materials.parse(where, _decoded(found), wanted, expiries.utc_now())
@@ -104,7 +77,7 @@ def secret(material: materials.Material) -> Document:
         "metadata": {
             "name": SECRET,
             "namespace": NAMESPACE,
-            "labels": {"app.kubernetes.io/name": "muster", _MAKER: _OURS},
+            "labels": {"app.kubernetes.io/name": NAME, _MAKER: MANAGER},
         },
         "type": "kubernetes.io/tls",
         "data": {key: base64.b64encode(part).decode() for key, part in zip(_KEYS, parts, strict=True)},
@@ -120,13 +93,6 @@ def _lasting(
     except errors.CertificateError:
         return None
     return None if material.leaf.due(now) or material.authority.due(now) else material
-
-
-def _contents(where: files.Locations) -> tuple[bytes, bytes, bytes]:
-    try:
-        return where.contents()
-    except errors.MaterialError:
-        return b"", b"", b""
 
 
 def _decoded(found: Mapping[str, Any]) -> tuple[bytes, bytes, bytes]:

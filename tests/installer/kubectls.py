@@ -16,34 +16,36 @@ from certs import (
     pems,
     subject_names,
 )
-from e2e import installs
-from e2e.installs import credentials, kubectls, steps
 from tests.manifests import bases
+from webhook import installer
+from webhook.installer import certificates
 
 __all__ = ["DAY", "FakeKubectl", "foreign", "install", "secret_of", "trusted"]
 
 DAY = datetime.timedelta(days=1)
 
 
-class FakeKubectl(kubectls.Kubectl):
-    """Keeps objects as an API server would, and the order of all that was done."""
+class FakeKubectl(installer.Kubectl):
+    """Keeps objects as an API server would, the order of all that was done, and by which field managers."""
 
     def __init__(self, *, fails=""):
         super().__init__()
         self.fails = fails
         self.done = []
+        self.managers = set()
         crds = ("trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io")
         self.objects = {("customresourcedefinition", name): {} for name in crds}
 
     def run(self, *arguments, given="", **_limits):
         if self.fails and self.fails in arguments:
-            raise installs.InstallError(f"kubectl {arguments[0]}: no")
+            raise installer.InstallError(f"kubectl {arguments[0]}: no")
         return getattr(self, f"_{arguments[0]}")(arguments, given)
 
     def _kustomize(self, _arguments, _given):
         return yaml.safe_dump_all(bases.documents())
 
-    def _apply(self, _arguments, given):
+    def _apply(self, arguments, given):
+        self.managers |= {each.partition("=")[2] for each in arguments if each.startswith("--field-manager=")}
         for item in json.loads(given)["items"]:
             self.done.append(item["kind"])
             self.objects[item["kind"].lower(), item["metadata"]["name"]] = item
@@ -68,7 +70,7 @@ class FakeKubectl(kubectls.Kubectl):
 def install(kubectl, **wanted):
     """Install, and return what was said."""
     said = []
-    steps.install(kubectl, steps.Installation(**wanted), said.append)
+    installer.install(kubectl, installer.Installation(**wanted), said.append)
     return said
 
 
@@ -79,7 +81,7 @@ def secret_of(age, *, sans=None):
     leaf = leaves.issue(
         authority, sans or subject_names.service_names("muster", "muster-system"), made, validity=365 * DAY
     )
-    return credentials.secret(materials.from_authority(authority, leaf))
+    return certificates.secret(materials.from_authority(authority, leaf))
 
 
 def trusted(kubectl, kind="mutatingwebhookconfiguration"):

@@ -1,4 +1,4 @@
-"""The manifests of `manifests/base`, with what one installation differs in: image, configuration, replicas, CA.
+"""The documents of `manifests/base`, with what one installation differs in: image, configuration, replicas, CA.
 
 kubectl has kustomize built in, so the base is rendered as anybody would; the rest is set on the documents in memory.
 """
@@ -8,24 +8,25 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable
-from pathlib import Path
 
 import yaml
 
-from e2e.installs.errors import InstallError
-from e2e.installs.kubectls import Document, Kubectl
-from webhook import configs
+from webhook import configs, manifests
+from webhook.installer.errors import InstallError
+from webhook.installer.kubectl import Document, Kubectl
 
-__all__ = ["BASE", "CONFIG_KEY", "documents", "is_webhook", "set_ca"]
+__all__ = ["CONFIG_KEY", "NAME", "NAMESPACE", "is_webhook", "render", "set_ca"]
 
-BASE = Path(__file__).parents[2] / "manifests" / "base"
+NAME = "muster"
+"""Of the Deployment, the Service, the ConfigMap and the webhook configurations in the base."""
+NAMESPACE = "muster-system"
 CONFIG_KEY = "muster.yaml"
 
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
-def documents(
-    kubectl: str | Path | Kubectl,
+def render(
+    kubectl: Kubectl,
     *,
     image: str | None = None,
     config: str | None = None,
@@ -35,17 +36,16 @@ def documents(
     """Return every document of the base, in the order in which kustomize gives them; None leaves a part as it is.
 
     Args:
-        kubectl: program that renders; no cluster is needed.
+        kubectl: renders; no cluster is needed.
         image: of the container.
         config: text of a whole configuration file.
         ca: PEM of all CAs that the API server is to trust, for each entry's `caBundle`.
         replicas: of the Deployment.
 
     Raises:
-        InstallError: kubectl cannot render, or the configuration is none of Muster's.
+        InstallError: the base is not here, kubectl cannot render it, or the configuration is none of Muster's.
     """
-    program = kubectl if isinstance(kubectl, Kubectl) else Kubectl(kubectl)
-    out = _parsed(program.run("kustomize", str(BASE)))
+    out = _parsed(kubectl.run("kustomize", _base()))
     if config is not None:
         _set_config(_only(out, "ConfigMap"), config)
     if ca is not None:
@@ -67,6 +67,13 @@ def set_ca(webhooks: Iterable[Document], ca: bytes) -> None:
             entry["clientConfig"]["caBundle"] = bundle
 
 
+def _base() -> str:
+    try:
+        return str(manifests.folder("base"))
+    except manifests.ManifestsError as error:
+        raise InstallError(str(error)) from error
+
+
 def _parsed(text: str) -> list[Document]:
     return [document for document in yaml.safe_load_all(text) if document]
 
@@ -74,7 +81,7 @@ def _parsed(text: str) -> list[Document]:
 def _only(rendered: Iterable[Document], kind: str) -> Document:
     found = [document for document in rendered if document["kind"] == kind]
     if len(found) != 1:
-        raise InstallError(f"{BASE}: renders {len(found)} documents of kind {kind}; one is wanted")
+        raise InstallError(f"{_base()}: renders {len(found)} documents of kind {kind}; one is wanted")
     return found[0]
 
 

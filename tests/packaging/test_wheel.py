@@ -1,0 +1,120 @@
+"""The package as people get it: a wheel, installed where there is no checkout, that puts Muster into a cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.manifests import bases, files
+from tests.packaging import renders
+
+CONTEXT = ("LICENSE", "README.md", "pyproject.toml", "manifests", "certs", "strategies", "webhook")
+TLS = ("Secret", "muster-tls")
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def pip(*arguments):
+    """Run the pip of the tests, which has what a build needs."""
+    command = [sys.executable, "-m", "pip", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Built from a copy, since a build leaves folders in its sources."""
+    sources, out = tmp_path_factory.mktemp("sources"), tmp_path_factory.mktemp("wheel")
+    for name in CONTEXT:
+        path = bases.ROOT / name
+        copy = shutil.copytree if path.is_dir() else shutil.copy
+        copy(path, sources / name)
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", out, sources)
+    (made,) = out.iterdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def muster(wheel, tmp_path_factory):
+    """A function that runs the installed `muster` in an empty folder."""
+    home, empty = tmp_path_factory.mktemp("installed"), tmp_path_factory.mktemp("empty")
+    venv.create(home, symlinks=True)
+    pip("--python", home / "bin" / "python", "install", "--no-deps", "--no-index", wheel)
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(home)}))
+    # What Muster depends on; .pth files that lie there, as that of an editable Muster, are not read.
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home)}  # kubectl keeps there what it has seen
+
+    def run(*arguments):
+        return subprocess.run(
+            [str(home / "bin" / "muster"), *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            cwd=empty,
+            env=environment,
+        )
+
+    return run
+
+
+@pytest.fixture
+def cluster(api):
+    """A cluster with Trainer and JobSet, in which Deployments are served as soon as they are applied."""
+    for name in ("trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io"):
+        metadata = {"name": name}
+        kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+        api.objects[f"{CRDS}/{name}"] = {**kind, "metadata": metadata}
+
+    def serve(method, path, body):
+        if method == "PATCH" and body["kind"] == "Deployment":
+            count = body["spec"]["replicas"]
+            status = {"replicas": count, "updatedReplicas": count, "availableReplicas": count}
+            api.objects[path]["status"] = status
+
+    api.seen = serve
+    return api
+
+
+def _name(document):
+    return document["kind"], document["metadata"]["name"]
+
+
+def names(cluster):
+    """Kind and name of what was put into the cluster."""
+    there = {"CustomResourceDefinition", "kube-system"}
+    return {_name(each) for each in cluster.objects.values() if not there & set(_name(each))}
+
+
+def test_it_holds_the_manifests_that_the_installer_applies_and_the_doctor_expects(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name.partition("/share/muster/")[2] for name in archive.namelist()} - {""}
+    base = [*bases.FOLDER.glob("*.yaml"), *files.FOLDER.glob("overlays/*/rbac-*.yaml")]
+    runtimes = (files.FOLDER / "runtimes").glob("*.yaml")
+    assert packed == {f"base/{path.name}" for path in base} | {f"runtimes/{path.name}" for path in runtimes}
+
+
+def test_where_it_is_installed_it_installs_upgrades_and_uninstalls_muster(muster, kubectl, cluster, tmp_path):
+    assert muster("install", "--help").stdout.startswith("usage: muster install ")
+    options = ("--kubectl", kubectl, "--kubeconfig", cluster.kubeconfig(tmp_path / "kubeconfig"))
+    refused = muster("upgrade", *options)
+    assert (refused.returncode, cluster.done) == (2, []), refused.stderr
+    installed = muster("install", *options, "--replicas", 2)
+    assert installed.returncode == 0, installed.stderr
+    assert [path.split("/")[-2] for _, path in cluster.done[-2:]] == [f"{kind.lower()}s" for kind in renders.WEBHOOKS]
+    assert names(cluster) == {_name(each) for each in renders.kustomize(kubectl, "base")} | {TLS}
+    upgraded = muster("upgrade", *options)
+    assert upgraded.returncode == 0, upgraded.stderr
+    (deployment,) = (each for each in cluster.objects.values() if each["kind"] == "Deployment")
+    assert deployment["spec"]["replicas"] == 2
+    removed = muster("uninstall", *options)
+    assert removed.returncode == 0, removed.stderr
+    assert names(cluster) == {TLS}  # a real cluster deletes it with its namespace

@@ -1,0 +1,53 @@
+"""`muster install`: everything that makes a cluster call Muster, in the order that is safe."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from webhook import installer
+from webhook.cli import problems
+from webhook.cli.problems import CommandError
+
+__all__ = ["failing", "kubectl", "put", "run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Install Muster, or upgrade it where it is; see `main` for the arguments."""
+    return put(args, installer.install)
+
+
+def put(
+    args: argparse.Namespace, step: Callable[[installer.Kubectl, installer.Installation, installer.Say], None]
+) -> int:
+    """Do what brings Muster into the cluster as the options want it, and tell of it on stderr."""
+    wanted = installer.Installation(args.image, _config(args), args.replicas)
+    with failing():
+        step(kubectl(args), wanted, problems.say)
+    return problems.CLEAN
+
+
+def kubectl(args: argparse.Namespace) -> installer.Kubectl:
+    """Return the kubectl that the options name, for the cluster that they name."""
+    return installer.Kubectl(args.kubectl, args.kubeconfig)
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """End the command when a step fails.
+
+    Raises:
+        CommandError: with what the step says.
+    """
+    try:
+        yield
+    except installer.InstallError as error:
+        raise CommandError(str(error)) from error
+
+
+def _config(args: argparse.Namespace) -> str | None:
+    try:
+        return args.set_config.read_text(encoding="utf-8") if args.set_config else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{args.set_config}: cannot be read: {error}") from error

@@ -1,0 +1,15 @@
+"""`muster upgrade`: the steps of `muster install`, where Muster is installed already."""
+
+from __future__ import annotations
+
+import argparse
+
+from webhook import installer
+from webhook.cli.commands import install
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Upgrade Muster; see `main` for the arguments."""
+    return install.put(args, installer.upgrade)

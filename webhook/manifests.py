@@ -1,0 +1,30 @@
+"""Where the manifests lie that come with Muster: in the checkout, or beside an installed package."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+__all__ = ["ManifestsError", "folder"]
+
+_CHECKOUT = Path(__file__).resolve().parents[1] / "manifests"
+
+
+class ManifestsError(Exception):
+    """The manifests of this version are not here."""
+
+
+def folder(name: str) -> Path:
+    """Return a folder of manifests.
+
+    Args:
+        name: `base` or `runtimes`, the folders that a wheel brings (`data-files` in pyproject.toml).
+
+    Raises:
+        ManifestsError: there is none, neither in a checkout nor beside the interpreter.
+    """
+    here, installed = _CHECKOUT / name, Path(sys.prefix) / "share" / "muster" / name
+    for place in (here, installed):
+        if place.is_dir():
+            return place
+    raise ManifestsError(f"no manifests are installed in {installed}; install the package muster again")
