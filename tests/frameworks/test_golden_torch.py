@@ -39,8 +39,8 @@ def test_nodes_are_those_that_trainer_writes(case):
 @EVERY
 def test_gpus_are_counted_as_trainer_counts_them(case):
     place, trainer = job(case).container, job(case).trainer
-    resources = trainer.get("resourcesPerNode", place.container.get("resources") or {})
-    assert resources.count_gpus(resources) == case["wantGPUs"]
+    asked = trainer.get("resourcesPerNode", place.container.get("resources") or {})
+    assert resources.count_gpus(asked) == case["wantGPUs"]
 
 
 @EVERY

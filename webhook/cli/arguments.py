@@ -133,19 +133,19 @@ def _doctor(add: _Adder) -> None:
 
 def _install(add: _Adder) -> None:
     command = add("install", help="install Muster on a cluster, or upgrade it there", allow_abbrev=False)
-    command.set_defaults(command="commands.install")
+    command.set_defaults(command="install")
     _installation(command)
 
 
 def _upgrade(add: _Adder) -> None:
     command = add("upgrade", help="upgrade Muster on a cluster that has it", allow_abbrev=False)
-    command.set_defaults(command="commands.upgrade")
+    command.set_defaults(command="upgrade")
     _installation(command)
 
 
 def _uninstall(add: _Adder) -> None:
     command = add("uninstall", help="remove Muster from a cluster; jobs stay as they are", allow_abbrev=False)
-    command.set_defaults(command="commands.uninstall")
+    command.set_defaults(command="uninstall")
     _kubectl(command)
 
 
