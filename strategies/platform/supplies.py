@@ -6,13 +6,12 @@ to say who holds its seats; only the controller gives seats away.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from strategies.documents import names
 from strategies.platform.profiles import Profile, claim_names, has_claim
+from strategies.platform.seats import seat_entries
 
 __all__ = ["IMPLICIT_PREFIX", "DeviceClass", "Holder", "Named", "Supply", "holders"]
 
@@ -95,12 +94,5 @@ class Supply:
 
 def holders(claim: Mapping[str, Any]) -> tuple[Holder, ...]:
     """Return who holds the seats of a ResourceClaim, by its annotation; nobody where that cannot be read."""
-    text = ((claim.get("metadata") or {}).get("annotations") or {}).get(names.SEATS_ANNOTATION)
-    try:
-        seats = json.loads(text) if isinstance(text, str) else {}
-    except (ValueError, RecursionError):
-        return ()
-    if not isinstance(seats, dict):
-        return ()
-    held = [seat if isinstance(seat, dict) else {} for seat in seats.values()]
+    held = [seat if isinstance(seat, dict) else {} for seat in seat_entries(claim).values()]
     return tuple(Holder(str(seat.get("pod", "?")), str(seat.get("job", "?"))) for seat in held)

@@ -8,11 +8,12 @@ import pytest
 import yaml
 
 from strategies.platform.profiles import Profile
+from strategies.platform.seats import Seat, format_seats
 from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace, pod
 from webhook.cli import main
 from webhook.cluster import live
-from webhook.controllers import desired, seats
+from webhook.controllers import desired
 
 SAMPLER = Profile("sampler", "gpu.example.com", sharing="shared", max_sessions=2, claims=2)
 TRAINER = Profile("trainer", "gpu.example.com", count=2)
@@ -53,7 +54,7 @@ def show(server, tmp_path, capsys, monkeypatch):
 def busy(server):
     """One shared claim with two holders and one who waits, one free, one template."""
     held = {
-        server.put(pod(f"{name}-0", "muster-sampler-0", job=name, gated=False))["metadata"]["uid"]: seats.Seat(
+        server.put(pod(f"{name}-0", "muster-sampler-0", job=name, gated=False))["metadata"]["uid"]: Seat(
             f"{name}-0", name, f"2026-11-21T12:00:0{number}Z"
         )
         for number, name in enumerate("ab")
@@ -62,7 +63,7 @@ def busy(server):
     for name in ("muster-sampler-0", "muster-sampler-1"):
         server.put(desired.made("team-a", name, SAMPLER))
     used = desired.made("team-a", "muster-sampler-0", SAMPLER)
-    used["metadata"]["annotations"]["muster.dev/seats"] = seats.text(held)
+    used["metadata"]["annotations"]["muster.dev/seats"] = format_seats(held)
     used["status"] = {"allocation": {"devices": {"results": [{"pool": "n1", "device": "gpu-3"}]}}}
     server.put(used)
     server.put(desired.made("team-a", "muster-trainer", TRAINER))

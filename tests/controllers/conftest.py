@@ -9,11 +9,12 @@ import random
 import orjson
 import pytest
 
+from strategies.platform.seats import format_seats
 from tests.controllers.apiservers import ApiServer
 from tests.controllers.documents import DEDICATED, SHARED, namespace
 from tests.support import waits
 from webhook.cluster import reflector
-from webhook.controllers import run, seats
+from webhook.controllers import run
 
 
 class Cluster:
@@ -50,7 +51,7 @@ class Cluster:
     def take(self, claim, held, space="team-a"):
         """Write seats as another controller would."""
         document = self.server.get("ResourceClaim", claim, space)
-        annotations = {**document["metadata"]["annotations"], "muster.dev/seats": seats.text(held)}
+        annotations = {**document["metadata"]["annotations"], "muster.dev/seats": format_seats(held)}
         self.server.put({**document, "metadata": {**document["metadata"], "annotations": annotations}})
 
     def open(self, space="team-a"):

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from strategies.platform.seats import Seat
 from tests.controllers.apiservers import RefusedError
 from tests.controllers.documents import SHARED, jobset, namespace, pod
 from webhook.cluster import leases
-from webhook.controllers import seats
 
 CLAIM = "muster-sampler-0"
 NOW = "2026-11-21T12:00:00Z"
@@ -50,7 +50,7 @@ async def test_a_pod_waits_until_it_has_all_of_its_seats(cluster):
     cluster.server.put(namespace("team-a", annotations={"muster.dev/profiles": "sampler,judge"}))
     leader = cluster.start()
     await cluster.until(lambda: cluster.seats("muster-judge-0") is not None and cluster.seats(CLAIM) is not None)
-    cluster.take(CLAIM, {f"other-{i}": seats.Seat(f"o-{i}", "", NOW) for i in range(2)})
+    cluster.take(CLAIM, {f"other-{i}": Seat(f"o-{i}", "", NOW) for i in range(2)})
     for i in range(2):
         cluster.server.put(pod(f"o-{i}", CLAIM, gated=False, uid=f"other-{i}"))
     cluster.server.put(pod("both", "muster-judge-0", CLAIM))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strategies.platform.seats import Seat, SeatsError, format_seats, parse_seats
 from webhook.controllers import seats, views
 
 NOW = datetime.datetime(2026, 11, 21, 12, 30, tzinfo=datetime.UTC)
@@ -21,7 +22,7 @@ def pod(name, job="", age=10):
 
 
 def held(*pods, age=600):
-    return {each.uid: seats.Seat(each.name, each.job, stamp(age)) for each in pods}
+    return {each.uid: Seat(each.name, each.job, stamp(age)) for each in pods}
 
 
 def settle(claim, *waiting, **more):
@@ -133,15 +134,15 @@ def test_a_claim_that_drains_seats_only_jobs_that_have_begun():
 
 def test_the_annotation_reads_back_as_it_was_written():
     there = held(pod("a", "job"), pod("b"))
-    assert seats.parse(seats.text(there)) == there
-    assert seats.text({}) == "{}"
-    assert seats.parse("") == {}
+    assert parse_seats(format_seats(there)) == there
+    assert format_seats({}) == "{}"
+    assert parse_seats("") == {}
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "1", "null", '{"u": 1}', '{"u": {"pod": "a"}}', '"x"'])
 def test_an_annotation_of_another_form_is_an_error_that_shows_it(text):
-    with pytest.raises(seats.SeatsError, match="is not of the form"):
-        seats.parse(text)
+    with pytest.raises(SeatsError, match="is not of the form"):
+        parse_seats(text)
 
 
 # Rules that hold for all

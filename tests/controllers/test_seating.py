@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from strategies.platform.seats import Seat
 from tests.controllers.documents import SHARED, jobset, pod
-from webhook.controllers import seats
 
 CLAIM = "muster-sampler-0"
 
@@ -216,7 +216,7 @@ async def test_a_seat_that_another_took_an_instant_before_is_respected(cluster):
         if (method, plural) == ("PATCH", "resourceclaims"):
             cluster.server.faults = lambda _method, _plural: None
             uid = cluster.server.put(pod("rival", CLAIM, gated=False))["metadata"]["uid"]
-            cluster.take(CLAIM, {uid: seats.Seat("rival", "", "2026-11-21T12:00:00Z")})
+            cluster.take(CLAIM, {uid: Seat("rival", "", "2026-11-21T12:00:00Z")})
 
     cluster.server.faults = rival
     cluster.server.put(pod("a-0", CLAIM, job="a"))

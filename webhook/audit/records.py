@@ -10,6 +10,8 @@ from __future__ import annotations
 import datetime
 from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
 
+from strategies.changes.restores import APPLIED_RULE
+
 __all__ = [
     "BOOKKEEPING",
     "SCHEMA",
@@ -33,7 +35,7 @@ __all__ = [
 ]
 
 SCHEMA = "muster.dev/audit/v1"
-BOOKKEEPING: Final = frozenset({"core/applied"})
+BOOKKEEPING: Final = frozenset({APPLIED_RULE})
 """Rules by which Muster remembers for itself what it changed; who tells people of changes leaves theirs out."""
 
 # The second argument of Annotated is the regular expression that `schemas.check` holds the text against.

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from strategies.platform.profiles import Profile
+from strategies.platform.seats import Seat, SeatsError, parse_seats
 from webhook.controllers import caches, desired, seats, views
 
 __all__ = ["Line", "look", "reason", "waits"]
@@ -111,10 +112,10 @@ def _is_held_back(pod: views.Pod) -> bool:
     return pod.gated and not pod.ended and not pod.deleting
 
 
-def _held(claim: views.Managed) -> tuple[dict[str, seats.Seat], str]:
+def _held(claim: views.Managed) -> tuple[dict[str, Seat], str]:
     try:
-        return seats.parse(claim.seats), ""
-    except seats.SeatsError as error:
+        return parse_seats(claim.seats), ""
+    except SeatsError as error:
         return {}, str(error)
 
 

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from typing import Final
 
 from strategies.platform.profiles import Profile
+from strategies.platform.seats import SeatsError, parse_seats
 from webhook import configs
 from webhook.cluster import leases, transports, writes
-from webhook.controllers import caches, lines, seats, views
+from webhook.controllers import caches, lines, views
 from webhook.controllers.leaders import ControllerOptions, Leader, Profiles
 
 __all__ = ["FIGURES", "ControllerOptions", "Controllers", "options_of"]
@@ -121,6 +122,6 @@ def _count(claim: views.Managed, profile: Profile | None, *, taken: bool) -> int
     if not taken:
         return profile.max_sessions if profile else 0
     try:
-        return len(seats.parse(claim.seats))
-    except seats.SeatsError:
+        return len(parse_seats(claim.seats))
+    except SeatsError:
         return 0

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from strategies.documents import names
 from strategies.platform.profiles import Profile
+from strategies.platform.seats import format_seats
 from webhook.cluster import events, kinds, transports, writes
 from webhook.controllers import caches, lines, seats, views
 
@@ -129,7 +130,7 @@ class Seating:
         an unchanged object, since nothing that a settlement rests on can come back: a pod that has ended or is gone
         stays so.
         """
-        text = seats.text(settlement.seats)
+        text = format_seats(settlement.seats)
         body: Any = [
             {"op": "test", "path": "/metadata/uid", "value": claim.uid},
             {"op": "test", "path": _SEATS, "value": claim.seats},
@@ -182,7 +183,7 @@ class Seating:
 
 
 def _differs(settlement: seats.Settlement, claim: views.Managed) -> bool:
-    return seats.text(settlement.seats) != claim.seats
+    return format_seats(settlement.seats) != claim.seats
 
 
 def _about(pod: views.Pod) -> events.Regarding:

@@ -12,39 +12,19 @@ until the older one has waited for `PATIENCE`.
 from __future__ import annotations
 
 import datetime
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from strategies.platform.seats import Seat
 from webhook.controllers import views
 
-__all__ = ["PATIENCE", "RESERVED", "Claim", "Seat", "SeatsError", "Settlement", "parse", "settle", "text"]
+__all__ = ["PATIENCE", "RESERVED", "Claim", "Settlement", "settle"]
 
 PATIENCE = datetime.timedelta(minutes=5)
 """After which a pod that waits is not passed by younger ones any more."""
 RESERVED = datetime.timedelta(minutes=1)
 """For which seats are kept for pods of a started job that are not there yet."""
-
-
-class SeatsError(ValueError):
-    """The annotation is not what the controllers write; the message says what it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """A seat that is taken.
-
-    Attributes:
-        pod: name of the pod that has it.
-        job: name of the pod's JobSet, "" when it has none.
-        since: when it was taken, RFC 3339 in UTC.
-    """
-
-    pod: str
-    job: str
-    since: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +59,6 @@ class Settlement:
     seated: tuple[str, ...]
     waiting: tuple[views.Pod, ...]
     never: frozenset[str] = frozenset()
-
-
-def parse(annotation: str) -> dict[str, Seat]:
-    """Read the annotation; "" is no seats.
-
-    Raises:
-        SeatsError: it is not JSON, or not of the form `{uid: {pod, job, since}}`.
-    """
-    try:
-        value: Any = json.loads(annotation or "{}")
-        return {uid: Seat(str(each["pod"]), str(each["job"]), str(each["since"])) for uid, each in value.items()}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise SeatsError(f"{annotation[:80]!r} is not of the form {{uid: {{pod, job, since}}}}") from error
-
-
-def text(seats: Mapping[str, Seat]) -> str:
-    """Return the annotation for these seats."""
-    value = {uid: {"pod": each.pod, "job": each.job, "since": each.since} for uid, each in seats.items()}
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def settle(

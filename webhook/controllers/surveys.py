@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from strategies.platform.profiles import Profile
+from strategies.platform.seats import Seat, SeatsError, parse_seats
 from webhook.cluster import bodies, kinds, served, transports
-from webhook.controllers import desired, seats, views
+from webhook.controllers import desired, views
 
 __all__ = ["ClaimRow", "Survey", "TemplateRow", "take"]
 
@@ -34,7 +35,7 @@ class ClaimRow:
     profile: str
     limit: int | None
     devices: tuple[str, ...]
-    seats: tuple[seats.Seat, ...]
+    seats: tuple[Seat, ...]
     waiting: tuple[str, ...]
     state: str
 
@@ -87,8 +88,8 @@ def _claim_row(document: Mapping[str, Any], pods: Iterable[views.Pod], profiles:
     users = [pod for pod in pods if pod.namespace == claim.namespace and claim.name in pod.claims]
     results = (((document.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results") or ()
     try:
-        held, state = seats.parse(claim.seats), "in use" if claim.allocated or claim.seats != "{}" else "free"
-    except seats.SeatsError:
+        held, state = parse_seats(claim.seats), "in use" if claim.allocated or claim.seats != "{}" else "free"
+    except SeatsError:
         held, state = {}, "unreadable"
     if profile and claim.hash != desired.spec_hash(profile):
         state = "old"

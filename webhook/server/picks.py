@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strategies.documents import names
+from strategies.platform.seats import seat_entries
 from webhook.admission.decisions import Decision
 from webhook.admission.reviews import Request
 from webhook.cluster import readers
@@ -90,11 +91,7 @@ def _seated(document: Mapping[str, Any], picks: list[_Pick]) -> dict[str, Any]:
     """Return the claim with a seat for each pod of a pick, unless pods of its job are seated already."""
     metadata = document.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
-    try:
-        seats = json.loads(annotations.get(names.SEATS_ANNOTATION) or "{}")
-    except (ValueError, RecursionError):
-        seats = {}
-    seats = dict(seats) if isinstance(seats, dict) else {}
+    seats = seat_entries(document)
     seated = {seat.get("job") for seat in seats.values() if isinstance(seat, dict)}
     for number, pick in enumerate(picks):
         for pod in range(pick.pods if not pick.job or pick.job not in seated else 0):

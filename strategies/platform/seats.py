@@ -1,0 +1,64 @@
+"""Seats of a shared ResourceClaim: one annotation, JSON of the form `{uid: {pod, job, since}}`.
+
+Controllers read it strictly, because they write it again and must not lose what they do not understand. Admission only
+wants to know who holds seats, reads what it can, and takes what it cannot read for no seats.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strategies.documents import names
+
+__all__ = ["Seat", "SeatsError", "format_seats", "parse_seats", "seat_entries"]
+
+
+class SeatsError(ValueError):
+    """The annotation is not what the controllers write; the message says what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A seat that is taken.
+
+    Attributes:
+        pod: name of the pod that has it.
+        job: name of the pod's JobSet, "" when it has none.
+        since: when it was taken, RFC 3339 in UTC.
+    """
+
+    pod: str
+    job: str
+    since: str
+
+
+def parse_seats(annotation: str) -> dict[str, Seat]:
+    """Read the annotation; "" is no seats.
+
+    Raises:
+        SeatsError: it is not JSON, or not of the form `{uid: {pod, job, since}}`.
+    """
+    try:
+        value: Any = json.loads(annotation or "{}")
+        return {uid: Seat(str(each["pod"]), str(each["job"]), str(each["since"])) for uid, each in value.items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise SeatsError(f"{annotation[:80]!r} is not of the form {{uid: {{pod, job, since}}}}") from error
+
+
+def format_seats(seats: Mapping[str, Seat]) -> str:
+    """Return the annotation for these seats."""
+    value = {uid: {"pod": each.pod, "job": each.job, "since": each.since} for uid, each in seats.items()}
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def seat_entries(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of the annotation of a raw ResourceClaim, by uid, in whatever shape; none if unreadable."""
+    text = ((claim.get("metadata") or {}).get("annotations") or {}).get(names.SEATS_ANNOTATION)
+    try:
+        entries = json.loads(text) if isinstance(text, str) else {}
+    except (ValueError, RecursionError):
+        return {}
+    return entries if isinstance(entries, dict) else {}
