@@ -1,4 +1,4 @@
-"""The domain: what Muster knows of frameworks, as pure functions over raw TrainJob and JobSet documents.
+"""The domain: what Muster knows about frameworks, as pure functions over raw TrainJob and JobSet documents.
 
 Nothing in this package does I/O or imports an HTTP, Kubernetes or machine-learning library. To add a framework, read
 `plugins/protocols.py`, then the smallest example (`frameworks/default`) and a full one (`frameworks/trl`); out of tree,
@@ -6,13 +6,13 @@ start from `examples/`.
 
 The names below are the whole public face for authors of strategies. Everything else may move between releases.
 
-* To write a strategy: `FrameworkStrategy` is its shape, `strategy` registers one of ours; `TorchFamily` is the base of
-  every framework on torch.distributed, and `enforce_claims` writes the claims of any other.
+* To write a strategy: `FrameworkStrategy` is its shape, `strategy` registers an in-tree one; `TorchFamily` is the base
+  of every framework on torch.distributed, and `enforce_claims` writes the claims for any other framework.
 * What it reads: `Job` with its `Settings` and `Runtime`; `find_site` returns the `Site` of the command line that will
-  run, `read_topology` the `Topology` of nodes and processes that the job means.
+  run, and `read_topology` returns the `Topology`: the nodes and processes that the job asks for.
 * What it writes: `Changes`, each a `Change`; `error` and `warning` make a `Finding` of a `Severity`; `unenforced` warns
   about a launch that was left as it is.
-* What loads it: `Registry` holds each as `Registered`; `PluginError` and `PluginImportError` say what failed.
+* What loads it: `Registry` holds each strategy as `Registered`; `PluginError` and `PluginImportError` say what failed.
 """
 
 from __future__ import annotations

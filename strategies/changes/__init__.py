@@ -1,6 +1,6 @@
-"""Changes of a document: recorded once, restored on an update, and list entries that stay.
+"""Changes of a document: how they are recorded, restored on an update, and kept in lists that others write.
 
-`Changes` is the patch, the audit record, the explanation and the memory of a job at once.
+`Changes` is at once the patch, the audit record, the explanation and the memory of a job.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The recording patch builder: every change is written down once, with its rule and its reason.
+"""The patch builder: every change is recorded once, with its rule and its reason.
 
-A strategy never edits a document and nothing is ever diffed: `Changes` keeps the original untouched, shows the
+A strategy never edits a document, and documents are never diffed: `Changes` keeps the original untouched, shows the
 document as it stands now (`document`, copied only along the paths that changed) and records each operation as it is
-made. The same record becomes the JSON Patch (RFC 6902), the audit record, `muster explain` and the memory that lets an
-UPDATE be restored. Fields that Muster has never heard of survive, because nothing decodes them.
+made. The same record becomes the JSON Patch (RFC 6902), the audit record, `muster explain` and the memory from which
+an UPDATE is restored. Fields that Muster does not know survive, because nothing decodes them.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Change:
         op: RFC 6902 operation.
         path: JSON pointer into the document as it stood when the operation was recorded.
         field: the same place as a keyed field path.
-        unit: field path of the atomic value around it, by which an UPDATE is restored.
+        unit: field path of the atomic value around it; an UPDATE is restored by this unit.
         before: value before, `ABSENT` when there was none.
         after: value after, `ABSENT` when it was removed.
-        rule: what made the change, `torch/master-addr`.
-        reason: why, one sentence for the person who wrote the job.
+        rule: id of the rule that made the change, such as `torch/master-addr`.
+        reason: why the change was made, one sentence for the person who wrote the job.
     """
 
     op: Literal["add", "replace", "remove"]
@@ -61,10 +61,10 @@ class Change:
 
 
 class Changes:
-    """Recorded changes of one document, in order, and the findings made on the way.
+    """The recorded changes of one document, in order, and the findings reported on the way.
 
     Args:
-        document: the raw object; it is read and never written.
+        document: the raw object; it is only read.
     """
 
     __slots__ = ("_owned", "_places", "_recorded", "_units", "document", "findings", "original")
@@ -89,13 +89,13 @@ class Changes:
         return paths.lookup(self.document, path)
 
     def set(self, path: Path, value: Any, *, rule: str, reason: str) -> None:
-        """Make `value` stand at `path`: `add` where nothing was, `replace` where another value was.
+        """Set the value at `path`: `add` where the document has none, `replace` where it has another one.
 
-        Parents that are missing or null are created in the same operation. Setting what already stands there records
-        nothing. `value` is copied; the caller may go on with its own.
+        Parents that are missing or null are created in the same operation. A value that equals the present one records
+        nothing. `value` is copied, so the caller may go on changing its own.
 
         Raises:
-            ValueError: there is no such place: a parent is a scalar, or an index lies beyond the end of its list.
+            ValueError: the place does not exist: a parent is a scalar, or an index lies beyond the end of its list.
         """
         before = paths.lookup(self.document, path)
         if _same(before, value):
@@ -107,10 +107,10 @@ class Changes:
         self._record("add" if isinstance(before, Absent) else "replace", place, before, value, rule, reason)
 
     def append(self, path: Path, entry: Any, *, rule: str, reason: str) -> None:
-        """Add `entry` at the end of the list at `path`; the list is created when missing, never rewritten.
+        """Add `entry` at the end of the list at `path`; a missing list is created, a present one is never rewritten.
 
         Raises:
-            ValueError: something else than a list stands there, or there is no such place.
+            ValueError: the value there is not a list, or the place does not exist.
         """
         entries = paths.lookup(self.document, path)
         if isinstance(entries, list):
@@ -118,10 +118,10 @@ class Changes:
         elif entries is None or isinstance(entries, Absent):
             self.set(path, [entry], rule=rule, reason=reason)
         else:
-            raise ValueError(f"{paths.field(self.document, path)}: cannot append to what is no list")
+            raise ValueError(f"{paths.field(self.document, path)}: cannot append, because the value is not a list")
 
     def remove(self, path: Path, *, rule: str, reason: str) -> None:
-        """Take away what stands at `path`; nothing is recorded when nothing stands there."""
+        """Remove the value at `path`; nothing is recorded when it is missing."""
         before = paths.lookup(self.document, path)
         if not isinstance(before, Absent):
             self._record("remove", path, before, ABSENT, rule, reason)
@@ -135,9 +135,9 @@ class Changes:
         return [change.operation for change in self._recorded]
 
     def units(self) -> dict[str, Any]:
-        """Return what the touched atomic values were in `original`, keyed by field path (`ABSENT` for none).
+        """Return the original of each atomic value that was changed, by field path (`ABSENT` for a missing one).
 
-        What lies inside a value that was set as a whole before is part of it and not listed again.
+        A value inside one that was already set as a whole is part of it and is not listed again.
         """
         before: dict[str, Any] = {}
         inside: tuple[str, ...] = ()
@@ -149,14 +149,14 @@ class Changes:
 
     @property
     def is_whole(self) -> bool:
-        """Whether `document` is what the recorded operations make of `original`; not so if somebody wrote into it."""
+        """Whether the recorded operations turn `original` into `document`; false if somebody wrote into `document`."""
         again = Changes(self.original)
         for change, place in zip(self._recorded, self._places, strict=True):
             again._write(change.op, place, change.after)
         return _same(again.document, self.document)
 
     def _place(self, path: Path) -> Path:
-        """Return `path` up to its first member that is missing or null: what is below comes with the value."""
+        """Return `path` up to its first member that is missing or null: the new value contains the rest."""
         depth = len(path)
         while depth > 1 and paths.lookup(self.document, path[: depth - 1]) in _MISSING:
             depth -= 1
@@ -166,7 +166,7 @@ class Changes:
         else:
             fits = isinstance(parent, list) and 0 <= last <= len(parent)
         if not fits or not all(isinstance(part, str) for part in path[depth:]):
-            raise ValueError(f"{paths.field(self.document, path)}: no such place in this document")
+            raise ValueError(f"{paths.field(self.document, path)}: this place does not exist in the document")
         return path[:depth]
 
     def _record(  # noqa: PLR0913  # the members of a Change
@@ -180,7 +180,7 @@ class Changes:
             self._write(op, place, after)
         field = paths.field(self.document, place)
         unit_field = field if unit == place else paths.field(self.document, unit)
-        if op == "remove":  # only now: until here the entry still had its name
+        if op == "remove":  # only now, because the lines above read the entry's name
             self._write(op, place, after)
         self._recorded.append(Change(op, paths.pointer(place), field, unit_field, before, after, rule, reason))
         self._places.append(place)
@@ -209,7 +209,7 @@ class Changes:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values are one in JSON: Python takes 1, 1.0 and True for equal."""
+    """Whether two values are the same in JSON; for Python, 1, 1.0 and True are equal."""
     if type(one) is not type(other) or one != other:
         return False
     if isinstance(one, dict):

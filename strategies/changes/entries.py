@@ -1,13 +1,13 @@
-"""Kept: tolerations and gates that Muster added stay on the pods, whoever sends their list again.
+"""List entries that are kept: tolerations and gates that Muster added stay on the pods when an update lacks them.
 
-Both lists are mutable while a job is suspended, so `restores` must not hold them. But `tolerations` is atomic: where
-a runtime or a queue writes one of its own, each of Trainer's applies would take ours away, without a word, and the
-resumed pods would wait for a node that refuses them. And `kubectl apply` of a file replaces every list of a custom
-resource, so that pods would run without a seat. Hence the hash of each added entry is remembered, and an update that
-lacks it gets it again at the end of its list.
+Both lists are mutable while a job is suspended, so `restores` must not hold them as a whole. But `tolerations` is
+atomic: where a runtime or a queue writes a toleration of its own, each of Trainer's applies would silently drop the one
+that Muster added, and the resumed pods would wait for a node that refuses them. And `kubectl apply` of a file replaces
+every list of a custom resource, so that pods would run without a seat. Therefore the hash of each added entry is
+remembered, and an update that lacks the entry gets it again at the end of its list.
 
-The memory is the user's to write at CREATE, as in `restores`. Naming an entry here gains nothing: it has to be on the
-stored object already, a toleration forbids nothing, and of gates only Muster's own count.
+As in `restores`, users can write the memory at CREATE. They gain nothing by naming an entry there: the entry must be on
+the stored object already, a toleration forbids nothing, and Muster's own gate is the only gate that counts.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from strategies.documents.paths import Path
 __all__ = ["added", "keep"]
 
 _TOLERATIONS, _GATES = "tolerations", "schedulingGates"
-_MOST = 64  # lists of one object, and entries of one list; what is longer is nobody's
-_REASON = "added when the job was created; whoever writes the list again knows nothing of it, and the pods need it"
+_MOST = 64  # lists of one object, and entries of one list; the rest is ignored
+_REASON = "Muster added this entry when the job was created; the update lacks it, and the pods need it"
 
 Hash = Callable[[Any], str]
 Memory = dict[str, list[str]]
@@ -34,9 +34,9 @@ def added(changes: Changes, earlier: Mapping[str, Any], digest: Hash) -> Memory:
     """Return the hashes of the entries that were added, by the field path of their list.
 
     Args:
-        changes: what was recorded.
+        changes: the recorded changes.
         earlier: the memory of a first pass, before another webhook changed the object.
-        digest: makes the hash of an entry.
+        digest: returns the hash of an entry.
     """
     found: Memory = {field: list(hashes) for field, hashes in earlier.items() if isinstance(hashes, list)}
     for change in changes:
@@ -48,12 +48,12 @@ def added(changes: Changes, earlier: Mapping[str, Any], digest: Hash) -> Memory:
 
 
 def keep(old: Mapping[str, Any], changes: Changes, memory: Any, digest: Hash) -> None:
-    """Give each remembered entry back that the stored object has and the update lacks.
+    """Add each remembered entry that the stored object has and the update lacks.
 
     Args:
         old: the stored object.
-        changes: of the incoming object.
-        memory: as `added` made it; of anybody's making, so of any shape.
+        changes: the changes of the incoming object.
+        memory: what `added` returned; users can write it, so it may have any shape.
         digest: as for `added`.
     """
     remembered = memory.items() if isinstance(memory, dict) else ()

@@ -1,21 +1,23 @@
 """Restore: an UPDATE that brings back what Muster replaced at CREATE gets Muster's value again.
 
 Trainer re-applies a JobSet in full at every suspend and resume, and people re-apply their TrainJob files. Both send the
-value from before Muster's change, on a field that is immutable; without restore the API would refuse, and a running job
-could not even be suspended. What was replaced is remembered on the object itself: the annotation `muster.dev/applied`
-holds, for each changed field, a hash of the value before.
+value from before Muster's change, in an immutable field; without a restore the API server would refuse the update, and
+a running job could not even be suspended. The object itself remembers what was replaced: its annotation
+`muster.dev/applied` holds, for each changed field, a hash of the value before.
 
-The annotation is the user's to write at CREATE, so it is not trusted: only fields are restored that the API server
-holds immutable anyway. Naming another could keep a queue from suspending the job; naming one of these gains nothing.
-Things that stay mutable while a job is suspended come back all the same where they are Muster's own: labels
-`muster.dev/*` of pods, and tolerations and gates that Muster added; `entries` says why.
+Users can write the annotation at CREATE, so it is not trusted: only fields that are immutable anyway are restored.
+Restoring any other could keep a queue from suspending the job; a user gains nothing by naming an immutable one. Fields
+that stay mutable while a job is suspended are restored only where they are Muster's own: pod labels `muster.dev/*`, and
+the tolerations and gates that Muster added (`entries` says why).
 
-One field is given back that Muster never changed. JobSet's defaulting webhook, called at CREATE only, completes the
-volume claims (mjobset, v0.12.0: retention policy, empty status); Trainer's applies lack that, and CEL calls it an edit
-of an immutable field. Without this a job of a runtime with volume claims could not be resumed, nor suspended.
+One field is restored that Muster never changed. JobSet's defaulting webhook, called at CREATE only, completes the
+volume claims (mjobset, v0.12.0: retention policy, empty status); Trainer's applies lack those defaults, and the CEL
+rule takes that for an edit of an immutable field. Without this restore a job whose runtime has volume claims could be
+neither resumed nor suspended.
 
-Nothing is recomputed on UPDATE: not by a newer Muster, not after a changed runtime or configuration. A value that is
-neither the remembered one nor the stored one is somebody's edit; it is left alone, and the API's answer reaches them.
+Nothing is recomputed on UPDATE, neither by a newer Muster nor after a change of runtime or configuration. A value that
+is neither the remembered one nor the stored one is an edit; it is left alone, so that its author gets the API server's
+own answer.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ _OWN_PREFIX = "muster.dev/"
 _MAX_DIGITS = 18
 _MAX_FIELDS = 256  # of one memory; an annotation holds thousands, and each costs two searches on every update
 
-# Immutable on a TrainJob (CEL, trainer v2.3.0) or a JobSet (vjobset and CEL, v0.12.0), and what inside stays mutable.
+# Immutable on a TrainJob (CEL, trainer v2.3.0) or a JobSet (vjobset and CEL, v0.12.0), and mutable members inside.
 _FROZEN = frozenset(
     {
         *("trainer", "initializer", "runtimeRef"),
@@ -57,32 +59,33 @@ _MUTABLE = frozenset({"annotations", "labels", "nodeSelector", "tolerations", "s
 
 
 def remember(changes: Changes, framework: str, version: str) -> None:
-    """Annotate the object with the strategy, its version and the fields changed; nothing when nothing changed.
+    """Annotate the object with the strategy, its version and the changed fields, if any changed.
 
     Raises:
-        ValueError: there are too many to restore on an update, so the job could not be suspended.
+        ValueError: more fields changed than an update can restore, so the job could not be suspended.
     """
     units = changes.units()
     if not units:
         return
     if len(units) > _MAX_FIELDS:
         raise ValueError(
-            f"{len(units)} fields of one object were changed, and {_MAX_FIELDS} can be restored on an update"
+            f"Muster would change {len(units)} fields, and an update can restore at most {_MAX_FIELDS} of one object;"
+            " give the job fewer replicated jobs or containers"
         )
     earlier = applied(changes.original).get("fields", {})  # of a first pass, before another webhook changed the object
     fields = {**earlier, **{field: _hash(value) for field, value in units.items() if field not in earlier}}
-    if len(fields) > _MAX_FIELDS:  # no first pass of ours
+    if len(fields) > _MAX_FIELDS:  # the first pass was not Muster's
         fields = {field: _hash(value) for field, value in units.items()}
     note = {"strategy": framework, "version": version, "fields": fields}
     if added := entries.added(changes, _kept(changes.original), _hash):
         note["kept"] = added
     text = _WRITTEN(note)  # in the order of recording: restored entries keep theirs
-    reason = "remembers what was changed, so that a re-apply of the original does not undo it"
+    reason = "remembers what Muster changed, so that applying the original again does not undo it"
     changes.set(_ANNOTATION, text, rule=APPLIED_RULE, reason=reason)
 
 
 def applied(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the note of `remember`, empty when there is none or when it is not ours to read."""
+    """Return what `remember` wrote, empty when the annotation is missing or cannot be read."""
     text = paths.lookup(document, _ANNOTATION)
     if not isinstance(text, str):
         return {}
@@ -99,11 +102,11 @@ def _kept(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restore(old: Mapping[str, Any], changes: Changes) -> None:
-    """Give back the stored value of every remembered field that the update would set to its value before.
+    """Restore each remembered field that the update sets to its value from before Muster's change.
 
     Args:
-        old: the stored object; its annotation is the memory, whatever the update brings.
-        changes: of the incoming object.
+        old: the stored object; its annotation is the memory, whatever the update carries.
+        changes: the changes of the incoming object.
     """
     if old.get("spec") != changes.document.get("spec"):  # most updates touch metadata only
         fields = applied(old).get("fields", {})
@@ -113,9 +116,9 @@ def restore(old: Mapping[str, Any], changes: Changes) -> None:
         _restore_claims(old, changes)
     note = paths.lookup(old, _ANNOTATION)
     if isinstance(note, Absent):
-        changes.remove(_ANNOTATION, rule=_RULE, reason="only Muster writes its memory, when a job is created")
+        changes.remove(_ANNOTATION, rule=_RULE, reason="only Muster writes this annotation, when a job is created")
     else:
-        changes.set(_ANNOTATION, note, rule=_RULE, reason="Muster's memory of the job stays as it was stored")
+        changes.set(_ANNOTATION, note, rule=_RULE, reason="Muster's memory of the job keeps its stored value")
 
 
 def _restore_field(old: Mapping[str, Any], changes: Changes, field: str, digest: Any) -> None:
@@ -125,7 +128,7 @@ def _restore_field(old: Mapping[str, Any], changes: Changes, field: str, digest:
     place = stored_at or incoming_at or ()
     if incoming == stored or digest not in _hashes(incoming, place) or not _is_given_back(place, stored):
         return
-    reason = "the update carries the value that was replaced when the job was created; it stays as it was stored"
+    reason = "the update carries the value that Muster replaced at creation; the field keeps its stored value"
     if isinstance(stored, Absent):
         if incoming_at is not None:
             changes.remove(incoming_at, rule=_RULE, reason=reason)
@@ -140,12 +143,12 @@ def _restore_claims(old: Mapping[str, Any], changes: Changes) -> None:
     if not isinstance(stored, list) or not isinstance(incoming, list) or stored == incoming:
         return
     if list(map(_defaulted, stored)) == list(map(_defaulted, incoming)):
-        reason = "only lacks the defaults that JobSet's own webhook wrote when the job was created"
+        reason = "the update lacks only the defaults that JobSet's own webhook wrote when the job was created"
         changes.set(_CLAIMS, stored, rule=_RULE, reason=reason)
 
 
 def _defaulted(policy: Any) -> Any:
-    """The policy as JobSet's defaulting webhook writes it at CREATE."""
+    """Return the policy as JobSet's defaulting webhook writes it at CREATE."""
     if not isinstance(policy, Mapping) or not isinstance(policy.get("templates"), list):
         return policy
     templates = [{"status": {}, **each} if isinstance(each, Mapping) else each for each in policy["templates"]]
@@ -153,7 +156,7 @@ def _defaulted(policy: Any) -> Any:
 
 
 def _is_given_back(path: Path, stored: Any) -> bool:
-    """Whether the API holds the place immutable, or it holds nothing but labels of Muster's own."""
+    """Whether the API server holds the place immutable, or the place holds only Muster's own labels."""
     if _is_frozen(path):
         return True
     own = {path[-1]: stored} if path[-2:-1] == ("labels",) else stored
@@ -166,9 +169,9 @@ def _is_frozen(path: Path) -> bool:
 
 
 def _put_back(old: Mapping[str, Any], changes: Changes, stored_at: Path, stored: Any, reason: str) -> None:
-    """Add a member or an entry where the update has none; where it has not even the parent, that is an edit.
+    """Add a member or an entry that the update lacks; an update that lacks the parent too is an edit.
 
-    Labels come back with the metadata around them: a template without metadata is one without other labels.
+    Labels are restored with the metadata around them, because a template without other labels has no metadata.
     """
     depth = _depth(stored_at)
     parent_at = paths.locate(changes.document, paths.field(old, stored_at[:-depth]))
@@ -182,7 +185,7 @@ def _put_back(old: Mapping[str, Any], changes: Changes, stored_at: Path, stored:
 
 
 def _depth(path: Path) -> int:
-    """How many of the last steps an update may lack together: one, but of labels all from the metadata on."""
+    """How many of the last steps an update may lack together: one, and for labels all of them from the metadata on."""
     for depth in (2, 3):
         if path[-depth:][:2] == ("metadata", "labels"):
             return depth
@@ -195,7 +198,7 @@ def _may_hold(changes: Changes, path: Path) -> bool:
 
 
 def _hashes(value: Any, path: Path) -> tuple[str, ...]:
-    """Return the hash of a value, and of an amount its other spelling too: JobSet's own webhook writes 1 as "1"."""
+    """Return the hash of a value and, for an amount, of its other spelling: JobSet's own webhook writes 1 as "1"."""
     other = value
     if "resources" in path and type(value) is int:
         other = str(value)

@@ -1,7 +1,7 @@
 """Typed windows on raw documents: TrainJob, TrainingRuntime, JobSet and the pod inside them.
 
-Nothing here decodes, copies or defaults a document. The TypedDicts say which members Muster reads; a document may
-hold any others. `shapes` reports members of the wrong type once, so that everything after it may rely on them.
+Nothing here decodes, copies or defaults a document. The TypedDicts list the members that Muster reads; a document
+may hold any others. `shapes` reports members of the wrong type once, so that all later code may rely on the types.
 """
 
 from __future__ import annotations

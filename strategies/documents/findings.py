@@ -1,7 +1,7 @@
-"""Findings: what validation and enforcement have to say to the person who wrote the job.
+"""Findings: what validation and enforcement tell the person who wrote the job.
 
-Shaped like Kubernetes' `field.Error`: a field path, the offending value, a message that says what to do. Every rule
-adds its own; none stops the others, so that one `kubectl apply` shows all that is wrong.
+A finding has the shape of Kubernetes' `field.Error`: a field path, the offending value, a message that says what to do.
+Every rule adds its own findings and never stops another rule, so that one `kubectl apply` shows everything wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SHOWN = 120
 
 
 class Severity(Enum):
-    """`ERROR` denies the job in mode `enforce`; `WARNING` is shown and lets it pass."""
+    """`ERROR` denies the job in mode `enforce`; `WARNING` is shown, and the job passes."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -25,14 +25,14 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to know about one field.
+    """One error or warning about one field.
 
     Attributes:
         severity: whether it denies the job.
         field: keyed field path, `spec.trainer.numNodes`.
         value: the offending value as the document holds it; None when a field is missing.
         message: what is wrong and what to do, one sentence, no full stop.
-        rule: the rule that speaks, `trl/unknown-flag`.
+        rule: id of the rule that reported it, such as `trl/unknown-flag`.
     """
 
     severity: Severity
@@ -42,7 +42,7 @@ class Finding:
     rule: str
 
     def __str__(self) -> str:
-        """`field: message` with the value in between when there is one, as the API server prints field errors."""
+        """Return `field: value: message`, without the value when it is None, as the API server prints field errors."""
         if self.value is None:
             return f"{self.field}: {self.message}"
         shown = repr(self.value)
@@ -57,10 +57,10 @@ def error(field: str, value: Any, message: str, *, rule: str) -> Finding:
 
 
 def warning(field: str, value: Any, message: str, *, rule: str) -> Finding:
-    """Make a finding that is shown and lets the job pass."""
+    """Make a finding that is shown while the job passes."""
     return Finding(Severity.WARNING, field, value, message, rule)
 
 
 def errors(findings: Iterable[Finding]) -> list[Finding]:
-    """Return those that deny the job."""
+    """Return the findings that deny the job."""
     return [finding for finding in findings if finding.severity is Severity.ERROR]

@@ -1,7 +1,7 @@
-"""Names that other systems fixed: labels, annotations, env names, ports.
+"""Names of labels, annotations, environment variables and ports, those of other systems and Muster's own.
 
-One module, so that a rename upstream is one edit and a reviewer sees every string that couples Muster to Kubeflow
-Trainer v2.3.0, JobSet v0.12.0 and torchrun. Sources: trainer `pkg/constants/constants.go`, jobset
+They stand in one module, so that a rename upstream is one edit and a reviewer sees every string that couples Muster to
+Kubeflow Trainer v2.3.0, JobSet v0.12.0 and torchrun. Sources: trainer `pkg/constants/constants.go`, jobset
 `api/jobset/v1alpha2`, torch `torch/distributed/argparse_util.py` (PET_*).
 """
 
@@ -52,7 +52,7 @@ TRAINER_API_VERSION = "trainer.kubeflow.org/v1alpha1"
 JOBSET_GROUP = "jobset.x-k8s.io"
 JOBSET_API_VERSION = "jobset.x-k8s.io/v1alpha2"
 JOBSET_NAME_LABEL = "jobset.sigs.k8s.io/jobset-name"
-"""On every pod of a JobSet; the JobSet controller puts it there."""
+"""The JobSet controller sets it on every pod of a JobSet."""
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 
 FRAMEWORK_LABEL = "trainer.kubeflow.org/framework"
@@ -76,22 +76,22 @@ PET_RDZV_BACKEND = "PET_RDZV_BACKEND"
 PET_RDZV_ENDPOINT = "PET_RDZV_ENDPOINT"
 PET_RDZV_ID = "PET_RDZV_ID"
 RESERVED_ENV = frozenset({PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK, PET_MASTER_ADDR, PET_MASTER_PORT})
-"""Env that only Trainer may write; `spec.trainer.env` with one of these is refused."""
+"""Environment variables that only Trainer may write; a `spec.trainer.env` with one of them is refused."""
 
 MASTER_ADDR = "MASTER_ADDR"
 MASTER_PORT = "MASTER_PORT"
 EXPECTED_WORLD_SIZE = "MUSTER_EXPECTED_WORLD_SIZE"
-"""What a guard in a training image can compare the achieved world size with."""
+"""Environment variable with which the guard in a training image compares the achieved world size."""
 
 APPLIED_ANNOTATION = "muster.dev/applied"
 CLAIM_PROFILE_ANNOTATION = "muster.dev/claim-profile"
 """Name of the profile whose claim the pods get; on a TrainJob, a runtime, or a replicated job's template."""
 RESOURCE_CLAIMS_ANNOTATION = "muster.dev/resource-claims"
-"""JSON, shaped like `resourceClaimsPerNode` of KEP-2782, where the profile's name is not enough."""
+"""JSON, shaped like `resourceClaimsPerNode` of KEP-2782, for jobs that need more than a profile's name."""
 PROFILE_LABEL = "muster.dev/profile"
 """On the claims and templates that Muster made, and on the pods of a shared profile."""
 SPEC_HASH_ANNOTATION = "muster.dev/spec-hash"
-"""On the claims and templates that Muster made: `profiles.spec_hash` of the profile as it was then."""
+"""On the claims and templates that Muster made: `profiles.spec_hash` of the profile at that time."""
 SEATS_ANNOTATION = "muster.dev/seats"
 """On a shared ResourceClaim: JSON, the pods that hold its seats."""
 SEAT_GATE = "muster.dev/seat"
@@ -99,6 +99,6 @@ SEAT_GATE = "muster.dev/seat"
 MODE_LABEL = "muster.dev/mode"
 RENDEZVOUS_ANNOTATION = "muster.dev/rendezvous"
 ROLE_LABEL = "muster.dev/role"
-"""`trainer` or `sampler`; on a replicated job's template or, for all of its jobs, on what is above it."""
+"""`trainer` or `sampler`; on a replicated job's template or, for all replicated jobs, on an object above it."""
 TRL_METHOD_ANNOTATION = "muster.dev/trl-method"
 VLLM_FEATURES_ANNOTATION = "muster.dev/vllm-features"

@@ -1,10 +1,10 @@
 """Places inside a raw document, in three spellings.
 
-* `Path`: the tuple of members and indexes that code walks with.
+* `Path`: the tuple of members and indexes that code follows.
 * a JSON pointer (RFC 6901): what a JSON Patch carries.
 * a field path, `spec.trainer.env[MASTER_ADDR].value`: what people read, and what survives a reordered list, because
-  entries of Kubernetes' keyed lists are named by their merge key and not by their index. Where the key would not tell
-  (it is missing, an earlier entry has it too, or it reads like an index of this very list) the index stands, so that
+  entries of Kubernetes' keyed lists are named by their merge key and not by their index. Where the key is ambiguous
+  (it is missing, an earlier entry has it too, or it reads like an index of the same list) the index is used, so that
   `locate` finds in a document exactly what `field` named in it. A backslash escapes `]` and itself inside brackets.
 
 Merge keys are those of the CRDs of Trainer v2.3.0 and JobSet v0.12.0 (x-kubernetes-list-map-keys).
@@ -53,7 +53,7 @@ def _escape(part: str | int) -> str:
 
 
 def lookup(document: Any, path: Path) -> Any:
-    """Return the value at `path`, or `ABSENT` when any step of the way is missing."""
+    """Return the value at `path`, or `ABSENT` when any step is missing."""
     node = document
     for part in path:
         if isinstance(part, str):
@@ -66,7 +66,7 @@ def lookup(document: Any, path: Path) -> Any:
 
 
 def field(document: Any, path: Path) -> str:
-    """Spell `path` for people; list entries are named by merge key where `document` shows one."""
+    """Return the field path of `path`; list entries are named by merge key where `document` has one."""
     out: list[str] = []
     node, member = document, ""
     for part in path:
@@ -107,7 +107,7 @@ def _is_index(text: str, entries: list[Any]) -> bool:
 
 
 def locate(document: Any, field_path: str) -> Path | None:
-    """Find the place that `field_path` names in `document`, or None when it is not there or is no field path.
+    """Return the place that `field_path` names in `document`, None when it is missing or the text is not a field path.
 
     The last step may be missing from an existing object: the path is then where it would be added.
     """
@@ -132,7 +132,7 @@ def locate(document: Any, field_path: str) -> Path | None:
 
 
 def _steps(field_path: str) -> list[str] | None:
-    """Read the steps one by one: a search would need quadratic time for text that is no field path."""
+    """Read the steps one by one: a search would need quadratic time for text that is not a field path."""
     steps: list[str] = []
     position = 0
     while segment := _SEGMENT.match(field_path, position):

@@ -48,7 +48,7 @@ class ResourceRequirements(TypedDict, total=False):
 
 
 class Container(TypedDict, total=False):
-    """The members of a container that Muster reads."""
+    """A container: the members that Muster reads."""
 
     name: str
     image: str

@@ -48,7 +48,7 @@ def value(quantity: str | float) -> int:
 
 
 def count(quantity: str | float | None) -> int:
-    """Return `value`, or 0 for what is missing or no quantity; `checks` reports the latter by its field path."""
+    """Return `value`, or 0 for a missing or malformed quantity; `checks` reports a malformed one by its field path."""
     try:
         return 0 if quantity is None else value(quantity)
     except ValueError:

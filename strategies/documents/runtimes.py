@@ -16,12 +16,12 @@ Source = Literal["snapshot", "live", "label"]
 
 @dataclass(frozen=True)
 class Runtime:
-    """The runtime that governs a job, and where it was read.
+    """The runtime that governs a job, and where it was read from.
 
     Attributes:
         document: the raw runtime.
-        source: `snapshot` (frozen by Trainer for this job) or `live`; `label` when a JobSet has no runtime and only
-            its own framework label speaks (the document then holds nothing but that label).
+        source: `snapshot` (frozen by Trainer for this job) or `live`; `label` when a JobSet has no runtime but a
+            framework label of its own (the document then holds only that label).
     """
 
     document: Mapping[str, Any]

@@ -1,7 +1,7 @@
-"""Shapes: are the members that Muster reads of the type that Kubernetes says?
+"""Shapes: whether the members that Muster reads have the types that Kubernetes defines.
 
 The API server has checked an admitted object against its CRD. A file given to the CLI has passed no such check, and a
-plugin should not crash on `command: trl sft`. Checked here once, with the field path; everything after relies on it.
+plugin should not crash on `command: trl sft`. The types are checked here once, and all later code relies on them.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def check(document: Mapping[str, Any], kind: str = "") -> list[Finding]:
 
     Args:
         document: an object that Muster reads; one of any other kind has no errors.
-        kind: what it was asked for as, where that is known; else its own word counts.
+        kind: the kind that the caller expects, where that is known; else the `kind` of the document.
     """
     kind = kind or str(document.get("kind"))
     if kind not in _SHAPES or _FITS[kind](document):
@@ -122,7 +122,7 @@ def check(document: Mapping[str, Any], kind: str = "") -> list[Finding]:
 
 
 def _fits(shape: Any) -> Callable[[Any], bool]:
-    """Make the quick answer for documents that fit, which are nearly all; `_misfits` then says where one does not."""
+    """Return a quick check for documents that fit, as nearly all do; `_misfits` says where one does not."""
     if isinstance(shape, list):
         fits_entry = _fits(shape[0])
         return lambda value: type(value) is list and all(map(fits_entry, value))

@@ -31,7 +31,7 @@ class Trainer(TypedDict, total=False):
 
 
 def runtime_ref(trainjob: Mapping[str, Any]) -> tuple[str, str]:
-    """Return (kind, name) of the runtime; the CRD's default kind where none is written, "" for a missing name."""
+    """Return (kind, name) of the runtime; a missing kind is the CRD's default, a missing name is ""."""
     ref = cast("RuntimeRef", (trainjob.get("spec") or {}).get("runtimeRef") or {})
     return ref.get("kind") or "ClusterTrainingRuntime", ref.get("name") or ""
 

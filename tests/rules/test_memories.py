@@ -169,7 +169,7 @@ def changed(count, document=None):
 
 def test_more_changes_than_can_be_restored_are_refused_when_they_are_made():
     restores.remember(changed(256), "x", "1")
-    with pytest.raises(ValueError, match="257 fields of one object were changed, and 256 can be restored"):
+    with pytest.raises(ValueError, match="Muster would change 257 fields, and an update can restore at most 256"):
         restores.remember(changed(257), "x", "1")
 
 
