@@ -1,7 +1,7 @@
-"""Devices: how many a pod gets. What Trainer counts instead is in `strategies.trainer.resources`.
+"""Devices: how many of them a pod gets. What Trainer counts instead is in `strategies.trainer.resources`.
 
-Of several MIG slices only one is of use to a pod: CUDA shows a process one slice, whatever its container holds (NVIDIA
-MIG user guide, device enumeration), so a second rank dies of an invalid device ordinal (pytorch/pytorch#130181).
+A pod can use only one of several MIG slices: CUDA shows a process one slice, whatever its container holds (NVIDIA MIG
+user guide, device enumeration), so a second rank fails with an invalid device ordinal (pytorch/pytorch#130181).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Devices:
     """What one pod of the job gets.
 
     Attributes:
-        count: devices that a process can be started for; None when it is unknown: of a claim, or of a resource that
-            says no number of devices (`aliyun.com/gpu-mem`, shares of a GPU, another maker's accelerator).
+        count: devices for which a process can be started; None when it is unknown: for a claim, or for a resource whose
+            amount is not a number of devices (`aliyun.com/gpu-mem`, shares of a GPU, another vendor's accelerator).
         kind: `gpu`, `mig`, `claim`, `other` or `none`.
         idle: devices that no process can reach.
     """
@@ -42,7 +42,7 @@ def seen(
     """Count the devices of a container.
 
     Args:
-        resources: of the container, after Trainer's merge.
+        resources: resources of the container, after Trainer's merge.
         pod_claims: the pod's `resourceClaims`.
         known: devices by ResourceClaimTemplate or ResourceClaim name.
     """
@@ -59,13 +59,13 @@ def seen(
 
 
 def gpus(resources: ResourceRequirements) -> int:
-    """Whole GPUs asked for: resources named `<vendor>/gpu`, not memory or cores of one (`nvidia.com/gpumem`)."""
+    """Return the whole GPUs asked for: resources named `<vendor>/gpu`, not shares of one (`nvidia.com/gpumem`)."""
     exact = [name for name in _names(resources) if name.rsplit("/", 1)[-1].lower() == "gpu"]
     return sum(_largest(resources, name) for name in exact)
 
 
 def accelerators(resources: ResourceRequirements) -> dict[str, int]:
-    """Return the devices asked for as extended resources, by resource name: GPUs, slices and their kin."""
+    """Return the devices asked for as extended resources, by resource name: GPUs, MIG slices and the like."""
     found = {name: _largest(resources, name) for name in _names(resources) if "/" in name}
     return {name: amount for name, amount in found.items() if amount and sounds_like_one(name)}
 

@@ -1,7 +1,7 @@
-"""Placements: where the pods of a role run, as the platform says, and the nodes that there are.
+"""Placements: where the platform lets the pods of a role run, and what placement needs to know of nodes.
 
-A role separates what must not share a host: trainers hold optimizer states, samplers hold key-value caches, and one of
-the two evicts or starves the other. The platform says which nodes belong to a role; jobs only say which role they are.
+A role separates pods that must not share a host: trainers hold optimizer states, samplers hold key-value caches, and
+one evicts or starves the other. The platform says which nodes belong to a role; jobs only say which role they have.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strategies.documents import quantities
 __all__ = ["KNOWN", "Node", "Role", "node"]
 
 KNOWN = ("trainer", "sampler")
-"""The words that the label `muster.dev/role` may hold."""
+"""The values that the label `muster.dev/role` may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,10 @@ class Role:
 
     Attributes:
         name: one of `KNOWN`.
-        node_labels: what the labels of its nodes are; of several values a node has one. Empty for any node.
-        tolerations: of the taints of its nodes (core/v1 Toleration).
-        apart: whether its pods keep off hosts with pods of another role.
-        spread: topology key over which the pods of one JobSet are spread, None for wherever they fit.
+        node_labels: labels of its nodes, each with the values that a node may have. Empty for any node.
+        tolerations: tolerations of the taints of its nodes (core/v1 Toleration).
+        apart: whether its pods avoid hosts with pods of another role.
+        spread: topology key over which the pods of one JobSet are spread, None for no spreading.
         profile: name of the claim profile of its pods, None where jobs or frameworks choose.
     """
 
@@ -45,14 +45,14 @@ class Role:
 
     @property
     def nodes(self) -> str:
-        """Its nodes in words, `nodes with pool=gpu`."""
+        """The role's nodes in words, `nodes with pool=gpu`."""
         wanted = (f"{key}={'|'.join(values)}" for key, values in self.node_labels.items())
         return f"nodes with {', '.join(wanted)}" if self.node_labels else "all nodes"
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What placement needs to know of a node.
+    """A node, as far as placement needs to know it.
 
     Attributes:
         taints: its taints (core/v1 Taint).

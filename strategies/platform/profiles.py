@@ -1,6 +1,6 @@
-"""Profiles: named claims on devices, as a platform offers them to its jobs.
+"""Profiles: named claims on devices that a platform offers to its jobs.
 
-A profile says what to claim (resource.k8s.io/v1, Dynamic Resource Allocation) and how it is handed out: *dedicated*, a
+A profile says what to claim (resource.k8s.io/v1, Dynamic Resource Allocation) and how pods get it: *dedicated*, a
 ResourceClaimTemplate from which each pod gets a claim of its own, or *shared*, ResourceClaims that several pods use at
 the same time, each up to a number of sessions. Jobs name profiles; the objects are made by `webhook/controllers`, under
 the names that this module gives them, so that admission and controller agree without talking to each other.
@@ -32,14 +32,14 @@ class Profile:
         selectors: CEL expressions; a device has to satisfy all of them.
         match_attributes: names of attributes that all devices of a claim must share (constraints).
         config: opaque driver configuration, `{driver, parameters}` each; needs a driver that takes it.
-        capacity: of each device, by name as the driver publishes it (consumable capacity).
+        capacity: amounts asked of each device, by the name that the driver publishes (consumable capacity).
         sharing: `dedicated` or `shared`.
         max_sessions: pods that use one shared claim at the same time, 1 to 256 (the limit of `status.reservedFor`).
         claims: shared claims in each namespace that uses the profile.
         when_full: whether a job that finds no seat waits, or is refused at CREATE.
-        replaces: extended resource, such as `nvidia.com/gpu`, that the claim takes the place of on a JobSet; None
-            leaves it to Kubernetes' own mapping of extended resources to device classes.
-        memory: host memory request of each pod, a quantity; None leaves it as it is.
+        replaces: extended resource, such as `nvidia.com/gpu`, that the claim replaces on a JobSet; None leaves that to
+            Kubernetes' own mapping of extended resources to device classes.
+        memory: host memory request of each pod, a quantity; None leaves the pods' own request.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Profile:
 
     @property
     def is_shared(self) -> bool:
-        """Whether pods use the same claim."""
+        """Whether several pods use the same claim."""
         return self.sharing == "shared"
 
 
@@ -100,6 +100,6 @@ def claim_spec(profile: Profile) -> dict[str, Any]:
 
 
 def spec_hash(profile: Profile) -> str:
-    """Return 16 hexadecimal digits that differ when the spec of the profile's claims does."""
+    """Return 16 hexadecimal digits that change when the spec of the profile's claims changes."""
     text = json.dumps(claim_spec(profile), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""The supply: what the platform offers to claim, and what the cluster says of it.
+"""The supply: what the platform offers to claim, and what the cluster reports about it.
 
 Admission reads it from memory, so the free seats are those of a moment ago. That is good enough to choose a claim and
-to say who holds its seats; only the controller gives seats away.
+to report who holds its seats; only the controller assigns seats.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strategies.platform.seats import seat_entries
 __all__ = ["IMPLICIT_PREFIX", "DeviceClass", "Holder", "Named", "Supply", "holders"]
 
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
-"""Before a class's name: the extended resource that Kubernetes maps to every class (k8s 1.36, DRAExtendedResource)."""
+"""Prefix of the extended resource that Kubernetes maps to every DeviceClass (k8s 1.36, DRAExtendedResource)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class DeviceClass:
     """A DeviceClass of the cluster.
 
     Attributes:
-        name: of the class.
-        extended_resource: `spec.extendedResourceName`, for which Kubernetes makes claims by itself; None for none.
+        name: name of the class.
+        extended_resource: `spec.extendedResourceName`, for which Kubernetes makes claims by itself; None when unset.
     """
 
     name: str
@@ -49,8 +49,8 @@ class Named:
     """A ResourceClaim or ResourceClaimTemplate that a job names itself.
 
     Attributes:
-        devices: of one claim, None where the allocation decides.
-        classes: names of the device classes that it asks.
+        devices: devices of one claim, None where the allocation decides.
+        classes: names of the device classes that it requests.
     """
 
     devices: int | None
@@ -59,15 +59,15 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """What there is to claim.
+    """What jobs can claim.
 
     Attributes:
-        profiles: that the platform offers, by name.
-        classes: by name; None for one that does not exist. A name that is missing here was not looked for.
-        seats: who holds seats, by name of the shared claim; one that is missing here is not known to be held.
-        drained: names of shared claims whose profile has changed since; nobody is seated there until they are replaced.
-        named: by kind and name, what jobs name beside profiles; None for what does not exist.
-        asked: whether anything may ask for it; False spares every look at the job, of which there are many.
+        profiles: the profiles that the platform offers, by name.
+        classes: device classes by name; None for one that does not exist. A missing name was not looked up.
+        seats: holders of seats, by name of the shared claim; a claim that is missing here has no known holder.
+        drained: names of shared claims whose profile has changed; no pod gets a seat there until they are replaced.
+        named: claims and templates that jobs name themselves, by kind and name; None for one that does not exist.
+        asked: whether any job may ask for a claim; False skips all reading of jobs for claims.
     """
 
     profiles: Mapping[str, Profile] = field(default_factory=dict)
@@ -84,15 +84,15 @@ class Supply:
         return max(0, profile.max_sessions - len(self.seats.get(claim, ())))
 
     def roomiest(self, profile: Profile) -> str:
-        """Return the shared claim with the most free seats, the first of several."""
+        """Return the shared claim with the most free seats, the first of equals."""
         return max(claim_names(profile), key=lambda claim: self.free(profile, claim))
 
     def maker(self, claim: str) -> Profile | None:
-        """Return the profile to whose shared claims one of this name belongs."""
+        """Return the shared profile that a claim of this name belongs to, None for any other claim."""
         return next((profile for profile in self.profiles.values() if has_claim(profile, claim)), None)
 
 
 def holders(claim: Mapping[str, Any]) -> tuple[Holder, ...]:
-    """Return who holds the seats of a ResourceClaim, by its annotation; nobody where that cannot be read."""
+    """Return who holds the seats of a ResourceClaim, by its annotation; empty when it cannot be read."""
     held = [seat if isinstance(seat, dict) else {} for seat in seat_entries(claim).values()]
     return tuple(Holder(str(seat.get("pod", "?")), str(seat.get("job", "?"))) for seat in held)

@@ -1,7 +1,7 @@
-"""What Kubeflow Trainer v2.3.0 does with a TrainJob, done again here, each behaviour once.
+"""What Kubeflow Trainer v2.3.0 does with a TrainJob, reimplemented here, each behaviour once.
 
 `tests/golden` holds the answers of Trainer's own code; `muster explain` and `muster render` show the JobSet that
-`predictions` makes.
+`predictions` returns.
 """
 
 from __future__ import annotations

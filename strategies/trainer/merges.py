@@ -1,8 +1,8 @@
-"""Merges: a TrainJob's `runtimePatches` laid over its runtime's template, as Trainer's strategic merge does it.
+"""Merges: a TrainJob's `runtimePatches` applied to its runtime's template, as Trainer's strategic merge does it.
 
 Objects merge member by member, keyed lists entry by entry, and any other list is replaced (apimachinery
-`strategicpatch`). New entries are added at the end here; Trainer's order of new volumes or mounts may differ, which
-changes nothing in the pod.
+`strategicpatch`). New entries are added at the end here; Trainer's order of new volumes or mounts may differ, which has
+no effect on the pod.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEYS = {
 
 
 def merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with `patch` over it; a null takes a member away. Neither is changed, parts are shared."""
+    """Return `base` with `patch` applied; a null removes a member. Neither is changed; the result shares parts."""
     merged = dict(base)
     for member, value in patch.items():
         present = merged.get(member)
@@ -41,7 +41,7 @@ def upsert(entries: list[Any], added: list[Any], key: str) -> list[Any]:
 
 
 def _join(entries: list[Any], added: list[Any], key: str, meet: Callable[[Any, Any], Any]) -> list[Any]:
-    """Return a keyed list in which `meet` made one of two entries with the same key."""
+    """Return a keyed list in which `meet` joined two entries with the same key."""
     joined = list(entries)
     for entry in added:
         place = next((index for index, each in enumerate(joined) if each.get(key) == entry.get(key)), None)

@@ -1,7 +1,7 @@
-"""What a TrainJob's `runtimePatches` and `resourcesPerNode` make of one replicated job of its runtime.
+"""Patches: a TrainJob's `runtimePatches` and `resourcesPerNode` applied to one replicated job of its runtime.
 
-This is a part of what `merges` does for the whole template: only labels, annotations, placement and resources, and it
-keeps account of which patch wrote what, so that a finding can name the field that the user wrote.
+This covers only a part of what `merges` does for the whole template: labels, annotations, placement and resources. It
+also records which patch wrote what, so that a finding can name the field that the user wrote.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ _REPLACED = ("nodeSelector", "tolerations")
 def patch_replicated_job(
     replicated: Mapping[str, Any], trainjob: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[Path, Path]]:
-    """Lay placement and resources of a TrainJob over a replicated job of its runtime.
+    """Apply placement and resources of a TrainJob to a replicated job of its runtime.
 
     Args:
         replicated: an entry of `replicatedJobs` of the runtime's template.
-        trainjob: whose `runtimePatches` and `resourcesPerNode` count.
+        trainjob: the TrainJob with `runtimePatches` and `resourcesPerNode`.
 
     Returns:
-        A copy of the replicated job, and for each path of its pod spec that a patch wrote, where that stands in the
-        TrainJob.
+        A copy of the replicated job, and the place in the TrainJob of each path of its pod spec that a patch wrote.
     """
     written = dict[Path, Path]()
     pod = _object(replicated, *_POD)
@@ -55,7 +54,7 @@ def patch_replicated_job(
 
 
 def _patches(trainjob: Mapping[str, Any], name: Any) -> Iterator[tuple[Mapping[str, Any], Path]]:
-    """Yield what patches make of a replicated job's pod template, and where that stands."""
+    """Yield each patch of a replicated job's pod template, and its place in the TrainJob."""
     inside = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
     for number, patch in enumerate((trainjob.get("spec") or {}).get("runtimePatches") or ()):
         for index, each in enumerate(_list(patch, *inside)):

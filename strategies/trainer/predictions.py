@@ -1,10 +1,10 @@
 """Predictions: the JobSet that Trainer v2.3.0 would make of a TrainJob and its runtime.
 
-Half of what Muster does happens on the JobSet, whose name-derived env a TrainJob cannot hold. So that people see it
-without a cluster, Trainer's steps are done again here: template, runtimePatches, resources, overrides, the torch
-plugin's env, JobSet's defaults (trainer `pkg/runtime/core/trainingruntime.go` and `plugins/{jobset,torch,plainml}`,
-jobset `pkg/webhooks/jobset_webhook.go`). `tests/golden` holds what Trainer itself answers. What is not done again is
-said in the notes.
+Half of Muster's changes are made on the JobSet, because a TrainJob cannot hold env that derives from the job's name.
+Trainer's steps are repeated here, so that people see those changes without a cluster: template, runtimePatches,
+resources, overrides, the torch plugin's env, JobSet's defaults (trainer `pkg/runtime/core/trainingruntime.go` and
+`plugins/{jobset,torch,plainml}`, jobset `pkg/webhooks/jobset_webhook.go`). `tests/golden` holds what Trainer itself
+answers. The notes of a prediction say what it leaves out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A JobSet that does not exist, and what may differ in the one that will."""
+    """The JobSet that Trainer would make, and notes on how the real one may differ."""
 
     jobset: dict[str, Any]
     notes: tuple[str, ...]
@@ -38,20 +38,20 @@ class UnpredictableError(ValueError):
 
 
 def predict(trainjob: Mapping[str, Any], runtime: Runtime, namespace: str) -> Prediction:
-    """Return the JobSet.
+    """Return the JobSet that Trainer would make, with notes.
 
     Args:
-        trainjob: as it will be stored; its shape has been checked.
+        trainjob: the TrainJob as it will be stored; its shape has been checked.
         runtime: frozen or live; its shape has been checked.
-        namespace: of the TrainJob.
+        namespace: namespace of the TrainJob.
 
     Raises:
-        UnpredictableError: the runtime or the TrainJob has a member that no API server would hold.
+        UnpredictableError: the runtime or the TrainJob has a member that an API server would refuse.
     """
     try:
         return _predicted(trainjob, runtime, namespace)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        message = f"its JobSet cannot be predicted: a member of it or of its runtime has the wrong type ({error})"
+        message = f"the JobSet cannot be predicted: a member of the job or its runtime has the wrong type ({error})"
         raise UnpredictableError(message) from error
 
 
@@ -141,7 +141,7 @@ def _initialize(job: dict[str, Any], trainjob: Mapping[str, Any]) -> None:
 
 
 def _override(job: Mapping[str, Any], trainjob: Mapping[str, Any]) -> None:
-    """Let image, command, args and env of the TrainJob replace those of the runtime; env entry by entry."""
+    """Replace image, command, args and env of the runtime by those of the TrainJob; env entry by entry."""
     trainer = trainjobs.trainer(trainjob)
     for container in torch_plugin.trainer_containers(job):
         for member in ("image", "command", "args"):
@@ -152,7 +152,7 @@ def _override(job: Mapping[str, Any], trainjob: Mapping[str, Any]) -> None:
 
 
 def _default(spec: dict[str, Any]) -> None:
-    """Set what JobSet's own webhook sets."""
+    """Set the defaults that JobSet's own webhook sets."""
     spec["network"] = {"enableDNSHostnames": True, "publishNotReadyAddresses": True, **(spec.get("network") or {})}
     spec.setdefault("successPolicy", {"operator": "All"})
     spec.setdefault("startupPolicy", {"startupPolicyOrder": "AnyOrder"})
@@ -166,9 +166,9 @@ def _default(spec: dict[str, Any]) -> None:
 def _notes(trainjob: Mapping[str, Any], runtime: Runtime) -> Iterator[str]:
     metadata = trainjob.get("metadata") or {}
     if not metadata.get("name"):
-        yield f"{_SUFFIX} in the name stands for what the API server will generate"
+        yield f"{_SUFFIX} in the name stands for the characters that the API server will generate"
     plugins = [name for name in runtime.ml_policy if name not in ("numNodes", "torch")]
     if plugins:
-        yield f"what Trainer's {', '.join(plugins)} plugin adds is left out"
+        yield f"the prediction leaves out what Trainer's {', '.join(plugins)} plugin adds"
     if (runtime.document.get("spec") or {}).get("podGroupPolicy"):
-        yield "labels and annotations of the runtime's podGroupPolicy are left out"
+        yield "the prediction leaves out the labels and annotations of the runtime's podGroupPolicy"

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 LLAMA3_3_70B = "llama3_3/70B"
-"""The one model that Trainer lets train on several nodes."""
+"""The one model that Trainer allows on several nodes."""
 QWEN2_5_1_5B = "qwen2_5/1.5B"
 """The one model for which torchtune has no QLoRA config."""
 MODELS = frozenset({"llama3_2/1B", "llama3_2/3B", LLAMA3_3_70B, QWEN2_5_1_5B})
@@ -48,7 +48,7 @@ class Recipe:
 
 
 def model_of(runtime_name: str) -> str:
-    """Return the model that a runtime's name says, "" when it does not have the form `torchtune-<family>-<size>`."""
+    """Return the model that a runtime's name states, "" when it lacks the form `torchtune-<family>-<size>`."""
     parts = runtime_name.split("-")
     return f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else ""
 
@@ -60,8 +60,8 @@ def choose(model: str, nodes: int, processes: int | None, gpus: int, args: Seque
         model: as `model_of` spells it.
         nodes: number of pods.
         processes: per node, None for `auto`.
-        gpus: as Trainer counts them.
-        args: of the TrainJob, `key=value`.
+        gpus: number of GPUs, as Trainer counts them.
+        args: arguments of the TrainJob, `key=value`.
     """
     kind = _QLORA if uses_qlora(args) else _LORA if uses_lora(args) else _FULL
     if nodes > 1:

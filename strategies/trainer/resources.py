@@ -14,7 +14,7 @@ from strategies.documents.trainjobs import Trainer
 __all__ = ["AUTO", "count_cpus", "count_gpus", "count_processes", "merge_resources"]
 
 AUTO = "auto"
-"""What Trainer writes when it found GPUs: torchrun then starts one process per visible device."""
+"""What Trainer writes when it finds GPUs: torchrun then starts one process per visible device."""
 
 
 def count_processes(trainer: Trainer, runtime: ResourceRequirements) -> int | str:
@@ -34,9 +34,9 @@ def count_processes(trainer: Trainer, runtime: ResourceRequirements) -> int | st
 
 
 def count_gpus(resources: ResourceRequirements) -> int:
-    """Return what Trainer takes for the number of GPUs: the first resource with "gpu" in its name, requests first.
+    """Return the number of GPUs that Trainer counts: the first resource with "gpu" in its name, requests first.
 
-    Where several match, Go's map order decides and differs from run to run; the first one written is returned.
+    Where several match, Trainer's choice follows Go's map order and varies; the first one in the document is returned.
     """
     for amounts in (resources.get("requests") or {}, resources.get("limits") or {}):
         for name, amount in amounts.items():

@@ -1,8 +1,8 @@
 """What Trainer's torch plugin writes into a JobSet.
 
 Source: trainer v2.3.0 `pkg/runtime/framework/plugins/torch/torch.go` EnforceMLPolicy. Its order is kept: the runtime's
-env, the TrainJob's, then PET_*, each replaced where it stands; `tune run`, and that command alone, is written out and
-gets no PET_MASTER_*.
+env, the TrainJob's, then PET_*, each replaced where it stands. Only the command `tune run` is completed, with recipe
+and config, and it gets no PET_MASTER_*.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ def inject(spec: Mapping[str, Any], trainjob: Mapping[str, Any], runtime: Runtim
     """Write env, port and, for `tune run`, the command into the JobSetSpec of a torch runtime.
 
     Args:
-        spec: with counts, merged resources and the TrainJob's overrides; its containers are changed.
-        trainjob: whose `spec.trainer` decides.
-        runtime: with `mlPolicy.torch`.
-        name: of the TrainJob, which is that of the JobSet.
+        spec: a JobSetSpec with counts, merged resources and the TrainJob's overrides; its containers are changed.
+        trainjob: the TrainJob; its `spec.trainer` decides.
+        runtime: a runtime with `mlPolicy.torch`.
+        name: name of the TrainJob and of its JobSet.
     """
     trainer = trainjobs.trainer(trainjob)
     nodes, gpus = _nodes(spec), resources.count_gpus(_resources(trainer, runtime))
     processes = str(resources.count_processes(trainer, _runtime_resources(runtime)))
     workers, masters = _workers(nodes, processes), _masters(name)
-    # As the Go code compares: two words, no more. The labels of the runtime play no part in it.
+    # The Go code compares with exactly these two words and does not read the runtime's labels.
     tune = list(trainer.get("command") or ()) == ["tune", "run"]
     jobs = spec.get("replicatedJobs") or ()
     has_section = (trainjob.get("spec") or {}).get("trainer") is not None
@@ -53,7 +53,7 @@ def containers(job: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def trainer_containers(job: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the containers that `spec.trainer` speaks of: those called `node`, in the job labelled `trainer`."""
+    """Return the containers that `spec.trainer` applies to: those called `node`, in the job labelled `trainer`."""
     if pods.labels(job).get(names.ANCESTOR_LABEL) != names.ANCESTOR_TRAINER:
         return []
     return [container for container in containers(job) if container.get("name") == names.CONTAINER_NODE]

@@ -101,6 +101,6 @@ def test_any_bytes_are_read_or_refused(muster, data):
 def test_a_jobset_that_cannot_be_predicted_is_named_and_the_rest_is_shown(muster):
     stdin = replaced((1, "spec", "initializer"), "model")
     result = muster("explain", "-f", "-", stdin=stdin)
-    assert "muster: stdin:doc 2 TrainJob/sft: its JobSet cannot be predicted" in result.err
+    assert "muster: stdin:doc 2 TrainJob/sft: the JobSet cannot be predicted" in result.err
     assert "TrainJob/sft" in result.out
     assert "JobSet/other" in result.out
