@@ -1,8 +1,8 @@
-"""Claims: the devices that a job asks for by name, and what has to stand on its JobSet so that its pods get them.
+"""Claims: the devices that a job asks for by name, and what Muster adds to its JobSet so that its pods get them.
 
-`requests` says what was asked for and by whom, `plans` says what follows from it and from the supply, and `additions`
-writes a plan down. What is wrong with a request is found in `strategies.checks.claims`. A plan is made anew from the
-document each time, and asks for nothing more of a document that holds it already.
+`requests` reads what was asked for and by whom, `plans` derives the claims from that and from the supply, and
+`additions` writes a plan to the JobSet. `strategies.checks.claims` finds what is wrong with a request. Each pass makes
+the plan again from the document, and a document that already holds the plan is not changed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Additions: a plan, written on a JobSet when it is created.
+"""Additions: a plan is written to a JobSet when it is created.
 
-Nothing but the swapped limit is taken away, and that is remembered like every change: Trainer applies it again at each
-suspend and resume, and `restores` then takes it away again. Everything else is added, has no owner, and stays.
+Only the replaced limit is removed, and that is remembered like every change: Trainer applies the limit again at each
+suspend and resume, and `restores` then removes it again. Everything else is added, has no field owner, and stays.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
 
     Args:
         job: a JobSet; a TrainJob cannot hold claims and is left alone.
-        changes: where to record.
-        rule: prefix of the rules, the framework's name.
+        changes: the record of changes.
+        rule: prefix of the rule ids, the framework's name.
     """
     if job.kind != "JobSet":
         return
@@ -36,7 +36,7 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
 
 def _swap(changes: Changes, plan: ClaimPlan, rule: str) -> None:
     for container, resource in plan.swapped:
-        reason = f"{plan.told} replaces {resource}; beside the claim it would take a second device for each"
+        reason = f"{plan.told} replaces {resource}; with both, the pod would take two devices for each one"
         for part in ("limits", "requests"):
             changes.remove((*container, "resources", part, resource), rule=f"{rule}/replaced-resource", reason=reason)
 
@@ -55,11 +55,11 @@ def _mark(changes: Changes, plan: ClaimPlan, rule: str) -> None:
         return
     template = plan.request.template
     if plan.is_gated:
-        reason = f"of profile {plan.profile.name} only {plan.profile.max_sessions} pods run on one claim; Muster's "
-        reason += "controller takes the gate away when the pod has its seat"
+        reason = f"profile {plan.profile.name} lets at most {plan.profile.max_sessions} pods run on one claim; "
+        reason += "Muster's controller removes the gate when the pod has its seat"
         path = (*template.pod_path, "schedulingGates")
         _add(changes, path, {"name": names.SEAT_GATE}, f"{rule}/seat", reason)
-    reason = f"so that the objects of profile {plan.profile.name} are there while the job is"
+    reason = f"by this label Muster's controller sees that profile {plan.profile.name} is in use and keeps its objects"
     for holder in ((*template.pod_path[:-1], "metadata"), ("metadata",)):
         path = (*holder, "labels", names.PROFILE_LABEL)
         if isinstance(changes.get(*path), Absent):

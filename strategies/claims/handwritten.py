@@ -1,7 +1,7 @@
-"""Handwritten: claims that pods bring themselves, in a JobSet or in a runtime's template.
+"""Handwritten claims: those that pods bring themselves, in a JobSet or in a runtime's template.
 
-They are the user's and stay as they are. What is said of them is what would be said of a claim that Muster adds:
-whether it exists, whether it stands beside a limit for the same devices, and that no seat is taken past the controller.
+They belong to the user and stay as they are. They are checked like a claim that Muster adds: whether the claim exists,
+whether a limit asks for the same devices, and whether a pod would take a seat that the controller did not assign.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["check"]
 
 
 def check(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
-    """Check what pods claim beside the plans.
+    """Check the claims of pods that are not part of a plan.
 
     Args:
-        job: as it will be stored.
-        planned: its plans; what they ask for is judged with them.
+        job: the job as it will be stored.
+        planned: its plans; the claims in them are checked elsewhere.
     """
     if not (job.supply.profiles or job.supply.named):
         return
@@ -49,14 +49,14 @@ def _entries(template: Template) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _ungated(job: Job, template: Template) -> Iterator[Finding]:
-    """Refuse a shared claim that was named by hand: without the gate it would seat one too many."""
+    """Refuse a shared claim that was named by hand: without the gate, the claim could get one pod too many."""
     gated = any(gate.get("name") == names.SEAT_GATE for gate in template.spec.get("schedulingGates") or ())
     for index, entry in _entries(template) if not gated else ():
         profile = job.supply.maker(str(entry.get("resourceClaimName")))
         if profile is not None:
             message = (
-                f"is a claim of profile {profile.name}, whose seats are given out one by one; take it out and ask "
-                f"for the profile by the annotation {names.CLAIM_PROFILE_ANNOTATION}"
+                f"is a claim of profile {profile.name}, whose seats only Muster assigns; remove it and ask for the "
+                f"profile by the annotation {names.CLAIM_PROFILE_ANNOTATION}"
             )
             field = _field(job, template, index, "resourceClaimName")
             yield error(field, entry.get("resourceClaimName"), message, rule="claims/seat")
@@ -67,13 +67,13 @@ def _missing(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]])
         for member, kind in CLAIM_SOURCES.items():
             key = (kind, str(entry.get(member)))
             if key in job.supply.named and job.supply.named[key] is None:
-                message = f"there is no {kind} of this name in the namespace; the pods wait until there is"
+                message = f"the namespace has no {kind} of this name; the pods wait until it exists"
                 field = _field(job, template, index, member)
                 yield warning(field, entry.get(member), message, rule="claims/unknown-object")
 
 
 def _doubled(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]]) -> Iterator[Finding]:
-    request = Request(template, None, (), "the pods' own", template.field("resourceClaims"))
+    request = Request(template, None, (), "from the pod spec", template.field("resourceClaims"))
     uses = [(entry, list(_users(template, entry))) for entry in own.values()]
     yield from leftovers.judge(job, request, None, uses).problems
 

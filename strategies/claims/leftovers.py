@@ -1,7 +1,7 @@
 """Leftovers: extended resources such as `nvidia.com/gpu` in a container that gets a claim.
 
-Kubernetes 1.36 makes a claim of its own for a resource that a DeviceClass maps, and a device plugin knows nothing of
-claims; either way the pod gets the devices of both, and computes on one of them.
+Kubernetes 1.36 makes a claim of its own for a resource that a DeviceClass maps, and a device plugin does not know about
+claims; either way the pod gets the devices of both and uses only one of them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["Verdict", "judge"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of the extended resources.
+    """What happens to the extended resources.
 
     Attributes:
-        swapped: those that the profile replaces: path of the container, and name of the resource.
-        instead: whether Kubernetes makes the claim by itself, so that none is to be added.
-        problems: findings about those that stay.
+        swapped: the resources that the profile replaces: path of the container, and name of the resource.
+        instead: whether Kubernetes makes the claim by itself, so that Muster adds none.
+        problems: findings about the resources that stay.
     """
 
     swapped: tuple[tuple[Path, str], ...] = ()
@@ -42,12 +42,12 @@ _Uses = Iterable[tuple[Mapping[str, str], Iterable[Path]]]
 
 
 def judge(job: Job, request: Request, profile: Profile | None, uses: _Uses) -> Verdict:
-    """Look at each container that gets a claim.
+    """Judge the extended resources of each container that gets a claim.
 
     Args:
-        job: with its supply.
-        request: that is being planned.
-        profile: of the request.
+        job: the job with its supply.
+        request: the request that is being planned.
+        profile: profile of the request, None when it has none.
         uses: entries of `resourceClaims`, and the paths of the containers that use them.
     """
     swapped: list[tuple[Path, str]] = []
@@ -80,7 +80,7 @@ def _by_container(uses: _Uses) -> dict[Path, list[Mapping[str, str]]]:
 
 
 def _classes(job: Job, profile: Profile | None, entry: Mapping[str, str]) -> Iterator[DeviceClass]:
-    """Yield the device classes of one claim, with what they map where the cluster was asked."""
+    """Yield the device classes of one claim, with the resource that each maps where that was looked up."""
     template, claim = entry.get("resourceClaimTemplateName"), entry.get("resourceClaimName")
     kind = "ResourceClaimTemplate" if template else "ResourceClaim"
     named = job.supply.named.get((kind, str(template or claim)))
@@ -91,7 +91,7 @@ def _classes(job: Job, profile: Profile | None, entry: Mapping[str, str]) -> Ite
 
 
 def _is_plain(profile: Profile, request: Request) -> bool:
-    """Whether the claim says no more than the extended resource does: so many devices of the class, for one pod."""
+    """Whether the claim means the same as the extended resource: a number of devices of the class, for one pod."""
     special = profile.selectors or profile.match_attributes or profile.config or profile.capacity
     return not (profile.is_shared or special or request.claims)
 
@@ -99,35 +99,35 @@ def _is_plain(profile: Profile, request: Request) -> bool:
 def _left(field: str, profile: Profile, mapped: DeviceClass, name: str, amount: int) -> Finding:
     if amount == profile.count:
         message = (
-            f"no claim of profile {profile.name} was added: Kubernetes makes one for {name} by itself, since "
-            f"DeviceClass {mapped.name} maps it"
+            f"no claim of profile {profile.name} was added, because DeviceClass {mapped.name} maps {name} and "
+            "Kubernetes makes the claim by itself"
         )
         return warning(field, amount, message, rule="claims/left-to-kubernetes")
     message = (
         f"DeviceClass {mapped.name} maps {name}, so this asks for {amount} devices and profile {profile.name} for "
-        f"{profile.count}; take one of the two out"
+        f"{profile.count}; remove one of the two requests"
     )
     return error(field, amount, message, rule="claims/two-for-one")
 
 
 def _double(field: str, mapped: DeviceClass, name: str, amount: int, request: Request) -> Finding:
     message = (
-        f"stands beside a claim ({request.because}) of DeviceClass {mapped.name}, which maps {name}: each pod would "
-        f"take the devices of both; {_advice(request, name)}"
+        f"the container also has a claim ({request.because}) of DeviceClass {mapped.name}, which maps {name}, so each "
+        f"pod would take the devices of both; {_advice(request, name)}"
     )
     return error(field, amount, message, rule="claims/two-for-one")
 
 
 def _beside(field: str, name: str, amount: int, request: Request) -> Finding:
     message = (
-        f"stands beside a claim ({request.because}): each pod gets the devices of both; where they are the same, "
-        f"{_advice(request, name)}"
+        f"the container also has a claim ({request.because}), so each pod gets the devices of both; if they are the "
+        f"same devices, {_advice(request, name)}"
     )
     return warning(field, amount, message, rule="claims/two-for-one")
 
 
 def _advice(request: Request, name: str) -> str:
-    return f"take it out, or let the profile say replaces: {name}" if request.profile else "take one of the two out"
+    return f"remove it, or set replaces: {name} in the profile" if request.profile else "remove one of the two"
 
 
 def _resources(request: Request, path: Path) -> ResourceRequirements:
@@ -136,7 +136,7 @@ def _resources(request: Request, path: Path) -> ResourceRequirements:
 
 
 def _field(job: Job, request: Request, path: Path, name: str) -> str:
-    """Return where the person who wrote the job finds the amount."""
+    """Return the field path at which the person who wrote the job finds the amount."""
     template, resources = request.template, _resources(request, path)
     part = "limits" if name in (resources.get("limits") or {}) else "requests"
     if job.kind == "JobSet":

@@ -1,4 +1,4 @@
-"""Notations: the annotation `muster.dev/resource-claims`, read.
+"""Notations: how the annotation `muster.dev/resource-claims` is read.
 
 Its JSON has the shape of `resourceClaimsPerNode` in KEP-2782 (kubeflow/trainer): a list of `{name, resourceClaimName |
 resourceClaimTemplateName, containerNames}`, so that a job can move to the field when Trainer has it.
@@ -18,7 +18,7 @@ from strategies.documents.pods import CLAIM_SOURCES
 __all__ = ["Asked", "read"]
 
 _RULE = "claims/notation"
-_MOST = 32  # claims of one pod; Kubernetes takes 256, and nobody has that many kinds of devices
+_MOST = 32  # claims of one pod; Kubernetes allows 256, more than there are kinds of devices
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _KNOWN = {"name", "containerNames", *CLAIM_SOURCES}
@@ -29,7 +29,7 @@ class Asked:
     """One claim of each pod.
 
     Attributes:
-        name: of the entry in the pod's `resourceClaims`.
+        name: name of the entry in the pod's `resourceClaims`.
         member: `resourceClaimName` or `resourceClaimTemplateName`.
         object: name of the object.
         containers: names of the containers that use it; empty for the training container.
@@ -54,7 +54,7 @@ class Asked:
 
 
 def read(text: str, field: str) -> tuple[tuple[Asked, ...], tuple[Finding, ...]]:
-    """Return the claims, or none and what is wrong with the text.
+    """Return the claims, or no claims and the errors in the text.
 
     Args:
         text: the annotation's value.
@@ -63,7 +63,7 @@ def read(text: str, field: str) -> tuple[tuple[Asked, ...], tuple[Finding, ...]]
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError) as bad:
-        return (), (error(field, text, f"is not JSON ({bad}); a list such as {_EXAMPLE} is wanted", rule=_RULE),)
+        return (), (error(field, text, f"is not JSON ({bad}); write a list such as {_EXAMPLE}", rule=_RULE),)
     if not isinstance(entries, list) or len(entries) > _MOST:
         message = f"must be a list of at most {_MOST} claims, such as {_EXAMPLE}"
         return (), (error(field, text, message, rule=_RULE),)
@@ -73,7 +73,7 @@ def read(text: str, field: str) -> tuple[tuple[Asked, ...], tuple[Finding, ...]]
     claims = tuple(_asked(entry, f"{field}[{index}]") for index, entry in enumerate(entries))
     twice = [each for each in claims if sum(each.name == other.name for other in claims) > 1]
     if twice:
-        message = "is the name of two claims; a pod tells its claims apart by their names"
+        message = "is the name of two claims; each claim of a pod needs its own name"
         return (), (error(f"{twice[-1].field}.name", twice[-1].name, message, rule=_RULE),)
     return claims, ()
 
@@ -88,17 +88,17 @@ def _asked(entry: Mapping[str, Any], field: str) -> Asked:
 
 def _problems(entry: Any, field: str) -> Iterator[Finding]:
     if not isinstance(entry, dict):
-        yield error(field, _shown(entry), f"must be an object such as that in {_EXAMPLE}", rule=_RULE)
+        yield error(field, _shown(entry), f"must be an object, as in {_EXAMPLE}", rule=_RULE)
         return
     for member in sorted(entry.keys() - _KNOWN):
-        message = f"is no member of a claim; known are {', '.join(sorted(_KNOWN))}"
+        message = f"is not a member of a claim; the members are {', '.join(sorted(_KNOWN))}"
         yield error(f"{field}.{_shown(member)}", _shown(entry[member]), message, rule=_RULE)
     if not _is(entry.get("name"), _LABEL):
         shown = _shown(entry.get("name"))
         yield error(f"{field}.name", shown, "must be a DNS label of at most 63 characters", rule=_RULE)
     given = [member for member in CLAIM_SOURCES if entry.get(member) is not None]
     if len(given) != 1:
-        yield error(field, _shown(entry), f"must have one of {' and '.join(CLAIM_SOURCES)}, and not both", rule=_RULE)
+        yield error(field, _shown(entry), f"must have exactly one of {' and '.join(CLAIM_SOURCES)}", rule=_RULE)
     for member in given:
         if not _is(entry[member], _SUBDOMAIN):
             yield error(f"{field}.{member}", _shown(entry[member]), "must be the name of an object", rule=_RULE)
@@ -112,7 +112,7 @@ def _is(value: Any, pattern: re.Pattern[str]) -> bool:
 
 
 def _shown(value: Any) -> str | None:
-    """Return a value that any log can hold: JSON may spell halves of characters, which cannot be written again."""
+    """Return a value that any log can hold: JSON may escape lone surrogates, which UTF-8 cannot encode."""
     if value is None or (isinstance(value, str) and value.isprintable() and value.isascii()):
         return value
     return json.dumps(value)

@@ -1,11 +1,11 @@
-"""Plans: what a request makes of the pods of one replicated job, or why it makes nothing.
+"""Plans: the claims that a request gives to the pods of one replicated job, or why it gives none.
 
 A claim beside a limit such as `nvidia.com/gpu` takes two devices for one (measured on Kubernetes 1.36 with a class
-that maps the resource). So the limit is either swapped, where the profile says that it replaces it, or it is the better
-of the two: where the class maps it, Kubernetes makes an exclusive claim for it by itself, and Muster adds none.
+that maps the resource). So the limit is swapped for the claim where the profile says that it replaces the resource.
+Where a class maps the resource instead, Kubernetes makes an exclusive claim for the limit, and Muster adds none.
 
-Whatever is an error here leads to no addition at all, so that a job that is let through all the same, in mode `warn`,
-is not half of what was asked for.
+A request with an error adds nothing at all, so that a job that passes in mode `warn` never gets half of what it asked
+for.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Use:
     """One claim of the pods.
 
     Attributes:
-        entry: for the pod's `resourceClaims`.
+        entry: the entry of the pod's `resourceClaims`.
         containers: paths of the containers that use it.
-        devices: of each claim, None where the allocation decides.
-        reason: why, for the person who wrote the job.
+        devices: devices of each claim, None where the allocation decides.
+        reason: why it is added, for the person who wrote the job.
     """
 
     entry: Mapping[str, str]
@@ -49,13 +49,13 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class ClaimPlan:
-    """What follows from one request.
+    """The claims that follow from one request.
 
     Attributes:
-        request: which.
-        profile: that was asked for, None for none or an unknown one.
+        request: the request.
+        profile: the profile that was asked for, None for none or an unknown one.
         uses: claims that the pods get; empty where nothing is added.
-        swapped: extended resources that the claim takes the place of: path of a container, and name of the resource.
+        swapped: extended resources that the claim replaces: path of a container, and name of the resource.
         problems: findings about the request.
     """
 
@@ -72,7 +72,7 @@ class ClaimPlan:
 
     @property
     def told(self) -> str:
-        """What was asked and by whom, `profile h100x4 (TrainJob annotation muster.dev/claim-profile)`."""
+        """What was asked for and by whom, `profile h100x4 (TrainJob annotation muster.dev/claim-profile)`."""
         what = f"profile {self.profile.name}" if self.profile else "the claims asked for"
         return f"{what} ({self.request.because})"
 
@@ -83,7 +83,7 @@ def plan_claims(job: Job) -> list[ClaimPlan]:
 
 
 def training(job: Job) -> ClaimPlan | None:
-    """Return the plan for the pods of the training container, None where they ask for nothing."""
+    """Return the plan for the training pods, None where they ask for nothing."""
     place = job.container if job.supply.asked else None
     return (
         next((plan for plan in plan_claims(job) if plan.request.template.path == place.job_path), None)
@@ -93,7 +93,7 @@ def training(job: Job) -> ClaimPlan | None:
 
 
 def is_queued(job: Job) -> bool:
-    """Whether Kueue admits the job: it never admits a workload with named claims, and counts templates only."""
+    """Whether the job waits for Kueue, which never admits a workload that names a ResourceClaim."""
     documents = (job.document, job.owner or {})
     return any(((each.get("metadata") or {}).get("labels") or {}).get(_QUEUE_LABEL) for each in documents)
 
@@ -130,7 +130,7 @@ def _of_profile(job: Job, request: Request, profile: Profile) -> Use:
     free = job.supply.free(profile, claim)
     reason = (
         f"profile {profile.name} lets up to {profile.max_sessions} pods share {_amount(profile)}; this claim has "
-        f"{free} seats free, none has more; asked for by {request.because}"
+        f"the most free seats, {free}; asked for by {request.because}"
     )
     return Use(present or {"name": POD_CLAIM, "resourceClaimName": claim}, containers, profile.count, reason)
 
@@ -165,10 +165,10 @@ def _containers(request: Request) -> Iterator[tuple[Path, Mapping[str, Any]]]:
 
 
 def _unmet(job: Job, request: Request, profile: Profile | None) -> Iterator[Finding]:
-    """Say what of the request the platform or the cluster does not have, or Kueue does not admit."""
+    """Report the parts of the request that the platform or the cluster lacks, or that Kueue does not admit."""
     if request.profile is not None and profile is None:
         known = ", ".join(sorted(job.supply.profiles)) or "none"
-        message = f"no profile of this name ({request.because}); the platform offers {known}"
+        message = f"the platform has no profile of this name ({request.because}); it offers {known}"
         yield error(request.field, request.profile, message, rule="claims/unknown-profile")
     if profile is not None:
         yield from _unmet_profile(job, request, profile)
@@ -176,7 +176,7 @@ def _unmet(job: Job, request: Request, profile: Profile | None) -> Iterator[Find
     for asked in request.claims:
         for name in asked.containers:
             if name not in containers:
-                message = f"the pods of job {request.template.job.get('name')} have no container of this name"
+                message = f"replicated job {request.template.job.get('name')} has no container of this name"
                 yield error(f"{asked.field}.containerNames", name, message, rule="claims/unknown-container")
         yield from _unmet_name(job, asked)
 
@@ -185,46 +185,49 @@ def _unmet_profile(job: Job, request: Request, profile: Profile) -> Iterator[Fin
     if profile.device_class in job.supply.classes and job.supply.classes[profile.device_class] is None:
         message = (
             f"profile {profile.name} asks for devices of class {profile.device_class}, and the cluster has no such "
-            "DeviceClass; install the driver that brings it, or mend the profile"
+            "DeviceClass; install the driver that provides it, or correct the profile"
         )
         yield error(request.field, profile.name, message, rule="claims/unknown-class")
     if not is_queued(job):
         return
     if profile.is_shared:
         message = (
-            f"profile {profile.name} is shared, so its claims are named, and Kueue never admits a job with a named "
-            "claim; take a dedicated profile, or drop the queue"
+            f"profile {profile.name} is shared, so the pods name a ResourceClaim, and Kueue never admits such a job; "
+            "use a dedicated profile, or remove the queue label"
         )
         yield error(request.field, profile.name, message, rule="claims/kueue")
     elif profile.config or profile.match_attributes:
         message = (
             f"profile {profile.name} has config or matchAttributes, and Kueue never admits a job whose claims have "
-            "them; take another profile, or drop the queue"
+            "them; use another profile, or remove the queue label"
         )
         yield error(request.field, profile.name, message, rule="claims/kueue")
 
 
 def _unmet_name(job: Job, asked: Asked) -> Iterator[Finding]:
     if is_queued(job) and asked.kind == "ResourceClaim":
-        message = "Kueue never admits a job with a named claim; name a ResourceClaimTemplate, or drop the queue"
+        message = (
+            "Kueue never admits a job that names a ResourceClaim; name a ResourceClaimTemplate, or remove the queue "
+            "label"
+        )
         yield error(f"{asked.field}.{asked.member}", asked.object, message, rule="claims/kueue")
     shared = job.supply.maker(asked.object) if asked.kind == "ResourceClaim" else None
     if shared is not None:
         message = (
-            f"is a claim of profile {shared.name}, whose seats are given out one by one; ask for the profile by the "
+            f"is a claim of profile {shared.name}, whose seats only Muster assigns; ask for the profile by the "
             f"annotation {names.CLAIM_PROFILE_ANNOTATION}"
         )
         yield error(f"{asked.field}.{asked.member}", asked.object, message, rule="claims/seat")
     elif (asked.kind, asked.object) in job.supply.named and job.supply.named[asked.kind, asked.object] is None:
-        message = f"there is no {asked.kind} of this name in the namespace; the pods wait until there is"
+        message = f"the namespace has no {asked.kind} of this name; the pods wait until it exists"
         yield warning(f"{asked.field}.{asked.member}", asked.object, message, rule="claims/unknown-object")
     elif (known := job.supply.named.get((asked.kind, asked.object))) is not None and known.devices == 0:
-        message = f"this {asked.kind} asks for 0 devices; its pods would get none"
+        message = f"this {asked.kind} asks for 0 devices, so the pods would get none; name another"
         yield error(f"{asked.field}.{asked.member}", asked.object, message, rule="claims/no-devices")
 
 
 def _clashes(request: Request, uses: list[Use], profile: Profile | None) -> Iterator[Finding]:
-    """Compare with the claims that the pods bring: one name can mean one claim only."""
+    """Compare with the claims that the pods bring: one name can mean only one claim."""
     present = {each.get("name"): (index, each) for index, each in enumerate(_entries(request))}
     template = request.template
     for use in uses:
@@ -232,11 +235,11 @@ def _clashes(request: Request, uses: list[Use], profile: Profile | None) -> Iter
         index, found = present.get(name, (0, None))
         if found is None or dict(found) == use.entry or (profile is not None and requests.is_of(found, profile)):
             continue
-        message = f"the pods have another claim of this name, and Muster would add one ({use.reason}); rename yours"
+        message = f"Muster would add another claim of this name ({use.reason}); rename yours"
         yield error(f"{template.field('resourceClaims', index)}.name", name, message, rule="claims/name-clash")
     labels, path = next(iter(template.metadata("labels")))
     label = labels.get(names.PROFILE_LABEL)
     if profile is not None and label not in (None, profile.name):
         where = paths.field(template.document, (*path, names.PROFILE_LABEL))
-        message = f"is set by Muster, to {profile.name}; leave it out"
+        message = f"Muster sets this label, to {profile.name}; remove it"
         yield error(where, label, message, rule="claims/profile-label")

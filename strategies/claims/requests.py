@@ -1,11 +1,11 @@
-"""Requests: which devices the pods of a replicated job are to claim, and who says so.
+"""Requests: which devices the pods of a replicated job ask to claim, and where that is written.
 
-Asked for by the name of a profile, or by JSON in the shape of KEP-2782 (`resourceClaimsPerNode`). The nearest word
-wins: an annotation of the pod template, then of the replicated job's template, of the TrainJob, of its runtime, or of a
-JobSet without one; after these the platform's policy for the role, then that for the framework. What stands further out
-than the replicated job itself speaks for the training job alone, never for initializers or for other roles. Policy is
-a default: it says nothing to a job whose pods bring claims of their own, or that asks for `nvidia.com/gpu` or the like
-where the profile does not replace that.
+A request is the name of a profile, or JSON in the shape of KEP-2782 (`resourceClaimsPerNode`). The nearest one wins: an
+annotation of the pod template, then of the replicated job's template, of the TrainJob, of its runtime, or of a JobSet
+without a TrainJob; after these the platform's policy for the role, then that for the framework. An annotation above the
+replicated job applies to the training job only, never to initializers or other roles. Policy is a default: it does not
+apply to a job whose pods bring claims of their own, or that asks for `nvidia.com/gpu` or the like where the profile
+does not replace that resource.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from strategies.platform.profiles import Profile, has_claim, template_name
 __all__ = ["NO_PROFILE", "Request", "homeless", "is_of", "list_requests", "may_ask"]
 
 NO_PROFILE = "none"
-"""What the annotation says to have no profile where the policy, or something further out, names one."""
+"""Value of the annotation that asks for no profile where the policy, or an object further out, names one."""
 _KEYS = (names.CLAIM_PROFILE_ANNOTATION, names.RESOURCE_CLAIMS_ANNOTATION)
 
 
@@ -39,10 +39,10 @@ class Request:
     Attributes:
         template: the replicated job.
         profile: name of the profile, None for none.
-        claims: asked for beside the profile, by the names of their objects.
-        because: who asks, for reasons: `TrainJob annotation muster.dev/claim-profile`.
+        claims: claims asked for beside the profile, by the names of their objects.
+        because: where it is written, for reasons: `TrainJob annotation muster.dev/claim-profile`.
         field: field path of the request in the object that holds it.
-        problems: what of the request cannot be read.
+        problems: findings about parts of the request that cannot be read.
         keeps: whether the pods keep the devices that they ask for in another way, so that none are claimed.
     """
 
@@ -65,7 +65,7 @@ def list_requests(job: Job) -> list[Request]:
 
 
 def may_ask(job: Job) -> bool:
-    """Say no quickly to nearly all jobs: nothing in their documents, nor in the policy, mentions a claim."""
+    """Whether the job may ask for a claim; a quick no for nearly all jobs, since no document or policy mentions one."""
     if not job.supply.asked:
         return False
     if job.settings.profile or any(role.profile for role in job.roles.values()):
@@ -85,7 +85,7 @@ def may_ask(job: Job) -> bool:
 
 
 def homeless(job: Job) -> Iterator[tuple[str, str]]:
-    """Yield (field path, value) of what is asked of a JobSet in which nobody can tell the training job."""
+    """Yield (field path, value) of each request on a job in which no training container can be found."""
     if job.supply.asked and job.container is None and not (job.kind == "TrainJob" and job.runtime is None):
         for annotations, _, place in _around(job):
             for key in _KEYS:
@@ -130,7 +130,7 @@ def _by_policy(job: Job, template: Template, *, training: bool) -> Request | Non
     kept = _kept_resource(job, template, name)
     if kept is not None:
         where = template.field(*kept) if job.kind == "JobSet" else f"the training container's {kept[-1]}"
-        message = f"kept as the job asks; {because} is profile {name}, which does not replace it"
+        message = f"kept as the job asks for it; {because} is profile {name}, which does not replace it"
         problem = warning(where, None, message, rule="claims/own-devices")
         return Request(template, name, (), because, field, (problem,), keeps=True)
     return Request(template, name, (), because, field)
@@ -143,9 +143,9 @@ def _brings_claims(job: Job, template: Template, name: str) -> bool:
 
 
 def _kept_resource(job: Job, template: Template, name: str) -> Path | None:
-    """Return where in the pod spec an extended resource stands that is nearer than the policy's profile, None for none.
+    """Return the path in the pod spec of an extended resource that outranks the policy's profile, None for none.
 
-    A job that asks for its devices in the old way said what it wants; only a profile that replaces them is given to it.
+    A job that asks for its devices as an extended resource gets the policy's profile only if that replaces them.
     """
     profile, main = job.supply.profiles.get(name), template.main
     if profile is None or main is None or not devices.sounds_like_one(profile.device_class):
@@ -158,7 +158,7 @@ def _kept_resource(job: Job, template: Template, name: str) -> Path | None:
 
 
 def _levels(job: Job, template: Template, *, training: bool) -> Iterator[tuple[Mapping[str, Any], str, str]]:
-    """Yield annotations, whose they are, and the field path of the metadata around them; nearest first."""
+    """Yield annotations, where they are written, and the field path of the metadata around them; nearest first."""
     name = template.job.get("name")
     for (notes, path), part in zip(template.metadata("annotations"), ("pod template's", "template's"), strict=True):
         place = paths.field(template.document, path[:-1]) if job.kind == "JobSet" else "spec.runtimeRef.name: metadata"
@@ -168,7 +168,7 @@ def _levels(job: Job, template: Template, *, training: bool) -> Iterator[tuple[M
 
 
 def _around(job: Job) -> Iterator[tuple[Mapping[str, Any], str, str]]:
-    """Yield what speaks for the whole job. A JobSet that Trainer made only repeats what its makers say."""
+    """Yield the same for the whole job, nearest first; a JobSet of Trainer's only repeats others and comes last."""
     own = (_annotations(job.document), f"{job.kind} annotation", "metadata")
     if job.kind == "TrainJob" or job.owner is None:
         yield own

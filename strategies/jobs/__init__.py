@@ -1,4 +1,4 @@
-"""The job as a strategy sees it, its replicated jobs (templates), and the role that each of them has."""
+"""The job as a strategy sees it, its replicated jobs (templates), and the role of each of them."""
 
 from __future__ import annotations
 

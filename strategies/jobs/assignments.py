@@ -1,9 +1,9 @@
-"""Assignments: which role a replicated job has, and who said so.
+"""Assignments: which role a replicated job has, and which label says so.
 
-The nearest word wins: the pod template's label, then that of the replicated job's template, the TrainJob's, the
-runtime's. A JobSet that Trainer did not make speaks for itself; one that it made only repeats others, and comes last.
-What stands further out than the replicated job speaks for all that trains or samples, not for Trainer's initializers,
-which only download.
+The nearest label wins: the pod template's, then that of the replicated job's template, the TrainJob's, the runtime's.
+The label of a JobSet that Trainer did not make comes before the last two; a JobSet that Trainer made only repeats other
+labels, so its own comes last. Labels above the replicated job apply to every replicated job except Trainer's
+initializers, which only download.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Assignment:
     """A role, as a label names it.
 
     Attributes:
-        word: the label's value, whatever it is.
-        where: whose label it is, for reasons: `the JobSet's label`.
-        field: its field path in the object that carries it.
+        word: the label's value, valid or not.
+        where: the object that carries the label, for reasons: `the JobSet's label`.
+        field: the label's field path in that object.
     """
 
     word: str
@@ -44,7 +44,7 @@ def find_assignment(job: Job, template: Template) -> Assignment | None:
 
 
 def within(template: Template) -> Iterator[Assignment]:
-    """Yield what the replicated job itself says, nearest first."""
+    """Yield the assignments of the replicated job's own labels, nearest first."""
     whose = ("the pod template's label", "the replicated job's label")
     for (labels, path), where in zip(template.metadata("labels"), whose, strict=True):
         word = labels.get(names.ROLE_LABEL)

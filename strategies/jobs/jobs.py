@@ -1,7 +1,7 @@
 """The job as a strategy sees it: the document, what governs it, and what the platform chose for its framework.
 
-A `Job` is all that a strategy may look at. It holds no client and does no I/O; who fills it (the server's caches, files
-for the CLI, a test) is not the strategy's business.
+A `Job` is all that a strategy may read. It holds no client and does no I/O; a strategy does not know what fills it (the
+server's caches, files for the CLI, a test).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Settings:
     """What the configuration file says for one framework.
 
     Attributes:
-        rendezvous: default kind of rendezvous; a job's annotation is nearer and wins.
+        rendezvous: default kind of rendezvous; a job's annotation wins over it.
         profile: name of the claim profile of a job that asks for none; None leaves its devices as they are.
     """
 
@@ -41,14 +41,14 @@ class Job:
 
     Attributes:
         kind: which of the two.
-        changes: the record; `document` is what it makes of the incoming object so far.
-        namespace: of the request, also when the document holds none.
+        changes: the recorded changes; its `document` is the incoming object with the changes so far.
+        namespace: namespace of the request, also when the document holds none.
         runtime: the runtime that governs the job, None when there is none.
         owner: the TrainJob that controls a JobSet, None for any other.
         claim_devices: devices per ResourceClaimTemplate of this namespace that the job's pods use, None if unknown.
         settings: the configuration of the job's framework.
-        supply: what there is to claim.
-        roles: that the platform places, by name; empty where it places none.
+        supply: what the job can claim.
+        roles: roles that the platform places, by name; empty where it places none.
     """
 
     kind: Kind
@@ -68,7 +68,7 @@ class Job:
 
     @property
     def name(self) -> str | None:
-        """`metadata.name`; None where the API server has yet to make it out of `generateName`."""
+        """`metadata.name`; None where the API server will still generate it from `generateName`."""
         return (self.document.get("metadata") or {}).get("name") or None
 
     @property
@@ -79,7 +79,7 @@ class Job:
 
     @property
     def container(self) -> pods.Place | None:
-        """The training container: of the JobSet itself, or of the runtime that a TrainJob will be made from."""
+        """The training container: of the JobSet itself, or of the runtime of a TrainJob."""
         if self.kind == "JobSet":
             return pods.trainer(self.document, ("spec",))
         return self.runtime.trainer if self.runtime else None
@@ -92,7 +92,7 @@ class Job:
         return self.runtime.network if self.runtime else {}
 
     def annotation(self, key: str) -> tuple[str, str] | None:
-        """Return (value, where) of the nearest annotation: the job's, its TrainJob's, its runtime's."""
+        """Return (value, where it is written) of the nearest annotation: the job's, its TrainJob's, its runtime's."""
         nearest = (
             (self.document.get("metadata") or {}, f"{self.kind} annotation"),
             ((self.owner or {}).get("metadata") or {}, "TrainJob annotation"),

@@ -1,7 +1,7 @@
-"""Templates: each replicated job of a JobSet with the document around it, as placement reads it.
+"""Templates: each replicated job of a JobSet with the document around it, as claims and placement read it.
 
-For a TrainJob they are those of its runtime, under what the TrainJob's patches and resources will make of them, so that
-the person who applies it is told what the JobSet will be refused for: nobody reads the answer to Trainer's request.
+For a TrainJob they are those of its runtime, with the TrainJob's patches and resources applied. So the person who
+applies the TrainJob learns why the JobSet would be refused; the answer to Trainer's own request reaches no person.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Template:
     """One replicated job.
 
     Attributes:
-        document: in which it stands.
+        document: the document that holds it.
         job: the replicated job itself.
-        path: where it stands in `document`.
-        written: what of its pod spec a TrainJob's patches wrote, and where it stands in the TrainJob.
+        path: its place in `document`.
+        written: paths of its pod spec that a TrainJob's patches wrote, with their places in the TrainJob.
     """
 
     document: Mapping[str, Any]
@@ -61,12 +61,12 @@ class Template:
         return ((*self.pod_path, "containers", index), containers[index]) if containers else None
 
     def metadata(self, member: str) -> Iterator[tuple[Mapping[str, Any], Path]]:
-        """Yield its `labels` or `annotations` and where they are, of the pod template first, then of the Job's."""
+        """Yield its `labels` or `annotations` and their path, those of the pod template first, then the Job's."""
         yield _object(self.job, *_POD, "metadata", member), (*self.path, *_POD, "metadata", member)
         yield _object(self.job, "template", "metadata", member), (*self.path, "template", "metadata", member)
 
     def field(self, *inside: str | int) -> str:
-        """Return the field path of what is `inside` the pod spec."""
+        """Return the field path of the place `inside` the pod spec."""
         return paths.field(self.document, (*self.pod_path, *inside))
 
 

@@ -1,4 +1,4 @@
-"""How the processes of a job start and meet: command lines, where they stand, topology, coordinator, rendezvous."""
+"""How the processes of a job start and meet: command lines and their sites, topology, coordinator, rendezvous."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The coordinator: the one address at which all ranks meet.
+"""The coordinator: the address at which all ranks meet.
 
 A JobSet gives its pods the DNS names `<jobset>-<replicatedJob>-<job index>-<pod index>.<subdomain>`; the subdomain is
 the JobSet's name unless `spec.network.subdomain` says otherwise (jobset v0.12.0 `pkg/controllers`, GetSubdomain).
@@ -50,8 +50,8 @@ class Coordinator:
 def find_coordinator(job: Job) -> Coordinator | None:
     """Return the coordinator; None when the job's name or its training container is not known yet.
 
-    A JobSet's own `spec.coordinator` wins; else it is pod 0 of job 0 of the training replicated job. One pod alone that
-    gets no DNS name meets itself on `localhost`.
+    A JobSet's own `spec.coordinator` wins; else it is pod 0 of job 0 of the training replicated job. A single pod
+    without a DNS name uses `localhost`.
     """
     place = job.container
     if place is None or job.name is None:
@@ -110,8 +110,8 @@ def _name_findings(job: Job, nodes: int) -> Iterator[Finding]:
         length, longest = max(_pod_names(job, name, nodes), default=(0, ""))
         if length > _MAX_LABEL:
             message = (
-                f"is {length - _MAX_LABEL} characters too long: JobSet refuses pod names of more than {_MAX_LABEL}, "
-                f"and those of {longest} would be longer; shorten it"
+                f"is {length - _MAX_LABEL} characters too long: JobSet refuses pod names of more than {_MAX_LABEL} "
+                f"characters, and those of replicated job {longest} would be longer; shorten it"
             )
             yield error(field, written, message, rule="core/dns-name")
 
@@ -142,7 +142,7 @@ def _network_findings(job: Job) -> Iterator[Finding]:
         if job.kind == "JobSet":
             yield find(f"spec.network.{member}", False, f"{effect}; set it to true", rule=rule)
         elif job.runtime is not None:
-            message = f"its network.{member} is false: {effect}; set it to true"
+            message = f"the runtime's network.{member} is false: {effect}; set it to true"
             yield find("spec.runtimeRef.name", job.runtime.name, message, rule=rule)
 
 
@@ -153,7 +153,7 @@ def _coordinator_findings(job: Job) -> Iterator[Finding]:
         return
     if chosen[0] != place.job_name or annotated is None or annotated[0] != "c10d":
         message = (
-            f"static ranks meet at rank 0, which is pod 0 of {place.job_name}, and would wait here for ever; name that "
-            f"pod, or another of {place.job_name} with the annotation {names.RENDEZVOUS_ANNOTATION}: c10d"
+            f"static ranks meet at rank 0, which is pod 0 of {place.job_name}, and would wait for ever at this pod; "
+            f"name pod 0, or any pod of {place.job_name} with the annotation {names.RENDEZVOUS_ANNOTATION}: c10d"
         )
         yield warning("spec.coordinator", "-".join(map(str, chosen)), message, rule="core/coordinator")

@@ -1,9 +1,9 @@
 """Launches: what a container's command line starts, read without running it.
 
-A strategy never chooses itself by a command, but it may only rewrite a command that it understands. `parse` names the
-launcher, its own options and the program behind it; whatever it does not know is the user's own and stays `OTHER`.
-torchrun's options are those of torch 2.13 `torch/distributed/run.py`; every one may be spelt with - or _, and cut short
-while it stays unique. `tune run` takes them too.
+The command never decides which strategy is used, but a strategy may only rewrite a command that it understands. `parse`
+names the launcher, its own options and the program behind it; an unknown launcher is `OTHER`. torchrun's options are
+those of torch 2.13 `torch/distributed/run.py`; each may be written with - or _, and abbreviated while it stays unique.
+`tune run` takes them too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["MAX_WORDS", "Launch", "Launcher", "parse", "program"]
 
 
 class Launcher(Enum):
-    """Who starts the processes. `PYTHON` is a plain program, `NONE` leaves the image's own entrypoint."""
+    """What starts the processes. `PYTHON` is a plain program; `NONE` leaves it to the image's own entrypoint."""
 
     NONE = "none"
     TORCHRUN = "torchrun"
@@ -34,13 +34,13 @@ class Launcher(Enum):
 class Launch:
     """A parsed command line.
 
-    `head`, `options`, `target` and `rest` hold all of its words but the switch that `module` stands for and a `--`.
+    `head`, `options`, `target` and `rest` hold all of its words except torchrun's or python's `-m` and a `--`.
 
     Attributes:
-        launcher: who starts the processes.
+        launcher: what starts the processes.
         head: the launcher's own words, without its options: `("torchrun",)`, `("tune", "run")`.
         options: the launcher's own options as they were written.
-        values: the same by full name, dashes as underscores and no leading ones: `{"nproc_per_node": "4"}`.
+        values: the same by full name, without leading dashes and with _ for inner ones: `{"nproc_per_node": "4"}`.
         module: whether `target` is a Python module (`-m`).
         target: program, module, subcommand or recipe that is started; "" when there is none.
         rest: its arguments.
@@ -64,7 +64,7 @@ class Launch:
 
     @property
     def text(self) -> str:
-        """All words, for a look into a shell's script."""
+        """All words in one string, for searches in a shell's script."""
         return " ".join((*self.head, *self.options, self.target, *self.rest))
 
 
@@ -86,11 +86,11 @@ _ACCELERATE_MODULES = frozenset({"accelerate.commands.launch", "accelerate.comma
 
 
 MAX_WORDS = 2_048
-"""Longer command lines are not looked into: a TrainJob may have 256 words, but a JobSet's container any number."""
+"""Longer command lines are not parsed: a TrainJob may have 256 words, but a JobSet's container any number."""
 
 
 def parse(argv: Sequence[str]) -> Launch:
-    """Read a command line (`command` followed by `args`); one of more than `MAX_WORDS` is somebody's own."""
+    """Parse a command line (`command` followed by `args`); one of more than `MAX_WORDS` words is `OTHER`."""
     if not argv or len(argv) > MAX_WORDS:
         return Launch(Launcher.OTHER if argv else Launcher.NONE, tuple(argv[:1]), rest=tuple(argv[1:]))
     head, rest, name = tuple(argv[:1]), tuple(argv[1:]), program(argv[0])
@@ -118,7 +118,7 @@ def _subcommand(launcher: Launcher, head: tuple[str, ...], rest: Sequence[str]) 
 
 
 def _python(argv: Sequence[str]) -> Launch:
-    """Read `python [options] [-m module | -c text | file] arguments`; one-letter options may be run together."""
+    """Read `python [options] [-m module | -c text | file] arguments`; one-letter options may be combined."""
     head = list(argv[:1])
     rest = list(argv[1:])
     while rest and rest[0].startswith("-") and rest[0] not in ("-", "--"):

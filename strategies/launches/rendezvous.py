@@ -1,10 +1,10 @@
 """The rendezvous: env with which every launcher of the torch family finds its peers.
 
-Only additions are made on the JobSet, so that Trainer's later server-side applies keep them (facts: an overwritten env
-wedges suspend and resume). A value that the user set wins and is reported.
+Only additions are made on the JobSet, so that Trainer's later server-side applies keep them; an overwritten env would
+block suspend and resume. A value that the user set wins and is reported.
 
-Two kinds. *static*: the node rank is the pod's completion index, as Trainer's PET_* say. *c10d*: torchrun's own store
-on the coordinator hands out the ranks, members may leave and come back; the index then says nothing about the rank.
+There are two kinds. *static*: the node rank is the pod's completion index, as in Trainer's PET_*. *c10d*: torchrun's
+own store on the coordinator assigns the ranks, and members may leave and return, so a pod's index is not its rank.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _OWN_NUMBERS = re.compile(r"--(?:nproc|nnodes|standalone)")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which kind of rendezvous, and what decided it (for the reason of each change)."""
+    """The kind of rendezvous, and what decided it (for the reason of each change)."""
 
     kind: Rendezvous
     because: str
 
 
 def choose(job: Job, launch: Launch) -> Choice:
-    """Choose the kind: annotation, else what the launch itself says, else the configuration of the framework.
+    """Choose the kind by the annotation, else by the launch itself, else by the configuration of the framework.
 
-    What a launch says is its backend, or restart settings: `--max-restarts` or PET_MAX_RESTARTS above 0, or a range of
-    nodes. A worker group that restarts needs a store that outlives one attempt, and static rendezvous has none.
+    The launch decides by its backend, by `--max-restarts` or PET_MAX_RESTARTS above 0, or by a range of nodes. A worker
+    group that restarts needs a store that outlives one attempt, and static rendezvous has none.
     """
     annotated = job.annotation(names.RENDEZVOUS_ANNOTATION)
     if annotated is not None and annotated[0] in ("static", "c10d"):
@@ -65,9 +65,9 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
     """Add the rendezvous env to the training container of a JobSet.
 
     Args:
-        job: a JobSet; anything else is left alone, since the job's name may not be known before.
-        changes: where to record.
-        rule: prefix of the rules, the framework's name.
+        job: a JobSet; a TrainJob is left alone, since its name may not be known yet.
+        changes: the record of changes.
+        rule: prefix of the rule ids, the framework's name.
     """
     place, coordinator = job.container, coordinators.find_coordinator(job)
     if job.kind != "JobSet" or place is None or coordinator is None:
@@ -77,8 +77,8 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
     rank, choice = _rank(place), choose(job, launch)
     if rank is None and choice.kind == "static" and topology.nodes > 1:
         message = (
-            "the nodes cannot be numbered: JobSet counts jobs and pods apart, and pods only of indexed Jobs; use one "
-            f"indexed Job of {topology.nodes} pods, or the annotation {names.RENDEZVOUS_ANNOTATION}: c10d"
+            "the nodes have no common numbering: JobSet numbers jobs and pods separately, and pods only in indexed "
+            f"Jobs; use one indexed Job of {topology.nodes} pods, or the annotation {names.RENDEZVOUS_ANNOTATION}: c10d"
         )
         changes.report(warning(paths.field(changes.document, place.job_path), None, message, rule=f"{rule}/node-rank"))
     wanted = [
@@ -94,7 +94,7 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
     backend = launch.values.get("rdzv_backend")
     if backend in ("static", "c10d") and backend != choice.kind:
         where = f"{paths.field(changes.document, place.path)}.command"
-        message = f"kept as the command line says; {choice.because} asks for {choice.kind}"
+        message = f"kept as the command line sets it; Muster would have set {choice.kind} ({choice.because})"
         changes.report(warning(where, f"--rdzv_backend {backend}", message, rule=f"{rule}/rdzv-backend"))
 
 
@@ -103,7 +103,7 @@ _Rank = dict[str, dict[str, str]]
 
 
 def _rank(place: pods.Place) -> _Rank | None:
-    """Return where a pod reads its node rank: its index in the Job, or its Job's where each has one pod; else None."""
+    """Return the source of a pod's node rank: its index in the Job, or the Job's index where each Job has one pod."""
     spec = place.job["template"]["spec"]
     if (place.job.get("replicas") or 1) == 1:
         indexed = spec.get("completionMode") in (None, "Indexed")
@@ -118,11 +118,11 @@ def _pet(
     topology: topologies.Topology,
     rank: _Rank | None,
 ) -> Iterator[_Wanted]:
-    """Give a JobSet the env that Trainer would have given, where Trainer did not."""
+    """Give a JobSet the PET_* env that Trainer did not set."""
     env = place.container.get("env")
     if job.owner is not None and pods.find_env(env, names.PET_NNODES) is not None:
         return
-    reason = "torchrun reads its topology from PET_*, and nothing had set it"
+    reason = "torchrun reads its topology from PET_* variables, and this one was not set"
     processes = resources.AUTO if topology.processes is None else str(topology.processes)
     entries: list[EnvVar] = [
         {"name": names.PET_NNODES, "value": str(topology.nodes)},
@@ -135,7 +135,7 @@ def _pet(
 
 
 def _masters(coordinator: coordinators.Coordinator) -> Iterator[_Wanted]:
-    reason = "programs that are not torchrun look for the coordinator here, the pod of rank 0 by its DNS name"
+    reason = "programs other than torchrun read the coordinator's address from MASTER_ADDR and MASTER_PORT"
     yield {"name": names.MASTER_ADDR, "value": coordinator.host}, reason
     yield {"name": names.MASTER_PORT, "value": str(coordinator.port)}, reason
 
@@ -144,9 +144,7 @@ def _kind(
     job: Job, choice: Choice, launch: Launch, place: pods.Place, coordinator: coordinators.Coordinator
 ) -> Iterator[_Wanted]:
     if choice.kind == "c10d":
-        reason = (
-            f"c10d rendezvous, because of {choice.because}; ranks are given by the rendezvous, not by the pod index"
-        )
+        reason = f"c10d rendezvous ({choice.because}); the rendezvous assigns the ranks, not the pod index"
         entries: list[EnvVar] = [
             {"name": names.PET_RDZV_BACKEND, "value": "c10d"},
             {"name": names.PET_RDZV_ENDPOINT, "value": coordinator.endpoint},
@@ -155,9 +153,9 @@ def _kind(
         yield from ((entry, reason) for entry in entries if _flag(entry) not in launch.values)
         return
     written = pods.env_value(place.container.get("env"), names.PET_MASTER_ADDR)
-    trainers = f"{job.name}-{names.CONTAINER_NODE}-0-0.{job.name}"  # whatever the JobSet calls its job and its network
+    trainers = f"{job.name}-{names.CONTAINER_NODE}-0-0.{job.name}"  # Trainer ignores the subdomain and other job names
     if written == trainers != coordinator.host and not {"rdzv_endpoint", "master_addr"} & set(launch.values):
-        reason = f"PET_MASTER_ADDR is {written}, which no pod of this JobSet is called"
+        reason = f"PET_MASTER_ADDR is {written}, and the coordinator of this JobSet has another name"
         yield {"name": names.PET_RDZV_ENDPOINT, "value": coordinator.endpoint}, reason
 
 
@@ -168,15 +166,15 @@ def _flag(entry: EnvVar) -> str:
 def _world(topology: topologies.Topology, launch: Launch) -> Iterator[_Wanted]:
     size = _asked_for(topology, launch)
     if size is not None:
-        reason = f"{topology.size}; an image that checks it can stop a job of another size"
+        reason = f"{topology.size}; an image that checks this value can stop a job of another world size"
         yield {"name": names.EXPECTED_WORLD_SIZE, "value": str(size)}, reason
 
 
 def _asked_for(topology: topologies.Topology, launch: Launch) -> int | None:
-    """Return the world size that the job asks for; None where it is elastic, unknown, or the program's own affair.
+    """Return the world size that the job asks for; None where it is elastic, unknown, or up to the program.
 
-    On several nodes a launch that cannot reach it is what the guard is for, so what it is able to do does not count. On
-    one node a program may use several devices as it likes, with one process or with many.
+    On several nodes the guard exists to stop a launch that cannot reach this size, so the launch's own abilities do not
+    count. On one node a program may use several devices with one process or with many.
     """
     if launch.launcher in (Launcher.TORCHRUN, Launcher.TUNE):
         return topology.world_size
@@ -186,19 +184,19 @@ def _asked_for(topology: topologies.Topology, launch: Launch) -> int | None:
             return int(written[1])
     if launch.launcher is Launcher.SHELL and _OWN_NUMBERS.search(launch.text):
         return None
-    counted = topology.on_cpu and topology.processes != 1  # by Trainer, from CPUs: nobody asked for that many ranks
+    counted = topology.on_cpu and topology.processes != 1  # Trainer counted CPUs; the job asked for no number of ranks
     free = counted or (topology.nodes == 1 and (topology.processes != 1 or (topology.devices.count or 0) > 1))
     plain = launch.launcher is Launcher.PYTHON and topology.processes == 1
     return None if free and not plain and not launch.starts_torchrun else topology.world_size
 
 
 def _ranks(launch: Launch, topology: topologies.Topology, rank: _Rank | None) -> Iterator[_Wanted]:
-    """Ranks only where nothing else gives them: they break torchrun and accelerate, which count their own."""
+    """Yield ranks only where nothing else sets them: they break torchrun and accelerate, which set their own."""
     if launch.launcher is not Launcher.PYTHON or topology.processes != 1 or topology.nodes < 2:
         return
     if topology.elastic or rank is None:
         return
-    reason = "a plain program with one process per node: its rank is the pod's index, and no launcher would set it"
+    reason = "this is a plain program with one process per node: its rank is the pod's index, and no launcher sets it"
     yield {"name": "RANK", "valueFrom": rank}, reason
     yield {"name": "WORLD_SIZE", "value": str(topology.nodes)}, reason
     yield {"name": "LOCAL_RANK", "value": "0"}, reason

@@ -1,7 +1,7 @@
-"""The launch site: the command line a training container will run, and where a change to it has to be written.
+"""The launch site: the command line that a training container will run, and the place where a change to it is written.
 
-On a TrainJob, `spec.trainer.command` and `args` each replace the runtime's; what a TrainJob leaves out comes from the
-runtime. Writing always goes to the object under admission: spec.trainer, or the JobSet's container.
+On a TrainJob, `spec.trainer.command` and `args` each replace the runtime's; a member that the TrainJob leaves out comes
+from the runtime. Changes are always written to the object under admission: spec.trainer, or the JobSet's container.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Site:
     """The command line of one training container.
 
     Attributes:
-        command: effective entrypoint; empty where the image's own would run.
+        command: effective entrypoint; empty where the image's own runs.
         args: effective arguments.
         own_command: whether the object under admission writes the command itself, rather than its runtime.
-        path: of the object that holds `command` and `args`.
+        path: place of the object that holds `command` and `args`.
         place: `path` as a field path.
         env: effective env, later entries win.
     """
@@ -57,8 +57,8 @@ class Site:
     def write(self, changes: Changes, command: Sequence[str], args: Sequence[str], *, rule: str, reason: str) -> None:
         """Make this the command line.
 
-        What already is in effect is not written again; words are only added to arguments that the object holds itself
-        and that stay as they are.
+        A command or args that are already in effect are not written again. If the new args only extend those that the
+        object holds itself, the new words are appended.
         """
         if tuple(command) != self.command:
             changes.set((*self.path, "command"), list(command), rule=rule, reason=reason)
@@ -71,7 +71,7 @@ class Site:
 
 
 def find_site(job: Job) -> Site | None:
-    """Return the site of the training container; None for a JobSet that has none."""
+    """Return the site of the training container; None for a JobSet without one."""
     return _of_jobset(job) if job.kind == "JobSet" else _of_trainjob(job)
 
 

@@ -1,8 +1,8 @@
-"""Topology: nodes, processes per node, world size; and what Trainer would make of the same job.
+"""Topology: nodes, processes per node, world size; and what Trainer would count for the same job.
 
-`read_topology` says what the job means: explicit numbers first, then devices, then Trainer's CPU rule.
-`trainer_processes` says what Trainer would count, so that the difference can be pinned on the TrainJob and Trainer
-itself writes the right PET_NPROC_PER_NODE.
+`read_topology` returns what the job means: explicit numbers first, then devices, then Trainer's CPU rule.
+`trainer_processes` returns what Trainer would count, so that a different number can be pinned on the TrainJob and
+Trainer itself writes the right PET_NPROC_PER_NODE.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Topology:
 
     Attributes:
         nodes: pods of the training job.
-        processes: per node; None when it cannot be known at admission.
-        devices: what each node has.
-        explicit: whether the number of processes was written by a person.
-        elastic: whether the number of nodes is decided at run time: it is a range, or an env's that only the pod knows.
+        processes: processes per node; None when the number cannot be known at admission.
+        devices: devices of each node.
+        explicit: whether the number of processes is written in the job.
+        elastic: whether the number of nodes is decided at run time: it is a range, or env that only the pod can read.
     """
 
     nodes: int
@@ -41,34 +41,34 @@ class Topology:
 
     @property
     def world_size(self) -> int | None:
-        """Ranks in all, None when unknown or elastic."""
+        """Number of ranks, None when unknown or elastic."""
         return None if self.processes is None or self.elastic else self.nodes * self.processes
 
     @property
     def is_distributed(self) -> bool:
-        """Whether more than one process has to meet; an unknown count is taken for several."""
+        """Whether several processes have to meet; an unknown number counts as several."""
         return self.nodes > 1 or self.processes is None or self.processes > 1
 
     @property
     def size(self) -> str:
         """`2 nodes x 4 processes`, for reasons and messages."""
-        processes = "a number of" if self.processes is None else str(self.processes)
+        processes = "an unknown number of" if self.processes is None else str(self.processes)
         plural = "es" if self.processes != 1 else ""
         return f"{self.nodes} node{'s' if self.nodes != 1 else ''} x {processes} process{plural}"
 
     @property
     def on_cpu(self) -> bool:
-        """Whether no device was asked for at all."""
+        """Whether no device was asked for."""
         return self.devices.kind == "none"
 
 
 def read_topology(job: Job) -> Topology:
-    """Return the topology that the job's documents mean, before any flag of its launcher."""
+    """Return the topology that the job's documents mean, without the flags of its launcher."""
     return _of_trainjob(job) if job.kind == "TrainJob" else _of_jobset(job)
 
 
 def launched(topology: Topology, launch: Launch) -> Topology:
-    """Return the topology that the flags of torchrun or `tune run` make of it: they win over every env."""
+    """Return the topology with the flags of torchrun or `tune run` applied, which win over every env."""
     if launch.launcher is Launcher.TUNE and not launch.options:
         return Topology(1, 1, topology.devices)  # tune starts one process, and no torchrun, unless it finds an option
     if launch.launcher not in (Launcher.TORCHRUN, Launcher.TUNE):
@@ -89,14 +89,14 @@ def _nodes(written: str, otherwise: Topology) -> tuple[int, bool]:
 
 
 def _processes(written: str, found: devices.Devices) -> int | None:
-    """Return what torchrun makes of its `nproc_per_node`: a number, or the devices that it finds at run time."""
+    """Return the processes that torchrun starts for `nproc_per_node`: a number, or one for each device it finds."""
     if written.isdecimal():
         return int(written)
     return found.count or None if written in ("auto", "gpu") else None
 
 
 def pods_of(job: Job) -> int:
-    """Return the pods of the training job, whatever their launch says of nodes."""
+    """Return the number of pods of the training job, whatever number of nodes their launch names."""
     if job.kind == "TrainJob":
         written, policy = job.trainer.get("numNodes"), job.runtime.ml_policy if job.runtime else {}
         return (policy.get("numNodes") or 1) if written is None else written
@@ -114,7 +114,7 @@ def trainer_processes(job: Job) -> int | str:
 
 
 def trainer_gpus(job: Job) -> int:
-    """Return the GPUs that Trainer counts for a recipe; where it takes whichever name comes first, the whole ones."""
+    """Return the GPUs that Trainer counts for a recipe; whole GPUs where several resource names match."""
     override = job.trainer.get("resourcesPerNode")
     asked = _resources(job) if override is None else override
     return devices.gpus(asked) or resources.count_gpus(asked)
@@ -153,12 +153,12 @@ def _of_jobset(job: Job) -> Topology:
 def _devices_of(job: Job, asked: pods.ResourceRequirements, pod_claims: Sequence[Mapping[str, Any]]) -> devices.Devices:
     """Count the devices that the training container will have once its claims are written.
 
-    Processes are counted before claims are written, and on a TrainJob they never are, so the count looks ahead.
+    Processes are counted before claims are written, and a TrainJob never holds claims, so the plan is read instead.
 
     Args:
-        job: whose plan counts.
-        asked: resources of the container, as the documents say.
-        pod_claims: the pod's `resourceClaims`, as the documents say.
+        job: the job; its plan counts.
+        asked: resources of the container, as in the documents.
+        pod_claims: the pod's `resourceClaims`, as in the documents.
     """
     plan = plans.training(job)
     place = job.container if plan else None
@@ -168,7 +168,7 @@ def _devices_of(job: Job, asked: pods.ResourceRequirements, pod_claims: Sequence
         found = devices.seen(asked, pod_claims, job.claim_devices)
         return (
             devices.Devices(None, "claim") if found.kind == "none" else found
-        )  # it asks for some, and there is an error
+        )  # the job asks for a claim, but the request has an error
     known = dict(job.claim_devices)
     entries, used = list(pod_claims), list(asked.get("claims") or ())
     for use in plan.uses:
@@ -187,6 +187,6 @@ def _devices_of(job: Job, asked: pods.ResourceRequirements, pod_claims: Sequence
 
 
 def _written(env: Sequence[pods.EnvVar] | None, name: str) -> str:
-    """Return the text of an env, "" without one; a reference is some text that admission cannot see."""
+    """Return the text of an env variable, "" when it is missing; for a reference, a text that is not a number."""
     entry = pods.find_env(env, name)
     return "" if entry is None else str(entry.get("value", entry.get("valueFrom", "")))

@@ -59,7 +59,7 @@ def test_the_claim_that_will_stand_on_its_jobset_is_told_with_the_swap(muster):
 def test_a_seat_is_told_with_its_limit(muster):
     case = explained(muster)["JobSet", "sampler"]
     (seat,) = changes(case, "vllm/seat")
-    assert "only 3 pods run on one claim" in seat["reason"]
+    assert "at most 3 pods run on one claim" in seat["reason"]
     assert case["findings"] == []
 
 

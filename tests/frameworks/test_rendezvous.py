@@ -26,7 +26,7 @@ def test_a_job_under_torchrun_gets_the_coordinator_and_the_size_and_no_ranks():
 def test_c10d_gets_a_store_on_the_coordinator_and_a_name_that_stays():
     out = made(TORCHRUN | {"numNodes": 2}, annotations={KIND: "c10d"})
     assert out.added == MASTERS | world(8) | C10D
-    assert "not by the pod index" in out.reasons
+    assert "not the pod index" in out.reasons
 
 
 # --- what the user set ----------------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def test_a_claim_of_unknown_size_has_an_unknown_number_of_processes():
     job = job_of(trainjob({"numNodes": 2}), runtime(**CLAIM, pod=POD))
     found = topologies.read_topology(job)
     assert (found.processes, found.world_size, found.is_distributed, found.on_cpu) == (None, None, True, False)
-    assert found.size == "2 nodes x a number of processes"
+    assert found.size == "2 nodes x an unknown number of processes"
     by_name = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]}
     assert (
         topologies.read_topology(job_of(trainjob({}), runtime(**CLAIM, pod=by_name), claims={"shared": 1})).processes
