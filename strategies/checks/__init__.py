@@ -1,4 +1,4 @@
-"""Checks: what is wrong with a job as it will be stored; each returns findings and changes nothing."""
+"""Checks of a job as it will be stored; each check returns findings and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Checks of claims: what is asked for and cannot be had, or would be had twice, or by too many.
+"""Checks of claims: requests that cannot be met, that would take devices twice, or that too many pods would share.
 
-What a plan says is wrong is repeated here; the rest concerns the job as a whole: seats and processes.
+The problems of each plan are reported here; the other checks concern the job as a whole: seats and processes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN = 5  # holders of seats in one message
 def check_claims(job: Job) -> Iterator[Finding]:
     """Check the claims of one TrainJob or JobSet, as it will be stored."""
     for field, value in requests.homeless(job):
-        message = "which of the replicated jobs trains cannot be told; write it on the template of one of them"
+        message = "no replicated job is recognised as the training job; set the annotation on the template of one"
         yield error(field, value, message, rule="claims/no-training-job")
     planned = plans.plan_claims(job)
     for plan in planned:
@@ -38,24 +38,25 @@ def _seats(job: Job, plan: ClaimPlan, profile: Profile) -> Iterator[Finding]:
     pods, field, claim = _pods(job, plan.request.template), plan.request.field, plan.uses[0].entry["resourceClaimName"]
     if pods > profile.max_sessions:
         message = (
-            f"the job has {pods} pods on one claim of profile {profile.name}, which seats {profile.max_sessions}; it "
-            "could never run as a whole: ask for fewer pods, or raise maxSessions"
+            f"the job has {pods} pods on one claim of profile {profile.name}, which has {profile.max_sessions} seats, "
+            "so they could never all run; ask for fewer pods, or raise maxSessions of the profile"
         )
         yield error(field, profile.name, message, rule="claims/never-seated")
         return
     if pods > 1 and job.runtime is not None and job.runtime.is_torch:
         message = (
             f"the {pods} nodes of the job share the devices of one claim, and NCCL refuses two ranks on one GPU; "
-            "take a dedicated profile"
+            "use a dedicated profile"
         )
         yield warning(field, profile.name, message, rule="claims/shared-by-ranks")
     free = job.supply.free(profile, claim)
-    if free >= pods or job.owner is not None:  # of two TrainJobs that came at once one may have to wait after all
+    if free >= pods or job.owner is not None:  # when two TrainJobs are created at once, one may still have to wait
         return
     held = _held(job, claim)
     if profile.when_full == "deny":
         message = (
-            f"the job needs {_count(pods)} and no claim of profile {profile.name} has them; {held}; try again later"
+            f"the job needs {_count(pods)}, and no claim of profile {profile.name} has that many; {held}; try again "
+            "later"
         )
         yield error(field, profile.name, message, rule="claims/full")
     else:
@@ -69,7 +70,7 @@ def _count(seats: int) -> str:
 
 def _held(job: Job, claim: str) -> str:
     if claim in job.supply.drained:
-        return f"{claim} is of an older version of the profile and is replaced when nobody uses it any more"
+        return f"{claim} belongs to an older version of the profile and is replaced when no pod uses it"
     holders = job.supply.seats.get(claim, ())
     told = ", ".join(f"{holder.pod} of job {holder.job}" for holder in holders[:_SHOWN])
     more = f" and {len(holders) - _SHOWN} more" if len(holders) > _SHOWN else ""
@@ -94,11 +95,11 @@ def _processes(job: Job) -> Iterator[Finding]:
     if job.kind == "TrainJob" and job.trainer.get("numProcPerNode") == topology.processes:
         field = "spec.trainer.numProcPerNode"
     if count == 0:
-        message = "its claims ask for 0 devices; name a template or a claim that asks for some"
+        message = "the job's claims ask for 0 devices; name a template or a claim with at least one device"
         yield error(field, count, message, rule="claims/no-devices")
     elif topology.explicit and topology.processes is not None and topology.processes > count:
         message = (
-            f"starts {topology.processes} processes on each node for the {count} devices of its claim; lower it, or "
+            f"starts {topology.processes} processes on each node, and its claim has {count} devices; start fewer, or "
             "claim more"
         )
         yield error(field, topology.processes, message, rule="claims/more-processes-than-devices")

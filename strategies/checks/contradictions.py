@@ -1,7 +1,7 @@
-"""Contradictions: what a user wrote about placement that no node of the role can satisfy.
+"""Contradictions: placement that a user wrote and that no node of the role can satisfy.
 
-Muster only narrows, so such pods would wait for ever without a word of why. Only certain contradictions count: labels
-that the platform says each node of the role has, against what the job requires of just these labels.
+Muster only narrows placement, so such pods would wait for ever without an explanation. Only certain contradictions are
+reported: the job requires other values of the very labels that the platform declares for each node of the role.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TERMS = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
 
 
 def find(template: Template, role: Role) -> Iterator[Finding]:
-    """Yield what of a replicated job's placement cannot be met on the role's nodes."""
+    """Yield the parts of a replicated job's placement that the role's nodes cannot satisfy."""
     yield from _by_selector(template, role)
     yield from _by_terms(template, role)
     yield from _by_company(template, role)
@@ -33,7 +33,8 @@ def _by_selector(template: Template, role: Role) -> Iterator[Finding]:
     for key, values in role.node_labels.items():
         if key in selector and selector[key] not in values:
             message = (
-                f"no node of role {role.name} has this label: it runs on {role.nodes}; remove it or change the role"
+                f"no node of role {role.name} has this label, because the role runs on {role.nodes}; remove it or "
+                "change the role"
             )
             yield error(template.field("nodeSelector", key), selector[key], message, rule="roles/node-affinity")
 
@@ -43,7 +44,7 @@ def _by_terms(template: Template, role: Role) -> Iterator[Finding]:
     terms = required.get("nodeSelectorTerms") or ()
     if terms and role.node_labels and not any(_can_match(term, role) for term in terms):
         message = (
-            f"no node of role {role.name} can match any of these terms: it runs on {role.nodes}; "
+            f"no node of role {role.name} can match any of these terms, because the role runs on {role.nodes}; "
             "change the terms or the role"
         )
         yield error(template.field(*_TERMS), terms, message, rule="roles/node-affinity")
@@ -57,7 +58,7 @@ def _can_match(term: Mapping[str, Any], role: Role) -> bool:
 
 
 def _left(values: Sequence[str], key: str, expressions: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the values of label `key` that all expressions about it let through."""
+    """Return the values of label `key` that all expressions about it allow."""
     about = [each for each in expressions if each.get("key") == key]
     return [value for value in values if all(_lets(each, value) for each in about)]
 
@@ -89,12 +90,12 @@ def _by_company(template: Template, role: Role) -> Iterator[Finding]:
     wanted = ((template.spec.get("affinity") or {}).get("podAffinity") or {}).get(REQUIRED) or ()
     for index, term in enumerate(wanted if role.apart else ()):
         if term.get("topologyKey") == names.HOSTNAME_LABEL and _only(term.get("labelSelector") or {}, role.others):
-            message = f"role {role.name} shares no host with {' or '.join(role.others)} pods; remove this term"
+            message = f"role {role.name} does not share a host with {' or '.join(role.others)} pods; remove this term"
             yield error(template.field(*path, index), term, message, rule="roles/anti-affinity")
 
 
 def _only(selector: Mapping[str, Any], words: Sequence[str]) -> bool:
-    """Whether a label selector asks for pods of these roles and of no other."""
+    """Whether a label selector selects only pods of these roles."""
     if (selector.get("matchLabels") or {}).get(names.ROLE_LABEL) in words:
         return True
     about = (each for each in selector.get("matchExpressions") or () if each.get("key") == names.ROLE_LABEL)
@@ -102,15 +103,14 @@ def _only(selector: Mapping[str, Any], words: Sequence[str]) -> bool:
 
 
 def _by_tolerations(template: Template, role: Role) -> Iterator[Finding]:
-    """Only a warning: a toleration too many opens nothing, for the affinity decides where the pods go."""
+    """Only warn: an extra toleration does no harm, because the affinity decides where the pods run."""
     taints = [each for each in role.tolerations if each.get("operator") != "Exists"]
     for index, found in enumerate(template.spec.get("tolerations") or ()):
         key, value = found.get("key"), found.get("value")
         values = [each.get("value") for each in taints if each.get("key") == key]
         if found.get("operator") != "Exists" and values and value not in (*values, None):
             message = (
-                f"tolerates another value than the nodes of role {role.name} are tainted with, "
-                f"{' or '.join(map(repr, values))}; the role's toleration is added, and its nodes are the only ones "
-                "that the pods go to"
+                f"does not tolerate the taint of the nodes of role {role.name}, whose value is "
+                f"{' or '.join(map(repr, values))}; the role's toleration is added, and the pods run only on its nodes"
             )
             yield warning(template.field("tolerations", index), value, message, rule="roles/tolerations")

@@ -1,7 +1,8 @@
-"""Checks that hold for every framework: what the API lets through and Trainer then trips over.
+"""Checks for every framework: what the API server accepts and Trainer then fails on.
 
-Facts (each seen on a real API server, v2.3.0): the CRD's `self == oldSelf` is skipped when `spec.trainer` appears or
-disappears, and the job then wedges; `numNodes: 0` is accepted; an env of Trainer's own is refused only in some places.
+Each was seen on a real API server with Trainer v2.3.0: the CRD's `self == oldSelf` is skipped when `spec.trainer`
+appears or disappears, and the job then can never be resumed; `numNodes: 0` is accepted; an env variable that only
+Trainer may write is refused only in some places.
 """
 
 from __future__ import annotations
@@ -35,16 +36,18 @@ def check_job(subject: Job) -> Iterator[Finding]:
 
 
 def check_immutable(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Finding]:
-    """Refuse to let `spec.trainer` appear on, or vanish from, a TrainJob that exists."""
+    """Report a `spec.trainer` that is added to, or removed from, an existing TrainJob."""
     had, has = ((document.get("spec") or {}).get("trainer") is not None for document in (old, new))
     if had and not has:
         message = (
-            "cannot be removed after creation: the API lets it pass, and the job could never be resumed; put it back"
+            "cannot be removed after creation: the API server allows it, but the job could never be resumed; put it "
+            "back"
         )
         yield error("spec.trainer", None, message, rule="core/trainer-immutable")
     if has and not had:
         message = (
-            "cannot be set after creation: the API lets it pass, and the job could never be resumed; make a new job"
+            "cannot be set after creation: the API server allows it, but the job could never be resumed; create a new "
+            "job"
         )
         yield error("spec.trainer", (new.get("spec") or {}).get("trainer"), message, rule="core/trainer-immutable")
 
@@ -54,7 +57,7 @@ def _rendezvous_annotation(subject: Job) -> Iterator[Finding]:
     if found is not None and found[0] not in _KINDS:
         field = f"metadata.annotations[{names.RENDEZVOUS_ANNOTATION}]"
         yield error(
-            field, found[0], f"is no kind of rendezvous ({found[1]}); use static or c10d", rule="core/rendezvous"
+            field, found[0], f"is not a kind of rendezvous ({found[1]}); use static or c10d", rule="core/rendezvous"
         )
 
 
@@ -70,7 +73,7 @@ def _reserved_env(subject: Job) -> Iterator[Finding]:
         return
     for entry in subject.trainer.get("env") or ():
         if entry.get("name") in names.RESERVED_ENV:
-            message = "is Trainer's to set; use numNodes and numProcPerNode, or the annotation muster.dev/rendezvous"
+            message = "only Trainer sets it; use numNodes and numProcPerNode, or the annotation muster.dev/rendezvous"
             yield error(f"spec.trainer.env[{entry['name']}]", entry.get("value"), message, rule="core/reserved-env")
 
 
@@ -84,7 +87,7 @@ def _quantities(subject: Job) -> Iterator[Finding]:
             except ValueError as bad:
                 yield error(f"spec.trainer.resourcesPerNode.{part}[{name}]", amount, str(bad), rule="core/quantity")
     if resources.get("claims"):
-        message = "is accepted and ignored by Trainer v2.3.0; put claims in the runtime's template"
+        message = "Trainer v2.3.0 accepts and ignores it; put claims in the runtime's template"
         yield warning("spec.trainer.resourcesPerNode.claims", resources["claims"], message, rule="core/claims-ignored")
 
 
@@ -99,6 +102,6 @@ def _runtime(subject: Job) -> Iterator[Finding]:
     elif subject.runtime.container_missing:
         message = (
             f"{kind} has no replicated job labelled {names.ANCESTOR_LABEL}: {names.ANCESTOR_TRAINER} with a container "
-            f"named {names.CONTAINER_NODE}, so Trainer would change nothing in it; mend the runtime"
+            f"named {names.CONTAINER_NODE}, so Trainer would change nothing in it; correct the runtime"
         )
         yield error("spec.runtimeRef.name", name, message, rule="core/runtime")

@@ -1,4 +1,4 @@
-"""Checks: what keeps the pods of a role from ever running, said before they wait for it."""
+"""Checks of roles: what would keep the pods of a role from ever running, reported before they wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strategies.roles.tolerations import tolerates
 __all__ = ["Nodes", "check_roles"]
 
 Nodes = Callable[[Role], Iterable[Node]]
-"""Returns the nodes of a role that are known, none where the cluster cannot be asked."""
+"""Returns the known nodes of a role, none where the cluster cannot be asked."""
 
 _TRANSIENT = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 _GIB = 1024**3
@@ -30,8 +30,8 @@ def check_roles(job: Job, nodes: Nodes) -> list[Finding]:
     """Check the roles of a JobSet, or of the JobSet that a TrainJob will become; nothing where no role is configured.
 
     Args:
-        job: as it will be stored.
-        nodes: of the cluster.
+        job: the job as it will be stored.
+        nodes: returns the cluster's nodes of a role.
     """
     found: list[Finding] = []
     if not job.roles:
@@ -51,16 +51,16 @@ def _template(job: Job, template: Template, memory: str | None, nodes: Nodes) ->
     if assigned is None:
         return
     if assigned.word not in KNOWN:
-        message = f"is no role; {' and '.join(KNOWN)} are, and no label at all"
+        message = f"is not a role; use {' or '.join(KNOWN)}, or remove the label"
         yield error(assigned.field, assigned.word, message, rule="roles/label")
         return
     for other in assignments.within(template):
         if other.word != assigned.word:
-            message = f"{assigned.where} says {assigned.word}; a replicated job has one role, remove one of the two"
+            message = f"{assigned.where} says {assigned.word}, and a replicated job has one role; remove one label"
             yield error(other.field, other.word, message, rule="roles/label")
     role = job.roles.get(assigned.word)
     if role is None:
-        message = f"the configuration places no role {assigned.word}, so that its pods run anywhere"
+        message = f"the configuration has no placement for role {assigned.word}, so its pods run anywhere"
         yield warning(assigned.field, assigned.word, message, rule="roles/label")
         return
     yield from contradictions.find(template, role)
@@ -68,7 +68,7 @@ def _template(job: Job, template: Template, memory: str | None, nodes: Nodes) ->
 
 
 def _on_nodes(template: Template, role: Role, wanted: int, nodes: Iterable[Node]) -> Iterator[Finding]:
-    """Compare with the role's nodes that are known; as soon as both can be met, the rest is not looked at."""
+    """Compare memory and taints with the role's known nodes; once both can be met, the other nodes are not read."""
     tolerations = [*(template.spec.get("tolerations") or ()), *role.tolerations]
     owned, largest, roomy, refused = 0, 0, False, True
     taint: Mapping[str, Any] = {}
@@ -84,16 +84,16 @@ def _on_nodes(template: Template, role: Role, wanted: int, nodes: Iterable[Node]
         yield _too_large(template, role, wanted, largest, owned)
     if owned and refused:
         spoken = f"{taint.get('key')}={taint.get('value') or ''}:{taint.get('effect')}"
-        message = f"tolerates the taints of none of the {owned} nodes of role {role.name}, such as {spoken}"
+        message = f"the pods tolerate the taints of none of the {owned} nodes of role {role.name}, such as {spoken}"
         hint = f"add a toleration to roles.{role.name} of the configuration"
         yield warning(template.field("tolerations"), None, f"{message}; {hint}", rule="roles/tolerations")
 
 
 def _too_large(template: Template, role: Role, wanted: int, largest: int, owned: int) -> Finding:
-    """Only a warning: a larger node may be on its way, and nobody but its maker knows."""
+    """Only warn: an autoscaler may add a larger node."""
     asked, room = f"{wanted / _GIB:.4g}Gi", f"{largest / _GIB:.4g}Gi"
-    message = (  # kubectl cuts a warning: first what counts
-        f"none of the {owned} nodes of role {role.name} has more than {room} for all of a pod; "
+    message = (  # kubectl truncates warnings, so the main point comes first
+        f"none of the {owned} nodes of role {role.name} has more than {room} for a whole pod; "
         "ask for less, or add a larger node"
     )
     main = template.main
@@ -103,12 +103,12 @@ def _too_large(template: Template, role: Role, wanted: int, largest: int, owned:
 
 
 def _stays(taint: Mapping[str, Any]) -> bool:
-    """Whether a taint is somebody's choice and not a passing state of the node."""
+    """Whether a taint was set on purpose and is not a passing state of the node."""
     return not str(taint.get("key")).startswith(_TRANSIENT)
 
 
 def _on_trainjob(job: Job, template: Template, finding: Finding) -> Finding:
-    """Say on the TrainJob what will be found on its JobSet: in its patch, or in the runtime, which is named."""
+    """Report a finding about the JobSet on the TrainJob: at the patch that wrote the field, or at its runtime."""
     if not finding.field.startswith("spec.template.") or job.runtime is None:
         return finding
     for inside, path in template.written.items():
@@ -117,5 +117,5 @@ def _on_trainjob(job: Job, template: Template, finding: Finding) -> Finding:
             own = paths.field(job.document, path) + finding.field.removeprefix(place)
             return dataclasses.replace(finding, field=own)
     value = "" if finding.value is None else f"{finding.value!r}: "
-    message = f"in the pods that come of it, {finding.field}: {value}{finding.message}"
+    message = f"in the pods of this runtime, {finding.field}: {value}{finding.message}"
     return dataclasses.replace(finding, field="spec.runtimeRef.name", value=job.runtime.name, message=message)

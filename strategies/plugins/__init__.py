@@ -1,4 +1,4 @@
-"""What a strategy is, and the registry that knows which strategy serves which framework."""
+"""The protocol of a strategy, and the registry of which strategy serves which framework."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a strategy is.
+"""The protocol of a strategy.
 
-A framework is supported by one object with this shape. Upstream's proposals name the same three things (`Name`,
-`EnforceCommand`, `Validate`: kubeflow/trainer#3263); rendezvous and claims are apart here, because they are written on
-another object (the JobSet) and at another time.
+A framework is supported by one object with this shape. Upstream's proposal has three members (`Name`, `EnforceCommand`,
+`Validate`: kubeflow/trainer#3263); rendezvous and claims are separate here, because they are written on another object
+(the JobSet) and at another time.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ class FrameworkStrategy(Protocol):
 
     All methods are pure: they read `job`, record on `changes`, and do no I/O. They are called for a TrainJob and later
     for the JobSet that Trainer makes from it; only at CREATE, since most of what they touch is immutable afterwards.
-    Whatever was enforced already, by an earlier call or by the user, must lead to no further change.
+    What an earlier call or the user already enforced must not be changed again.
 
     Attributes:
         framework: value of the label `trainer.kubeflow.org/framework` that chooses this strategy.
-        version: of the strategy's answers; recorded on every object, so that an upgrade can be told from the past.
+        version: version of the strategy's answers; recorded on every object, so that the effect of an upgrade is seen.
     """
 
     framework: str
     version: str
 
     def enforce_command(self, job: Job, changes: Changes) -> None:
-        """Make the launch span the processes that were asked for; rewrite only what is understood."""
+        """Make the launch start all processes that the job asks for; rewrite only a launch that is understood."""
 
     def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
-        """Let all ranks meet: env, endpoint, process count."""
+        """Set what all ranks need to meet: env, endpoint, process count."""
 
     def enforce_claims(self, job: Job, changes: Changes) -> None:
-        """Give each role the devices it claimed."""
+        """Add the claims that the pods of each replicated job asked for."""
 
     def validate(self, job: Job) -> Iterable[Finding]:
-        """Say all that is wrong with the job, as it will be stored."""
+        """Return everything that is wrong with the job, as it will be stored."""

@@ -1,9 +1,9 @@
 """Which strategy serves which framework, and what happens when one fails.
 
-In-tree strategies register by decorator; out-of-tree ones by an entry point in group `muster.strategies` (a class, or
-an object with the protocol's members). Two for one framework is an error that names both: silently shadowing one would
-change what runs on a whole cluster. A plugin that raises is named and its work thrown away; it never takes the service
-or another strategy with it.
+In-tree strategies register by decorator, out-of-tree ones by an entry point in group `muster.strategies` (a class, or
+an object with the protocol's members). Two strategies for one framework are an error that names both: silently
+shadowing one would change what runs on a whole cluster. If a plugin raises, the error names it and its changes are
+discarded; the service and the other strategies go on.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class PluginError(Exception):
     """A strategy failed. The platform's failure mode decides what that means for the job.
 
     Attributes:
-        framework: whose strategy it was.
-        origin: where it comes from, `in-tree` or the distribution that brought it.
+        framework: framework of the strategy.
+        origin: where the strategy comes from, `in-tree` or the distribution that contains it.
         stage: the method that failed.
     """
 
@@ -53,7 +53,7 @@ class Registered:
 
     @property
     def in_tree(self) -> bool:
-        """Whether it is one of ours; others run under a time budget."""
+        """Whether Muster ships the strategy; others run under a time budget."""
         return self.origin == IN_TREE
 
     def __str__(self) -> str:
@@ -62,16 +62,16 @@ class Registered:
 
 
 def strategy(cls: _Class) -> _Class:
-    """Class decorator that makes an in-tree strategy known to every `Registry.load()`."""
+    """Register an in-tree strategy with every `Registry.load()`; a class decorator."""
     _decorated.append(cls)
     return cls
 
 
 class Registry:
-    """Strategies by framework, with one default for every other label and for none.
+    """Strategies by framework, with a default for every other label and for jobs without one.
 
     Args:
-        default: serves frameworks that nobody registered.
+        default: strategy for frameworks without a registered one.
     """
 
     def __init__(self, default: FrameworkStrategy) -> None:
@@ -83,15 +83,15 @@ class Registry:
 
         Raises:
             TypeError: a member of the protocol is missing; it is named.
-            ValueError: the framework is taken, and both strategies are named; or no label can hold it.
+            ValueError: the framework is taken, and both strategies are named; or it is not a valid label value.
         """
         missing = _missing(candidate)
         if missing:
             raise TypeError(f"strategy {_called(candidate)} ({origin}) lacks {', '.join(missing)}")
         if not _LABEL_VALUE.fullmatch(candidate.framework):
             raise ValueError(
-                f"strategy {_called(candidate)} ({origin}): framework {candidate.framework!r} is no value of a label; "
-                "use up to 63 letters, digits, -, _ and ."
+                f"strategy {_called(candidate)} ({origin}): framework {candidate.framework!r} is not a valid label "
+                "value; use up to 63 letters, digits, -, _ and ."
             )
         taken = {self._default.strategy.framework: self._default, **self._by_framework}.get(candidate.framework)
         if taken is not None:
@@ -102,12 +102,12 @@ class Registry:
         self._by_framework[candidate.framework] = Registered(candidate, origin)
 
     def get(self, framework: str | None) -> Registered:
-        """Return the strategy of `framework`, the default one for any other label or None."""
+        """Return the strategy of `framework`, the default one for an unknown framework or None."""
         return self._by_framework.get(framework or "", self._default)
 
     @property
     def has_plugins(self) -> bool:
-        """Whether any strategy came from another distribution."""
+        """Whether any strategy comes from another distribution."""
         return any(not registered.in_tree for registered in self._by_framework.values())
 
     def __iter__(self) -> Iterator[Registered]:
@@ -117,10 +117,10 @@ class Registry:
 
     @classmethod
     def load(cls, default: FrameworkStrategy, *, plugins: bool = True) -> Registry:
-        """Register what was decorated and, unless `plugins` is off, what entry points bring.
+        """Register the decorated strategies and, unless `plugins` is off, those of entry points.
 
         Raises:
-            PluginImportError: an entry point cannot be imported or made.
+            PluginImportError: an entry point cannot be imported or instantiated.
             ValueError, TypeError: as `register`.
         """
         registry = cls(default)
@@ -140,7 +140,7 @@ def _loaded(point: importlib.metadata.EntryPoint) -> FrameworkStrategy:
     try:
         found: Callable[[], FrameworkStrategy] | FrameworkStrategy = point.load()
         made: FrameworkStrategy = found() if isinstance(found, type) else found  # type: ignore[assignment]  # register() checks it
-        _missing(made)  # a member may be computed, and fail
+        _missing(made)  # a member may be a property that fails
     except (Exception, SystemExit) as error:
         raise PluginImportError(
             f"entry point {point.name} = {point.value} of {_origin(point)} cannot be loaded: "

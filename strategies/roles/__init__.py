@@ -1,7 +1,7 @@
-"""Roles: trainers and samplers on their own nodes, and each pod asks its host for the memory that was planned for it.
+"""Roles: trainers and samplers run on their own nodes, and each pod requests the host memory that was planned for it.
 
-`additions` writes placement on a JobSet when it is created. What contradicts a role is found in
-`strategies.checks.roles`; which role a replicated job has is read in `strategies.jobs.assignments`.
+`additions` writes placement to a JobSet when it is created. `strategies.checks.roles` finds what contradicts a role;
+`strategies.jobs.assignments` reads which role a replicated job has.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Additions: all that a role puts on a JobSet, once, when it is created.
+"""Additions: what a role adds to a JobSet when it is created.
 
-Nothing that a user wrote is replaced, and what stands there already is not added again. Of a TrainJob nothing is
-changed: the JobSet is where the pods are described, and Trainer leaves alone what it did not write.
+Nothing that a user wrote is replaced, and nothing is added twice. A TrainJob is not changed: the JobSet describes the
+pods, and Trainer leaves alone what it did not write.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["enforce"]
 
 
 def enforce(job: Job, changes: Changes) -> None:
-    """Place each replicated job of a JobSet by its role, and let it ask for the memory of its profile."""
+    """Place each replicated job of a JobSet by its role, and set the memory request of its profile."""
     if job.kind != "JobSet":
         return
     for request in requests.list_requests(job):
@@ -41,13 +41,13 @@ def _place(job: Job, changes: Changes, template: Template) -> None:
     role = job.roles.get(assigned.word)
     if role is not None:
         for add in (affinities.require, affinities.keep_apart, tolerations.add, _spread):
-            add(changes, template.pod_path, role, f"by {assigned.where}")
+            add(changes, template.pod_path, role, f"set by {assigned.where}")
 
 
 def _label(changes: Changes, template: Template, assigned: assignments.Assignment) -> None:
     labels, path = next(template.metadata("labels"))
     if names.ROLE_LABEL not in labels:
-        reason = f"other pods keep apart from pods of role {assigned.word} by this label; it is {assigned.where}"
+        reason = f"pods of other roles recognise role {assigned.word} by this label; {assigned.where} sets the role"
         changes.set((*path, names.ROLE_LABEL), assigned.word, rule="roles/label", reason=reason)
 
 
@@ -59,10 +59,10 @@ def _measure(job: Job, changes: Changes, request: requests.Request) -> None:
 
 
 def _spread(changes: Changes, pod_path: Path, role: Role, because: str) -> None:
-    """Add the role's spread unless the pods are spread over this topology already, in whatever way.
+    """Add the role's spread unless a constraint already spreads the pods over this topology.
 
     The spread is soft: a pod that finds no room where the count is lowest runs elsewhere, because pods that share a
-    device must share its node as well. `matchLabelKeys` counts the pods of the same JobSet without naming it, since a
+    device must also share its node. `matchLabelKeys` counts the pods of the same JobSet without naming it, since a
     generated name is not known yet (core/v1 TopologySpreadConstraint, on by default since Kubernetes 1.27).
     """
     path = (*pod_path, "topologySpreadConstraints")

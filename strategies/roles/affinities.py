@@ -1,8 +1,8 @@
-"""Affinities: a role's pods run on the role's nodes, and off the hosts of the other roles.
+"""Affinities: a role's pods run on the role's nodes, and not on hosts with pods of other roles.
 
-What the user wrote stays, and is narrowed. The terms of a required node affinity are ORed, so that the role's
-expressions go into each of them; a term without any expression matches no node and stays empty, for one of ours in it
-would open it. Source: core/v1 NodeSelector, NodeSelectorTerm, PodAffinityTerm.
+What the user wrote stays and is narrowed. The terms of a required node affinity are ORed, so the role's expressions are
+added to each of them. A term without any expression matches no node and stays empty, because an expression of Muster's
+in it would make it match nodes. Source: core/v1 NodeSelector, NodeSelectorTerm, PodAffinityTerm.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def require(changes: Changes, pod_path: Path, role: Role, because: str) -> None:
-    """Let the pods run on the role's nodes only; nothing for a role without node labels."""
+    """Restrict the pods to the role's nodes; a role without node labels adds nothing."""
     expressions = [{"key": key, "operator": "In", "values": list(values)} for key, values in role.node_labels.items()]
     terms_path = (*pod_path, "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
     reason = f"role {role.name}, {because}, runs on {role.nodes}"
@@ -41,7 +41,7 @@ def require(changes: Changes, pod_path: Path, role: Role, because: str) -> None:
 
 
 def keep_apart(changes: Changes, pod_path: Path, role: Role, because: str) -> None:
-    """Keep the pods off hosts with pods of another role, of any namespace; nothing where the role is not apart."""
+    """Keep the pods off hosts with pods of another role in any namespace; a role that is not apart adds nothing."""
     if not role.apart:
         return
     term = {
@@ -54,17 +54,17 @@ def keep_apart(changes: Changes, pod_path: Path, role: Role, because: str) -> No
     path = (*pod_path, "affinity", "podAntiAffinity", REQUIRED)
     found = changes.get(*path)
     if isinstance(found, Absent) or term not in (found or ()):
-        reason = f"role {role.name}, {because}, shares no host with {' or '.join(role.others)} pods"
+        reason = f"role {role.name}, {because}, does not share a host with {' or '.join(role.others)} pods"
         changes.append(path, term, rule="roles/anti-affinity", reason=reason)
 
 
 def is_empty(term: Mapping[str, Any]) -> bool:
-    """Whether a node selector term matches no node because it says nothing."""
+    """Whether a node selector term is empty, so that it matches no node."""
     return not term.get("matchExpressions") and not term.get("matchFields")
 
 
 def _implies(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether an expression that stands there lets through nothing that the wanted one would not."""
+    """Whether each node that the present expression allows is also allowed by the wanted one."""
     values: Sequence[Any] = found.get("values") or ()
     same = found.get("key") == wanted["key"] and found.get("operator") == "In"
     return same and bool(values) and set(values) <= set(wanted["values"])

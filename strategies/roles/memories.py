@@ -1,8 +1,9 @@
-"""Memories: what a pod asks of its host, so that as many sessions fit on a host as the platform planned.
+"""Memories: the memory that a pod requests of its host, so that as many sessions fit on a host as the platform planned.
 
-A pod that asks for nothing is packed without limit and killed later; one that asks for what a whole host has keeps the
-others off it. Source of the sum: Kubernetes' effective request of a pod (containers together with sidecars, or the
-largest init container; a request of the pod itself stands above both; a limit stands for a missing request).
+Pods without a request are packed onto a host without limit and killed later; a pod that requests the memory of a whole
+host keeps all others off it. Source of the sum: Kubernetes' effective request of a pod (containers together with
+sidecars, or the largest init container; a request of the pod itself overrides both; a limit counts as a missing
+request).
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ _MEMORY = "memory"
 
 
 def add(changes: Changes, template: Template, memory: str, because: str) -> None:
-    """Let the main container ask for `memory` unless it, or the pod as a whole, already asks for some.
+    """Add a request of `memory` to the main container unless it, or the pod as a whole, already has one.
 
     Args:
-        changes: of the JobSet that `template` is part of.
-        template: as it stands now.
-        memory: quantity.
-        because: who said so.
+        changes: the changes of the JobSet that holds `template`.
+        template: the replicated job as it stands now.
+        memory: the amount, a quantity.
+        because: where the amount comes from, for the reason.
     """
     main = template.main
     if main is None or _asked(template.spec) is not None or _asked(main[1]) is not None:
         return
     path = (*main[0], "resources", "requests", _MEMORY)
-    changes.set(path, memory, rule="roles/memory", reason=f"the host memory of one pod, by {because}")
+    changes.set(path, memory, rule="roles/memory", reason=f"this is the host memory of one pod, set by {because}")
 
 
 def planned(template: Template, memory: str | None) -> int:
-    """Return the bytes that a pod asks for once `add` has been there with this memory; None for none."""
+    """Return the bytes that a pod asks for once `add` has added `memory`; None adds nothing."""
     spec, main = template.spec, template.main
     wants = memory is not None and main is not None and _asked(spec) is None and _asked(main[1]) is None
     return request(spec) + (quantities.count(memory) if wants else 0)

@@ -1,6 +1,6 @@
-"""Tolerations: a role's pods may run on nodes that the platform tainted against all others.
+"""Tolerations: a role's pods may run on nodes that the platform tainted to keep other pods off.
 
-Added only where no toleration of the user's already covers one. Source: core/v1 Toleration; an empty key with `Exists`
+A toleration is added only where the user's own do not cover it. Source: core/v1 Toleration; an empty key with `Exists`
 stands for every key, an empty effect for every effect (`k8s.io/component-helpers/scheduling/corev1` ToleratesTaint).
 """
 
@@ -21,7 +21,7 @@ Toleration = Mapping[str, Any]
 
 
 def add(changes: Changes, pod_path: Path, role: Role, because: str) -> None:
-    """Add the role's tolerations that are missing, at the end of the list."""
+    """Add the missing tolerations of the role at the end of the list."""
     path = (*pod_path, "tolerations")
     for wanted in role.tolerations:
         found = changes.get(*path)
@@ -31,7 +31,7 @@ def add(changes: Changes, pod_path: Path, role: Role, because: str) -> None:
 
 
 def covers(found: Toleration, wanted: Toleration) -> bool:
-    """Whether a toleration that stands there tolerates, for as long, all that the wanted one would."""
+    """Whether the present toleration tolerates, for as long, all that the wanted one does."""
     if found == wanted:
         return True
     if found.get("effect") and found.get("effect") != wanted.get("effect"):
@@ -47,7 +47,7 @@ def covers(found: Toleration, wanted: Toleration) -> bool:
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Mapping[str, Any]) -> bool:
-    """Whether pods with these tolerations may be scheduled in spite of a taint."""
+    """Whether pods with these tolerations may be scheduled despite a taint."""
     if taint.get("effect") not in _KEEPING_OFF:
         return True
     wanted = {"key": taint.get("key"), "value": taint.get("value"), "effect": taint.get("effect")}

@@ -101,7 +101,7 @@ def test_a_framework_that_no_label_can_hold_is_refused(framework):
     """The empty one would serve every runtime without a label."""
     plugin = Acme()
     plugin.framework = framework
-    with pytest.raises(ValueError, match=r"Acme \(pkg 1\).* is no value of a label"):
+    with pytest.raises(ValueError, match=r"Acme \(pkg 1\).* is not a valid label value"):
         Registry(DefaultStrategy()).register(plugin, "pkg 1")
 
 

@@ -92,7 +92,7 @@ def test_a_word_that_is_no_role_is_an_error():
     assert places.placed(jobset) == jobset
     field = "spec.replicatedJobs[server].template.metadata.labels[muster.dev/role]"
     assert places.said(jobset) == [("error", field, "roles/label")]
-    assert "'critic': is no role; trainer and sampler are" in places.messages(jobset)[0]
+    assert "'critic': is not a role; use trainer or sampler" in places.messages(jobset)[0]
 
 
 def test_a_word_that_speaks_for_several_replicated_jobs_is_refused_once():

@@ -59,7 +59,7 @@ def test_the_change_says_whose_word_it_was_and_where_the_role_runs():
     changes = admissions.decide(places.make_sampler(), policy=places.POLICY).changes
     (change,) = (change for change in changes if change.rule == "roles/node-affinity")
     assert change.field == f"{SPEC}.affinity"
-    expected = "role sampler, by the replicated job's label, runs on nodes with pool=sampling|both"
+    expected = "role sampler, set by the replicated job's label, runs on nodes with pool=sampling|both"
     assert change.reason == expected
 
 
@@ -130,7 +130,7 @@ def test_numbers_are_compared_as_the_scheduler_does():
 def test_a_node_selector_for_other_nodes_is_an_error_that_names_the_label():
     jobset = places.make_sampler(pod={"nodeSelector": {"pool": "cpu", "zone": "a"}})
     assert places.said(jobset) == [("error", f"{SPEC}.nodeSelector.pool", "roles/node-affinity")]
-    assert "no node of role sampler has this label: it runs on nodes with pool=sampling|both" in str(
+    assert "no node of role sampler has this label, because the role runs on nodes with pool=sampling|both" in str(
         places.messages(jobset)
     )
     assert places.pod_of(places.placed(jobset))["spec"]["nodeSelector"] == {"pool": "cpu", "zone": "a"}

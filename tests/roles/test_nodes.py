@@ -21,7 +21,7 @@ def asking(memory, **more):
 def test_a_request_that_no_node_of_the_role_can_meet_is_found_with_the_largest_that_there_is():
     nodes = [places.make_node("a"), places.make_node("b", memory="32Gi")]
     assert places.said(asking("64Gi"), *nodes) == [("warning", MEMORY, "roles/memory")]
-    assert "'64Gi': none of the 2 nodes of role sampler has more than 48Gi for all of a pod;" in str(
+    assert "'64Gi': none of the 2 nodes of role sampler has more than 48Gi for a whole pod;" in str(
         places.messages(asking("64Gi"), *nodes)
     )
 
@@ -66,7 +66,7 @@ def test_taints_that_the_pods_do_not_tolerate_on_every_node_are_found():
     assert places.said(jobset, places.make_node(taints=[TAINT])) == [
         ("warning", f"{POD}.tolerations", "roles/tolerations")
     ]
-    assert "tolerates the taints of none of the 1 nodes of role sampler, such as team=b:NoSchedule" in str(
+    assert "the pods tolerate the taints of none of the 1 nodes of role sampler, such as team=b:NoSchedule" in str(
         places.messages(jobset, places.make_node(taints=[TAINT]))
     )
     assert places.said(jobset, places.make_node(taints=[TAINT]), places.make_node("open")) == []

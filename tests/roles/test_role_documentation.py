@@ -43,10 +43,9 @@ def test_explain_says_of_each_placement_which_rule_made_it_and_whose_word_it_was
     placing = {"roles/label", "roles/node-affinity", "roles/anti-affinity", "roles/tolerations"}
     assert placing <= set(reasons[0])
     assert {*placing, "roles/spread", "roles/memory"} <= set(reasons[1])
-    assert (
-        reasons[0]["roles/node-affinity"] == "role trainer, by the TrainJob's label, runs on nodes with pool=training"
-    )
-    tainted = "role sampler, by the replicated job's label, runs on nodes tainted dedicated=sampler:NoSchedule"
+    placed = "role trainer, set by the TrainJob's label, runs on nodes with pool=training"
+    assert reasons[0]["roles/node-affinity"] == placed
+    tainted = "role sampler, set by the replicated job's label, runs on nodes tainted dedicated=sampler:NoSchedule"
     assert reasons[1]["roles/tolerations"] == tainted
     assert "profile session" in reasons[1]["roles/memory"]
 

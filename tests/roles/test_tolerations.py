@@ -71,7 +71,7 @@ def test_of_a_taint_with_several_values_each_may_be_tolerated():
     assert places.said(places.placed(places.make_sampler(), policy=policy), policy=policy) == []
     assert places.said(places.make_sampler(pod={"tolerations": [both]}), policy=policy) == []
     (message,) = places.messages(places.make_sampler(pod={"tolerations": [places.TAINTED]}), policy=policy)
-    assert "tainted with, 'sampler' or 'both'; the role's toleration is added" in message
+    assert "whose value is 'sampler' or 'both'; the role's toleration is added" in message
 
 
 some_tolerations = st.fixed_dictionaries(
