@@ -13,5 +13,5 @@ __all__ = ["load"]
 
 
 def load(*, plugins: bool = True) -> Registry:
-    """Return a registry of what Muster ships and, unless `plugins` is off, of what entry points bring."""
+    """Return a registry of the strategies that Muster ships and, unless `plugins` is off, those of entry points."""
     return Registry.load(DefaultStrategy(), plugins=plugins)

@@ -24,13 +24,13 @@ WRONG = {
         {"resourcesPerNode": {"limits": {"memory": "1Gi"}}},
         {"resources": gpus(4)},
         4,
-        "the pods keep the runtime's GPUs: it would start 1 processes per node for 4",
+        "the pods keep the runtime's GPUs: it would start 1 processes per node instead of 4",
     ),
     "GPUs behind an override of CPUs": (
         {"resourcesPerNode": {"requests": {"cpu": 16}}},
         {"resources": gpus(4)},
         4,
-        "it would start 16 processes per node for 4",
+        "it would start 16 processes per node instead of 4",
     ),
     "CPUs behind an override of memory": (
         {"resourcesPerNode": {"limits": {"memory": "1Gi"}}},
@@ -42,7 +42,7 @@ WRONG = {
         {"resourcesPerNode": {"limits": {MIG: 1, "cpu": 16}}},
         {},
         1,
-        "Trainer does not count MIG slices: it would start 16 processes per node for 1",
+        "Trainer does not count MIG slices: it would start 16 processes per node instead of 1",
     ),
     "a claim": ({}, CLAIM, 2, "Trainer does not count devices of a ResourceClaim"),
 }
@@ -89,7 +89,7 @@ UNKNOWN = {
     "another maker's accelerator": (
         {"resourcesPerNode": {"limits": {"habana.ai/gaudi": 8, "cpu": 16}}},
         {},
-        "how many devices the resources mean is not known",
+        "the number of devices behind the resources is not known",
     ),
 }
 
@@ -107,7 +107,7 @@ def test_a_count_that_nobody_can_know_is_asked_for(trainer, governing, words):
 def test_slices_that_no_process_can_reach_are_named():
     out, number = pinned({"resourcesPerNode": {"limits": {MIG: 3, "cpu": 16}}}, runtime())
     assert number == 1
-    assert "2 would lie idle" in out.warnings[0]
+    assert "2 would be idle" in out.warnings[0]
 
 
 def test_a_missing_trainer_section_is_added_with_the_reason():

@@ -129,7 +129,7 @@ def test_a_runtime_whose_label_and_policy_disagree_is_refused():
     (finding,) = judged("torchrun x.py", governing=runtime(policy={"numNodes": 1, "mpi": {}}))
     assert finding == (Severity.ERROR, "torch/label-disagrees", "spec.runtimeRef.name", "runtime")
     (finding,) = found("torch", trainjob({}), runtime(policy={"numNodes": 1, "mpi": {}}))
-    assert "its mlPolicy is mpi:" in finding.message
+    assert "its mlPolicy is mpi," in finding.message
     (finding,) = found("torch", trainjob({}), runtime(policy={"numNodes": 1}))
     assert "its mlPolicy is empty" in finding.message
 

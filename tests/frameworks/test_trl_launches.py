@@ -69,9 +69,9 @@ def test_a_launch_in_the_args_alone_stays_behind_the_images_entrypoint():
 
 
 REASONS = {
-    "trl": ("trl sft", "each node would train alone"),
+    "trl": ("trl sft", "ignores the nodes and processes in Trainer's PET_* env"),
     "torchrun around trl": ("torchrun --no-python trl sft", "the job hangs"),
-    "no command": (None, "no command was written; the method sft was named by TrainJob annotation"),
+    "no command": (None, "the job has no command, and the method sft comes from the TrainJob annotation"),
 }
 
 

@@ -51,7 +51,7 @@ def test_a_packaged_preset_becomes_the_env_that_it_stands_for(preset):
     assert out.container["command"] == ["torchrun", *options, "-m", "trl.scripts.sft"]
     assert out.container["args"] == list(NEEDED)
     assert out.env == dict(flags.preset_environment(preset))
-    assert f"preset {preset} is kept as the env" in out.reasons
+    assert f"preset {preset} is kept as its env" in out.reasons
     assert out.warnings == []
 
 
@@ -197,8 +197,8 @@ CLAIM = {
     "pod": {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]},
 }
 REFUSED = {
-    "on CPU": ("--mixed_precision bf16", CPU, "do not reliably span nodes on CPU"),
-    "on CPU by its own flag": ("--cpu", FOUR, "do not reliably span nodes on CPU"),
+    "on CPU": ("--mixed_precision bf16", CPU, "do not reliably span processes on CPU"),
+    "on CPU by its own flag": ("--cpu", FOUR, "do not reliably span processes on CPU"),
     "with a number that only the pod knows": (
         "--mixed_precision bf16 --num_processes $(N)",
         FOUR,

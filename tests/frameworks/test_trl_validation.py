@@ -90,7 +90,7 @@ def test_an_unknown_flag_comes_with_the_nearest_known_one_and_the_version():
     message = message_of(job("--learning_rte 1"), "trl/unknown-flag")
     assert "did you mean --learning_rate?" in message
     assert f"trl {flags.version()}" in message
-    assert "take it out" in message_of(job("--zzzzzz 1"), "trl/unknown-flag")
+    assert "remove it" in message_of(job("--zzzzzz 1"), "trl/unknown-flag")
 
 
 def test_arguments_written_as_one_string_are_explained():
@@ -98,7 +98,7 @@ def test_arguments_written_as_one_string_are_explained():
     errors = [each for each in found("trl", document, ONE) if each.rule == "trl/arguments"]
     assert [each.field for each in errors] == ["spec.trainer.args[0]"] * len(errors)
     document = trainjob({"command": ["trl", "sft"], "args": ["--model_name_or_path m --dataset_name d"]})
-    assert "one word for the program" in message_of(document, "trl/arguments")
+    assert "reaches the program as one word" in message_of(document, "trl/arguments")
 
 
 CLEAN = {

@@ -7,7 +7,7 @@ from e2e.suites.support.spaces import JOBSETS
 from e2e.suites.validation import jobs
 
 CONTAINER = "spec.replicatedJobs[node].template.spec.template.spec.containers[node]"
-NOT_ENFORCED = "spec.trainer.command: 'bash -c accelerate launch train.py': this launch is yours and was not changed"
+NOT_ENFORCED = "spec.trainer.command: 'bash -c accelerate launch train.py': this launch is your own and was not changed"
 
 
 def differences(sent, stored):

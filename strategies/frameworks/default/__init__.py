@@ -1,4 +1,4 @@
-"""The strategy for every label that nobody claimed, and for none."""
+"""The strategy for every framework without one of its own, and for jobs without a framework label."""
 
 from __future__ import annotations
 

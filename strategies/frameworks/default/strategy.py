@@ -1,4 +1,4 @@
-"""Nothing guessed, nothing broken: a framework without a strategy gets the devices it asks for, and runs as it is."""
+"""The default strategy: a job of an unknown framework gets the devices it asks for and runs unchanged otherwise."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class DefaultStrategy:
         """Leave the command alone."""
 
     def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
-        """Add nothing: how this framework meets is not known."""
+        """Add nothing: it is not known how the ranks of this framework meet."""
 
     def enforce_claims(self, job: Job, changes: Changes) -> None:
         """Add the claims that were asked for."""
         additions.enforce(job, changes, self.framework)
 
     def validate(self, job: Job) -> Iterable[Finding]:  # noqa: ARG002  # the protocol's signature
-        """Find nothing; the checks that hold for every framework are made elsewhere."""
+        """Return no findings; the checks for every framework are made elsewhere."""
         return ()

@@ -1,7 +1,7 @@
-"""The torch strategy: the rendezvous, the process count, and a word about what it cannot enforce.
+"""The torch strategy: the rendezvous, the process count, and a warning about what it cannot enforce.
 
-torchrun already reads all that Trainer injects, so its commands stay as they are. A user's own program is never
-rewritten: it gets the same rendezvous, and a warning where its launch cannot span the processes that were asked for.
+torchrun already reads everything that Trainer injects, so its commands stay as they are. A user's own program is never
+rewritten: it gets the same rendezvous, and a warning where its launch cannot start all processes that the job asks for.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class TorchFamily:
     version = "1"
 
     def prepare(self, job: Job, changes: Changes) -> None:
-        """Give a TrainJob its `spec.trainer` and the right process count, before its launch is looked at."""
+        """Give a TrainJob its `spec.trainer` and the right process count, before its launch is read."""
         trainer_sections.ensure(job, changes, self.framework)
         trainer_sections.pin_processes(job, changes, self.framework)
 
     def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
-        """Add the env on a JobSet."""
+        """Add the rendezvous env to a JobSet."""
         rendezvous.enforce(job, changes, self.framework)
 
     def enforce_claims(self, job: Job, changes: Changes) -> None:
@@ -55,7 +55,7 @@ class TorchStrategy(TorchFamily):
     version = "1"
 
     def enforce_command(self, job: Job, changes: Changes) -> None:
-        """Rewrite nothing; report a launch that cannot span the job's processes."""
+        """Rewrite nothing; report a launch that cannot start all of the job's processes."""
         self.prepare(job, changes)
         site = sites.find_site(job)
         if site is not None and job.owner is None:
@@ -64,19 +64,19 @@ class TorchStrategy(TorchFamily):
 
 
 def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) -> Iterator[Finding]:
-    """Warn about a program that will not, by itself, use all processes that the job asks for."""
+    """Warn about a program that may not start all processes that the job asks for."""
     launch, rule = site.launch, f"{framework}/not-enforced"
     alone = topology.nodes > 1 and launch.launcher is Launcher.SHELL and "--standalone" in launch.text
     if not topology.is_distributed or (launch.starts_torchrun and not alone):
         return
     size = topology.size
     if not site.command:
-        message = f"no command is written, so the image decides whether {size} are used; Muster set the rendezvous only"
+        message = f"the job has no command, so the image decides whether {size} start; Muster set only the rendezvous"
     elif launch.launcher is Launcher.PYTHON and topology.processes == 1:
         return
     else:
         message = (
-            f"this launch is yours and was not changed; Muster set the rendezvous, but cannot make it start {size}"
+            f"this launch is your own and was not changed; Muster set the rendezvous but cannot make it start {size}"
         )
     field = f"{site.place}.command" if site.command else f"{site.place}.args"
     yield warning(field, " ".join(site.argv[:3]) or None, message, rule=rule)
@@ -87,8 +87,8 @@ def _runtime_disagrees(job: Job, framework: str) -> Iterator[Finding]:
         return
     policies = [name for name in job.runtime.ml_policy if name != "numNodes"]
     message = (
-        f"the runtime is labelled {names.FRAMEWORK_LABEL}: {framework} but its mlPolicy is "
-        f"{', '.join(policies) or 'empty'}: Trainer would inject no PET_* env; give it mlPolicy.torch or another label"
+        f"the runtime is labelled {names.FRAMEWORK_LABEL}: {framework}, but its mlPolicy is "
+        f"{', '.join(policies) or 'empty'}, so Trainer injects no PET_* env; give it mlPolicy.torch or another label"
     )
     yield error("spec.runtimeRef.name", job.runtime.name, message, rule=f"{framework}/label-disagrees")
 
@@ -99,34 +99,34 @@ def _dropped_claims(job: Job, framework: str) -> Iterator[Finding]:
         return
     if (place.container.get("resources") or {}).get("claims"):
         message = (
-            "setting it makes Trainer v2.3.0 drop the runtime container's resource claims, while the pod still "
-            "allocates them: the devices would be taken and not seen; leave it out"
+            "makes Trainer v2.3.0 drop the resource claims of the runtime's container, while the pod still allocates "
+            "them, so the container would not see the devices; remove it"
         )
         yield warning("spec.trainer.resourcesPerNode", None, message, rule=f"{framework}/claims-dropped")
 
 
 def _nodes(job: Job, framework: str) -> Iterator[Finding]:
-    """Compare the nodes that torchrun is told to wait for with the pods that there will be."""
+    """Compare the number of nodes that torchrun waits for with the number of pods."""
     site = sites.find_site(job)
     if site is None or job.owner is not None or not site.launch.starts_torchrun:
         return
     nodes, values = topologies.read_topology(job).nodes, site.launch.values
     if "standalone" in values and nodes > 1:
-        message = f"--standalone makes each of the {nodes} nodes train alone; leave it out"
+        message = f"--standalone makes each of the {nodes} nodes train alone; remove it"
         yield error(_locate(site, "standalone"), "--standalone", message, rule=f"{framework}/standalone")
         return
     low, _, high = values.get("nnodes", "").partition(":")
     field, shown, rule = _locate(site, "nnodes"), f"--nnodes {values.get('nnodes')}", f"{framework}/nnodes"
     if low.isdecimal() and int(low) > nodes:
-        message = f"torchrun would wait for {low} nodes, and the job has {nodes}; set numNodes, or leave the flag out"
+        message = f"torchrun would wait for {low} nodes, and the job has {nodes}; set numNodes, or remove the flag"
         # Another replicated job of a JobSet may bring the missing ones.
         yield (error if job.kind == "TrainJob" else warning)(field, shown, message, rule=rule)
     elif (high or low).isdecimal() and int(high or low) < nodes:
-        message = f"the job has {nodes} nodes, and the others would wait or train alone; leave the flag out"
+        message = f"the job has {nodes} nodes, and the others would wait or train alone; remove the flag"
         yield warning(field, shown, message, rule=rule)
 
 
 def _locate(site: sites.Site, option: str) -> str:
-    """Return the field path of a long option, however it is spelt."""
+    """Return the field path of a long option in any of its spellings."""
     names_ = [word.lstrip("-").partition("=")[0].replace("-", "_") for word in site.argv]
     return site.locate(next((index for index, name in enumerate(names_) if name and option.startswith(name)), 0))

@@ -1,7 +1,7 @@
-"""`spec.trainer` of a TrainJob: made to exist, and its process count pinned where Trainer would count wrong.
+"""`spec.trainer` of a TrainJob: added when missing, and its process count pinned where Trainer would count wrong.
 
 Both are written on the TrainJob at CREATE, so that Trainer itself writes the right env and nothing on the JobSet has to
-be overwritten. Shared by every strategy of the torch family.
+be overwritten. Every strategy of the torch family uses this.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["ensure", "pin", "pin_processes"]
 _PATH = ("spec", "trainer", "numProcPerNode")
 _FIELD = ".".join(_PATH)
 _WHY = {
-    "gpu": "Trainer looks at resourcesPerNode alone, but the pods keep the runtime's GPUs",
+    "gpu": "Trainer reads only resourcesPerNode, but the pods keep the runtime's GPUs",
     "mig": "Trainer does not count MIG slices",
     "claim": "Trainer does not count devices of a ResourceClaim",
-    "none": "Trainer looks at resourcesPerNode alone, but the pods keep the runtime's CPUs",
+    "none": "Trainer reads only resourcesPerNode, but the pods keep the runtime's CPUs",
 }
 _UNKNOWN = {
     "claim": "the claim's number of devices is not known",
-    "other": "how many devices the resources mean is not known",
+    "other": "the number of devices behind the resources is not known",
 }
 
 
@@ -35,7 +35,7 @@ def ensure(job: Job, changes: Changes, rule: str) -> None:
     if not _is_torch(job):
         return
     if isinstance(changes.get("spec", "trainer"), Absent) or changes.get("spec", "trainer") is None:
-        reason = "without spec.trainer, Trainer sets no PET_* env and every node trains alone"
+        reason = "without spec.trainer, Trainer sets no PET_* env, and every node trains alone"
         changes.set(("spec", "trainer"), {}, rule=f"{rule}/default-trainer", reason=reason)
 
 
@@ -46,9 +46,9 @@ def pin(job: Job, changes: Changes, processes: int, *, rule: str, reason: str) -
 
 
 def pin_processes(job: Job, changes: Changes, rule: str) -> None:
-    """Set `numProcPerNode` where Trainer would start another number of processes than there are devices.
+    """Set `numProcPerNode` where the number of processes that Trainer would start differs from that of the devices.
 
-    Where Trainer writes `auto`, torchrun counts the devices that it sees, and is right.
+    Where Trainer writes `auto`, torchrun counts the devices that it sees, which is right.
     """
     if not _is_torch(job) or job.trainer.get("numProcPerNode") is not None:
         return
@@ -58,18 +58,19 @@ def pin_processes(job: Job, changes: Changes, rule: str) -> None:
     if counted == AUTO and (plan is None or topology.processes is None):
         return
     if topology.processes is None:
-        message = f"{_UNKNOWN[kind]}, so Trainer would start one process per CPU ({counted}); set it"
+        message = f"{_UNKNOWN[kind]}, so Trainer would start one process per CPU ({counted}); set this field"
         changes.report(warning(_FIELD, None, message, rule=f"{rule}/processes"))
         return
     if topology.devices.idle:
         message = (
-            f"of its MIG slices a pod can use one, and {topology.devices.idle} would lie idle: ask for one, and nodes"
+            f"a pod can use one MIG slice, and {topology.devices.idle} would be idle; ask for one per node and raise "
+            "numNodes"
         )
         changes.report(warning(_FIELD, None, message, rule=f"{rule}/mig"))
-    reason = f"{_WHY[kind]}: it would start {counted} processes per node for {topology.processes}"
+    reason = f"{_WHY[kind]}: it would start {counted} processes per node instead of {topology.processes}"
     if plan is not None:
         told = f"{plan.told} gives each node {topology.devices.count} devices"
-        reason = f"{told}, and Trainer, which does not count them, would set {counted}"
+        reason = f"{told}; Trainer does not count them and would start {counted} processes per node"
     pin(job, changes, topology.processes, rule=rule, reason=reason)
 
 

@@ -1,7 +1,7 @@
-"""The torchtune strategy: what Trainer does for `tune run`, done for every job of a torchtune runtime.
+"""The torchtune strategy does for every job of a torchtune runtime what Trainer does for `tune run`.
 
-Trainer v2.3.0 recognises torchtune by a TrainJob's command being exactly `tune run`. Here the runtime's label decides,
-so a job without a command gets the same launch; and the dataset that the runtime names is kept.
+Trainer v2.3.0 recognises torchtune only by the exact command `tune run` of a TrainJob. Here the runtime's label
+decides, so a job without a command gets the same launch, and the dataset that the runtime names is kept.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TorchTuneStrategy(TorchFamily):
                 changes.report(finding)
 
     def validate(self, job: Job) -> Iterable[Finding]:
-        """Refuse what Trainer refuses for `tune run`, for every job of the runtime that gets its launch from it."""
+        """Refuse what Trainer refuses for `tune run`, in every job whose launch Muster completes."""
         yield from super().validate(job)
         if _is_bare(job) or _is_completed(job):
             yield from _model_findings(job)
@@ -61,20 +61,20 @@ def _complete(job: Job, changes: Changes, site: sites.Site) -> None:
     kept = _kept(inherited, job.trainer.get("args") or (), everything=not written)
     command = [*head, *endpoint, recipe.name, "--config", recipe.config, *kept]
     size, model = topologies.read_topology(job).size, recipes.model_of(_runtime_name(job))
-    reason = f"{size} of {model} take recipe {recipe.name}; paths and dataset are the runtime's"
+    reason = f"recipe {recipe.name} trains {model} on {size}; paths and dataset come from the runtime"
     site.write(changes, command, site.args, rule="torchtune/recipe", reason=reason)
 
 
 def _kept(runtime_command: Sequence[str], args: Sequence[str], *, everything: bool) -> list[str]:
     """Return the `key=value` items of the runtime's command that Muster writes behind the config.
 
-    Trainer keeps the paths, and drops the dataset: the recipe then trains on its config's default one, which no
-    initializer has fetched. Here it is kept, unless the job brings a dataset, or the same item, of its own.
+    Trainer keeps the paths and drops the dataset, so the recipe trains on the default dataset of its config, which no
+    initializer has fetched. Here the dataset is kept, unless the job sets a dataset, or the same item, itself.
 
     Args:
-        runtime_command: the runtime's.
-        args: of the TrainJob.
-        everything: whether all other items are kept as well, since nobody wrote a command in the runtime's place.
+        runtime_command: command of the runtime.
+        args: arguments of the TrainJob.
+        everything: whether all other items are kept as well, since the job has no command of its own.
     """
     dataset = _dataset_items(runtime_command, args)
     if everything:
@@ -96,7 +96,7 @@ def _is_dataset(word: str) -> bool:
 
 
 def _add_endpoint(job: Job, changes: Changes, site: sites.Site) -> None:
-    """Let a written `tune run` of a distributed recipe meet; without any option of torchrun it starts one process."""
+    """Add the endpoint to a `tune run` of a distributed recipe, which without torchrun options starts one process."""
     launch, topology = site.launch, topologies.read_topology(job)
     if not topology.is_distributed or "_distributed" not in launch.target or "standalone" in launch.values:
         return
@@ -107,7 +107,7 @@ def _add_endpoint(job: Job, changes: Changes, site: sites.Site) -> None:
     words = [*launch.head, f"{_ENDPOINT}={_rendezvous(job)}", *_without_endpoint(launch), launch.target, *launch.rest]
     args = len(site.args) if tuple(words[len(words) - len(site.args) :]) == site.args else len(words) - len(launch.head)
     command = len(words) - args
-    reason = "without the coordinator's endpoint, tune run starts each node alone"
+    reason = "without the coordinator's endpoint, tune run trains on each node alone"
     site.write(changes, words[:command], words[command:], rule="torchtune/rendezvous", reason=reason)
 
 
@@ -140,7 +140,7 @@ def _is_run(launch: Launch) -> bool:
 def _is_bare(job: Job) -> bool:
     """Whether a TrainJob leaves recipe and config open: `tune run`, or no command and a runtime such as Trainer's.
 
-    A platform's own runtime, of another model, recipe or config, means its command as it is written.
+    The command of a platform's own runtime, with another model, recipe or config, is used as written.
     """
     if job.kind != "TrainJob" or job.runtime is None:
         return False
@@ -192,7 +192,7 @@ def _model_findings(job: Job) -> Iterator[Finding]:
     name, args, topology = _runtime_name(job), job.trainer.get("args") or (), topologies.read_topology(job)
     model, rule = recipes.model_of(name), "torchtune/model"
     if model not in recipes.MODELS:
-        message = f"no recipe for model {model!r}; the runtime's name must end in one of {_known_names()}"
+        message = f"torchtune has no recipe for model {model!r}; the runtime's name must end in one of {_known_names()}"
         yield error("spec.runtimeRef.name", name, message, rule=rule)
     if topology.nodes > 1 and model != recipes.LLAMA3_3_70B:
         message = f"must be 1: torchtune trains {model} on one node only"
@@ -208,14 +208,14 @@ def _model_findings(job: Job) -> Iterator[Finding]:
 
 
 def _qlora_findings(job: Job, model: str) -> Iterator[Finding]:
-    """Judge as Trainer's webhook does: by the number that is written and the GPUs, never by CPUs."""
+    """Judge as Trainer's webhook does: by the number in the job and by GPUs, never by CPUs."""
     trainer, rule = job.trainer, "torchtune/qlora"
     count, args = trainer.get("numProcPerNode"), trainer.get("args") or ()
     recipe = recipes.choose(model, topologies.read_topology(job).nodes, count, topologies.trainer_gpus(job), args)
     if not recipe.config.endswith(("_qlora", "_qlora_single_device")):
         return
     if model == recipes.QWEN2_5_1_5B:
-        message = f"torchtune has no QLoRA config for {model}"
+        message = f"torchtune has no QLoRA config for {model}; use LoRA or another model"
         yield error("spec.runtimeRef.name", _runtime_name(job), message, rule=rule)
     elif not recipe.single_device and model in recipes.MODELS - {recipes.LLAMA3_3_70B}:
         message = f"must be 1: torchtune has no distributed QLoRA config for {model}"
@@ -228,7 +228,7 @@ def _immutable_findings(job: Job) -> Iterator[Finding]:
     for index, arg in enumerate(job.trainer.get("args") or ()):
         key = arg.partition("=")[0]
         if key in recipes.IMMUTABLE:
-            message = f"{key} is managed by the runtime and must not be set here; take it out"
+            message = f"the runtime sets {key}, so it must not be set here; remove it"
             yield error(f"spec.trainer.args[{index}]", arg, message, rule="torchtune/immutable")
 
 

@@ -1,4 +1,4 @@
-"""TRL: the trainings that `trl <method>` names, launched so that they span the nodes."""
+"""TRL: trainings with `trl <method>`, launched so that they span all nodes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which methods, flags and presets the installed TRL has, without importing TRL.
+"""The methods, flags and presets of the supported TRL, without importing TRL.
 
-`flags.json` is printed by tests/contract/trl/generate.py out of TRL's and accelerate's own parsers. `parsing` reads
-command lines by it.
+tests/contract/trl/generate.py prints `flags.json` from TRL's and accelerate's own parsers. `parsing` uses it to read
+command lines.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class FlagSpec:
     Attributes:
         name: the key in `parsing.ParsedArgs.values`; of `--no-log-on-each-node` it is `log_on_each_node`.
         nargs: how many values follow: none, exactly one, at most one, one or more.
-        kind: conversion of a value: `bool`, `int`, `float`, `str`, with `|none` where the word none is taken too; other
-            kinds (`dict`, `DebugOption`) are TRL's own and not judged here.
-        choices: the only values there are; empty for any.
+        kind: conversion of a value: `bool`, `int`, `float`, `str`, with `|none` where the word none is allowed too;
+            other kinds (`dict`, `DebugOption`) are TRL's own and not checked here.
+        choices: the allowed values; empty for any.
         default: the value without the flag, None where it is None or JSON cannot hold it.
-        bare: what the flag says when no value follows it.
+        bare: the value of the flag when no value follows it.
     """
 
     name: str
@@ -81,9 +81,9 @@ class Flags:
     """The flags of one parser.
 
     Attributes:
-        names: as they are in the table.
-        specs: by every spelling.
-        spellings: in order, to complete abbreviations.
+        names: names of the flags, as in the table.
+        specs: the flags by every spelling.
+        spellings: all spellings, sorted, to complete abbreviations.
     """
 
     __slots__ = ("names", "specs", "spellings")
@@ -105,7 +105,7 @@ class Flags:
         self.spellings = sorted(self.specs)
 
     def completions(self, prefix: str) -> list[str]:
-        """The spellings that begin so."""
+        """Return the spellings that begin with `prefix`."""
         start = bisect_left(self.spellings, prefix)
         end = start
         while end < len(self.spellings) and self.spellings[end].startswith(prefix):
@@ -121,14 +121,14 @@ def _table() -> _Table:
 
 @functools.cache
 def script(method: str) -> Flags:
-    """The flags of the script of `method`.
+    """Return the flags of the script of `method`.
 
     Raises:
-        ValueError: there is no such training method.
+        ValueError: TRL has no such training method.
     """
     table = _table()
     if method not in table["methods"]:
-        raise ValueError(f"trl has no training method {method!r}; it has {', '.join(sorted(methods()))}")
+        raise ValueError(f"trl has no training method {method!r}; its methods are {', '.join(sorted(methods()))}")
     return Flags(table["common"] | table["methods"][method])
 
 
@@ -139,52 +139,52 @@ def _launcher() -> Flags:
 
 @functools.cache
 def methods() -> frozenset[str]:
-    """Commands of `trl` that train; each is the module `trl.scripts.<method>`."""
+    """Return the commands of `trl` that train; each is the module `trl.scripts.<method>`."""
     return frozenset(_table()["methods"])
 
 
 @functools.cache
 def passthrough() -> frozenset[str]:
-    """Commands of `trl` that do not train."""
+    """Return the commands of `trl` that do not train."""
     return frozenset(_table()["methods_passthrough"])
 
 
 def presets() -> Mapping[str, Mapping[str, object]]:
-    """Accelerate configurations packaged in TRL, by the name that `--accelerate_config` takes."""
+    """Return the accelerate configurations packaged in TRL, by the name that `--accelerate_config` takes."""
     return _table()["presets"]
 
 
 def preset_environment(name: str) -> Mapping[str, str]:
-    """What preset `name` adds to the workers' environment: all it does beside choosing processes and endpoint.
+    """Return the env that preset `name` gives the workers: all that it does beside choosing processes and endpoint.
 
     Raises:
-        KeyError: TRL carries no such preset.
+        KeyError: TRL has no such preset.
     """
     return _table()["presets_env"][name]
 
 
 def version() -> str:
-    """Version of TRL that the table was printed from."""
+    """Return the version of TRL that the table was printed from."""
     return _table()["trl"]
 
 
 def spec(method: str, flag: str) -> FlagSpec | None:
-    """The flag of the script of `method` as spelled in `flag`, `=value` or not; None when it has none such.
+    """Return the flag that the script of `method` has for `flag`, with or without `=value`; None for an unknown one.
 
     Raises:
-        ValueError: there is no such training method.
+        ValueError: TRL has no such training method.
     """
     return script(method).specs.get(flag.partition("=")[0])
 
 
 def launcher_spec(flag: str) -> FlagSpec | None:
-    """The flag of `accelerate launch`; or `--accelerate_config`, which TRL only sees with a space after it."""
+    """Return the flag of `accelerate launch`, or `--accelerate_config`, which TRL reads only with a space after it."""
     name, equals, _ = flag.partition("=")
     return None if equals and name == "--accelerate_config" else _launcher().specs.get(name)
 
 
 def closest(method: str, flag: str) -> str | None:
-    """The flag, of `method` or of the launcher, that an unknown `flag` was probably meant to be, or None."""
+    """Return the flag of `method` or of the launcher that an unknown `flag` probably means, or None."""
     name = flag.partition("=")[0].lstrip("-").replace("-", "_")[:_LONGEST_GUESS]
     names = sorted(script(method).names | _launcher().names | {"config"})
     found = difflib.get_close_matches(name, names, n=1, cutoff=0.75)

@@ -1,8 +1,8 @@
-"""Invocations: the many ways in which people ask for a TRL training, read into one form.
+"""Invocations: the ways in which people start a TRL training, read into one form.
 
-`trl sft ARGS`, `torchrun ... -m trl.scripts.sft ARGS`, `torchrun ... trl sft ARGS` (which hangs), `python -m
+They are `trl sft ARGS`, `torchrun ... -m trl.scripts.sft ARGS`, `torchrun ... trl sft ARGS` (which hangs), `python -m
 trl.scripts.sft ARGS`, and no command at all where args, an annotation or the runtime name the method. Anything else is
-the user's own program and reads as None.
+the user's own program, for which `read` returns None.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HELP = frozenset({"-h", "--help", "-v", "--version"})
 
 
 class Form(Enum):
-    """How the training was written; each value names it in a reason."""
+    """How the training is started."""
 
     TRL = "trl <method>"
     TORCHRUN = "torchrun -m trl.scripts.<method>"
@@ -40,10 +40,10 @@ class Invocation:
     Attributes:
         method: `sft`, `dpo`, ...
         form: how it was written.
-        args: of the script, in order.
-        head: the launcher's own words, with the interpreter or the folder that it was started from.
+        args: arguments of the script, in order.
+        head: the launcher's own words, with its interpreter or folder.
         options: torchrun's own options, kept as written.
-        said_by: what named the method when the command did not; "" when it did.
+        said_by: what names the method when the command does not; "" when it does.
     """
 
     method: str
@@ -55,7 +55,7 @@ class Invocation:
 
     @property
     def torchrun(self) -> tuple[str, ...]:
-        """The torchrun that belongs to `head`: of the same interpreter, or in the same folder."""
+        """The torchrun that belongs to `head`: that of the same interpreter, or in the same folder."""
         if self.form in (Form.TORCHRUN, Form.TORCHRUN_TRL):
             return self.head
         if self.form is Form.MODULE:
@@ -108,7 +108,7 @@ def _under_trl(launch: Launch, job: Job) -> Invocation | None:
 
 def _implied(args: tuple[str, ...], job: Job) -> Invocation | None:
     if args and args[0] in flags.methods():
-        return Invocation(args[0], Form.IMPLIED, args[1:], said_by="its first argument")
+        return Invocation(args[0], Form.IMPLIED, args[1:], said_by="first argument")
     annotated = job.annotation(names.TRL_METHOD_ANNOTATION)
     return _known(Invocation(annotated[0], Form.IMPLIED, args, said_by=annotated[1])) if annotated else None
 
@@ -118,7 +118,7 @@ def _renamed(found: Invocation, site: Site, job: Job) -> Invocation:
     if site.own_command or found.form is Form.IMPLIED:
         return found
     if found.args and found.args[0] in flags.methods():
-        return replace(found, method=found.args[0], args=found.args[1:], said_by="its first argument")
+        return replace(found, method=found.args[0], args=found.args[1:], said_by="first argument")
     annotated = job.annotation(names.TRL_METHOD_ANNOTATION)
     if annotated and not annotated[1].startswith("runtime") and annotated[0] in flags.methods() - {found.method}:
         return replace(found, method=annotated[0], said_by=annotated[1])

@@ -1,8 +1,8 @@
-"""Numbers: how many processes the flags of accelerate ask for, read for one node.
+"""Numbers: how many processes the flags of accelerate ask for on one node.
 
-`--num_processes` counts the processes of all machines, and `--num_machines` says how many these are, 1 without it: a
-launch that was written for one node and then given several means its number for each of them, unless it is just what
-all nodes have together.
+`--num_processes` counts the processes of all machines, and `--num_machines` is the number of machines, by default 1. So
+a launch that was written for one node means its number for each node when the job has several, unless the number is
+that of all nodes together.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ __all__ = ["ContradictionError", "machines", "per_node", "words"]
 
 
 class ContradictionError(ValueError):
-    """Numbers that cannot all be meant; the message says which and what to do."""
+    """Numbers that contradict each other; the message says which and what to do."""
 
 
 def machines(parsed: parsing.ParsedArgs) -> int | None:
-    """Return `--num_machines`, None when it is missing or only the pod will know it."""
+    """Return `--num_machines`, None when it is missing or its value is known only in the pod."""
     written = parsed.launcher_values.get("num_machines")
     return int(written) if isinstance(written, str) and written.isdecimal() else None
 
@@ -30,7 +30,7 @@ def per_node(parsed: parsing.ParsedArgs, topology: Topology, *, single: bool) ->
 
     Args:
         parsed: the arguments.
-        topology: of the job.
+        topology: topology of the job.
         single: whether the preset in use is the one for one process.
 
     Raises:
@@ -38,7 +38,7 @@ def per_node(parsed: parsing.ParsedArgs, topology: Topology, *, single: bool) ->
     """
     count = machines(parsed)
     if count not in (None, 1, topology.nodes):
-        raise ContradictionError(f"--num_machines says {count} and the job has {topology.nodes} nodes; leave it out")
+        raise ContradictionError(f"--num_machines is {count}, and the job has {topology.nodes} nodes; remove it")
     written = parsed.launcher_values.get("num_processes")
     if not isinstance(written, str) or written == "0":
         chosen = parsed.launcher_values.get("gpu_ids")
@@ -50,9 +50,7 @@ def per_node(parsed: parsing.ParsedArgs, topology: Topology, *, single: bool) ->
     if count in (None, 1):
         return written
     if not written.isdecimal() or int(written) % topology.nodes:
-        raise ContradictionError(
-            f"--num_processes {written} cannot be divided among {topology.nodes} nodes; leave it out"
-        )
+        raise ContradictionError(f"--num_processes {written} cannot be divided among {topology.nodes} nodes; remove it")
     return str(int(written) // topology.nodes)
 
 

@@ -1,10 +1,10 @@
-"""Reads a command line as the installed TRL does.
+"""Parsing: a command line is read as the supported TRL reads it.
 
-`trl sft` hands every flag that its script does not know to `accelerate launch`, which understands none of what Trainer
-injects; so a strategy must tell the two apart before it rewrites a launch, and must see a flag that nobody knows before
-a pod with GPUs is scheduled to find out. Contract tests run TRL's parsers and `parse` on the same command lines (Python
-3.11's argparse). A `$(NAME)` is expanded by Kubernetes after admission: a value with one stays a string and is never
-judged.
+`trl sft` passes every flag that its script does not know to `accelerate launch`, which ignores everything that Trainer
+injects. So a strategy must tell the two kinds of flags apart before it rewrites a launch, and must report a flag that
+neither knows before a pod with GPUs is scheduled. Contract tests run TRL's parsers and `parse` on the same command
+lines (Python 3.11's argparse). Kubernetes expands `$(NAME)` after admission, so a value with one stays a string and is
+never checked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ _NUMBERS = {"int": (int, "a whole number"), "float": (float, "a number")}
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The token at `index` of the arguments makes TRL's own parser exit with status 2; `reason` ends a sentence."""
+    """A token that makes TRL's own parser exit with status 2.
+
+    Attributes:
+        index: place of the token in the arguments.
+        token: the token.
+        reason: what is wrong; a predicate whose subject is the token.
+    """
 
     index: int
     token: str
@@ -39,15 +45,15 @@ class ParsedArgs:
     """A command line of one training method. An index always counts in the arguments as they were given.
 
     Attributes:
-        values: what the script is told, by canonical name; the last one wins.
+        values: values for the script, by canonical name; the last one wins.
         places: index of the flag that gave each of `values`.
         unknown: flags that neither the script nor `accelerate launch` has.
         launcher: flags that only `accelerate launch` has, and `--accelerate_config`; a script fails on them.
-        launcher_values: what they say, by canonical name.
+        launcher_values: values of these flags, by canonical name.
         launcher_tokens: index of every token, flag or value, that a script must not see.
-        positionals: tokens that belong to no flag. `accelerate launch` would run the first as the training script.
+        positionals: tokens without a flag. `accelerate launch` would run the first as the training script.
         opaque: tokens that Kubernetes may still turn into flags: `$(EXTRA)`, `--$(NAME)=1`.
-        faults: what argparse refuses.
+        faults: tokens that argparse refuses.
         config_file: the file of `--config`. Its values, and the launcher flags that it may hold, cannot be seen.
     """
 
@@ -67,7 +73,7 @@ def parse(method: str, args: Sequence[str]) -> ParsedArgs:
     """Read the arguments that follow `trl <method>` or `-m trl.scripts.<method>` as TRL's parser does.
 
     Raises:
-        ValueError: there is no such training method.
+        ValueError: TRL has no such training method.
     """
     reader = _Reader(flags.script(method), args)
     reader.read()
@@ -75,7 +81,7 @@ def parse(method: str, args: Sequence[str]) -> ParsedArgs:
 
 
 class _Reader:
-    """One walk over the arguments; `tokens` is what argparse gets to see, `places` where each of them stood."""
+    """One pass over the arguments; `tokens` are those that argparse sees, `places` are their indexes in the input."""
 
     __slots__ = ("parsed", "places", "script", "stop", "tokens")
 
@@ -96,7 +102,7 @@ class _Reader:
             if not spellings:
                 index = self._stray(index) if spellings is None else self._take_foreign(index)
             elif len(spellings) > 1:
-                self._fault(index, f"may stand for {' or '.join(spellings[:4])}")
+                self._fault(index, f"is ambiguous: it may stand for {' or '.join(spellings[:4])}")
                 index += 1
             else:
                 found = self.script.specs[spellings[0]]
@@ -106,7 +112,7 @@ class _Reader:
             self._stray(rest)
 
     def _take_config(self, index: int) -> None:
-        """TRL takes the first `--config` and the token after it, wherever they stand, before argparse looks."""
+        """Take the first `--config` and the token after it, in any place, as TRL does before argparse reads."""
         if index + 1 == len(self.tokens):
             self._fault(index, "needs a file after it")
         else:
@@ -115,7 +121,7 @@ class _Reader:
         self.places = [*self.places[:index], *self.places[index + 2 :]]
 
     def _spellings(self, token: str) -> Sequence[str] | None:
-        """The flags that a token may stand for: none when nobody knows it, None when it is no flag at all."""
+        """Return the flags that a token may stand for: empty for an unknown flag, None when it is not a flag."""
         if token[:1] != "-":
             return None
         if token in self.script.specs:
@@ -129,7 +135,7 @@ class _Reader:
         return None if not found and (_NEGATIVE.match(token) or " " in token) else found
 
     def _take(self, index: int, found: flags.FlagSpec, values: dict[str, Value]) -> int:
-        """Store what a known flag says; the index after it and its values."""
+        """Store the value of a known flag and return the index after the flag and its values."""
         after = index + 1
         _, equals, raw = self.tokens[index].partition("=")
         if equals:
@@ -158,26 +164,26 @@ class _Reader:
         return end
 
     def _judge(self, index: int, found: flags.FlagSpec, raw: str) -> str | bool:
-        """The value that `raw` stands for; a fault is noted where argparse would not convert it."""
+        """Return the value that `raw` stands for; record a fault where argparse could not convert it."""
         if "$(" in raw:
             return raw
         kind, _, none = found.kind.partition("|")
         if found.choices and raw not in found.choices:
-            self._fault(index, f"{raw!r} is none of {', '.join(found.choices)}")
+            self._fault(index, f"has the value {raw!r}, which is not one of {', '.join(found.choices)}")
         elif kind == "bool":
             if (truth := _TRUTH.get(raw.lower())) is not None:
                 return truth
-            self._fault(index, f"{raw!r} is neither true nor false")
+            self._fault(index, f"has the value {raw!r}, which is neither true nor false")
         elif kind in _NUMBERS and not (none and raw.lower() in {"none", "null"}):
             convert, wanted = _NUMBERS[kind]
             try:
                 convert(raw)
             except ValueError:
-                self._fault(index, f"{raw!r} is not {wanted}")
+                self._fault(index, f"has the value {raw!r}, which is not {wanted}")
         return raw
 
     def _take_foreign(self, index: int) -> int:
-        """A flag that the script does not know: the launcher's, or nobody's. Values that follow go with it."""
+        """Take a flag that the script does not know, of the launcher or unknown, with the values that follow it."""
         token, parsed = self.tokens[index], self.parsed
         found = flags.launcher_spec(token)
         if found is None:

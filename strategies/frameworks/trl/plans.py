@@ -1,11 +1,11 @@
-"""Plans: what an invocation has to become so that all its processes train together.
+"""Plans: the launch that an invocation is replaced by, so that all its processes train together.
 
-torchrun is the one launcher that reads what Trainer injects (facts: `trl sft` under the same env trains alone on every
-node, exit 0). What accelerate's packaged presets add beside process counts is a fixed set of env, so they translate
-exactly. A launch with other flags of accelerate keeps `trl <method>`, and gets all of its multi-node flags.
+torchrun is the only launcher that reads what Trainer injects; `trl sft` under the same env trains alone on every node
+and exits with 0. Beside process counts, accelerate's packaged presets add a fixed set of env, so they translate
+exactly. A launch with other flags of accelerate keeps `trl <method>` and gets all of accelerate's multi-node flags.
 
-On one node `trl <method>` finds the devices by itself. There a launch stays as it is where torchrun might not mean
-the same: with flags of accelerate's, or with a `--config` file that may hold such.
+On one node `trl <method>` finds the devices by itself. There a launch stays as it is where torchrun might not do the
+same: with flags of accelerate, or with a `--config` file that may hold such flags.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _TORCHRUN_FLAGS = frozenset({"max_restarts", "monitor_interval", "rdzv_conf", "r
 _KEPT = frozenset({"accelerate_config", "rdzv_backend", "same_network"})
 _OWN_DISTRIBUTION = frozenset({"use_fsdp", "use_deepspeed", "use_megatron_lm", "use_parallelism_config", "config_file"})
 _SINGLE = "single_gpu"
-"""The preset whose launch starts one process, whatever its number of processes says."""
+"""The preset whose launch starts one process, whatever its number of processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """A command line to be, and why.
+    """A new command line and its reason.
 
     Attributes:
         head: words up to the script's arguments.
-        args: of the script.
-        rule: without the framework's prefix.
-        reason: one sentence.
-        env: to be added, by name.
-        caveat: what stays uncertain, "" for nothing.
+        args: arguments of the script.
+        rule: rule id without the framework's prefix.
+        reason: why the launch is replaced, one sentence.
+        env: env variables to add, by name.
+        caveat: what the user has to check, "" for nothing.
     """
 
     head: tuple[str, ...]
@@ -63,17 +63,17 @@ class LaunchPlan:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """No launch of this job can be right; `message` says why and what to do."""
+    """No launch of this job would be right; `message` says why and what to do."""
 
     message: str
 
 
 def plan(found: Invocation, topology: Topology, *, subdomain: bool) -> LaunchPlan | Refused | None:
-    """Return what to launch instead, None when the invocation is right as it is.
+    """Return the launch to use instead, None when the invocation is right as it is.
 
     Args:
         found: the invocation.
-        topology: of the job, after what torchrun's own flags make of it.
+        topology: topology of the job, with torchrun's own flags applied.
         subdomain: whether the JobSet's network has one, so that Trainer's PET_MASTER_ADDR is wrong.
     """
     if found.form is Form.TORCHRUN:
@@ -104,30 +104,30 @@ def _stays(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology) ->
     if parsed.launcher_values:
         return preset in ("", _SINGLE)
     if topology.processes == 1:
-        return topology.devices.count in (0, 1, None)  # on more, trl would start more than the one that was asked for
+        return topology.devices.count in (0, 1, None)  # on more devices, trl would start more than the one process
     return topology.processes is None or parsed.config_file is not None
 
 
 def _preset_name(parsed: parsing.ParsedArgs) -> str:
-    """Return the packaged preset that is named, "" for none and for a file of one's own."""
+    """Return the packaged preset that is named, "" for none and for the user's own file."""
     name = str(parsed.launcher_values.get("accelerate_config", ""))
     return name if name in flags.presets() else ""
 
 
 def _torchrun(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology, per_node: str | None) -> LaunchPlan:
     why = {
-        Form.TRL: "trl starts accelerate, which ignores Trainer's PET_* env, so each node would train alone",
-        Form.TORCHRUN: f"the method {found.method} was chosen by {found.said_by}",
+        Form.TRL: "trl starts accelerate, which ignores the nodes and processes in Trainer's PET_* env",
+        Form.TORCHRUN: f"the method {found.method} comes from the {found.said_by}",
         Form.TORCHRUN_TRL: "torchrun around trl starts a launcher in every rank, and the job hangs",
-        Form.MODULE: "python alone starts one process per node; torchrun starts as many as were asked for",
-        Form.IMPLIED: f"no command was written; the method {found.method} was named by {found.said_by}",
+        Form.MODULE: "python alone starts one process per node; torchrun starts as many as the job asks for",
+        Form.IMPLIED: f"the job has no command, and the method {found.method} comes from the {found.said_by}",
     }[found.form]
     preset = _preset_name(parsed)
     if preset:
-        why += f"; accelerate's preset {preset} is kept as the env that it stands for, without its 8 processes"
+        why += f"; accelerate's preset {preset} is kept as its env, without its number of processes"
     options = [*found.options, *_translated(parsed)]
     if per_node is None and topology.devices.kind == "claim" and topology.processes is None:
-        per_node = "gpu"  # of a claim whose size is not known, torchrun counts what it finds
+        per_node = "gpu"  # torchrun counts the devices of a claim of unknown size
     counted = any(option.startswith("--nproc") for option in found.options)
     if per_node is not None and per_node != str(topology.processes) and not counted:
         options.append(f"--nproc_per_node={per_node}")
@@ -143,7 +143,7 @@ def _torchrun(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology,
 
 
 def _translated(parsed: parsing.ParsedArgs) -> list[str]:
-    """Return the flags that accelerate would hand to torchrun as they are."""
+    """Return the flags that accelerate would pass to torchrun unchanged."""
     handed = {name: value for name, value in parsed.launcher_values.items() if name in _TORCHRUN_FLAGS}
     if parsed.launcher_values.get("rdzv_backend", "static") != "static":
         handed["rdzv_backend"] = parsed.launcher_values["rdzv_backend"]
@@ -153,18 +153,20 @@ def _translated(parsed: parsing.ParsedArgs) -> list[str]:
 def _hidden(parsed: parsing.ParsedArgs) -> str:
     if parsed.config_file is None:
         return ""
-    return f"settings of accelerate inside {parsed.config_file} have no effect under torchrun; make them arguments"
+    return f"settings of accelerate in {parsed.config_file} have no effect under torchrun; write them as arguments"
 
 
 def _accelerate(
     found: Invocation, parsed: parsing.ParsedArgs, topology: Topology, per_node: str | None, *, subdomain: bool
 ) -> LaunchPlan | Refused:
     head = (*(found.head if found.form is Form.TRL else ("trl",)), found.method)
-    reason = "flags of accelerate are used that torchrun has no words for, so its own multi-node flags are all set"
+    reason = "the launch uses flags of accelerate that torchrun lacks, so all of accelerate's multi-node flags are set"
     if topology.nodes == 1 and not _preset_name(parsed):
-        return LaunchPlan(head, found.args, "accelerate", "flags of accelerate are used that torchrun has no words for")
+        return LaunchPlan(head, found.args, "accelerate", "the launch uses flags of accelerate that torchrun lacks")
     if (topology.on_cpu or "cpu" in parsed.launcher_values) and topology.is_distributed:
-        return Refused("accelerate's flags do not reliably span nodes on CPU; take them out, torchrun does")
+        return Refused(
+            "accelerate's flags do not reliably span processes on CPU; remove them, and Muster uses torchrun"
+        )
     processes = topology.processes if per_node is None else int(per_node) if per_node.isdecimal() else None
     if processes is None:
         return Refused("the number of processes is not known, so accelerate's flags cannot be set; set numProcPerNode")
@@ -172,13 +174,13 @@ def _accelerate(
     kept = [arg for index, arg in enumerate(found.args) if index not in drop]
     config = str(parsed.launcher_values.get("accelerate_config", ""))
     own = bool(config and config not in flags.presets())
-    caveat = f"Muster cannot see into {config}; check its distributed_type" if own else ""
+    caveat = f"Muster cannot read {config}; check its distributed_type" if own else ""
     added = _multi_node(parsed, topology.nodes, processes, subdomain=subdomain)
     return LaunchPlan(head, (*kept, *added), "accelerate", reason, caveat=caveat)
 
 
 def _multi_node(parsed: parsing.ParsedArgs, nodes: int, processes: int, *, subdomain: bool) -> Sequence[str]:
-    """Return all that `accelerate launch` needs; `--multi_gpu` is right only where nothing else distributes."""
+    """Return all flags that `accelerate launch` needs; `--multi_gpu` only where no other mode distributes."""
     host, port = (names.MASTER_ADDR, names.MASTER_PORT) if subdomain else (names.PET_MASTER_ADDR, names.PET_MASTER_PORT)
     values = parsed.launcher_values
     env = flags.preset_environment(_preset_name(parsed)) if _preset_name(parsed) else {}

@@ -1,4 +1,4 @@
-"""The trl strategy: a training that spans its nodes, or a clear word why it cannot."""
+"""The trl strategy: a training that spans its nodes, or a finding that says why it cannot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TRLStrategy(TorchFamily):
     version = "1"
 
     def enforce_command(self, job: Job, changes: Changes) -> None:
-        """Rewrite the launches that cannot span the job's processes; leave a user's own program alone."""
+        """Rewrite a launch that cannot start all of the job's processes; leave a user's own program alone."""
         _keep_one_per_node(job, changes)
         self.prepare(job, changes)
         site = sites.find_site(job)
@@ -75,13 +75,13 @@ def _circumstances(job: Job, site: sites.Site) -> validation.Circumstances:
 
 
 def _keep_one_per_node(job: Job, changes: Changes) -> None:
-    """Leave one process per node on CPU, as `trl` and python start it; Trainer would make it one per CPU."""
+    """Pin one process per node on CPU, as `trl` and python start it; Trainer would count one per CPU."""
     site = sites.find_site(job) if job.kind == "TrainJob" else None
     found = invocations.read(site, job) if site else None
     if found is None or found.form not in (Form.TRL, Form.MODULE) or not topologies.read_topology(job).on_cpu:
         return
     trainer_sections.ensure(job, changes, "trl")
-    reason = "this launch starts one process per node on CPU, with all of its threads; Trainer would count CPUs"
+    reason = "this launch starts one process per node on CPU; Trainer would count one process per CPU"
     trainer_sections.pin(job, changes, 1, rule="trl", reason=reason)
 
 
@@ -90,11 +90,11 @@ def _method_findings(job: Job, site: sites.Site) -> Iterator[Finding]:
     known = ", ".join(sorted(flags.methods()))
     if annotated is not None and annotated[0] not in flags.methods():
         field = f"metadata.annotations[{names.TRL_METHOD_ANNOTATION}]"
-        message = f"is no method of trl {flags.version()} ({annotated[1]}); it has {known}"
+        message = f"is not a method of trl {flags.version()} ({annotated[1]}); the methods are {known}"
         yield error(field, annotated[0], message, rule="trl/method")
     launch = site.launch
     if launch.launcher is Launcher.TRL and launch.target not in flags.methods() | flags.passthrough() | {""}:
-        message = f"trl {flags.version()} has no such command and was not changed; it has {known}"
+        message = f"is not a command of trl {flags.version()}, and the launch was not changed; the methods are {known}"
         yield warning(site.locate(len(launch.head)), launch.target, message, rule="trl/method")
 
 
@@ -109,7 +109,7 @@ def _write(changes: Changes, site: sites.Site, found: invocations.Invocation, pl
     for name, value in plan.env.items():
         present = pods.find_env(site.env, name)
         if present is None:
-            reason = "part of the accelerate preset that the launch named"
+            reason = "this variable is part of the accelerate preset that the launch names"
             changes.append((*site.path, "env"), {"name": name, "value": value}, rule=rule, reason=reason)
         elif present.get("value") != value:
             message = f"kept as the job sets it; the accelerate preset would have set {value!r}"
@@ -121,9 +121,9 @@ def _write(changes: Changes, site: sites.Site, found: invocations.Invocation, pl
 def _split(
     site: sites.Site, found: invocations.Invocation, plan: plans.LaunchPlan
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Divide the new words into command and args such that args which did not change are not written.
+    """Divide the new words into command and args so that unchanged args are not written.
 
-    A launch that stands in the args alone stays there: the image's entrypoint runs it, and may prepare more.
+    A launch that is in the args alone stays there: the image's entrypoint runs it, and may prepare more.
     """
     if not site.command and found.form is not Form.IMPLIED:
         return (), (*plan.head, *plan.args)

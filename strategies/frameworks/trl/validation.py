@@ -1,7 +1,7 @@
-"""Validation of a training script's own arguments, before a pod with GPUs finds out.
+"""Validation of a training script's own arguments, before a pod with GPUs starts and fails.
 
 Every message is about what TRL 1.16 does with these arguments; the flags come from its own parsers (`flags`). A value
-that Muster cannot see (`$(NAME)`, a `--config` file) is never judged, nor is a flag that could be in such a file.
+that Muster cannot see (`$(NAME)`, a `--config` file) is never checked, nor is a flag that could be in such a file.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from strategies.launches.topologies import Topology
 __all__ = ["Circumstances", "check"]
 
 _GUESSES = 20
-"""Unknown flags for which a known one is looked for: each costs half a millisecond, and a JobSet may have thousands."""
+"""Unknown flags for which a known one is suggested: each costs half a millisecond, and a JobSet may have thousands."""
 _LORA_PREFIX = "lora_"
 _LORA_SWITCHES = frozenset({"use_dora", "use_rslora"})
 _ON_DEVICES = frozenset({"nccl", "xccl", "hccl", "cncl", "mccl"})
 _BY_VERSION = frozenset({"trl/unknown-flag", "trl/arguments", "trl/required"})
-"""Rules that hold for the version of TRL that the flags were read from, and may not for another."""
+"""Rules that hold for the version of TRL from which the flags were read, but perhaps not for another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What is known around the arguments.
+    """What the checks know beside the arguments.
 
     Attributes:
-        topology: of the job, after torchrun's own flags.
-        own_image: whether the image is the user's, with whatever version of TRL.
+        topology: topology of the job, with torchrun's own flags applied.
+        own_image: whether the image is the user's, with an unknown version of TRL.
         alone: whether no other container of the pod could hold a server.
     """
 
@@ -42,7 +42,7 @@ class Circumstances:
 
 
 def check(found: Invocation, site: Site, around: Circumstances) -> Iterator[Finding]:
-    """Yield all that is wrong with the arguments of one invocation."""
+    """Yield the findings about the arguments of one invocation."""
     for finding in _check(found, site, around):
         doubtful = around.own_image and finding.rule in _BY_VERSION
         yield replace(finding, severity=Severity.WARNING) if doubtful else finding
@@ -64,7 +64,7 @@ def _check(found: Invocation, site: Site, around: Circumstances) -> Iterator[Fin
 
 
 class _Where:
-    """Field paths of arguments: they are the last words of the site's command line, whatever came before."""
+    """Field paths of arguments, which are always the last words of the site's command line."""
 
     def __init__(self, found: Invocation, site: Site) -> None:
         self._site = site
@@ -81,23 +81,23 @@ class _Where:
 def _unreadable(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
     for number, (index, token) in enumerate(parsed.unknown):
         meant = flags.closest(found.method, token) if number < _GUESSES else None
-        hint = f"; did you mean {meant}?" if meant else "; take it out"
-        message = f"is no flag of trl {found.method} (trl {flags.version()}){hint}"
+        hint = f"; did you mean {meant}?" if meant else "; remove it"
+        message = f"is not a flag of trl {found.method} (trl {flags.version()}){hint}"
         yield error(where.token(index), token, message, rule="trl/unknown-flag")
     for fault in parsed.faults:
-        message = f"trl {found.method} would not start: it {fault.reason}"
+        message = f"trl {found.method} would not start: this argument {fault.reason}"
         yield error(where.token(fault.index), fault.token, message, rule="trl/arguments")
     for index, token in parsed.positionals:
-        message = f"belongs to no flag, and trl {found.method} takes no other arguments; take it out"
+        message = f"does not belong to a flag, and trl {found.method} takes no other arguments; remove it"
         if token.startswith("-") and " " in token:
-            message = "is one word for the program; write each flag and each value as a list entry of its own"
+            message = "reaches the program as one word; write each flag and each value as a list entry of its own"
         yield error(where.token(index), token, message, rule="trl/arguments")
 
 
 def _misplaced(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
     if found.form in (Form.TORCHRUN, Form.MODULE):
         for index, token in parsed.launcher:
-            message = "is a flag of accelerate launch; the script that torchrun starts does not know it; take it out"
+            message = "is a flag of accelerate launch, and the training script does not know it; remove it"
             yield error(where.token(index), token, message, rule="trl/launcher-flag")
 
 
@@ -119,7 +119,7 @@ def _adapters(parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
     if not lora or parsed.values.get("use_peft") is True or "use_peft" in _unseen(parsed):
         return
     if parsed.values.get("use_peft") is False or (parsed.config_file is None and not parsed.opaque):
-        message = "has no effect without --use_peft: the full model would be trained; add --use_peft or take it out"
+        message = "has no effect without --use_peft: the full model would be trained; add --use_peft, or remove it"
         yield error(where.flag(parsed, lora[0]), f"--{lora[0]}", message, rule="trl/peft")
 
 
@@ -136,7 +136,7 @@ def _vllm_server(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -
         {"vllm_server_base_url", "vllm_server_host"} & set(parsed.values)
     ):
         message = (
-            "vLLM's server mode without a server: rank 0 would look for one in its own pod and give up after minutes; "
+            "server mode needs a vLLM server, and rank 0 would look for one in its own pod and give up after minutes; "
             "set --vllm_server_base_url, or --vllm_mode colocate"
         )
         yield error(where.flag(parsed, "vllm_mode"), "--vllm_mode server", message, rule="trl/vllm-server")
@@ -147,12 +147,12 @@ def _backend(parsed: parsing.ParsedArgs, topology: Topology, where: _Where) -> I
     if not topology.on_cpu or not topology.is_distributed:
         return
     if backend in _ON_DEVICES:
-        message = f"the job asks for no GPU, and {backend} cannot connect processes on CPU; use gloo or leave it out"
+        message = f"the job asks for no GPU, and {backend} cannot connect processes on CPU; use gloo, or remove it"
         yield error(where.flag(parsed, "ddp_backend"), f"--ddp_backend {backend}", message, rule="trl/backend")
     if "use_cpu" not in parsed.values and parsed.config_file is None and not parsed.opaque:
         message = (
             "the job asks for no GPU, and without --use_cpu the ranks meet but do not share gradients; "
-            "say --use_cpu (and --bf16 false) if CPU is meant, or ask for GPUs"
+            "set --use_cpu (and --bf16 false) if the job is meant for CPU, or ask for GPUs"
         )
         yield warning(where.flag(parsed, "use_cpu"), None, message, rule="trl/cpu")
 
@@ -165,5 +165,5 @@ def _required(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> I
         needed.append("teacher_model_name_or_path")
     for name in needed:
         if name not in parsed.values:
-            message = f"--{name} is missing; TRL stops at start without it"
+            message = f"--{name} is missing, and TRL stops at its start without it; add it"
             yield error(where.flag(parsed, name), None, message, rule="trl/required")

@@ -1,4 +1,4 @@
-"""vLLM: an OpenAI-compatible server that uses every GPU it claimed and says when it is ready."""
+"""vLLM: an OpenAI-compatible server that uses all of its GPUs and reports when it is ready."""
 
 from __future__ import annotations
 

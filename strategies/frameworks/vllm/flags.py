@@ -1,7 +1,7 @@
 """Flags of `vllm serve` that Muster reads or writes (vLLM 0.19 to 0.33, `vllm/engine/arg_utils.py`).
 
-Only these are known; any other flag is the user's and is passed over. Unlike torchrun's, vLLM's flags are case and
-dash sensitive, except that `_` may stand for `-`.
+Any other flag is the user's and is ignored here. Unlike torchrun's, vLLM's flags are sensitive to case and to the
+number of leading dashes; `_` may stand for `-`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _SPREAD = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """What a `vllm serve` command line says.
+    """The parsed command line of `vllm serve`.
 
     Attributes:
-        model: path or name of the model, None when none is written.
-        values: by flag name without dashes; "" for a flag without a value.
+        model: path or name of the model, None when the command line has none.
+        values: values by flag name without leading dashes; "" for a flag without a value.
     """
 
     model: str | None
@@ -40,12 +40,12 @@ class Serve:
 
     @property
     def open(self) -> bool:
-        """Whether a file may hold any of the flags (`--config`); flags on the command line would overrule it."""
+        """Whether a file may hold any of the flags (`--config`); flags on the command line would override it."""
         return "config" in self.values
 
     @property
     def spread(self) -> bool:
-        """Whether one engine runs over several pods, so that a pod alone says nothing about its size or its health."""
+        """Whether one engine may span several pods, so that one pod does not show its size or its health."""
         return bool(_SPREAD & set(self.values)) or self.values.get("distributed-executor-backend") == "ray"
 
     def number(self, flag: str) -> int | None:
@@ -54,12 +54,12 @@ class Serve:
         return int(text) if text.isdecimal() else None
 
     def has(self, flag: str) -> bool:
-        """Whether the flag, or its opposite, was written."""
+        """Whether the command line has the flag or its `no-` form."""
         return flag in self.values or f"no-{flag}" in self.values
 
 
 def read(args: Sequence[str]) -> Serve:
-    """Read the words after `vllm serve`. The model may stand first, or behind the flags."""
+    """Read the words after `vllm serve`. The model may come first, or after the flags."""
     values: dict[str, str] = {}
     model: str | None = None
     before = "--no-"

@@ -21,8 +21,8 @@ async def test_the_list_says_what_was_changed_by_which_rule_and_why(site, real_l
     client = await site(real_log)
     text = plain(await client.get())
     assert "20 decisions, newest first; the logs hold nothing older." in text
-    assert "spec.trainer.command trl/launch trl starts accelerate, which ignores Trainer's PET_* env" in text
-    assert "spec.trainer.args[4] trl/vllm-server vLLM's server mode without a server" in text
+    assert "spec.trainer.command trl/launch trl starts accelerate, which ignores the nodes and processes" in text
+    assert "spec.trainer.args[4] trl/vllm-server server mode needs a vLLM server" in text
 
 
 async def test_a_record_shows_both_sides_of_each_change_with_its_rule_and_reason(site, real_log, plain):
@@ -31,7 +31,7 @@ async def test_a_record_shows_both_sides_of_each_change_with_its_rule_and_reason
     page = await client.get(path)
     text = plain(page)
     assert text.index("spec.trainer.command") < text.index("metadata.annotations")
-    assert "trl starts accelerate, which ignores Trainer's PET_* env" in text
+    assert "trl starts accelerate, which ignores the nodes and processes in Trainer's PET_* env" in text
     assert '<del class="line">- sft</del>' in page
     assert '<ins class="line">- torchrun</ins>' in page
     assert "Before After not set muster.dev/applied" in text
