@@ -1,18 +1,18 @@
-"""What is inside an image of Muster, as a CycloneDX bill of materials on stdout.
+"""Prints a CycloneDX bill of materials of an image of Muster.
 
-Runs in the image itself, by its own Python and the standard library alone, so that it sees what is there and not what
-was meant to be there, and so that nothing has to be added to the image or to the machine that asks:
+It runs inside the image, with the image's Python and only the standard library. So it lists what the image really
+holds, and nothing has to be added to the image or to the machine that asks:
 
     docker run --rm -i --entrypoint python3 IMAGE - < images/webhook/sbom.py > build/sbom.json
     kubectl -n muster-system exec -i deploy/muster -- python3 - < images/webhook/sbom.py > build/sbom.json
 
-Lists the Python distributions of the environment and of the base, and the base's Debian packages, with the licences
-that distributions state and the distributions that they need. It holds no time and no chance: the same image gives the
-same bytes.
+It lists the Python distributions of the environment and of the base, and the base's Debian packages, with the licences
+that distributions state and the distributions that they need. It holds no time and no random value: the same image
+gives the same bytes.
 
 Source: CycloneDX 1.6, https://cyclonedx.org/docs/1.6/json/; package URLs, https://github.com/package-url/purl-spec.
 """
-# ruff: noqa: INP001 - a program of its own, piped into another Python
+# ruff: noqa: INP001 - a stand-alone program, piped into another Python
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from typing import Any
 
 _DPKG = Path("/var/lib/dpkg/status")
 _RELEASE = Path("/etc/os-release")
-_SERIAL = uuid.UUID("6f2c2ab4-6d1c-4d7e-9f3c-2f6b7e1d0a55")  # a namespace of our own, for serial numbers
-_LONGEST = 100  # letters of a licence's name; some distributions put the whole text there
+_SERIAL = uuid.UUID("6f2c2ab4-6d1c-4d7e-9f3c-2f6b7e1d0a55")  # Muster's own namespace, for serial numbers
+_LONGEST = 100  # characters of a licence's name; some distributions put the whole text there
 
 Component = dict[str, Any]
 
 
 def main() -> None:
-    """Print the bill."""
+    """Print the bill of materials."""
     sys.stdout.write(json.dumps(bill(), indent=2, sort_keys=True) + "\n")
 
 
 def bill() -> dict[str, Any]:
-    """Return the whole document, a CycloneDX 1.6 BOM about Muster, or about Python where that is not there."""
+    """Return the whole document, a CycloneDX 1.6 BOM of Muster, or of Python where Muster is not installed."""
     environment = {name(each): each for each in metadata.distributions()}
     muster = environment.get("muster")
     found = {pypi(each): each for each in (*beneath(), *environment.values()) if each is not muster}
@@ -64,7 +64,7 @@ def bill() -> dict[str, Any]:
 
 
 def beneath() -> Iterator[metadata.Distribution]:
-    """Return what the interpreter below a virtual environment has, its pip for instance."""
+    """Yield the distributions of the interpreter below a virtual environment, such as pip."""
     if sys.prefix != sys.base_prefix:
         base = {"base": sys.base_prefix, "platbase": sys.base_prefix}
         yield from metadata.distributions(path=[sysconfig.get_path("purelib", vars=base)])
@@ -84,14 +84,14 @@ def distribution(found: metadata.Distribution) -> Component:
 
 
 def dependency(found: metadata.Distribution, present: Mapping[str, metadata.Distribution]) -> dict[str, Any]:
-    """Return which of the distributions that are present this one names in its requirements, extras left out."""
+    """Return the installed distributions that this one requires, without its extras."""
     wanted = [each.strip() for each in found.requires or () if "extra ==" not in each]
     names = {normal(re.split(r"[^A-Za-z0-9._-]", each, maxsplit=1)[0]) for each in wanted}
     return {"ref": pypi(found), "dependsOn": sorted(pypi(present[each]) for each in names if each in present)}
 
 
 def debian() -> Iterator[Component]:
-    """Return the Debian packages that are installed; none where the base is no Debian."""
+    """Yield the installed Debian packages; none where the base is not Debian."""
     if not _DPKG.is_file():
         return
     system = release()
@@ -116,7 +116,7 @@ def interpreter() -> Component:
 
 
 def release() -> dict[str, str]:
-    """Return what /etc/os-release says."""
+    """Return the members of /etc/os-release."""
     text = _RELEASE.read_text(encoding="utf-8") if _RELEASE.is_file() else ""
     return {key: value.strip('"') for key, _, value in (line.partition("=") for line in text.splitlines())}
 
@@ -137,7 +137,7 @@ def normal(written: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a part of a package URL; its specification leaves the colon as it is."""
+    """Return an encoded part of a package URL; the specification leaves the colon as it is."""
     return urllib.parse.quote(text, safe=":")
 
 

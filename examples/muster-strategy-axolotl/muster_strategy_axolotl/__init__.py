@@ -1,4 +1,4 @@
-"""A Muster strategy for axolotl, and an example of how to bring one of your own."""
+"""A Muster strategy for axolotl, and an example of how to write your own."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The axolotl strategy: `axolotl train` gets the one launcher that reads what Trainer injects.
+"""The axolotl strategy: `axolotl train` gets the launcher that reads what Trainer injects.
 
-`axolotl train CONFIG` starts accelerate unless it is told otherwise, and accelerate takes no notice of the PET_* env of
-Trainer: every node trains alone and exits with 0 (kubeflow/trainer KEP-2839, the table of launchers). `--launcher
-torchrun` does read them. Rendezvous env, process count and the checks of the runtime are those of every framework on
+`axolotl train CONFIG` starts accelerate by default, and accelerate ignores Trainer's PET_* env: every node trains alone
+and exits with 0 (kubeflow/trainer KEP-2839, the table of launchers). With `--launcher torchrun` it starts torchrun,
+which reads them. Rendezvous env, process count and the checks of the runtime are the same for every framework on
 torch.distributed, and come from Muster.
 """
 
@@ -47,16 +47,16 @@ class AxolotlStrategy(TorchFamily):
             for finding in unenforced(site, topology, self.framework):
                 changes.report(finding)
         elif train.launcher is None and not train.launcher_args:
-            reason = f"axolotl's own launcher, accelerate, ignores PET_* and would not span {topology.size}"
+            reason = f"axolotl's default launcher, accelerate, ignores PET_* and would not start {topology.size}"
             _append(site, changes, (_FLAG, "torchrun"), reason)
         elif train.launcher is None:
             message = (
-                "these are arguments of accelerate, so the launcher was left as it is; see that they span all nodes"
+                "these are arguments of accelerate, so the launcher was not changed; check that they span all nodes"
             )
             changes.report(warning(f"{site.place}.args", train.launcher_args[0], message, rule="axolotl/launcher-args"))
 
     def validate(self, job: Job) -> Iterable[Finding]:
-        """Refuse a launcher that leaves every node alone."""
+        """Refuse a launcher with which every node would train alone."""
         yield from super().validate(job)
         site, topology = find_site(job), read_topology(job)
         train = _read(site.argv) if site else None
@@ -64,14 +64,14 @@ class AxolotlStrategy(TorchFamily):
             return
         if topology.is_distributed and job.owner is None:
             message = (
-                f"does not span {topology.size}: it ignores the PET_* env of Trainer; use torchrun, or leave it out"
+                f"would not start {topology.size}, because it ignores Trainer's PET_* env; use torchrun, or remove it"
             )
             yield error(site.locate(train.launcher_at), train.launcher, message, rule="axolotl/launcher")
 
 
 @dataclass(frozen=True, slots=True)
 class _Train:
-    """An `axolotl train` command line: its launcher, where that stands, and what follows `--`."""
+    """An `axolotl train` command line: its launcher, the launcher's index, and the words after `--`."""
 
     launcher: str | None
     launcher_at: int
@@ -100,6 +100,6 @@ def _read(argv: Sequence[str]) -> _Train | None:
 
 
 def _append(site: Site, changes: Changes, words: Sequence[str], reason: str) -> None:
-    """Put words behind the last ones: of args where there are any, else of the command."""
+    """Append words to args where there are any, else to the command."""
     command, args = (site.command, (*site.args, *words)) if site.args else ((*site.command, *words), site.args)
     site.write(changes, command, args, rule="axolotl/launcher", reason=reason)

@@ -1,4 +1,4 @@
-"""How a process ends: with the fixed exit code, a message where Kubernetes looks for it, and a word to its launcher."""
+"""How a process ends: with a fixed exit code, a termination message for Kubernetes, and a mark for its launcher."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import NoReturn
 
 __all__ = ["EXIT_CODE", "clear", "fail", "pass_on", "say", "terminate"]
 
-EXIT_CODE = 78  # EX_CONFIG of sysexits.h: neither Python nor torchrun nor a signal ends a process with it
+EXIT_CODE = 78  # EX_CONFIG of sysexits.h; Python, torchrun and signals never end a process with it
 _LIMIT = 4096  # the kubelet reads no more of a termination message
 
 
 def say(text: str) -> None:
-    """Print a line to the log, in one write: several ranks print at a time."""
+    """Print a line to the log in one write, because several ranks print at once."""
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
 
 def terminate(text: str) -> None:
-    """Leave a line as the container's termination message, unless it would not fit beside what is there.
+    """Append a line to the container's termination message, if it still fits.
 
-    The file is the kubelet's: where it is not, nothing is made.
+    The file belongs to the kubelet; a missing one is not created.
     """
     path = Path(os.environ.get("MUSTER_TERMINATION_LOG", "/dev/termination-log"))
     line = f"{text}\n".encode()
@@ -35,9 +35,9 @@ def terminate(text: str) -> None:
 
 
 def fail(text: str) -> NoReturn:
-    """End this process now with the fixed exit code, and have its launcher end with that, too.
+    """End this process now with the fixed exit code, and let its launcher end with the same code.
 
-    Nothing is torn down: ranks that wait for one another would wait here.
+    Process groups are not destroyed, because ranks that wait for one another would hang there.
     """
     say(text)
     marked = _marks(write=True)
@@ -52,16 +52,16 @@ def fail(text: str) -> NoReturn:
 
 
 def clear() -> None:
-    """Take back the word of an attempt before: this one has the right size."""
+    """Remove the marks of an earlier attempt, because this one has the right size."""
     for path in _marks():
         with contextlib.suppress(OSError):
             path.unlink()
 
 
 def pass_on() -> None:
-    """End the first process of the container as a rank of it ended, if that failed for its size.
+    """End the first process of the container with the fixed exit code, if one of its ranks had the wrong size.
 
-    Launchers give codes of their own: torchrun and accelerate end with 1 whatever their processes ended with.
+    Launchers use codes of their own: torchrun and accelerate end with 1 for any failure of their processes.
     """
     if _top().partition("-")[0] != str(os.getpid()):
         return  # a fork that inherited the call
@@ -76,8 +76,8 @@ def pass_on() -> None:
 
 
 def _marks(*, write: bool = False) -> list[Path]:
-    """Where a mark of this launcher's ranks may be; the image may be read-only in all but one of these."""
-    folders = (os.environ.get("TMPDIR"), "/tmp", "/dev/shm")  # noqa: S108  # the name is this launcher's own
+    """Return where the ranks of this launcher may leave a mark; the image may be read-only in all but one of these."""
+    folders = (os.environ.get("TMPDIR"), "/tmp", "/dev/shm")  # noqa: S108  # the file name is unique to this launcher
     return [
         Path(folder) / f"muster-guard-{_top()}"
         for folder in folders

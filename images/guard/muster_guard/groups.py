@@ -1,15 +1,14 @@
-"""What is done to the process groups of torch: their size is compared, and gloo's are kept.
+"""The process groups of torch: the guard compares their size and keeps those of gloo alive.
 
-Gloo's are kept until the process ends because their end may hang it: DDP's reducer, whose destructor runs with the GIL
-held, can be the last owner of the group; `~ProcessGroupGloo` then joins a thread that waits for the GIL to drop a
-finished work. A group that somebody owns is not destructed, and the end of the process takes its threads. NCCL's groups
-are left as they are: their teardown aborts communicators, and has no such wait.
+Gloo groups are kept until the process ends, because their destruction may hang it: DDP's reducer, whose destructor runs
+with the GIL held, can be the last owner of the group; `~ProcessGroupGloo` then joins a thread that waits for the GIL to
+release a finished work. A group that is still owned is not destroyed, and its threads end with the process. NCCL groups
+are left as they are: their teardown aborts communicators and does not wait like this.
 
-Such a thread that comes for the GIL only when the interpreter has ended aborts the process, with or without the guard:
-Python ends it, inside a destructor. So the GIL is given away for a moment before that.
+With or without the guard, such a thread aborts the process if it asks for the GIL only after the interpreter has ended,
+because Python then ends the thread inside a destructor. So the GIL is released for a moment before that.
 
-Source: torch 2.13, torch/csrc/distributed/c10d/{reducer,ProcessGroupGloo}.cpp; seen by py-spy, in 4 of 8
-runs of TRL.
+Source: torch 2.13, torch/csrc/distributed/c10d/{reducer,ProcessGroupGloo}.cpp; seen with py-spy in 4 of 8 runs of TRL.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _kept: list[Any] = []
 
 
 def watch(module: Any) -> None:
-    """Wrap what makes process groups in `torch.distributed.distributed_c10d`, before anyone has taken it from there."""
+    """Wrap the functions of `torch.distributed.distributed_c10d` that make groups, before others import them."""
     _after(module, "_new_process_group_helper", _keep)
     _after(module, "init_process_group", lambda _, arguments: _compare(module, arguments))
 
@@ -36,7 +35,7 @@ def _after(module: Any, name: str, then: Any) -> None:
     """Call `then` with the result and the keyword arguments of a function each time that it returns."""
     wrapped = getattr(module, name, None)
     if wrapped is None:
-        endings.say(f"muster: torch has no distributed_c10d.{name} any more, so the guard cannot do its work there")
+        endings.say(f"muster: this version of torch has no distributed_c10d.{name}, so the guard cannot watch it")
         return
 
     @functools.wraps(wrapped)
@@ -49,20 +48,20 @@ def _after(module: Any, name: str, then: Any) -> None:
 
 
 def _keep(made: Any, _: dict[str, Any]) -> None:
-    """Own the gloo backend of a new group, and so neither the group nor the other backends beside it."""
+    """Own only the gloo backend of a new group, not the group or its other backends."""
     import torch  # noqa: PLC0415  # this runs inside torch
 
     group = made[0] if isinstance(made, tuple) else made
     try:
-        backend = group._get_backend(torch.device("cpu"))  # noqa: SLF001  # nothing public gives the object
-    except (AttributeError, RuntimeError):  # no member of the group, or one without a backend for the CPU
+        backend = group._get_backend(torch.device("cpu"))  # noqa: SLF001  # torch has no public way to it
+    except (AttributeError, RuntimeError):  # this rank is not a member, or the group has no CPU backend
         return
     if "gloo" in backend.name().lower():
         _immortal(backend)
 
 
 def _immortal(owned: Any) -> None:
-    """Keep an object past the end of the interpreter, which empties modules before the process ends."""
+    """Keep an object alive past the end of the interpreter, which clears modules before the process ends."""
     import ctypes  # noqa: PLC0415  # loaded by torch
 
     if not _kept:
@@ -72,7 +71,7 @@ def _immortal(owned: Any) -> None:
 
 
 def _settle() -> None:
-    """Let threads have the GIL that wait for it; in several turns, for a machine that has little time for any of them.
+    """Release the GIL for threads that wait for it, several times, because a busy machine may not run them at once.
 
     Source: CPython 3.11 Python/ceval_gil.h, `take_gil`: after finalization has begun it calls `pthread_exit`.
     """
@@ -81,10 +80,10 @@ def _settle() -> None:
 
 
 def _compare(module: Any, arguments: dict[str, Any]) -> None:
-    """Compare at once where the ranks were told by their environment, as torchrun's are.
+    """Compare at once where the ranks come from the environment, as under torchrun.
 
-    A group with a store or an address of its own is some library's (vLLM's engines make one each); whether it is the
-    training's shows at the first step.
+    A group with its own store or address belongs to a library (each vLLM engine makes one); whether it is the group of
+    the training is only known at the first step.
     """
     method = arguments.get("init_method")
     if arguments.get("store") is None and method in (None, "env://"):

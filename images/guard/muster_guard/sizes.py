@@ -1,4 +1,4 @@
-"""How many ranks a training should have, as its environment says."""
+"""The number of ranks that a training should have, by its environment."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Expected:
 
     Attributes:
         low: the smallest of them.
-        high: the largest of them; None is any.
-        step: each is a multiple of it.
-        source: the environment that says so, as text.
-        sure: a training of another size is wrong; otherwise it may only be unusual.
+        high: the largest of them; None for no limit.
+        step: each of them is a multiple of it.
+        source: the environment variables that say so, as text.
+        sure: whether a training of another size is wrong; otherwise it may only be unusual.
     """
 
     low: int
@@ -41,10 +41,10 @@ class Expected:
 
 
 def expected(environment: Mapping[str, str] = os.environ) -> Expected | None:
-    """Return what Muster's webhook says or, without it, what Kubeflow Trainer's own variables say; None for nothing.
+    """Return the sizes from Muster's variable or, without it, from Kubeflow Trainer's; None when neither is set.
 
     Trainer sets PET_NPROC_PER_NODE to the devices of a node, whatever the program is. On one node a single process may
-    well use them all (DataParallel, `device_map`), so there its word is not `sure` unless a launcher made the ranks.
+    use them all (DataParallel, `device_map`), so there the number is `sure` only if a launcher made the ranks.
 
     Source: trainer/v2 pkg/runtime/framework/plugins/torch/torch.go; torch/distributed/run.py for the forms.
     """
@@ -57,7 +57,7 @@ def expected(environment: Mapping[str, str] = os.environ) -> Expected | None:
     low, high = nodes
     written = environment.get(_PROCESSES, "")
     source = f"{_NODES}={environment[_NODES]} {_PROCESSES}={written}".rstrip("=")
-    if not written.isdigit() or int(written) == 0:  # auto, gpu, cpu: known to torchrun alone
+    if not written.isdigit() or int(written) == 0:  # auto, gpu, cpu: only torchrun knows the number
         return Expected(low, None, 1, source)
     each = int(written)
     sure = high > 1 or "TORCHELASTIC_RUN_ID" in environment

@@ -1,6 +1,6 @@
-"""Imported by the line in `muster_guard.pth`, in every Python process of the image, before anything else.
+"""The start of the guard: `muster_guard.pth` imports it in every Python process of the image, before anything else.
 
-It imports nothing that Python has not already, for the processes that never train.
+It imports only modules that Python has already loaded, because most processes never train.
 """
 
 import atexit
@@ -38,5 +38,5 @@ if MODE != "off":
     )
     if "MUSTER_GUARD_TOP" not in os.environ:
         os.environ["MUSTER_GUARD_TOP"] = f"{os.getpid()}-{time.time_ns():x}"
-        # What is registered first runs last, so nothing of the launcher's own comes after.
+        # What is registered first runs last, so this runs after the launcher's own functions.
         atexit.register(_end)

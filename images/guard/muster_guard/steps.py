@@ -1,4 +1,4 @@
-"""What is done at the steps of torch's optimizers: before the first, the world size is compared; all are counted."""
+"""The steps of torch's optimizers: before the first one the world size is compared, and all of them are counted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["watch"]
 def watch(module: Any) -> None:
     """Hook into every optimizer, by `torch.optim.optimizer`'s own hooks.
 
-    Source: torch/optim/optimizer.py, `register_optimizer_step_pre_hook` and its twin, public since torch 2.0.
+    Source: torch/optim/optimizer.py, `register_optimizer_step_pre_hook` and `..._post_hook`, public since torch 2.0.
     """
     module.register_optimizer_step_pre_hook(_before)
     module.register_optimizer_step_post_hook(_after)
@@ -30,7 +30,7 @@ def _after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
 
 
 def _place() -> tuple[int, int]:
-    """Return the world size and rank that this process has now: 1 and 0 where no group was made."""
+    """Return the current world size and rank of this process: 1 and 0 without a process group."""
     module = sys.modules.get("torch.distributed")
     if module is None or not module.is_available() or not module.is_initialized():
         return 1, 0

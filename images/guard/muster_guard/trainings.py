@@ -1,4 +1,4 @@
-"""The training of this process: its world size, compared once; its steps, counted; its report, at the end."""
+"""The training of this process: its world size is compared, its steps are counted, and its end is reported."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SCHEMA = "muster.dev/training/v1"
 
 
 class Training:
-    """What is known of the training in this process.
+    """The training in this process.
 
     Attributes:
-        size: ranks that it has.
-        rank: of this process.
-        steps: of the optimizer that made the most.
+        size: its number of ranks.
+        rank: rank of this process.
+        steps: number of steps of each optimizer, by its id.
     """
 
     def __init__(self, size: int, rank: int) -> None:
@@ -37,7 +37,7 @@ class Training:
         self.steps[number] = self.steps.get(number, 0) + 1
 
     def report(self) -> dict[str, Any]:
-        """Return what is printed at the end."""
+        """Return the report that is printed at the end."""
         asked = sizes.expected()
         return {
             "schema": SCHEMA,
@@ -49,13 +49,13 @@ class Training:
         }
 
     def end(self) -> None:
-        """Print the report; one rank of the pod leaves it as termination message, too, unless the program crashed.
+        """Print the report; one rank of the pod also leaves it as termination message, unless the program crashed.
 
-        With nothing there, Kubernetes can take a crash's own last lines for the message
+        After a crash the message stays empty, so that Kubernetes can use the last lines of the log instead
         (`terminationMessagePolicy: FallbackToLogsOnError`).
         """
         if os.getpid() != self._process:
-            return  # a fork of it
+            return  # a fork of the training process
         line = json.dumps(self.report(), separators=(",", ":"))
         endings.say(line)
         if os.environ.get("LOCAL_RANK", "0") == "0" and not hasattr(sys, "last_type"):
@@ -69,15 +69,15 @@ _compared: set[int] = set()
 
 
 def begin(size: int, rank: int) -> None:
-    """Compare the size of the training whose first step is about to be made, and report it at the end."""
-    global current  # noqa: PLW0603  # there is one in a process, as there is one default process group
+    """Compare the size of the training before its first step, and report it at the end."""
+    global current  # noqa: PLW0603  # a process has one training, as it has one default process group
     compare(size)
     current = Training(size, rank)
     atexit.register(current.end)
 
 
 def compare(size: int) -> None:
-    """End the process if a training of this size is not what was asked for; say so only, where that is not sure."""
+    """End the process if the job asks for another size; only print a message where that is not sure."""
     asked = sizes.expected()
     if asked is None or size in _compared:
         return
@@ -92,7 +92,7 @@ def compare(size: int) -> None:
     if not asked.sure or start.MODE == "warn":
         endings.say(text)
         return
-    endings.fail(f"{text} Launch it by torchrun, or let Muster do so; MUSTER_GUARD=warn lets it run as it is.")
+    endings.fail(f"{text} Launch it with torchrun, or let Muster do so; MUSTER_GUARD=warn lets it run as it is.")
 
 
 def _ranks(size: int) -> str:
@@ -101,7 +101,7 @@ def _ranks(size: int) -> str:
 
 def _what(size: int, asked: sizes.Expected) -> str:
     if size >= asked.low:
-        return "More processes meet than there are places for."
+        return "More processes joined than the job has room for."
     if not asked.sure:
         return "That is right only if this process uses the other devices as well."
-    return "Each node would train by itself." if size == 1 else "Some of what was asked for would train without it."
+    return "Each node would train by itself." if size == 1 else "The other ranks would train without it."

@@ -1,11 +1,11 @@
-"""Calls back when a module has been imported, without importing it.
+"""A watcher that calls back when a module has been imported, without importing it.
 
-`wrapt` does this as well, and takes several times as long to import as all of this package.
+`wrapt` does this as well, but takes several times as long to import as this whole package.
 """
 
 import sys
 
-TYPE_CHECKING = False  # as `typing` has it, which takes longer to import than all of this package may
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than this whole package may
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,8 +16,8 @@ class Watcher:
     """A finder for `sys.meta_path` that leaves the finding to the others.
 
     Args:
-        wanted: by the full name of a module, what to call with it, once, as soon as it has run. What that raises is
-            printed and goes no further: a user's import must not fail because of us.
+        wanted: callbacks by the full name of a module. Each is called once with the module, as soon as that has run. An
+            exception in a callback is printed and not raised, so that the guard never breaks a user's import.
     """
 
     def __init__(self, wanted: "dict[str, Callable[[object], None]]") -> None:
@@ -50,7 +50,7 @@ class _Loader:
         return self._inner.create_module(spec)
 
     def exec_module(self, module) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001  # as importlib
-        # The module carries its own loader again before it runs, for those who read its source through it.
+        # The module gets its own loader back before it runs, because other code may read its source through it.
         module.__spec__.loader = module.__loader__ = self._inner
         self._inner.exec_module(module)
         try:

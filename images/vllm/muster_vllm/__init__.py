@@ -1,4 +1,4 @@
-"""What Muster's image adds to vLLM: sleep that cannot be is refused, and a check of what Muster relies on.
+"""What Muster's image adds to vLLM: it refuses sleep where vLLM cannot sleep, and checks what Muster relies on.
 
-vLLM loads `sleep` in each of its processes by the entry point `vllm.general_plugins` of this distribution.
+vLLM loads `sleep` in each of its processes through the entry point `vllm.general_plugins` of this distribution.
 """

@@ -1,4 +1,4 @@
-"""`python -m muster_vllm`: which vLLM this image has, on what it runs, and whether Muster's strategy fits it."""
+"""`python -m muster_vllm`: prints the image's vLLM, the device it runs on, and whether Muster's strategy fits it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from muster_vllm import surface
 
 
 def main() -> int:
-    """Print what is so as JSON; 1 when anything that Muster relies on has moved."""
-    from vllm import __version__  # noqa: PLC0415  # seconds
+    """Print the state as JSON; return 1 when vLLM lacks anything that Muster relies on."""
+    from vllm import __version__  # noqa: PLC0415  # takes seconds
     from vllm.platforms import current_platform  # noqa: PLC0415  # as above
     from vllm.plugins import load_general_plugins  # noqa: PLC0415  # as above
 
@@ -23,7 +23,7 @@ def main() -> int:
         "sleep": current_platform.is_sleep_mode_available(),
         "missing": moved,
     }
-    print(json.dumps(found))  # noqa: T201  # that is its work
+    print(json.dumps(found))  # noqa: T201  # the output of the command
     return 1 if moved else 0
 
 

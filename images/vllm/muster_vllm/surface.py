@@ -1,4 +1,4 @@
-"""What Muster relies on in vLLM, and which of it a build of vLLM lacks.
+"""The flags, endpoints and env variables of vLLM that Muster relies on, and those that a build of vLLM lacks.
 
 The flags are those that `strategies/frameworks/vllm/flags.py` and `strategy.py` read or write; a test compares the two.
 """
@@ -26,13 +26,13 @@ ROUTES = (
     "/get_world_size",
 )  # fmt: skip
 ENV = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True", "VLLM_SERVER_DEV_MODE": "1"}
-"""What switches the routes on, as the strategy sets it."""
+"""The variables that enable the routes, with the values that the strategy sets."""
 
 
 def missing() -> Iterator[str]:
-    """Yield, by name, what the installed vLLM does not have."""
+    """Yield the names of what the installed vLLM lacks."""
     os.environ.update(ENV)
-    import torch  # noqa: PLC0415  # seconds, and so are the others
+    import torch  # noqa: PLC0415  # takes seconds, as do the others
     from vllm import envs  # noqa: PLC0415  # reads the environment
     from vllm.entrypoints.launchers.app import build_app  # noqa: PLC0415  # as above
     from vllm.entrypoints.launchers.cli_args import make_arg_parser  # noqa: PLC0415  # as above
@@ -40,7 +40,7 @@ def missing() -> Iterator[str]:
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner  # noqa: PLC0415  # as above
 
     parser = make_arg_parser(FlexibleArgumentParser())
-    known = {option for action in parser._actions for option in action.option_strings}  # noqa: SLF001  # nothing public tells
+    known = {option for action in parser._actions for option in action.option_strings}  # noqa: SLF001  # no public API
     yield from (f"flag {flag}" for flag in FLAGS if flag not in known)
     yield from (f"env {name}" for name in ENV if not getattr(envs, name, False))
     app = build_app(parser.parse_args([]), ("generate",))
@@ -48,5 +48,5 @@ def missing() -> Iterator[str]:
     yield from (f"endpoint {path}" for path in ROUTES if path not in paths)
     if not hasattr(GPUModelRunner, "reload_weights"):
         yield "method reload_weights"
-    if not hasattr(torch.ops._C, "rms_norm"):  # noqa: SLF001  # nothing public tells
-        yield "kernels: a library that they need is not in the image, or they are of another device"
+    if not hasattr(torch.ops._C, "rms_norm"):  # noqa: SLF001  # no public API
+        yield "kernels: the image lacks a library that they need, or they are built for another device"
