@@ -123,8 +123,8 @@ def test_a_claim_of_unknown_size_is_counted_by_torchrun():
 
 
 CONTRADICTIONS = {
-    "more machines than nodes": ("--num_machines 4", {}, "--num_machines says 4 and the job has 2 nodes"),
-    "machines on one node": ("--num_machines 2", {"numNodes": 1}, "--num_machines says 2 and the job has 1 nodes"),
+    "more machines than nodes": ("--num_machines 4", {}, "--num_machines is 4, and the job has 2 nodes"),
+    "machines on one node": ("--num_machines 2", {"numNodes": 1}, "--num_machines is 2, and the job has 1 node;"),
     "processes that cannot be divided": ("--num_machines 2 --num_processes 3", {}, "cannot be divided among 2 nodes"),
     "processes of an env for several machines": ("--num_machines 2 --num_processes $(N)", {}, "cannot be divided"),
 }
@@ -145,4 +145,4 @@ def test_a_file_of_settings_on_two_nodes_is_warned_of():
     assert out.container["command"] == TORCHRUN_SFT
     assert out.container["args"] == ["--config", "sft.yaml"]
     assert out.rules == ["trl/launch"]
-    assert "accelerate inside sft.yaml" in out.warnings[0]
+    assert "accelerate in sft.yaml" in out.warnings[0]

@@ -38,7 +38,8 @@ def per_node(parsed: parsing.ParsedArgs, topology: Topology, *, single: bool) ->
     """
     count = machines(parsed)
     if count not in (None, 1, topology.nodes):
-        raise ContradictionError(f"--num_machines is {count}, and the job has {topology.nodes} nodes; remove it")
+        nodes = f"{topology.nodes} node{'s' if topology.nodes != 1 else ''}"
+        raise ContradictionError(f"--num_machines is {count}, and the job has {nodes}; remove the flag")
     written = parsed.launcher_values.get("num_processes")
     if not isinstance(written, str) or written == "0":
         chosen = parsed.launcher_values.get("gpu_ids")
