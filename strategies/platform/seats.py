@@ -44,7 +44,7 @@ def parse_seats(annotation: str) -> dict[str, Seat]:
     try:
         value: Any = json.loads(annotation or "{}")
         return {uid: Seat(str(each["pod"]), str(each["job"]), str(each["since"])) for uid, each in value.items()}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise SeatsError(f"{annotation[:80]!r} is not of the form {{uid: {{pod, job, since}}}}") from error
 
 
