@@ -78,7 +78,7 @@ async def lead_to(client, path):
         ({"since": "2026-03-01T08:32:00Z"}, 2),
         ({"since": "3h30m"}, None),
         ({"until": "2026-03-01T08:30:10Z"}, 2),
-        ({"text": "WOULD TRAIN ALONE"}, 3),
+        ({"text": "WHICH IGNORES THE NODES"}, 3),
         ({"uid": "5-jobset"}, 2),
         ({"job": ""}, 20),
     ],
