@@ -86,7 +86,7 @@ def quick(tiers: Collection[sites.Tier]) -> list[Run]:
             "control-plane",
             (
                 *("lifecycle", "validation", "differential"),
-                *("claims", "upgrade", "wedges", "outage", "scale", "certificates", "reports", "rights"),
+                *("claims", "upgrade", "wedges", "outage", "scale", "reports", "rights"),
             ),
             quick=True,
         ),

@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options, extra = _parser().parse_known_args(arguments)
     if options.own:
-        return _suites("own", dict(os.environ), options.suite, extra)
+        return _suites("own", dict(os.environ), options.suite, [*_marks("own", options), *extra])
     lacking = node.missing()
     if options.say:
         print(_node_tier(lacking))
@@ -111,12 +111,12 @@ def _tier(tier: sites.Tier, options: argparse.Namespace, extra: list[str]) -> in
     where = places.named(f"test-{os.getpid()}-{tier[:4]}")
     code = 1
     try:
-        wanted = _wanted(tier, options.suite)
+        chosen = _chosen(tier, options)
+        wanted = _wanted(tier, chosen)
         images = plans.images(wanted, quick=options.quick) if tier == "node" else ()
         bringups.up(where, tier, images, plans.modules(wanted))
         environment = {**os.environ, **_env(where.env)}
-        marks = ["-m", plans.marks(tier)] if options.quick else []
-        code = _suites(tier, environment, options.suite, [*marks, *extra])
+        code = _suites(tier, environment, chosen, [*_marks(tier, options), *extra])
     except ClusterError as error:
         commands.say(f"{tier} tier: {error}")
     finally:
@@ -127,6 +127,17 @@ def _tier(tier: sites.Tier, options: argparse.Namespace, extra: list[str]) -> in
         else:
             bringups.down(where)
     return code
+
+
+def _chosen(tier: sites.Tier, options: argparse.Namespace) -> list[str] | None:
+    """Return the suites that were asked for, None for all: without names those of `make test`, if it is to be quick."""
+    if options.suite or not options.quick:
+        return list(options.suite) if options.suite else None
+    return [suite for run in plans.quick([tier]) for suite in run.suites]
+
+
+def _marks(tier: str, options: argparse.Namespace) -> list[str]:
+    return ["-m", plans.marks(tier)] if options.quick else []
 
 
 def _suites(tier: str, environment: dict[str, str], chosen: list[str] | None, extra: list[str]) -> int:

@@ -17,7 +17,7 @@ def create(space, runtime, job):
     return lives.submit(space, runtime, job, lambda space, job: space.create(job, options=("-o", "json"))).json
 
 
-@pytest.mark.parametrize("case", thorough.but_named("torch", "torchtune", "trl", of=cases.CASES))
+@pytest.mark.parametrize("case", thorough.but_named("torchtune", "trl", of=cases.CASES))
 def test_a_suspended_job_is_looked_at_and_runs_and_waits_and_runs_and_goes(space, installation, case):
     lives.submit(space, case.runtime, case.job(suspend=True))
     life = Life(space, "life", installation)

@@ -38,9 +38,7 @@ CREATED = {
     if (create, way) != (apply, apply_server_side)
 }
 DIFFED = ["trl with a preset of accelerate", "torchtune", "torch without a trainer section"]
-each_way = pytest.mark.parametrize(
-    "how", thorough.but_named("apply-apply", "apply_server_side-apply_server_side", of=CREATED)
-)
+each_way = pytest.mark.parametrize("how", thorough.but_named("apply_server_side-apply_server_side", of=CREATED))
 
 
 def diff(space, document, *options):

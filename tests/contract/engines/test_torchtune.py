@@ -33,6 +33,7 @@ def test_a_single_device_trains_the_whole_model_and_its_checkpoint_loads(tune, n
     assert loaded.codes == [0], loaded.output
 
 
+@pytest.mark.thorough
 def test_a_single_device_trains_adapters(tune):
     done, output = tune(
         "lora_finetune_single_device",
@@ -50,6 +51,7 @@ def test_a_single_device_trains_adapters(tune):
     assert (output / "epoch_0" / "adapter_model.safetensors").exists()
 
 
+@pytest.mark.thorough
 def test_the_processes_of_one_node_train_together_and_one_writes(tune, nodes, endpoint):
     done, output = tune("full_finetune_distributed", "llama3_2/1B_full", each=2, options=[endpoint])
 
@@ -73,6 +75,7 @@ def test_two_nodes_train_together_by_the_config_for_several_nodes(tune, endpoint
     assert list(output.glob("epoch_0/*.safetensors"))
 
 
+@pytest.mark.thorough
 def test_a_node_whose_launch_names_no_rendezvous_would_train_alone_and_is_ended(tune):
     alone = ["--nproc_per_node=1"]
 

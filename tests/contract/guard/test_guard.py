@@ -69,6 +69,7 @@ def test_by_its_switch_a_training_of_the_wrong_size_goes_on(nodes, mode):
     assert ("asked for" in done.output) == (mode == "warn")
 
 
+@pytest.mark.thorough
 def test_an_elastic_training_of_fewer_nodes_than_it_may_have_goes_on(torchrun):
     done = torchrun(PET_NNODES="1:3", PET_RDZV_BACKEND="c10d", PET_RDZV_ENDPOINT="127.0.0.1:0")
 
@@ -103,6 +104,7 @@ def test_a_plain_program_ends_as_it_would_without_the_guard(nodes, arguments, co
     assert nodes("python", PROGRAM, "--alone", *arguments).codes == [code]
 
 
+@pytest.mark.thorough
 def test_a_crash_under_torchrun_is_told_as_it_would_be_without_the_guard(torchrun):
     bare = torchrun("--crash", each=2, guarded=False)
     done = torchrun("--crash", each=2)

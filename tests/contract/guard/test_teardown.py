@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from e2e.suites.support import thorough
+
 PROGRAMS = Path(__file__).parent / "programs"
 TEARDOWNS = str(PROGRAMS / "teardowns.py")
 ROUNDS = 40
 SILENCE = 15  # seconds; a round takes some 20 ms
 
 
-@pytest.mark.parametrize("run", range(10))
+@pytest.mark.parametrize("run", thorough.but(0, 1, of=range(10)))
 def test_two_nodes_whose_groups_are_owned_last_by_a_model_end_and_their_groups_were_kept(nodes, run):
     sizes = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "1"}
     done = nodes("torchrun", TEARDOWNS, "--rounds", str(ROUNDS), count=2, **sizes)
@@ -26,6 +28,7 @@ def test_two_nodes_whose_groups_are_owned_last_by_a_model_end_and_their_groups_w
     assert done.output.splitlines().count(f"kept {ROUNDS + 1}") == 2
 
 
+@pytest.mark.thorough
 def test_without_the_guard_they_deadlock_within_some_rounds(python):
     known = {"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     command = [python, TEARDOWNS, "--rounds", "5000"]

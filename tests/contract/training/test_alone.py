@@ -2,6 +2,8 @@
 
 import pytest
 
+from e2e.suites.support import thorough
+
 TWO = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "1"}
 SPANNING = (
     "--num_machines=2", "--num_processes=2", "--machine_rank=0",
@@ -9,6 +11,7 @@ SPANNING = (
 )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_on_one_node_trl_trains_in_one_process(nodes, arguments):
     done = nodes("trl", "sft", *arguments("sft", 2), PET_NNODES="1", PET_NPROC_PER_NODE="1")
 
@@ -18,7 +21,9 @@ def test_on_one_node_trl_trains_in_one_process(nodes, arguments):
     assert (done.folders[0] / "output" / "model.safetensors").exists()
 
 
-@pytest.mark.parametrize("more", [(), SPANNING], ids=["as typed", "with accelerate's flags"])
+@pytest.mark.parametrize(
+    "more", thorough.but_named("as typed", of={"as typed": (), "with accelerate's flags": SPANNING})
+)
 def test_on_two_nodes_both_end_with_the_fixed_code_before_their_first_step(nodes, arguments, more):
     done = nodes("trl", "sft", *arguments("sft", 2, *more), count=2, **TWO)
 
@@ -29,6 +34,7 @@ def test_on_two_nodes_both_end_with_the_fixed_code_before_their_first_step(nodes
     assert not any(list(folder.glob("output/**/*.safetensors")) for folder in done.folders)
 
 
+@pytest.mark.thorough
 def test_without_the_guard_both_would_have_succeeded(nodes, arguments):
     done = nodes("trl", "sft", *arguments("sft", 2), count=2, guarded=False, **TWO)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.suites.support import thorough
 from tests.contract.nodes import Nodes
 from tests.frameworks.trl_jobs import enforced
 
@@ -55,7 +56,7 @@ def holding(done, name):
     return [number for number, folder in enumerate(done.folders) if list(folder.glob(f"{name}/*.safetensors"))]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", thorough.but("sft", of=METHODS))
 def test_two_nodes_make_one_training_of_all_steps_and_end(trained, method):
     done = trained(method)
 
@@ -65,7 +66,7 @@ def test_two_nodes_make_one_training_of_all_steps_and_end(trained, method):
     assert all((each["worldSize"], each["expected"], each["steps"]) == (2, "2", steps) for each in done.reports())
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", thorough.but("sft", of=METHODS))
 def test_the_model_learns(trained, method):
     steps, metric, _ = METHODS[method]
     values = logged(trained(method).folders[0], metric)
@@ -76,7 +77,7 @@ def test_the_model_learns(trained, method):
     assert last > first if metric == "reward" else last < 0.8 * first, values
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", thorough.but("sft", of=METHODS))
 def test_one_node_writes_the_model_and_the_checkpoint(trained, method):
     done = trained(method)
 
@@ -84,6 +85,7 @@ def test_one_node_writes_the_model_and_the_checkpoint(trained, method):
     assert holding(done, f"output/checkpoint-{METHODS[method][0]}") == [0]
 
 
+@pytest.mark.thorough
 def test_what_was_written_loads_and_is_not_what_it_began_as(trained, python, made):
     outputs = {method: str(trained(method).folders[0] / "output") for method in METHODS}
     done = subprocess.run(
