@@ -67,7 +67,9 @@ def test_an_abbreviation_is_read_as_trl_reads_it():
 
 
 def test_an_ambiguous_abbreviation_is_a_fault():
-    assert reasons("--seed 1 --output 2") == [(2, "--output", "may stand for --output-dir or --output_dir")]
+    assert reasons("--seed 1 --output 2") == [
+        (2, "--output", "is ambiguous: it may stand for --output-dir or --output_dir")
+    ]
 
 
 def test_launcher_flags_are_told_apart_with_their_values():
@@ -141,14 +143,14 @@ def test_what_kubernetes_may_turn_into_a_flag_is_opaque_and_not_unknown():
     ("line", "index", "token", "reason"),
     [
         ("--bf16 --use_cpu", 0, "--bf16", "needs a value after it"),
-        ("--packing --bf16 perhaps", 1, "--bf16", "'perhaps' is neither true nor false"),
-        ("--seed 1.5", 0, "--seed", "'1.5' is not a whole number"),
-        ("--learning_rate=fast", 0, "--learning_rate=fast", "'fast' is not a number"),
-        ("--dtype fp4", 0, "--dtype", "'fp4' is none of auto, bfloat16, float16, float32"),
+        ("--packing --bf16 perhaps", 1, "--bf16", "has the value 'perhaps', which is neither true nor false"),
+        ("--seed 1.5", 0, "--seed", "has the value '1.5', which is not a whole number"),
+        ("--learning_rate=fast", 0, "--learning_rate=fast", "has the value 'fast', which is not a number"),
+        ("--dtype fp4", 0, "--dtype", "has the value 'fp4', which is not one of auto, bfloat16, float16, float32"),
         ("--no_gradient_checkpointing=1", 0, "--no_gradient_checkpointing=1", "takes no value"),
         ("--learning_rate -1e-5", 0, "--learning_rate", "needs a value after it"),
         ("--seed 1 --config", 2, "--config", "needs a file after it"),
-        ("--num_machines two", 0, "--num_machines", "'two' is not a whole number"),
+        ("--num_machines two", 0, "--num_machines", "has the value 'two', which is not a whole number"),
     ],
 )
 def test_what_argparse_refuses_is_a_fault_with_its_place(line, index, token, reason):
@@ -157,7 +159,7 @@ def test_what_argparse_refuses_is_a_fault_with_its_place(line, index, token, rea
 
 def test_none_is_a_number_where_trl_takes_it_for_one():
     assert reasons("--max_length none --data_seed NULL") == []
-    assert reasons("--seed none") == [(0, "--seed", "'none' is not a whole number")]
+    assert reasons("--seed none") == [(0, "--seed", "has the value 'none', which is not a whole number")]
 
 
 def test_a_negative_number_is_a_value():

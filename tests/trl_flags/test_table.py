@@ -41,7 +41,7 @@ def test_bf16_wants_a_value_where_fp16_does_not():
 
 
 def test_an_unknown_method_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="no training method 'stf'; it has distillation, dpo, "):
+    with pytest.raises(ValueError, match="no training method 'stf'; its methods are distillation, dpo, "):
         flags.spec("stf", "--packing")
 
 
