@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tools import rooms
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
 def test_a_circle_is_found_and_named_in_order():
@@ -31,3 +37,17 @@ def test_the_command_names_each_room_with_what_it_imports(capsys):
 
 def test_more_arrows_than_allowed_fail(capsys):
     assert rooms.main(["strategies", "--most", "3"]) == 1
+
+
+@pytest.mark.parametrize("package", ["strategies", "webhook"])
+def test_the_map_of_the_house_names_each_room_and_no_other(package):
+    table = PAGE.partition(f"### Inside `{package}`")[2].partition("\n\n##")[0]
+    named = {
+        room
+        for row in table.splitlines()
+        if row.startswith("| `")
+        for room in re.findall("`([a-z]+)`", row.split("|")[1])
+    }
+    entries = (ROOT / package).iterdir()
+    there = {entry.stem for entry in entries if entry.is_dir() or entry.suffix == ".py"}
+    assert named == {room for room in there if not room.startswith("__")}
