@@ -11,7 +11,7 @@ from typing import Any
 
 from strategies.claims import leftovers
 from strategies.claims.plans import ClaimPlan
-from strategies.claims.requests import Request
+from strategies.claims.requests import ClaimRequest
 from strategies.documents import names
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.paths import Path
@@ -73,7 +73,7 @@ def _missing(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]])
 
 
 def _doubled(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]]) -> Iterator[Finding]:
-    request = Request(template, None, (), "from the pod spec", template.field("resourceClaims"))
+    request = ClaimRequest(template, None, (), "from the pod spec", template.field("resourceClaims"))
     uses = [(entry, list(_users(template, entry))) for entry in own.values()]
     yield from leftovers.judge(job, request, None, uses).problems
 

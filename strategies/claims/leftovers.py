@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from strategies.claims.requests import Request, is_of
+from strategies.claims.requests import ClaimRequest, is_of
 from strategies.documents import names
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.paths import Path
@@ -41,7 +41,7 @@ class Verdict:
 _Uses = Iterable[tuple[Mapping[str, str], Iterable[Path]]]
 
 
-def judge(job: Job, request: Request, profile: Profile | None, uses: _Uses) -> Verdict:
+def judge(job: Job, request: ClaimRequest, profile: Profile | None, uses: _Uses) -> Verdict:
     """Judge the extended resources of each container that gets a claim.
 
     Args:
@@ -90,7 +90,7 @@ def _classes(job: Job, profile: Profile | None, entry: Mapping[str, str]) -> Ite
         yield job.supply.classes.get(name) or DeviceClass(name)
 
 
-def _is_plain(profile: Profile, request: Request) -> bool:
+def _is_plain(profile: Profile, request: ClaimRequest) -> bool:
     """Whether the claim means the same as the extended resource: a number of devices of the class, for one pod."""
     special = profile.selectors or profile.match_attributes or profile.config or profile.capacity
     return not (profile.is_shared or special or request.claims)
@@ -110,7 +110,7 @@ def _left(field: str, profile: Profile, mapped: DeviceClass, name: str, amount: 
     return error(field, amount, message, rule="claims/two-for-one")
 
 
-def _double(field: str, mapped: DeviceClass, name: str, amount: int, request: Request) -> Finding:
+def _double(field: str, mapped: DeviceClass, name: str, amount: int, request: ClaimRequest) -> Finding:
     message = (
         f"the container also has a claim ({request.because}) of DeviceClass {mapped.name}, which maps {name}, so each "
         f"pod would take the devices of both; {_advice(request, name)}"
@@ -118,7 +118,7 @@ def _double(field: str, mapped: DeviceClass, name: str, amount: int, request: Re
     return error(field, amount, message, rule="claims/two-for-one")
 
 
-def _beside(field: str, name: str, amount: int, request: Request) -> Finding:
+def _beside(field: str, name: str, amount: int, request: ClaimRequest) -> Finding:
     message = (
         f"the container also has a claim ({request.because}), so each pod gets the devices of both; if they are the "
         f"same devices, {_advice(request, name)}"
@@ -126,16 +126,16 @@ def _beside(field: str, name: str, amount: int, request: Request) -> Finding:
     return warning(field, amount, message, rule="claims/two-for-one")
 
 
-def _advice(request: Request, name: str) -> str:
+def _advice(request: ClaimRequest, name: str) -> str:
     return f"remove it, or set replaces: {name} in the profile" if request.profile else "remove one of the two"
 
 
-def _resources(request: Request, path: Path) -> ResourceRequirements:
+def _resources(request: ClaimRequest, path: Path) -> ResourceRequirements:
     member, index = path[-2:]
     return cast("ResourceRequirements", request.template.spec[str(member)][index].get("resources") or {})
 
 
-def _field(job: Job, request: Request, path: Path, name: str) -> str:
+def _field(job: Job, request: ClaimRequest, path: Path, name: str) -> str:
     """Return the field path at which the person who wrote the job finds the amount."""
     template, resources = request.template, _resources(request, path)
     part = "limits" if name in (resources.get("limits") or {}) else "requests"

@@ -15,7 +15,7 @@ from typing import Any
 from strategies.documents.findings import Finding, error
 from strategies.documents.pods import CLAIM_SOURCES
 
-__all__ = ["Asked", "read"]
+__all__ = ["AskedClaim", "read"]
 
 _RULE = "claims/notation"
 _MOST = 32  # claims of one pod; Kubernetes allows 256, more than there are kinds of devices
@@ -25,7 +25,7 @@ _KNOWN = {"name", "containerNames", *CLAIM_SOURCES}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedClaim:
     """One claim of each pod.
 
     Attributes:
@@ -53,7 +53,7 @@ class Asked:
         return {"name": self.name, self.member: self.object}
 
 
-def read(text: str, field: str) -> tuple[tuple[Asked, ...], tuple[Finding, ...]]:
+def read(text: str, field: str) -> tuple[tuple[AskedClaim, ...], tuple[Finding, ...]]:
     """Return the claims, or no claims and the errors in the text.
 
     Args:
@@ -81,9 +81,9 @@ def read(text: str, field: str) -> tuple[tuple[Asked, ...], tuple[Finding, ...]]
 _EXAMPLE = '[{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]'
 
 
-def _asked(entry: Mapping[str, Any], field: str) -> Asked:
+def _asked(entry: Mapping[str, Any], field: str) -> AskedClaim:
     member = next(member for member in CLAIM_SOURCES if entry.get(member) is not None)
-    return Asked(entry["name"], member, entry[member], tuple(entry.get("containerNames") or ()), field)
+    return AskedClaim(entry["name"], member, entry[member], tuple(entry.get("containerNames") or ()), field)
 
 
 def _problems(entry: Any, field: str) -> Iterator[Finding]:

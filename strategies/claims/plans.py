@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from strategies.claims import leftovers, requests
-from strategies.claims.notations import Asked
-from strategies.claims.requests import Request
+from strategies.claims.notations import AskedClaim
+from strategies.claims.requests import ClaimRequest
 from strategies.documents import names, paths
 from strategies.documents.findings import Finding, Severity, error, warning
 from strategies.documents.paths import Path
@@ -59,7 +59,7 @@ class ClaimPlan:
         problems: findings about the request.
     """
 
-    request: Request
+    request: ClaimRequest
     profile: Profile | None
     uses: tuple[Use, ...] = ()
     swapped: tuple[tuple[Path, str], ...] = ()
@@ -98,7 +98,7 @@ def is_queued(job: Job) -> bool:
     return any(((each.get("metadata") or {}).get("labels") or {}).get(_QUEUE_LABEL) for each in documents)
 
 
-def _plan(job: Job, request: Request) -> ClaimPlan:
+def _plan(job: Job, request: ClaimRequest) -> ClaimPlan:
     profile = job.supply.profiles.get(request.profile or "")
     if request.keeps:
         return ClaimPlan(request, profile, problems=request.problems)
@@ -119,7 +119,7 @@ def _fails(problems: list[Finding]) -> bool:
     return any(problem.severity is Severity.ERROR for problem in problems)
 
 
-def _of_profile(job: Job, request: Request, profile: Profile) -> Use:
+def _of_profile(job: Job, request: ClaimRequest, profile: Profile) -> Use:
     reason = f"profile {profile.name} gives each pod {_amount(profile)}; asked for by {request.because}"
     containers = tuple(path for path, _ in (_main(request),) if path)
     present = next((dict(each) for each in _entries(request) if requests.is_of(each, profile)), None)
@@ -135,7 +135,7 @@ def _of_profile(job: Job, request: Request, profile: Profile) -> Use:
     return Use(present or {"name": POD_CLAIM, "resourceClaimName": claim}, containers, profile.count, reason)
 
 
-def _of_name(job: Job, request: Request, asked: Asked) -> Use:
+def _of_name(job: Job, request: ClaimRequest, asked: AskedClaim) -> Use:
     known = job.supply.named.get((asked.kind, asked.object))
     containers = {each.get("name"): path for path, each in _containers(request)}
     wanted = [containers[name] for name in asked.containers if name in containers]
@@ -149,22 +149,22 @@ def _amount(profile: Profile) -> str:
     return f"{profile.count} device{'s' if profile.count != 1 else ''} of class {profile.device_class}"
 
 
-def _main(request: Request) -> tuple[Path, Mapping[str, Any]]:
+def _main(request: ClaimRequest) -> tuple[Path, Mapping[str, Any]]:
     return request.template.main or ((), {})
 
 
-def _entries(request: Request) -> list[Mapping[str, Any]]:
+def _entries(request: ClaimRequest) -> list[Mapping[str, Any]]:
     return list(request.template.spec.get("resourceClaims") or ())
 
 
-def _containers(request: Request) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+def _containers(request: ClaimRequest) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     template = request.template
     for member in ("containers", "initContainers"):
         for index, container in enumerate(template.spec.get(member) or ()):
             yield (*template.pod_path, member, index), container
 
 
-def _unmet(job: Job, request: Request, profile: Profile | None) -> Iterator[Finding]:
+def _unmet(job: Job, request: ClaimRequest, profile: Profile | None) -> Iterator[Finding]:
     """Report the parts of the request that the platform or the cluster lacks, or that Kueue does not admit."""
     if request.profile is not None and profile is None:
         known = ", ".join(sorted(job.supply.profiles)) or "none"
@@ -181,7 +181,7 @@ def _unmet(job: Job, request: Request, profile: Profile | None) -> Iterator[Find
         yield from _unmet_name(job, asked)
 
 
-def _unmet_profile(job: Job, request: Request, profile: Profile) -> Iterator[Finding]:
+def _unmet_profile(job: Job, request: ClaimRequest, profile: Profile) -> Iterator[Finding]:
     if profile.device_class in job.supply.classes and job.supply.classes[profile.device_class] is None:
         message = (
             f"profile {profile.name} asks for devices of class {profile.device_class}, and the cluster has no such "
@@ -204,7 +204,7 @@ def _unmet_profile(job: Job, request: Request, profile: Profile) -> Iterator[Fin
         yield error(request.field, profile.name, message, rule="claims/kueue")
 
 
-def _unmet_name(job: Job, asked: Asked) -> Iterator[Finding]:
+def _unmet_name(job: Job, asked: AskedClaim) -> Iterator[Finding]:
     if is_queued(job) and asked.kind == "ResourceClaim":
         message = (
             "Kueue never admits a job that names a ResourceClaim; name a ResourceClaimTemplate, or remove the queue "
@@ -226,7 +226,7 @@ def _unmet_name(job: Job, asked: Asked) -> Iterator[Finding]:
         yield error(f"{asked.field}.{asked.member}", asked.object, message, rule="claims/no-devices")
 
 
-def _clashes(request: Request, uses: list[Use], profile: Profile | None) -> Iterator[Finding]:
+def _clashes(request: ClaimRequest, uses: list[Use], profile: Profile | None) -> Iterator[Finding]:
     """Compare with the claims that the pods bring: one name can mean only one claim."""
     present = {each.get("name"): (index, each) for index, each in enumerate(_entries(request))}
     template = request.template

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from strategies.claims.notations import Asked, read
+from strategies.claims.notations import AskedClaim, read
 from strategies.documents import names, paths
 from strategies.documents.findings import Finding, warning
 from strategies.documents.paths import Path
@@ -25,7 +25,7 @@ from strategies.jobs.templates import Template
 from strategies.platform import devices
 from strategies.platform.profiles import Profile, has_claim, template_name
 
-__all__ = ["NO_PROFILE", "Request", "homeless", "is_of", "list_requests", "may_ask"]
+__all__ = ["NO_PROFILE", "ClaimRequest", "homeless", "is_of", "list_requests", "may_ask"]
 
 NO_PROFILE = "none"
 """Value of the annotation that asks for no profile where the policy, or an object further out, names one."""
@@ -33,7 +33,7 @@ _KEYS = (names.CLAIM_PROFILE_ANNOTATION, names.RESOURCE_CLAIMS_ANNOTATION)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ClaimRequest:
     """What was asked for the pods of one replicated job.
 
     Attributes:
@@ -48,14 +48,14 @@ class Request:
 
     template: Template
     profile: str | None
-    claims: tuple[Asked, ...]
+    claims: tuple[AskedClaim, ...]
     because: str
     field: str
     problems: tuple[Finding, ...] = ()
     keeps: bool = False
 
 
-def list_requests(job: Job) -> list[Request]:
+def list_requests(job: Job) -> list[ClaimRequest]:
     """Return the requests of a JobSet, or those that the JobSet of a TrainJob will have; one per replicated job."""
     if not may_ask(job):
         return []
@@ -100,24 +100,24 @@ def is_of(entry: Mapping[str, Any], profile: Profile) -> bool:
     return entry.get("resourceClaimTemplateName") == template_name(profile)
 
 
-def _request(job: Job, template: Template, *, training: bool) -> Request | None:
+def _request(job: Job, template: Template, *, training: bool) -> ClaimRequest | None:
     for notes, because, place in _levels(job, template, training=training):
         if any(key in notes for key in _KEYS):
             return _annotated(template, notes, because, place)
     return _by_policy(job, template, training=training)
 
 
-def _annotated(template: Template, annotations: Mapping[str, Any], because: str, place: str) -> Request | None:
+def _annotated(template: Template, annotations: Mapping[str, Any], because: str, place: str) -> ClaimRequest | None:
     profile, text = (annotations.get(key) for key in _KEYS)
     key = _KEYS[0] if profile is not None else _KEYS[1]
     claims, problems = ((), ()) if text is None else read(str(text), f"{place}.annotations[{_KEYS[1]}]")
     profile = None if profile in (None, NO_PROFILE) else str(profile)
     if profile is None and text is None:
         return None
-    return Request(template, profile, claims, f"{because} {key}", f"{place}.annotations[{key}]", problems)
+    return ClaimRequest(template, profile, claims, f"{because} {key}", f"{place}.annotations[{key}]", problems)
 
 
-def _by_policy(job: Job, template: Template, *, training: bool) -> Request | None:
+def _by_policy(job: Job, template: Template, *, training: bool) -> ClaimRequest | None:
     name, because, field = None, "", "spec.runtimeRef.name" if job.kind == "TrainJob" else "metadata.labels"
     assigned = assignments.find_assignment(job, template)
     role = job.roles.get(assigned.word) if assigned else None
@@ -132,8 +132,8 @@ def _by_policy(job: Job, template: Template, *, training: bool) -> Request | Non
         where = template.field(*kept) if job.kind == "JobSet" else f"the training container's {kept[-1]}"
         message = f"kept as the job asks for it; {because} is profile {name}, which does not replace it"
         problem = warning(where, None, message, rule="claims/own-devices")
-        return Request(template, name, (), because, field, (problem,), keeps=True)
-    return Request(template, name, (), because, field)
+        return ClaimRequest(template, name, (), because, field, (problem,), keeps=True)
+    return ClaimRequest(template, name, (), because, field)
 
 
 def _brings_claims(job: Job, template: Template, name: str) -> bool:

@@ -51,7 +51,7 @@ def _label(changes: Changes, template: Template, assigned: assignments.Assignmen
         changes.set((*path, names.ROLE_LABEL), assigned.word, rule="roles/label", reason=reason)
 
 
-def _measure(job: Job, changes: Changes, request: requests.Request) -> None:
+def _measure(job: Job, changes: Changes, request: requests.ClaimRequest) -> None:
     profile = job.supply.profiles.get(request.profile or "")
     if profile is not None and profile.memory is not None:
         because = f"profile {profile.name}, asked for by {request.because}"
