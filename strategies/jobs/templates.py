@@ -14,7 +14,7 @@ from typing import Any
 from strategies.documents import names, paths, pods
 from strategies.documents.paths import Absent, Path
 from strategies.jobs.jobs import Job
-from strategies.trainer import patches
+from strategies.trainer import runtime_patches
 
 __all__ = ["Template", "list_templates"]
 
@@ -76,7 +76,7 @@ def list_templates(job: Job) -> Iterator[Template]:
         yield from _templates(job.document, ("spec",))
     elif job.runtime is not None:
         for template in _templates(job.runtime.document, ("spec", "template", "spec")):
-            job_, written = patches.patch_replicated_job(template.job, job.document)
+            job_, written = runtime_patches.patch_replicated_job(template.job, job.document)
             yield dataclasses.replace(template, job=job_, written=written)
 
 

@@ -9,7 +9,7 @@ from strategies.documents import names, pods
 from strategies.documents.findings import Finding, error, warning
 from strategies.frameworks.torch import trainer_sections
 from strategies.frameworks.torch.strategy import TorchFamily, unenforced
-from strategies.frameworks.trl import flags, invocations, plans, validation
+from strategies.frameworks.trl import flags, invocations, launch_plans, validation
 from strategies.frameworks.trl.invocations import Form
 from strategies.jobs.jobs import Job
 from strategies.launches import sites, topologies
@@ -40,7 +40,7 @@ class TRLStrategy(TorchFamily):
                     changes.report(finding)
             return
         plan = _plan(found, site, job)
-        if isinstance(plan, plans.LaunchPlan):
+        if isinstance(plan, launch_plans.LaunchPlan):
             _write(changes, site, found, plan)
 
     def validate(self, job: Job) -> Iterable[Finding]:
@@ -54,15 +54,17 @@ class TRLStrategy(TorchFamily):
         if found is None:
             return
         plan = _plan(found, site, job)
-        if isinstance(plan, plans.Refused):
+        if isinstance(plan, launch_plans.Refused):
             place = f"{site.place}.{'args' if site.args else 'command'}"
             yield error(place, " ".join(site.argv[:3]), plan.message, rule="trl/launch")
         yield from validation.check(found, site, _circumstances(job, site))
 
 
-def _plan(found: invocations.Invocation, site: sites.Site, job: Job) -> plans.LaunchPlan | plans.Refused | None:
+def _plan(
+    found: invocations.Invocation, site: sites.Site, job: Job
+) -> launch_plans.LaunchPlan | launch_plans.Refused | None:
     topology = topologies.launched(topologies.read_topology(job), site.launch)
-    return plans.plan(found, topology, subdomain=bool(job.network.get("subdomain")))
+    return launch_plans.plan(found, topology, subdomain=bool(job.network.get("subdomain")))
 
 
 def _circumstances(job: Job, site: sites.Site) -> validation.Circumstances:
@@ -102,7 +104,7 @@ def _passes_through(launch: Launch) -> bool:
     return launch.launcher is Launcher.TRL and launch.target in flags.passthrough()
 
 
-def _write(changes: Changes, site: sites.Site, found: invocations.Invocation, plan: plans.LaunchPlan) -> None:
+def _write(changes: Changes, site: sites.Site, found: invocations.Invocation, plan: launch_plans.LaunchPlan) -> None:
     rule = f"trl/{plan.rule}"
     command, args = _split(site, found, plan)
     site.write(changes, command, args, rule=rule, reason=plan.reason)
@@ -119,7 +121,7 @@ def _write(changes: Changes, site: sites.Site, found: invocations.Invocation, pl
 
 
 def _split(
-    site: sites.Site, found: invocations.Invocation, plan: plans.LaunchPlan
+    site: sites.Site, found: invocations.Invocation, plan: launch_plans.LaunchPlan
 ) -> tuple[Sequence[str], Sequence[str]]:
     """Divide the new words into command and args so that unchanged args are not written.
 
