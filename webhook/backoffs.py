@@ -1,7 +1,7 @@
 """How long to wait before trying again.
 
-The bound of a pause doubles with each failure in a row. Who calls the API server takes full jitter, any part of the
-bound, so that replicas which lost one API server at one moment do not come back at one moment.
+The bound of a pause doubles with each failure in a row. Callers of the API server use full jitter, any part of the
+bound, so that replicas that lost the API server at the same moment do not all come back at the same moment.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Backoff", "pause"]
 
-_MAX_RETRY_AFTER = 300.0  # a server may ask for patience, not for silence
+_MAX_RETRY_AFTER = 300.0  # a server may ask for a pause, not for silence
 
 
 def pause(failures: int, base: float, cap: float, rng: random.Random, *, least: float = 0.0) -> float:
@@ -21,10 +21,10 @@ def pause(failures: int, base: float, cap: float, rng: random.Random, *, least: 
 
     Args:
         failures: at least 1.
-        base: bound after the first, in seconds.
-        cap: of the bound.
+        base: bound after the first failure, in seconds.
+        cap: limit of the bound, in seconds.
         rng: source of jitter.
-        least: share of the bound that is waited in any case.
+        least: share of the bound that is always waited.
     """
     bound = min(cap, base * 2.0 ** min(failures - 1, 32))
     return rng.uniform(least * bound, bound)

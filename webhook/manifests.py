@@ -1,4 +1,4 @@
-"""Where the manifests lie that come with Muster: in the checkout, or beside an installed package."""
+"""Finds the manifests that come with Muster: in the checkout, or beside an installed package."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _CHECKOUT = Path(__file__).resolve().parents[1] / "manifests"
 
 
 class ManifestsError(Exception):
-    """The manifests of this version are not here."""
+    """The manifests of this version are not installed."""
 
 
 def folder(name: str) -> Path:
     """Return a folder of manifests.
 
     Args:
-        name: `base` or `runtimes`, the folders that a wheel brings (`data-files` in pyproject.toml).
+        name: `base` or `runtimes`, the folders that a wheel contains (`data-files` in pyproject.toml).
 
     Raises:
-        ManifestsError: there is none, neither in a checkout nor beside the interpreter.
+        ManifestsError: the folder exists neither in a checkout nor beside the interpreter.
     """
     here, installed = _CHECKOUT / name, Path(sys.prefix) / "share" / "muster" / name
     for place in (here, installed):

@@ -1,7 +1,7 @@
 """Metrics for Prometheus, without labels that grow.
 
 No label holds a namespace, an object's name, a user or a message: series multiply by such labels until they cost more
-than the service (Kyverno #8401: 1.2 million series of one histogram). Who and what is in the audit log.
+than the service (Kyverno #8401: 1.2 million series of one histogram). The audit log has these details.
 """
 
 from __future__ import annotations
@@ -38,12 +38,15 @@ class Metrics:
         )
         self._failures = Counter(
             "muster_plugin_failures",
-            "Strategies that raised, hung or answered nonsense",
+            "Strategies that raised, hung or returned something invalid",
             ("framework",),
             registry=self.registry,
         )
         self._refused = Counter(
-            "muster_refused_requests", "Requests that were no readable review", ("reason",), registry=self.registry
+            "muster_refused_requests",
+            "Requests that were not a readable AdmissionReview",
+            ("reason",),
+            registry=self.registry,
         )
         self._fetches = Counter(
             "muster_cluster_fetches", "Direct GETs after a cache miss", ("outcome",), registry=self.registry
@@ -61,7 +64,7 @@ class Metrics:
             registry=self.registry,
         )
         self._in_flight = Gauge("muster_admission_in_flight", "Admissions under way", registry=self.registry)
-        # Prometheus cannot see a series rise to its first value, so those that alerts look at begin at zero.
+        # Prometheus cannot see a series rise to its first value, so series that alerts use begin at zero.
         for counter, values in (
             (self._refused, ("busy", "content-type", "method", "timeout", "too-large", "unreadable")),
             (self._fetches, ("found", "missing", "failed")),
@@ -90,7 +93,7 @@ class Metrics:
         return observe
 
     def plugin_failed(self, framework: str) -> None:
-        """Count a failing strategy; `framework` is a registered one, never a label that somebody wrote."""
+        """Count a failing strategy; `framework` is a registered one, never the label of a job."""
         self._failures.labels(framework).inc()
 
     def refused(self, reason: str) -> None:
@@ -102,11 +105,11 @@ class Metrics:
         self._fetches.labels(outcome).inc()
 
     def reloaded(self, outcome: str) -> None:
-        """Count a changed configuration: `taken` or `refused`."""
+        """Count a changed configuration file: `taken` or `refused`."""
         self._reloads.labels(outcome).inc()
 
     def audit_problem(self, kind: str, count: int = 1) -> None:
-        """Count `dropped` records, `sink` failures, denials without an `event`, or decisions that no `report` has."""
+        """Count `dropped` records, `sink` failures, denials without an `event`, or decisions missing in a `report`."""
         self._audit.labels(kind).inc(count)
 
     def written(self, verb: str, resource: str, outcome: str) -> None:

@@ -69,7 +69,7 @@ def test_a_request_without_a_uid_cannot_be_answered(uid):
     ("request_", "message"),
     [
         ({"operation": ...}, r"request\.operation: a string is required"),
-        ({"operation": "PATCH"}, r"request\.operation: 'PATCH' is none of CREATE, UPDATE, DELETE, CONNECT"),
+        ({"operation": "PATCH"}, r"request\.operation: 'PATCH' is not one of CREATE, UPDATE, DELETE, CONNECT"),
         ({"operation": ["CREATE"]}, r"request\.operation: a string is required"),
         ({"kind": ...}, r"request\.kind: an object is required"),
         ({"kind": "TrainJob"}, r"request\.kind: an object is required"),

@@ -54,7 +54,7 @@ def test_a_value_that_is_no_json_is_the_strategys_failure(value):
         acmes.acme(enforce_command=lambda _, changes: changes.set(("spec", "x"), value, **acmes.WHY))
     )
     assert decision.verdict == "error"
-    assert "is no JSON value" in decision.message
+    assert "is not a JSON value" in decision.message
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The admission pipeline: request, governor, strategy, decision, answer; pure from end to end."""
+"""The admission pipeline: request, governor, strategy, decision, answer. All of it is pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Accounts: a decision as an audit record.
 
-Pure, like everything here; time and latency are handed in. The schema is that of `webhook.audit.records`.
+Pure: time and latency are arguments. The schema is in `webhook.audit.records`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def record(decision: Decision, moment: datetime.datetime, latency: float) -> rec
 
     Args:
         decision: what was decided.
-        moment: when, with a time zone.
+        moment: when it was decided, with a time zone.
         latency: seconds from the body's arrival to the decision.
     """
     request, governor, strategy = decision.request, decision.governor, decision.strategy

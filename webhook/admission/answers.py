@@ -1,9 +1,10 @@
-"""Answers: a decision as the API server reads it.
+"""Answers: a decision as an AdmissionResponse.
 
-Warnings are kept to one line each (the API server drops one with a control character in it), and in length and number
-to what it passes on whole: 4,096 characters together (k8s.io/apiserver, endpoints/filters/warning.go). Kubernetes
-advises 120 for one, but a field path inside a JobSet alone is 80. Audit annotations are kept to the 10 kB that it
-stores. A denial lists every error with its field path, in the message for people and as `causes` for programs.
+Each warning is one line, because the API server drops one that contains a control character. Length and number are
+limited so that the API server passes on all of them: 4,096 characters together (k8s.io/apiserver,
+endpoints/filters/warning.go). Kubernetes recommends 120 characters for one, but a field path inside a JobSet alone has
+80. Audit annotations are limited to the 10 kB that the API server stores. A denial lists every error with its field
+path, in the message for people and as `causes` for programs.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from webhook.audit.records import BOOKKEEPING
 __all__ = ["MAX_AUDIT", "MAX_WARNING", "answer", "warnings"]
 
 MAX_WARNING = 190
-"""Characters of one warning."""
+"""Maximum characters of one warning."""
 MAX_AUDIT = 10_000
-"""Bytes of all audit annotations together."""
+"""Maximum bytes of all audit annotations together."""
 _MAX_WARNINGS = 20
 _MAX_ERRORS = 100
 
@@ -44,7 +45,7 @@ def answer(decision: Decision) -> reviews.Response:
 
 
 def warnings(decision: Decision) -> list[str]:
-    """Return what kubectl should show: findings, and in mode `warn` also what would have been changed."""
+    """Return the lines that kubectl shows: findings, and in mode `warn` also the changes that were not made."""
     if decision.mode is Mode.AUDIT:
         return []
     lines = [
@@ -73,7 +74,7 @@ def _limited(lines: Sequence[str]) -> list[str]:
 
 
 def _denial(decision: Decision, shown: Sequence[str], audit: dict[str, str]) -> reviews.Response:
-    """Refuse with every error; kubectl prints the causes alone, so each says what it is about and who says it."""
+    """Refuse with every error; kubectl prints only the causes, so each names its field, Muster and the rule."""
     request, found = decision.request, findings.errors(decision.findings)
     lines = [str(each) for each in found[:_MAX_ERRORS]]
     causes = [_cause(each) for each in found[:_MAX_ERRORS]]
@@ -112,7 +113,7 @@ def _printable(text: str) -> str:
 
 
 def _cut(text: str) -> str:
-    """Keep what fits into a quarter of the limit when it is written as JSON."""
+    """Shorten a text to a quarter of the limit, measured as JSON."""
     limit, text = MAX_AUDIT // 4, _printable(text)
     if len(orjson.dumps(text)) <= limit:
         return text

@@ -1,8 +1,8 @@
 """Decisions: the one pure way from a request to an answer.
 
-`evaluate` is what the HTTPS server, the CLI, the tests and the benchmarks all call, so none of them can disagree. It
-does no I/O: what it needs of the cluster it asks a reader that answers from memory (`NotCached` tells the caller to
-fetch and ask again).
+The HTTPS server, the CLI, the tests and the benchmarks all call `evaluate`, so they cannot disagree. It does no I/O: it
+reads the cluster through a reader that answers from memory (`NotCached` means that the caller must fetch the document
+and call again).
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ _GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided about one request, and all that led to it.
+    """What was decided about one request, and why.
 
     Attributes:
         request: the request.
-        verdict: `patched` and `unchanged` end a mutation, `allowed` and `denied` a validation, `error` a failed
-            strategy or cluster, `skipped` what Muster was told not to look at.
+        verdict: `patched` and `unchanged` end a mutation, `allowed` and `denied` a validation, `error` stands for a
+            failed strategy or an unreadable cluster, `skipped` for what Muster must not look at.
         allowed: whether the object passes.
-        changes: recorded changes; in modes other than `enforce` they are what would have been done.
-        findings: of enforcement or validation, all of them.
-        mode: in force.
+        changes: recorded changes; in modes other than `enforce` they are not applied.
+        findings: all findings of mutation or validation.
+        mode: the mode in force.
         governor: what governs the job.
-        strategy: that decided, None where none was asked.
-        message: why the verdict is `error`, "" otherwise.
+        strategy: the one that decided, None when none was called.
+        message: the reason for the verdict `error`, "" otherwise.
     """
 
     request: reviews.Request
@@ -61,7 +61,7 @@ class Decision:
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """The object as it will be stored if this decision is followed."""
+        """The object as it will be stored after this decision."""
         return self.changes.document if self.verdict == "patched" else self.request.document
 
 
@@ -89,7 +89,7 @@ def _is_ours(request: reviews.Request) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A request with all that it is judged by; `strategy` is None where none was asked."""
+    """A request with all that its decision depends on; `strategy` is None when none is called."""
 
     request: reviews.Request
     policy: Policy
@@ -143,11 +143,11 @@ def _created(
 
 
 def failed(request: reviews.Request, policy: Policy, cause: str) -> Decision:
-    """Decide about a request that cannot be evaluated, because the cluster did not answer; by the failure mode.
+    """Decide by the failure mode about a request that cannot be evaluated, because the cluster did not answer.
 
     Args:
         request: the request.
-        policy: in force; its global mode counts, since the namespace's could not be read.
+        policy: the policy in force; its global mode applies, since the namespace could not be read.
         cause: one sentence, shown to the user of a denied job.
     """
     return _failed(_Case(request, policy, Governor()), cause)
@@ -156,7 +156,7 @@ def failed(request: reviews.Request, policy: Policy, cause: str) -> Decision:
 def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decision:
     changes = _changes(case.request, strategy)
     if misfits:
-        # Mutation comes before the API server's own schema check, which will refuse this object better than we can.
+        # Mutation comes before the API server's own schema check, which will refuse this object with a better message.
         return case.decided("unchanged", changes, misfits)
     job, chosen, budget = (
         case.job(changes, _lent(case.governor, strategy)),
@@ -192,7 +192,7 @@ def _validated(case: _Case, strategy: Registered, misfits: list[Finding], known:
 def _update_checked(
     request: reviews.Request, cluster: readers.ClusterReader, policy: Policy, misfits: list[Finding]
 ) -> Decision:
-    """Only transitions are judged on UPDATE: a job that was admitted once must be able to suspend, resume and end."""
+    """An UPDATE is only checked for what it changes: an admitted job must be able to suspend, resume and end."""
     changes = Changes(request.document)
     misfits = misfits or shapes.check(request.old or {}, request.kind)
     if request.kind != "TrainJob" or misfits or _is_deleted(request.document):
@@ -212,7 +212,7 @@ def _judged(case: _Case, found: list[Finding]) -> Decision:
 
 
 def _restored(request: reviews.Request, misfits: list[Finding]) -> Decision:
-    """Restore whatever the mode says: what an earlier enforcement put there must not wedge the job now."""
+    """Restore in every mode: fields that an earlier enforcement set must not leave the job wedged."""
     changes = Changes(request.document)
     if request.old is not None and not misfits:
         restores.restore(request.old, changes)
@@ -220,7 +220,7 @@ def _restored(request: reviews.Request, misfits: list[Finding]) -> Decision:
 
 
 def _failed(case: _Case, cause: str) -> Decision:
-    """Follow the failure mode: nothing of what the strategy did is kept, and only mode `enforce` may deny."""
+    """Follow the failure mode: all changes of the strategy are dropped, and only mode `enforce` may deny."""
     request, mode = case.request, case.mode
     denied = case.policy.on_plugin_failure == "deny" and mode is Mode.ENFORCE and request.operation == "CREATE"
     return case.decided("error", Changes(request.document), (), allowed=not denied, message=cause)
@@ -248,5 +248,5 @@ def _label_findings(governor: Governor) -> list[Finding]:
     label = governor.namespace_label
     if label is None or policies.is_mode(label):
         return []
-    message = "is no mode of Muster and was passed over; use enforce, warn, audit or off"
+    message = "is not a Muster mode and was ignored; use enforce, warn, audit or off"
     return [findings.warning("namespace label muster.dev/mode", label, message, rule="core/mode")]

@@ -1,4 +1,4 @@
-"""Documents of the cluster, read and checked: one by its name, the nodes of a role; and the devices that claims ask."""
+"""Documents of the cluster, read and checked: one by its name, the nodes of a role, the devices of claims."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ __all__ = ["UnreadableError", "devices_of", "nodes", "read", "requests_of"]
 
 
 class UnreadableError(ValueError):
-    """A document that governs the job has not the shape of its kind; the message names it, the field and the value."""
+    """A document that governs the job does not have the shape of its kind; the message names field and value."""
 
 
 def read(ref: readers.Ref, cluster: readers.ClusterReader) -> Mapping[str, Any] | None:
-    """Return a document that has the shape of its kind, None when it does not exist.
+    """Return a document of the cluster, checked for the shape of its kind; None when it does not exist.
 
     Raises:
         NotCached: the reader has to fetch it first.
-        UnreadableError: it has another shape.
+        UnreadableError: it does not have the shape of its kind.
     """
     document = cluster.get(ref)
     misfits = [] if document is None else shapes.check(document, ref.kind)
     if misfits:
-        raise UnreadableError(f"{ref}: {misfits[0]}; mend it")
+        raise UnreadableError(f"{ref}: {misfits[0]}; correct it")
     return document
 
 
 def nodes(cluster: readers.ClusterReader, role: placements.Role) -> Iterator[placements.Node]:
     """Yield the role's nodes that have the shape of their kind, each read as it is taken.
 
-    They are those in the reader's memory, and none where it has not all of them: a decision never waits for nodes,
-    since what they say is advice, and the scheduler has the last word.
+    They come from the reader's memory; there are none while it does not hold all of them. A decision never waits for
+    nodes, because they only lead to advice, and the scheduler decides.
     """
     for document in cluster.every("Node", role.node_labels) or ():
         if not shapes.check(document, "Node"):
@@ -50,7 +50,7 @@ def requests_of(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def devices_of(document: Mapping[str, Any]) -> int | None:
-    """Return the devices of one claim; None where the allocation decides."""
+    """Return the number of devices of one claim; None when the allocation decides it."""
     total = 0
     for wanted in requests_of(document):
         counts = {_count(option) for option in (wanted.get("firstAvailable") or [wanted.get("exactly") or {}])}
@@ -61,6 +61,6 @@ def devices_of(document: Mapping[str, Any]) -> int | None:
 
 
 def _count(request: Mapping[str, Any]) -> int | None:
-    """Return the count of one request, the API's default where none is written."""
+    """Return the count of one request: 1, the default of the API, when it is not set; None for all devices."""
     count = request.get("count")
     return None if request.get("allocationMode") == "All" else 1 if count is None else int(count)

@@ -1,8 +1,8 @@
 """What governs a job: its runtime, its owner, its framework, its namespace's mode.
 
-A TrainJob names its runtime. A JobSet that Trainer made does not carry the runtime's label (only the template's labels
-reach it), so its TrainJob is followed: first the runtime that Trainer froze for it in a ConfigMap, then the live one. A
-JobSet without Trainer speaks by its own label.
+A TrainJob names its runtime. A JobSet that Trainer made does not carry the runtime's label (only the labels of the
+template reach it), so Muster looks up its TrainJob: first the runtime snapshot that Trainer froze for it in a
+ConfigMap, then the live runtime. A JobSet without a TrainJob has its own framework label.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ __all__ = ["Governor", "UnreadableError", "find", "look"]
 
 @dataclass(frozen=True, slots=True)
 class Governor:
-    """What was found.
+    """What governs a job.
 
     Attributes:
-        runtime: None when there is none, or none that can be read.
+        runtime: None when there is none, or it cannot be read.
         owner: the TrainJob of a JobSet.
         namespace_label: value of `muster.dev/mode` on the namespace.
-        claim_devices: devices by name of ResourceClaimTemplate or ResourceClaim, None where the count is open.
-        supply: what there is for the claims that the job asks Muster for.
+        claim_devices: number of devices by name of ResourceClaimTemplate or ResourceClaim; None when it is open.
+        supply: what the cluster has for the claims that the job asks Muster for.
     """
 
     runtime: Runtime | None = None
@@ -52,13 +52,13 @@ class Governor:
 def look(
     request: reviews.Request, cluster: readers.ClusterReader, profiles: Mapping[str, Profile], *, readable: bool
 ) -> tuple[Governor, str]:
-    """Return what governs the job, as far as it can be read, and what cannot: a sentence, "" for nothing.
+    """Return what governs the job as far as it can be read, and a sentence about what cannot be read, or "".
 
     Args:
         request: the request.
         cluster: the reader.
-        profiles: that the platform offers.
-        readable: whether the object has the shape of its kind; where not, only its namespace is known.
+        profiles: the profiles that the platform offers.
+        readable: whether the object has the shape of its kind; otherwise only its namespace is read.
 
     Raises:
         NotCached: as `find`.
@@ -80,15 +80,15 @@ def find(
     """Look everything up in the reader's memory.
 
     Args:
-        request: whose object has the shape of its kind.
+        request: its object has the shape of its kind.
         cluster: the reader.
-        label: of the namespace.
-        profiles: that the platform offers; their objects need not be there yet.
+        label: the mode label of the namespace.
+        profiles: the profiles that the platform offers; their objects need not exist yet.
 
     Raises:
         NotCached: the reader has to fetch something first.
-        SnapshotInvalid: Trainer's frozen runtime cannot be read.
-        UnreadableError: another document cannot.
+        SnapshotInvalid: the runtime snapshot of Trainer cannot be read.
+        UnreadableError: another document cannot be read.
     """
     if request.kind == "TrainJob":
         runtime, owner = _live_runtime(request.document, request.namespace, cluster), None
@@ -150,7 +150,7 @@ def _runtime_of_jobset(
 
 
 def _is_of_a_namesake(frozen: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
-    """Whether a snapshot was made for another TrainJob of this name, of which the cache still knows."""
+    """Whether a snapshot was made for an earlier TrainJob of this name and is still in the cache."""
     owners = (frozen.get("metadata") or {}).get("ownerReferences") or ()
     uid = next((reference.get("uid") for reference in owners if reference.get("controller")), None)
     return None not in (uid, _uid(owner)) and uid != _uid(owner)

@@ -1,8 +1,8 @@
-"""Guards: a strategy is called such that its failure has a name and its slowness an end.
+"""Guards: calls a strategy so that a failure is attributed to it and a slow call is ended.
 
-Ours run where they are. A strategy from another distribution runs on a thread of its own with a time budget: Python
-cannot stop it, so when time is up its work is thrown away and the thread is left to end by itself. A strategy with too
-many such threads is not called again until they are gone.
+Muster's own strategies run on the calling thread. A strategy from another distribution runs on its own thread with a
+time budget: Python cannot stop the thread, so when the budget is used up, the result is dropped and the thread is left
+to end. A strategy with too many such threads is not called again until they have ended.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from strategies.plugins.registry import PluginError, Registered
 __all__ = ["MAX_STRAY", "call"]
 
 MAX_STRAY = 4
-"""Threads of one plugin that may be over time before it is refused."""
+"""Threads of one plugin that may be over their budget before the plugin is no longer called."""
 
 _MAX_MESSAGE = 500
 _Result = TypeVar("_Result")
@@ -29,10 +29,10 @@ def call(registered: Registered, stage: str, work: Callable[[], _Result], budget
     """Return what `work` returns.
 
     Args:
-        registered: whose work it is.
+        registered: the strategy that is called.
         stage: the protocol's method, for the error.
         work: the call, without arguments.
-        budget: seconds, for strategies that are not in-tree.
+        budget: seconds, for strategies of other distributions.
 
     Raises:
         PluginError: the work raised, took longer than its budget, or was refused.
@@ -49,7 +49,7 @@ def _on_a_thread(registered: Registered, stage: str, work: Callable[[], _Result]
     name = str(registered)
     if _stray[name] >= MAX_STRAY:
         raise PluginError(
-            registered, stage, f"{MAX_STRAY} earlier calls are still running over their time; it is not called"
+            registered, stage, f"{MAX_STRAY} earlier calls are still running after their time budget; it is not called"
         )
     results: list[_Result] = []
     failures: list[BaseException] = []
@@ -82,7 +82,7 @@ def _on_a_thread(registered: Registered, stage: str, work: Callable[[], _Result]
 
 
 def _told(error: BaseException) -> str:
-    """Return type and message, cut; an exception of somebody else may fail even to say what it is."""
+    """Return type and shortened message; the exception may come from a plugin and fail to render its message."""
     try:
         message = str(error)
     except Exception as worse:  # noqa: BLE001  # whatever it is, the type alone must do

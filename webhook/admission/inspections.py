@@ -1,9 +1,9 @@
-"""Inspections: what a strategy hands back is looked at before it is used.
+"""Inspections: what a strategy returns is checked before it is used.
 
-A strategy from another distribution may write into the job's document instead of recording, now or later from a thread
-that nobody waits for any more; so it gets a document of its own, and afterwards that must be as it was, and what it
-made must be what its recorded operations make. A value that is no JSON would fail later, in the answer or the audit
-log, where nobody could tell whose it was. Whatever is wrong here is the strategy's failure.
+A strategy from another distribution may write into the job's document instead of recording a change, even later, from a
+thread that has run over its budget. So it gets a copy of the document. Afterwards the copy must be unchanged, and the
+result must be what the recorded operations lead to. A value that is not JSON would fail later, in the answer or the
+audit log, where its origin is not known. Everything that is wrong here counts as a failure of the strategy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def document_of_its_own(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def governor_of_its_own(governor: Governor) -> Governor:
-    """Return a copy whose documents no other request reads."""
+    """Return a copy whose documents are not shared with other requests."""
     runtime, owner = governor.runtime, governor.owner
     return dataclasses.replace(
         governor,
@@ -40,16 +40,16 @@ def governor_of_its_own(governor: Governor) -> Governor:
 
 
 def check_changes(changes: Changes, document: Mapping[str, Any]) -> None:
-    """Check what was recorded on a copy of `document`.
+    """Check the changes that were recorded on a copy of `document`.
 
     Raises:
-        TypeError: a value is no JSON, or a rule or reason no text.
-        ValueError: something was written into a document and not recorded.
+        TypeError: a value is not JSON, or a rule or reason is not a string.
+        ValueError: the document was changed without a recorded change.
     """
     for change in changes:
         _check_json(change.operation.get("value"), change.field)
         if not _is_text(change.rule) or not _is_text(change.reason):
-            raise TypeError(f"{change.field}: rule {change.rule!r} and reason {change.reason!r} must be text")
+            raise TypeError(f"{change.field}: rule {change.rule!r} and reason {change.reason!r} must be strings")
     if changes.original != document or not changes.is_whole:
         raise ValueError("it wrote into the job's document; changes are made with set, append and remove of `changes`")
     check_findings(changes.findings)
@@ -59,14 +59,14 @@ def check_findings(found: Iterable[object]) -> list[Finding]:
     """Return the findings as a list.
 
     Raises:
-        TypeError: there are none to iterate, one is no Finding, or has a member of another type.
+        TypeError: it is not iterable, an item is not a Finding, or a member of one has the wrong type.
     """
     every: list[Finding] = []
     for each in found:
         if not isinstance(each, Finding) or not isinstance(each.severity, Severity):
-            raise TypeError(f"{each!r} is no Finding; make it with strategies.error or strategies.warning")
+            raise TypeError(f"{each!r} is not a Finding; make it with strategies.error or strategies.warning")
         if not all(_is_text(text) for text in (each.field, each.message, each.rule)):
-            raise TypeError(f"field, message and rule of {each!r} must be text")
+            raise TypeError(f"field, message and rule of {each!r} must be strings")
         _check_json(each.value, each.field)
         every.append(each)
     return every
@@ -78,11 +78,11 @@ def _is_text(value: object) -> bool:
 
 def _check_json(value: Any, field: str) -> None:
     if not _is_json(value):
-        raise TypeError(f"{field}: {type(value).__name__} {str(value)[:80]!r} is no JSON value")
+        raise TypeError(f"{field}: {type(value).__name__} {str(value)[:80]!r} is not a JSON value")
 
 
 def _is_json(value: Any) -> bool:
-    """Whether a value comes back from JSON as it went: no bytes, no NaN, no key but text, no half of a character."""
+    """Whether JSON keeps a value as it is: no bytes, no NaN, only strings as keys, no lone surrogates."""
     try:
         same: bool = orjson.loads(orjson.dumps([value])) == [value]
     except (TypeError, orjson.JSONDecodeError):

@@ -1,7 +1,7 @@
-"""The policy: what the platform decided, as one immutable value that a decision is made under.
+"""The policy: the settings of the platform for all decisions, as one immutable value.
 
-The configuration file (`webhook.configs`) becomes a `Policy`; tests and the CLI make one directly. A reload swaps the
-whole value between two requests, never a part of it within one.
+The configuration file (`webhook.configs`) becomes a `Policy`; tests and the CLI make one directly. A reload replaces
+the whole value between two requests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Failure = Literal["deny", "allow"]
 
 
 class Mode(Enum):
-    """How far Muster goes: `enforce` patches and denies, `warn` only warns, `audit` only records, `off` looks away."""
+    """How far Muster goes: `enforce` patches and denies, `warn` only warns, `audit` records, `off` ignores jobs."""
 
     ENFORCE = "enforce"
     WARN = "warn"
@@ -33,7 +33,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FrameworkPolicy:
-    """What is set for one framework; None leaves the global mode in force."""
+    """Settings of one framework; with mode None the global mode applies."""
 
     mode: Mode | None = None
     settings: Settings = field(default_factory=Settings)
@@ -45,11 +45,11 @@ class Policy:
 
     Attributes:
         registry: the strategies.
-        mode: global.
+        mode: the global mode.
         frameworks: by framework label.
-        on_plugin_failure: what a failing strategy means for a CREATE; an UPDATE always passes.
+        on_plugin_failure: what happens to a CREATE when a strategy fails; an UPDATE always passes.
         plugin_budget: seconds that an out-of-tree strategy may take for one method.
-        profiles: claims on devices that jobs may ask for, by name.
+        profiles: the kinds of claims that jobs may ask for, by name.
         roles: by the value of the label `muster.dev/role`; a role that is missing is not placed.
     """
 
@@ -62,14 +62,14 @@ class Policy:
     roles: Mapping[str, Role] = field(default_factory=dict)
 
     def framework(self, name: str | None) -> FrameworkPolicy:
-        """Return what is set for a framework, defaults where nothing is."""
+        """Return the settings of a framework, or the defaults."""
         return self.frameworks.get(name or "", _NOTHING_SET)
 
     def mode_of(self, framework: str | None, namespace_label: str | None) -> Mode:
         """Return the mode in force: the namespace's label, else the framework's, else the global one.
 
-        The namespace is nearest to the job, so that a team can pilot, or get out of the way, whatever the platform set
-        for a framework. A label that is no mode counts as missing; `is_mode` tells.
+        The namespace comes first, so that a team can try Muster or switch it off, whatever the platform has set for a
+        framework. A label that is not a mode (see `is_mode`) counts as missing.
         """
         if namespace_label is not None and is_mode(namespace_label):
             return Mode(namespace_label)
@@ -77,7 +77,7 @@ class Policy:
 
 
 def is_mode(text: str) -> bool:
-    """Whether a label's text is one of the modes."""
+    """Whether the value of a label is one of the modes."""
     return text in _MODES
 
 

@@ -1,7 +1,7 @@
 """AdmissionReview v1 in and out (k8s.io/api `admission/v1/types.go`).
 
-A request is read, not decoded into an object model: what Muster does not look at passes through untouched. Responses
-are built by the constructors at the end and nowhere else.
+A request is not decoded into an object model: fields that Muster does not read pass through unchanged. Responses are
+only built by the functions at the end of this module.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 
 
 class ReviewError(ValueError):
-    """A body that cannot be answered as asked.
+    """A body that is not a request that Muster can answer.
 
     Attributes:
-        uid: of the request when it could be read: the answer is then a review; "" for a plain 400.
+        uid: of the request when it could be read, and the answer is an AdmissionReview; "" when it is a plain 400.
     """
 
     def __init__(self, message: str, uid: str = "") -> None:
@@ -34,7 +34,7 @@ class ReviewError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an AdmissionReview asks.
+    """The request of an AdmissionReview.
 
     Attributes:
         phase: from the URL path, `mutate` or `validate`.
@@ -68,9 +68,9 @@ def parse(body: bytes, phase: Phase) -> Request:
     """
     try:
         review = orjson.loads(body)
-        orjson.dumps(review)  # reading goes deeper than writing: what could not be answered is refused here
+        orjson.dumps(review)  # reading accepts deeper nesting than writing: what could not be answered is refused here
     except orjson.JSONDecodeError as error:
-        raise ReviewError(f"the body is not JSON that can be read: {error}") from error
+        raise ReviewError(f"the body is not readable JSON: {error}") from error
     except orjson.JSONEncodeError as error:
         raise ReviewError(f"the body is nested too deeply: {error}") from error
     if not isinstance(review, dict) or review.get("kind") != "AdmissionReview":
@@ -87,7 +87,7 @@ def parse(body: bytes, phase: Phase) -> Request:
 def _request(request: Mapping[str, Any], phase: Phase, uid: str) -> Request:
     operation = _member(request, "operation", str, uid)
     if operation not in _OPERATIONS:
-        raise ReviewError(f"request.operation: {operation!r} is none of {', '.join(_OPERATIONS)}", uid)
+        raise ReviewError(f"request.operation: {operation!r} is not one of {', '.join(_OPERATIONS)}", uid)
     gvk = _member(request, "kind", dict, uid)
     kind = _member(gvk, "kind", str, uid, "request.kind")
     document, old = request.get("object"), request.get("oldObject")
@@ -161,5 +161,5 @@ def deny(  # the members of a metav1.Status
 
 
 def dumps(response: Response) -> bytes:
-    """Return the AdmissionReview with this response, as the server and `muster review` both send it."""
+    """Return the bytes of the AdmissionReview with this response; the server and `muster review` both send these."""
     return orjson.dumps({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})

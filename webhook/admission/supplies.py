@@ -1,7 +1,7 @@
-"""Supplies: what the platform and the cluster have to give to the jobs that claim devices.
+"""Supplies: what the platform and the cluster offer to jobs that claim devices.
 
-Only what a request names is read. Seats are read where they are in memory and nowhere else: they choose between claims
-and make no promise, so no review waits for them.
+Only objects that a request names are read. Seats are read from memory only: they help to choose between claims and
+promise nothing, so an admission never waits for them.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["look"]
 
 
 def look(request: Request, governor: Governor, policy: Policy, cluster: readers.ClusterReader) -> tuple[Governor, str]:
-    """Return the governor with what the job of a request asks for, and what cannot be read, "" for nothing.
+    """Return the governor with the supply of the job, and a sentence about what cannot be read, or "".
 
     Args:
-        request: whose object has the shape of its kind.
+        request: its object has the shape of its kind.
         governor: of the job.
-        policy: in force.
+        policy: the policy in force.
         cluster: the reader.
 
     Raises:
@@ -78,7 +78,7 @@ def _find(request: Request, governor: Governor, policy: Policy, cluster: readers
 
 
 def _own(job: Job, policy: Policy) -> Iterator[tuple[str, str]]:
-    """Yield kind and name of what the training pods claim by themselves."""
+    """Yield kind and name of the claims that the training pods already have."""
     entries = job.container.pod_spec.get("resourceClaims") or () if job.container else ()
     for entry in entries:
         if not any(requests.is_of(entry, profile) for profile in policy.profiles.values()):
@@ -115,7 +115,7 @@ def _shared(
         for claim in claim_names(profile) if profile.is_shared else ():
             try:
                 document = cluster.get(Ref("ResourceClaim", namespace, claim))
-            except readers.NotCached:  # not made yet, or not seen yet; nobody can hold a seat that we know of
+            except readers.NotCached:  # not made or not seen yet, so no seat is known
                 continue
             if document is not None:
                 yield claim, (profile, document)
