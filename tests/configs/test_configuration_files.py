@@ -47,7 +47,7 @@ def test_the_bare_word_off_is_a_mode_although_yaml_reads_false():
     ],
 )
 def test_an_unknown_key_is_an_error_that_names_its_path(text, field):
-    assert f"muster.yaml: {field}: is no key that Muster knows" in problem(text)
+    assert f"muster.yaml: {field}: is not a key of the configuration" in problem(text)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_what_the_file_says_is_what_the_controllers_do():
         ("controllers: {lease: {duration: 5}}", "controllers.lease: .*deadline 10.0, duration 5.0"),
         ("controllers: {grace: -1}", "controllers.grace: -1"),
         ("controllers: {lease: {name: Not_A_Name}}", "controllers.lease.name: 'Not_A_Name'"),
-        ("controllers: {enable: true}", "controllers.enable: is no key"),
+        ("controllers: {enable: true}", "controllers.enable: is not a key"),
     ],
 )
 def test_what_cannot_work_is_refused_by_its_path(text, said):
@@ -52,4 +52,4 @@ async def test_profiles_whose_claims_nobody_makes_are_pointed_out_at_the_start(t
     service = Service(without_a_cluster(tmp_path, "profiles: {gpu: {deviceClass: gpu.example.com}}"))
     await service.start()
     await service.stop()
-    assert "somebody else makes their claims" in caplog.text
+    assert "Muster does not make their claims" in caplog.text

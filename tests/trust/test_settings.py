@@ -28,7 +28,7 @@ def test_a_lease_that_is_given_in_part_keeps_its_name():
         ("{leafValidity: 600, authorityValidity: 1000}", "an authority must live three times as long as a leaf"),
         ("{leafValidity: 60, settle: 30}", "settle and two intervals must fit into a third of it"),
         ("{name: Muster_CA}", "tls.secret.name"),
-        ("{authorityvalidity: 5}", "tls.secret.authorityvalidity: is no key that Muster knows"),
+        ("{authorityvalidity: 5}", "tls.secret.authorityvalidity: is not a key of the configuration"),
     ],
 )
 def test_what_cannot_work_is_refused_by_its_path(secret, told):
@@ -40,8 +40,8 @@ def test_what_cannot_work_is_refused_by_its_path(secret, told):
 @pytest.mark.parametrize(
     ("tls", "told"),
     [
-        ("{secret: {}, selfSigned: true}", "secret stands beside other sources"),
-        ("{secret: {}, certFile: /tls.crt}", "secret stands beside other sources"),
+        ("{secret: {}, selfSigned: true}", "secret is set together with other sources"),
+        ("{secret: {}, certFile: /tls.crt}", "secret is set together with other sources"),
         ("{secret: {}}", "needs cluster.source: live"),
         ("{certFile: /tls.crt}", "keyFile, caFile missing"),
     ],

@@ -1,7 +1,7 @@
-"""The configuration file: one YAML document that becomes an immutable model, and the model the `Policy` of decisions.
+"""The configuration file: one YAML document, read into an immutable model that gives the `Policy` of decisions.
 
-`files` reads it, `documents` is all of it, `sections` says how the service runs; `profiles`, `roles`, `controllers`
-and `trust` are the parts that are known by those names elsewhere too.
+`files` reads the file, `documents` models the whole, `sections` the settings of the service; `profiles`, `roles`,
+`controllers` and `trust` model the sections of these names.
 """
 
 from __future__ import annotations

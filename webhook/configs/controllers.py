@@ -12,12 +12,12 @@ __all__ = ["ControllerSettings", "LeaseSettings"]
 
 
 class LeaseSettings(models.Model):
-    """The Lease that the replicas compete for.
+    """The Lease by which one replica is elected as leader.
 
     Attributes:
-        duration: seconds after which a Lease that nobody renews may be taken.
-        deadline: seconds in which the holder must have renewed, or stops.
-        retry: seconds between two tries.
+        duration: seconds after which another replica may take a Lease that is not renewed.
+        deadline: seconds within which the leader must renew the Lease; otherwise it stops leading.
+        retry: seconds between two attempts to get or renew the Lease.
     """
 
     name: models.Name = "muster-controllers"
@@ -28,10 +28,11 @@ class LeaseSettings(models.Model):
 
     @pydantic.model_validator(mode="after")
     def _leaves_time(self) -> LeaseSettings:
-        """Check that a holder has time to try, and stops before another may start."""
+        """Check that the leader has time for a retry, and stops before another replica may start."""
         if not self.retry < self.deadline < self.duration:
             raise ValueError(
-                f"retry {self.retry}, deadline {self.deadline}, duration {self.duration}: each less than the next"
+                f"retry {self.retry}, deadline {self.deadline}, duration {self.duration}: "
+                "each must be less than the next"
             )
         return self
 
@@ -41,11 +42,11 @@ class ControllerSettings(models.Model):
 
     Attributes:
         enabled: whether this process takes part; needs `cluster.source: live`.
-        grace: seconds for which a claim or a template stays after nothing names it any more.
-        resync: seconds after which everything is looked at again.
+        grace: seconds for which a claim or a template is kept after the last reference to it is gone.
+        resync: seconds after which all objects are reconciled again.
         deadline: seconds for one request to the API server.
-        ended_pods: seconds after which an ended pod of a Job is deleted while others use its shared claim; null keeps
-            it. See docs/controllers.md.
+        ended_pods: seconds after which an ended pod of a Kubernetes Job is deleted while other pods use its shared
+            claim; null keeps it. See docs/controllers.md.
     """
 
     enabled: bool = False

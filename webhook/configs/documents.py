@@ -1,7 +1,7 @@
 """The whole configuration file as one model, and the policy that follows from it.
 
-What a running service can change (modes, rendezvous, failure mode) is exactly the policy; the rest needs a restart
-and `restart_needed` says so.
+A running service can take over changes of the policy (modes, rendezvous, failure mode). All other changes need a
+restart; `restart_needed` lists them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from webhook.configs.roles import RoleName, RoleSettings
 __all__ = ["AT_START", "Config"]
 
 AT_START = ("server", "tls", "cluster", "audit", "controllers")
-"""Keys that take effect at the next start."""
+"""Keys whose changes take effect at the next start."""
 
 
 class Config(models.Model):
@@ -43,17 +43,17 @@ class Config(models.Model):
 
     @pydantic.model_validator(mode="after")
     def _offers_every_profile(self) -> Config:
-        """Check that each profile that is given by policy is there; an error names all that are not."""
+        """Check that every profile that frameworks and roles name exists; the error names all that do not."""
         asked = {f"frameworks.{name}.profile": each.profile for name, each in self.frameworks.items()}
         asked |= {f"roles.{name}.profile": each.profile for name, each in self.roles.items()}
         missing = [f"{key}: {name!r}" for key, name in asked.items() if name is not None and name not in self.profiles]
         if missing:
             known = ", ".join(sorted(self.profiles)) or "none"
-            raise ValueError(f"{'; '.join(missing)}: no profile of this name; profiles has {known}")
+            raise ValueError(f"{'; '.join(missing)}: there is no profile of this name; profiles has {known}")
         return self
 
     def policy(self, registry: Registry) -> Policy:
-        """Return what decisions are made under."""
+        """Return the policy for decisions."""
         return Policy(
             registry=registry,
             mode=self.mode,
@@ -68,5 +68,5 @@ class Config(models.Model):
         )
 
     def restart_needed(self, other: Config) -> list[str]:
-        """Return the keys in which the other differs and which a running service cannot take over."""
+        """Return the keys in which the other configuration differs and which need a restart."""
         return [key for key in AT_START if getattr(self, key) != getattr(other, key)]

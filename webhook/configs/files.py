@@ -15,14 +15,14 @@ _MAX_BYTES = 1024 * 1024
 
 
 class ConfigError(ValueError):
-    """The file cannot be used; the message names file, key path, value and what is wanted."""
+    """The file cannot be used; the message names file, key path, value and the expected value."""
 
 
 def load(path: Path | None) -> Config:
     """Read a file; None is the default configuration.
 
     Raises:
-        ConfigError: unreadable, not YAML, unknown keys, wrong values; all of them, each with its path.
+        ConfigError: it is unreadable or not YAML, or has unknown keys or wrong values; each is named with its path.
     """
     if path is None:
         return Config()
@@ -31,7 +31,7 @@ def load(path: Path | None) -> Config:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     if len(text) > _MAX_BYTES:
-        raise ConfigError(f"{path}: is larger than {_MAX_BYTES} bytes; this cannot be a configuration file")
+        raise ConfigError(f"{path}: is larger than {_MAX_BYTES} bytes; a configuration file must be smaller")
     return parse(text, str(path))
 
 
@@ -50,7 +50,7 @@ def parse(text: bytes, source: str) -> Config:
     if document is None:
         return Config()
     if not isinstance(document, dict):
-        raise ConfigError(f"{source}: holds a {type(document).__name__}; an object with keys such as mode is wanted")
+        raise ConfigError(f"{source}: holds a {type(document).__name__}; write an object with keys such as mode")
     try:
         return Config.model_validate(document)
     except pydantic.ValidationError as error:
@@ -61,10 +61,10 @@ def parse(text: bytes, source: str) -> Config:
 def _explained(source: str, location: tuple[int | str, ...], message: str, value: object, kind: str) -> str:
     field = ".".join(str(part) for part in location)
     if kind == "extra_forbidden":
-        return f"{source}: {field}: is no key that Muster knows; check its spelling and place"
+        return f"{source}: {field}: is not a key of the configuration; check its spelling and place"
     text, shown = message.removeprefix("Value error, "), f"{value!r}: "
     if kind == "value_error" and isinstance(
         value, dict
-    ):  # of an object that contradicts itself: the text names members
+    ):  # an object whose members contradict each other: the text names them
         shown = ""
     return f"{source}: {f'{field}: ' if field else ''}{shown}{text[0].lower()}{text[1:]}"

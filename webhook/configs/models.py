@@ -1,4 +1,4 @@
-"""What all parts of the configuration file are made of."""
+"""The base class of all parts of the configuration file."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ Namespace = Annotated[str, pydantic.Field(max_length=63, pattern=_NAME)]
 
 
 class Model(pydantic.BaseModel):
-    """A part: its keys in camel case, all of them known, immutable once read."""
+    """A part of the file: keys in camel case, unknown keys refused, immutable after reading."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, alias_generator=alias_generators.to_camel)

@@ -1,6 +1,7 @@
-"""`profiles:` of the configuration file: named claims on devices, checked as far as a file can be checked.
+"""`profiles:` of the configuration file: named claims on devices, checked as far as it can be without a cluster.
 
-What only a cluster knows, such as whether a device class exists, is a finding on the jobs that ask for the profile.
+Mistakes that only show in a cluster, such as a device class that does not exist, become findings on the jobs that ask
+for the profile.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ ProfileName = Annotated[
     pydantic.Field(max_length=40, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"),
     pydantic.AfterValidator(_not_reserved),
 ]
-"""A DNS label that leaves room for `muster-` and a number in the names of objects."""
+"""A DNS label, short enough for `muster-` and a number to be added in the names of objects."""
 _Quantity = Annotated[str, pydantic.AfterValidator(_quantity)]
 _Subdomain = Annotated[str, pydantic.Field(max_length=253, pattern=_SUBDOMAIN)]
 
 
 class DriverConfig(models.Model):
-    """Opaque configuration of one driver; on a default installation of most drivers it needs a feature gate there."""
+    """Opaque configuration of one driver; by default most drivers accept it only with a feature gate."""
 
     driver: _Subdomain
     parameters: dict[str, Any]
@@ -81,15 +82,18 @@ class ProfileSettings(models.Model):
             ]
             if wrong:
                 raise ValueError(
-                    f"{', '.join(wrong)}: mean something only with sharing: shared; set that, or drop them"
+                    f"{', '.join(wrong)}: cannot be used without sharing: shared; set that, or remove them"
                 )
             return self
         if self.capacity:
-            message = "capacity: gives each pod a part by a claim of its own; use sharing: dedicated with it"
+            message = "capacity: needs sharing: dedicated, because each pod gets its part by its own claim"
             raise ValueError(message)
         for number, config in enumerate(self.config):
             for path, value in _exclusive(config.parameters, f"config[{number}].parameters"):
-                raise ValueError(f"{path}: {value!r} lets one pod use the device, and sharing: shared lets several")
+                raise ValueError(
+                    f"{path}: {value!r} allows only one pod on the device, but sharing: shared allows several; "
+                    "change one of them"
+                )
         return self
 
     def profile(self, name: str) -> Profile:
@@ -117,7 +121,7 @@ def profiles(settings: Mapping[str, ProfileSettings]) -> dict[str, Profile]:
 
 
 def _exclusive(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield what in a driver's parameters asks for exclusive use, such as `strategy: Exclusive`."""
+    """Yield path and value of driver parameters that ask for exclusive use, such as `strategy: Exclusive`."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _exclusive(inner, f"{path}.{key}")

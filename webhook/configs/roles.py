@@ -1,6 +1,6 @@
-"""`roles:` of the configuration file: which nodes trainers and samplers run on, checked as far as a file can be.
+"""`roles:` of the configuration file: which Kubernetes nodes roles run on, checked as far as files allow.
 
-What only a cluster knows, such as how large the nodes are, is a finding on the jobs of the role.
+Mistakes that only show in a cluster, such as nodes that are too small, become findings on the jobs of the role.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Toleration(models.Model):
     @pydantic.model_validator(mode="after")
     def _makes_sense(self) -> Toleration:
         if self.operator == "Exists" and self.value is not None:
-            raise ValueError("value: means nothing with operator: Exists; drop one of the two")
+            raise ValueError("value: has no effect with operator: Exists; remove one of the two")
         if self.operator == "Equal" and self.key is None:
-            raise ValueError("key: is needed unless operator is Exists")
+            raise ValueError("key: is required unless operator is Exists")
         if self.toleration_seconds is not None and self.effect != "NoExecute":
             raise ValueError("tolerationSeconds: is allowed with effect: NoExecute only")
         return self
@@ -49,7 +49,7 @@ class RoleSettings(models.Model):
     """One role; see `strategies.platform.placements.Role` for what each member means.
 
     Attributes:
-        node_labels: a value, or a list of values of which a node has one.
+        node_labels: by key, one value or a list of values, one of which a Kubernetes node must have.
     """
 
     node_labels: dict[_LabelKey, _LabelValues] = pydantic.Field(default_factory=dict)

@@ -18,7 +18,7 @@ def _spoken(value: object) -> object:
 
 
 SpokenMode = Annotated[Mode, pydantic.BeforeValidator(_spoken)]
-"""A mode; YAML 1.1 reads the bare word off as false."""
+"""A mode; YAML 1.1 reads the unquoted word off as false, which counts as `off`."""
 
 
 class Framework(models.Model):
@@ -33,11 +33,12 @@ class Server(models.Model):
     """The listener.
 
     Attributes:
-        body_limit: bytes of one review; 7 MiB holds two objects of the largest size that etcd stores.
+        body_limit: bytes of one AdmissionReview; 7 MiB holds two objects of the largest size that etcd stores.
         request_timeout: seconds for one request, below the `timeoutSeconds` of the webhook configuration.
-        in_flight_limit: admissions at the same time; more are answered 429 and the API server tries again or fails.
-        shutdown_grace: seconds in which open requests may end.
-        readiness_delay: seconds between failing readiness and closing the listener, for endpoints to be withdrawn.
+        in_flight_limit: admissions at the same time; further ones are answered with 429, and the API server retries or
+            fails.
+        shutdown_grace: seconds that open requests get to end at shutdown.
+        readiness_delay: seconds between failing readiness and closing the listener, until the endpoint is removed.
     """
 
     host: str = "0.0.0.0"  # noqa: S104  # a pod is reached by its own address, which is not known before
@@ -50,7 +51,7 @@ class Server(models.Model):
 
 
 class Tls(models.Model):
-    """Where the certificate comes from: files, a Secret that replicas share, or the process alone (to try out)."""
+    """Where the certificate comes from: files, a Secret that replicas share, or the process itself (for trials)."""
 
     cert_file: Path | None = None
     key_file: Path | None = None
@@ -67,7 +68,7 @@ class ClusterSettings(models.Model):
     """Where runtimes, snapshots, TrainJobs and namespaces are read: the live API server, or files.
 
     Attributes:
-        deadline: seconds for the one GET that a cache miss may cost.
+        deadline: seconds for the one GET after a cache miss.
     """
 
     source: Literal["live", "files"] = "live"
@@ -85,11 +86,11 @@ class AuditFile(models.Model):
 
 
 class ReportLimits(models.Model):
-    """How much a report holds.
+    """Limits of a report.
 
     Attributes:
-        results: in the one report of a namespace.
-        days: after which a result is left out.
+        results: maximum number of results in the report of a namespace.
+        days: age after which a result is removed.
     """
 
     results: Annotated[int, pydantic.Field(ge=1, le=500)] = 100
@@ -97,14 +98,14 @@ class ReportLimits(models.Model):
 
 
 class Audit(models.Model):
-    """Where records go, and what happens when they cannot.
+    """Where audit records go, and what happens when they cannot be written.
 
     Attributes:
         on_failure: `fallback` writes to stdout while the file fails; `deny` refuses CREATEs that cannot be recorded.
-        redact: further regular expressions of env names whose values are secret.
+        redact: additional regular expressions for the names of variables whose values are secret.
         events: whether a denied job also gets an Event in its namespace; needs `cluster.source: live`.
         reports: the format of the report that each namespace with jobs gets; needs `cluster.source: live`.
-        report_limits: of those.
+        report_limits: limits of these reports.
     """
 
     stdout: bool = True

@@ -20,16 +20,16 @@ class CertificatesLease(controllers.LeaseSettings):
 
 
 class SecretSettings(models.Model):
-    """Certificates by way of a Secret.
+    """Certificates whose authorities are in a Secret.
 
     Attributes:
-        name, namespace: of the Secret with the authorities; any replica makes it.
-        webhooks: name of both webhook configurations, whose `caBundle` the leader writes.
-        authority_validity: seconds; a successor is made at two thirds of it.
-        leaf_validity: seconds; each replica makes its next leaf at two thirds of it.
-        settle: seconds for which a new authority must have stood in `caBundle` before leaves of it are served.
-        interval: seconds between looks at the Secret, at `caBundle`, and at whether the leaf is due.
-        lease: of the leader.
+        name, namespace: of the Secret with the authorities; the first replica that needs it creates it.
+        webhooks: name of both webhook configurations; the leader writes their `caBundle`.
+        authority_validity: seconds; after two thirds of it a new authority is made.
+        leaf_validity: seconds; each replica makes its next leaf after two thirds of it.
+        settle: seconds for which a new authority must be in `caBundle` before leaves that it signed are served.
+        interval: seconds between checks of the Secret, of `caBundle` and of the age of the leaf.
+        lease: the Lease of the leader.
     """
 
     name: models.Name = "muster-ca"
@@ -43,15 +43,15 @@ class SecretSettings(models.Model):
 
     @pydantic.model_validator(mode="after")
     def _leaves_fit(self) -> SecretSettings:
-        """Check that an authority outlives its leaves, and that there is time for a change before they end."""
+        """Check that an authority outlives its leaves, and that there is time to change it before they expire."""
         if self.leaf_validity * 3 > self.authority_validity:
             raise ValueError(
                 f"leafValidity {self.leaf_validity:g}, authorityValidity {self.authority_validity:g}: "
-                "an authority must live three times as long as a leaf, to be replaced in time"
+                "an authority must live three times as long as a leaf, so that it is replaced in time"
             )
         if self.settle + 2 * self.interval > self.leaf_validity / 3:
             raise ValueError(
-                f"settle {self.settle:g}, interval {self.interval:g}: a leaf of {self.leaf_validity:g} s may end "
+                f"settle {self.settle:g}, interval {self.interval:g}: a leaf of {self.leaf_validity:g} s may expire "
                 "before its successor is trusted; settle and two intervals must fit into a third of it"
             )
         return self
