@@ -63,7 +63,7 @@ async def test_a_review_of_another_kind_than_the_path_is_refused_by_a_review(ser
     webhook = await serve()
     response = await webhook.admit("/mutate/jobsets")
     assert not response["allowed"]
-    assert "TrainJob is not admitted on this path" in response["status"]["message"]
+    assert "TrainJob is not served on this path" in response["status"]["message"]
 
 
 async def test_metrics_count_decisions_without_names_of_people_or_jobs(serve):

@@ -1,4 +1,4 @@
-"""The listener's certificate: which source, followed how, and when it expires."""
+"""The certificate of the listener: its source, its renewal, and when it expires."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _FILES = ("certFile", "keyFile", "caFile")
 
 
 def choose(tls: configs.Tls) -> sources.CertificateSource:
-    """Return the source that the configuration asks for, when that is not a Secret (`Trust` has its own).
+    """Return the source that the configuration names, unless that is a Secret (`Trust` handles it).
 
     Raises:
-        ConfigError: several sources, none, or only some of the files.
-        CertificateError: the Service's name or namespace cannot be in a certificate.
+        ConfigError: the configuration names several sources, none, or only some of the files.
+        CertificateError: the name or namespace of the Service is not valid in a certificate.
     """
     if tls.self_signed:
         return sources.SelfSignedSource(wanted(tls), directory=tls.directory)
@@ -41,21 +41,22 @@ def choose(tls: configs.Tls) -> sources.CertificateSource:
 
 
 def wanted(tls: configs.Tls) -> tuple[str, ...]:
-    """Return the names that the certificate is for, the one that the API server dials first.
+    """Return the DNS names of the certificate; the one that the API server calls comes first.
 
     Raises:
-        CertificateError: the Service's name or namespace cannot be in a certificate.
+        CertificateError: the name or namespace of the Service is not valid in a certificate.
     """
     return (*subject_names.service_names(tls.service, tls.namespace, local=tls.self_signed), *tls.names)
 
 
 class Certificate:
-    """What the listener serves, kept in step with its source.
+    """The certificate that the listener serves, kept up to date with its source.
 
     Args:
         source: where certificates come from.
-        clients: return the bundles by which clients verify, where that is known; by default the source's own is used.
-        interval: seconds between looks at the source.
+        clients: returns the bundles by which clients verify, where that is known; the default is the bundle of the
+            source.
+        interval: seconds between checks of the source.
     """
 
     def __init__(
@@ -72,10 +73,10 @@ class Certificate:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> contexts.ServingContext:
-        """Take the first certificate and follow the source from now on.
+        """Load the first certificate and start following the source.
 
         Raises:
-            CertificateError: there is none that can be served.
+            CertificateError: there is no certificate that can be served.
         """
         material = await asyncio.to_thread(self._source.current)
         self._serving = contexts.ServingContext(material)
@@ -84,13 +85,13 @@ class Certificate:
         return self._serving
 
     async def stop(self) -> None:
-        """Stop to follow."""
+        """Stop following the source."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def problem(self, port: int) -> str:
-        """Dial our own port as the API server would; return what is wrong, "" for nothing."""
+        """Connect to the own port as the API server would; return what is wrong, or ""."""
         if self._serving is None:
             return "there is no certificate yet"
         material = self._serving.material
@@ -100,7 +101,7 @@ class Certificate:
             except CertificateError as error:
                 return str(error)
             if shown != material.fingerprint:
-                return f"shows certificate {shown}, not {material.fingerprint}"
+                return f"the listener shows certificate {shown}, not {material.fingerprint}"
         return ""
 
     def seconds_left(self) -> Mapping[str, float]:
@@ -111,7 +112,7 @@ class Certificate:
         return {"leaf": material.leaf.remaining(now), "authority": material.authority.remaining(now)}
 
     def lifetimes(self) -> Mapping[str, float]:
-        """Return the seconds for which leaf and CA are valid altogether."""
+        """Return the whole lifetimes of leaf and CA in seconds."""
         if self._serving is None:
             return {}
         windows = {"leaf": self._serving.material.leaf, "authority": self._serving.material.authority}

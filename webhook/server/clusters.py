@@ -1,4 +1,4 @@
-"""Where the running service reads the cluster: the API server, or files for a webhook without one."""
+"""Where the running service reads the cluster: from the API server, or from files."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ __all__ = ["ClusterSource", "FileCluster", "LiveCluster", "open_cluster"]
 
 
 class ClusterSource(Protocol):
-    """A reader with a life."""
+    """A reader that is started and stopped."""
 
     reader: readers.ClusterReader
     fetch: Fetch | None
     sender: transports.Sender | None
 
     def problem(self) -> str:
-        """Return what keeps the reader from being complete, "" for nothing."""
+        """Return why the reader is not complete yet, or ""."""
 
     def ages(self) -> Mapping[str, float]:
-        """Return seconds since the source last spoke, by kind."""
+        """Return the seconds since the source last sent something, by kind."""
 
     async def stop(self) -> None:
-        """Let go of everything."""
+        """Release all connections and tasks."""
 
 
 class FileCluster:
-    """Reads what files hold, once."""
+    """Reads files once, at start."""
 
     def __init__(self, config: configs.ClusterSettings) -> None:
         self.fetch: Fetch | None = None
@@ -52,7 +52,7 @@ class FileCluster:
 
 
 class LiveCluster:
-    """Follows the API server; `sender` is the connection, for those who write."""
+    """Watches the API server; `sender` is the connection, also for writes."""
 
     def __init__(self, api: transports.Sender, config: configs.ClusterSettings) -> None:
         self._api = api
@@ -63,7 +63,7 @@ class LiveCluster:
         self._live.start()
 
     def problem(self) -> str:
-        """Return what is not in the cache yet, and why."""
+        """Return which caches are not filled yet, and why."""
         if self._live.synced:
             return ""
         problems = "; ".join(f"{kind}: {problem}" for kind, problem in sorted(self._live.problems().items()))
@@ -74,13 +74,13 @@ class LiveCluster:
         return self._live.ages()
 
     async def stop(self) -> None:
-        """Stop to follow and close the connection."""
+        """Stop the watches and close the connection."""
         await self._live.stop()
         await self._api.close()
 
 
 async def open_cluster(config: configs.ClusterSettings) -> ClusterSource:
-    """Open what the configuration names.
+    """Open the source that the configuration names.
 
     Raises:
         NoClusterError: there is no API server to connect to.

@@ -1,7 +1,7 @@
-"""Handlers: one HTTP request in, one AdmissionReview out; whatever comes in, something sensible goes out.
+"""Handlers: one HTTP request in, one AdmissionReview out, whatever the request is.
 
-A readable review is always answered with a review (HTTP 200), so that the user sees a message and not a broken
-webhook. What is no review gets a 4xx. Nothing is read beyond the limit and nothing waits beyond the time-out.
+A readable AdmissionReview is always answered with one (HTTP 200), so that the user sees a message and not a failed
+webhook call. Anything else gets a 4xx. Size and time of a request are limited.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Recorder(Protocol):
     """Takes audit records; never blocks."""
 
     def submit(self, record: records.Record) -> bool:
-        """Return False when the record cannot be kept and the platform wants jobs refused then."""
+        """Return False when the record cannot be kept and `onFailure: deny` is set."""
 
 
 class Admission:
@@ -49,7 +49,7 @@ class Admission:
         resolver: makes decisions.
         recorder: takes audit records.
         metrics: counts.
-        limits: (admissions at once, seconds for one request).
+        limits: (admissions at the same time, seconds for one request).
     """
 
     def __init__(
@@ -74,14 +74,16 @@ class Admission:
         if request.content_type != "application/json":
             return self._refused("content-type", 415, "Content-Type must be application/json")
         if self._in_flight >= self._in_flight_limit:
-            return self._refused("busy", 429, "too many admissions at once; try again", {"Retry-After": "1"})
+            return self._refused(
+                "busy", 429, "there are too many admissions at the same time; try again", {"Retry-After": "1"}
+            )
         self._in_flight += 1
         self._metrics.in_flight(self._in_flight)
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._admit(request, phase, kind)
         except TimeoutError:
-            return self._refused("timeout", 408, f"no answer within {self._timeout:g} s")
+            return self._refused("timeout", 408, f"there was no answer within {self._timeout:g} s")
         except web.HTTPRequestEntityTooLarge as error:
             return self._refused("too-large", 413, error.text or "the body is too large")
         finally:
@@ -96,7 +98,7 @@ class Admission:
         except reviews.ReviewError as error:
             return self._unreadable(error)
         if review.kind != kind:
-            message = f"request.kind.kind: {review.kind} is not admitted on this path, {kind} is"
+            message = f"request.kind.kind: {review.kind} is not served on this path, which is for {kind}"
             return self._unreadable(reviews.ReviewError(message, review.uid))
         decision = await self._decide(review)
         return _reviewed(self._finish(decision, started))
@@ -105,7 +107,7 @@ class Admission:
         policy = self._policy()
         try:
             decision = await self._resolver.decide(review, policy)
-        except Exception as error:  # noqa: BLE001  # a bug of ours must end in the failure mode, not in a dropped connection
+        except Exception as error:  # noqa: BLE001  # a bug in Muster must end in the failure mode, not in a dropped connection
             _log.exception("an admission failed", extra={"uid": review.uid, "kind": review.kind})
             cause = f"Muster failed with {type(error).__name__}; its log has uid {review.uid}"
             decision = decisions.failed(review, policy, cause)
@@ -119,12 +121,12 @@ class Admission:
         seconds = time.perf_counter() - started
         review = decision.request
         if review.operation not in ("CREATE", "UPDATE"):
-            return response  # a webhook configuration that matches more than ours: nothing was decided
+            return response  # the webhook configuration matches more than it should: nothing was decided
         kept = self._recorder.submit(accounts.record(decision, datetime.datetime.now(datetime.UTC), seconds))
         labels = (_RESOURCES[review.kind], review.operation, review.phase, decision.verdict, decision.mode.value)
         self._metrics.observe(labels, seconds)
         if not kept and review.operation == "CREATE":
-            message = "the audit log cannot take this decision now, and the platform refuses jobs without it; try again"
+            message = "the audit log cannot record this decision now, and the platform requires that it does; try again"
             return reviews.deny(review.uid, message, code=503, reason="ServiceUnavailable")
         return response
 

@@ -1,8 +1,8 @@
-"""Health: alive is cheap, ready is proven.
+"""Health: liveness is cheap, readiness is tested.
 
 `/healthz` answers while the event loop runs. `/readyz` answers 200 only when the caches are filled and this process's
-own TLS port, dialled as the API server dials it, shows a certificate that verifies: a webhook that is ready and cannot
-be reached blocks every job of the cluster.
+own TLS port shows a certificate that the API server would accept: a webhook that is ready but cannot be reached blocks
+every job of the cluster.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from aiohttp import web
 __all__ = ["Check", "Health"]
 
 Check = Callable[[], Awaitable[str]]
-"""Returns what is wrong, "" for nothing."""
+"""Returns what is wrong, or ""."""
 
 _REMEMBERED = 2.0
 
@@ -24,7 +24,7 @@ class Health:
     """Answers `/healthz` and `/readyz`.
 
     Args:
-        checks: by name; each must pass.
+        checks: by name; all must pass.
         clock: monotonic seconds.
     """
 
@@ -36,11 +36,11 @@ class Health:
         self._looked = float("-inf")
 
     def drain(self) -> None:
-        """Fail readiness from now on, so that no new connection is sent here before the listener closes."""
+        """Fail readiness from now on, so that no new connections arrive before the listener closes."""
         self._draining = True
 
     async def problems(self) -> dict[str, str]:
-        """Return what is wrong by check; remembered for two seconds, since anybody may ask."""
+        """Return what is wrong, by check; remembered for two seconds, since anybody may call it."""
         if self._draining:
             return {"shutdown": "is under way"}
         now = self._clock()
@@ -51,11 +51,11 @@ class Health:
         return self._problems
 
     async def healthz(self, _request: web.BaseRequest) -> web.Response:
-        """Answer that the event loop runs."""
+        """Answer 200 while the event loop runs."""
         return web.Response(text="ok\n")
 
     async def readyz(self, _request: web.BaseRequest) -> web.Response:
-        """Answer 200, or 503 with a line per problem."""
+        """Answer 200, or 503 with one line for each problem."""
         problems = await self.problems()
         if not problems:
             return web.Response(text="ok\n")

@@ -2,7 +2,7 @@
 
 A webhook has seven fixed paths; aiohttp's router and application machinery would cost more per request than the
 decision itself. Idle connections are kept for an hour (aiohttp's default), longer than the 90 s of the API server's Go
-client, so that the client closes, until this process stops (`Listener.leave`).
+client, so that the client closes them and not this process, except when it stops (`Listener.leave`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Listener:
 
     Args:
         handlers: by exact path.
-        body_limit: bytes; a larger body is answered 413 and not read to its end.
-        grace: seconds that `close` lets open requests run.
+        body_limit: bytes; a larger body is answered with 413 and not read to its end.
+        grace: seconds that open requests get to end in `close`.
     """
 
     def __init__(self, handlers: Mapping[str, Handler], body_limit: int, grace: float = 10.0) -> None:
@@ -37,7 +37,7 @@ class Listener:
         self._leaving = False
 
     async def open(self, host: str, port: int, context: ssl.SSLContext | None) -> int:
-        """Start to listen; return the port, which port 0 leaves to the system.
+        """Start listening; return the port, which the system chooses for port 0.
 
         Args:
             host: address to bind.
@@ -51,7 +51,7 @@ class Listener:
             self._dispatch,
             request_factory=partial(_request, self._body_limit),
             access_log=None,
-            auto_decompress=False,  # the API server never compresses, and a small bomb would
+            auto_decompress=False,  # the API server never compresses; a small compressed body could become huge
         )
         self._runner = web.ServerRunner(server, shutdown_timeout=self._grace)
         await self._runner.setup()
@@ -59,29 +59,29 @@ class Listener:
         return int(self._runner.addresses[0][1])
 
     def leave(self) -> None:
-        """From now on, end each connection with its next answer, and say so in it.
+        """From now on, close each connection after its next answer, and announce that in the answer.
 
-        A client that still has the connection when `close` closes it may have just sent a review, and is not told
-        whether that was read: Go's client tries a POST again only if it never began to send it. A connection on which
-        nobody asks in between is still closed by `close`.
+        A client may just have sent a review when `close` closes its connection, and cannot know whether it was read:
+            Go's client only retries a POST that it has not begun to send. A connection without a request in between is
+            closed by `close`.
         """
         self._leaving = True
 
     async def close(self) -> None:
-        """Stop to accept, let open requests end, close the connections."""
+        """Stop accepting connections, let open requests end, close the connections."""
         if self._runner is not None:
             await self._runner.cleanup()
 
     async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
         handler = self._handlers.get(request.path)
         if handler is None:
-            return web.Response(status=404, text="no such path; see /healthz, /readyz and /metrics\n")
+            return web.Response(status=404, text="there is no such path; see /healthz, /readyz and /metrics\n")
         response = await handler(request)
         if self._leaving:
             response.force_close()
         return response
 
 
-def _request(body_limit: int, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:  # noqa: PLR0913  # Any: aiohttp's request factory gets these, of classes that it does not export
+def _request(body_limit: int, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:  # noqa: PLR0913  # Any: aiohttp calls the factory with classes that it does not export
     loop = asyncio.get_running_loop()
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=body_limit)

@@ -1,8 +1,8 @@
-"""Picks: which shared claims this process has just given to JobSets, whose pods cannot have taken a seat yet.
+"""Picks: the shared claims that this process has just chosen for JobSets whose pods have no seats yet.
 
-Seats are taken when pods exist, so of fifty jobs in one `kubectl apply` each would see the same claim empty and choose
-it, and wait there while other devices idle; a job cannot move to another claim later. Counting what was chosen a moment
-ago spreads them. It is no more than a better guess: other replicas pick too, and only the controller gives seats.
+Pods get seats when they exist. So all of fifty jobs in one `kubectl apply` would see the same claim as free, choose it
+and wait for it while other devices are idle, and a job cannot move to another claim later. Counting the picks of the
+last seconds spreads the jobs. It is only a better guess: other replicas pick too, and only the controllers give seats.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from webhook.cluster.readers import Ref
 __all__ = ["REMEMBERED", "Picks"]
 
 REMEMBERED = 10.0
-"""Seconds in which a JobSet's pods are made and seated, with time to spare."""
+"""Seconds in which the pods of a JobSet are created and get their seats, with a margin."""
 _MOST = 1000
 
 
@@ -49,7 +49,7 @@ class Picks:
         self._recent: deque[_Pick] = deque(maxlen=_MOST)
 
     def show(self, request: Request, overlay: Overlay) -> None:
-        """Let the mutation of a JobSet see the claims as they will be when earlier picks are seated."""
+        """Show the mutation of a JobSet the claims as they will be when the pods of earlier picks have their seats."""
         while self._recent and self._recent[0].until <= self._clock():
             self._recent.popleft()
         if request.kind != "JobSet" or request.phase != "mutate" or request.operation != "CREATE":
@@ -57,12 +57,12 @@ class Picks:
         for claim in {pick.claim: None for pick in self._recent if pick.claim.namespace == request.namespace}:
             try:
                 document = overlay.get(claim) or {}
-            except readers.NotCached:  # it is being made
+            except readers.NotCached:  # it is being created
                 document = {}
             overlay.put(claim, _seated(document, [pick for pick in self._recent if pick.claim == claim]))
 
     def note(self, decision: Decision) -> None:
-        """Remember what a decision gave to a JobSet; a rehearsal gives nothing."""
+        """Remember the claims that a decision added to a JobSet; a dry run adds none."""
         request = decision.request
         if request.dry_run or request.phase != "mutate" or decision.verdict != "patched":
             return
@@ -72,7 +72,7 @@ class Picks:
 
 
 def _given(decision: Decision) -> Iterator[tuple[str, int]]:
-    """Yield the shared claims that were added, and by how many pods each is going to be used."""
+    """Yield the shared claims that were added, each with the number of pods that will use it."""
     supply = decision.governor.supply
     for change in decision.changes if supply.profiles else ():
         if "/resourceClaims" in change.path and change.op == "add":
@@ -88,7 +88,7 @@ def _pods(job: Mapping[str, Any]) -> int:
 
 
 def _seated(document: Mapping[str, Any], picks: list[_Pick]) -> dict[str, Any]:
-    """Return the claim with a seat for each pod of a pick, unless pods of its job are seated already."""
+    """Return the claim with a seat for each pod of a pick, unless pods of its job have seats already."""
     metadata = document.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     seats = seat_entries(document)

@@ -1,4 +1,4 @@
-"""The audit writer that the configuration asks for, and Events and reports beside it."""
+"""The audit writer that the configuration asks for, and the notices: Events and reports."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ _CLOSE_SECONDS = 5.0
 
 
 class AuditRecorder:
-    """An `AuditWriter` with an end: what is waiting is written within a few seconds, or counted as dropped."""
+    """An `AuditWriter` that can be closed: waiting records are written within seconds, or counted as dropped."""
 
     def __init__(self, audit: writer.AuditWriter) -> None:
         self.submit = audit.submit
         self._audit = audit
 
     def close(self) -> None:
-        """Write what waits and close the sinks; blocks for some seconds at most."""
+        """Write the waiting records and close the sinks; blocks for some seconds at most."""
         self._audit.close(_CLOSE_SECONDS)
 
 
 class Teller(Protocol):
-    """Tells the cluster about decisions, beside admissions."""
+    """Writes notices about decisions into the cluster, outside of admissions."""
 
     def take(self, record: records.Record) -> None:
-        """Have a decision told, if it is one to tell; never waits."""
+        """Queue a notice about a decision, if it needs one; never waits."""
 
     async def run(self) -> None:
-        """Tell, for ever."""
+        """Write queued notices until cancelled."""
 
 
 class Announcer:
-    """Passes records on, and has the cluster told about decisions; needs a running event loop.
+    """Passes records on to the recorder and to those who write notices; needs a running event loop.
 
     Args:
-        recorder: that keeps the records.
-        tellers: write Events, or reports.
+        recorder: keeps the records.
+        tellers: write Events or reports.
     """
 
     def __init__(self, recorder: AuditRecorder, tellers: Iterable[Teller]) -> None:
@@ -57,13 +57,13 @@ class Announcer:
         self._tasks = [asyncio.create_task(each.run(), name=type(each).__name__) for each in self._tellers]
 
     def submit(self, record: records.Record) -> bool:
-        """Return False when the record cannot be kept and the platform wants jobs refused then."""
+        """Return False when the record cannot be kept and `onFailure: deny` is set."""
         for each in self._tellers:
             each.take(record)
         return self._submit(record)
 
     async def stop(self) -> None:
-        """Stop; Events that wait are not written any more, reports within two seconds."""
+        """Stop; waiting Events are dropped, waiting reports are written within two seconds."""
         for each in self._tasks:
             each.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -72,7 +72,7 @@ class Announcer:
 def open_announcer(
     config: configs.Audit, recorder: AuditRecorder, sender: transports.Sender | None, metrics: Metrics
 ) -> Announcer | None:
-    """Start to write Events on denials and reports, None when neither is asked for.
+    """Start writing Events on denials and reports; return None when neither is configured.
 
     Raises:
         ConfigError: there is no API server to write to.
@@ -81,7 +81,9 @@ def open_announcer(
     if not wanted:
         return None
     if sender is None:
-        raise configs.ConfigError(f"{' and '.join(wanted)} needs cluster.source: live, an API server to write to")
+        raise configs.ConfigError(
+            f"{' and '.join(wanted)} needs cluster.source: live, because it writes to the API server"
+        )
     access = writes.Writes(sender, counted=metrics.written)
     return Announcer(recorder, _tellers(config, access, metrics))
 
@@ -105,7 +107,7 @@ def open_recorder(config: configs.Audit, metrics: Metrics) -> AuditRecorder:
     """Open the sinks and start the writer.
 
     Raises:
-        ConfigError: no sink is named, or a redaction pattern is no regular expression.
+        ConfigError: no sink is named, or a redaction pattern is not a regular expression.
     """
     chosen: list[sinks.Sink] = []
     if config.file is not None:
@@ -115,7 +117,7 @@ def open_recorder(config: configs.Audit, metrics: Metrics) -> AuditRecorder:
     if config.stdout:
         chosen.append(sinks.StreamSink())
     if not chosen:
-        raise configs.ConfigError("audit: stdout is false and no file is named; keep one of them")
+        raise configs.ConfigError("audit: stdout is false and no file is named; set one of them")
     return AuditRecorder(
         writer.AuditWriter(
             chosen,

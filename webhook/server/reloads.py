@@ -1,7 +1,7 @@
 """Reloads: a changed configuration file takes effect, a broken one does not.
 
 The contents are compared, not the modification time: a mounted ConfigMap changes by a symlink. A file that cannot be
-used is refused as a whole, said once per change, and the last good one stays in force.
+used is refused as a whole and logged once, and the last valid configuration stays in force.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ __all__ = ["INTERVAL", "Reloader"]
 _log = logging.getLogger(__name__)
 
 INTERVAL = 2.0
-"""Seconds between looks at the file."""
+"""Seconds between checks of the file."""
 
 
 class Reloader:
     """Holds the policy in force and follows the file.
 
     Args:
-        path: the configuration file; None when there is none to follow.
-        config: what was read at start.
-        registry: the strategies; they change with the process only.
+        path: the configuration file; None when there is none.
+        config: the configuration that was read at start.
+        registry: the strategies; they only change with a restart.
         metrics: counts reloads.
     """
 
@@ -48,13 +48,13 @@ class Reloader:
         return self._policy
 
     async def run(self, interval: float = INTERVAL) -> None:
-        """Follow the file for ever."""
+        """Follow the file until cancelled."""
         while self._path is not None:
             await asyncio.sleep(interval * random.uniform(0.9, 1.1))  # noqa: S311  # jitter, no secret
             self.look()
 
     def look(self) -> bool:
-        """Look once; return whether a new policy is in force."""
+        """Check the file once; return whether a new policy is in force."""
         contents = _read(self._path)
         if contents == self._contents:
             return False
@@ -65,7 +65,7 @@ class Reloader:
             self._metrics.reloaded("refused")
             _log.error(
                 "the changed configuration is refused, the last good one stays", extra={"problem": str(error)}
-            )  # the message says all, a traceback would hide it
+            )  # the message is complete; a traceback would hide it
             return False
         self._policy = config.policy(self._registry)
         self._metrics.reloaded("taken")
@@ -77,7 +77,7 @@ class Reloader:
 
 
 def warn_unknown_frameworks(config: configs.Config, registry: Registry) -> None:
-    """Say so when the file names a framework that has no strategy: it is probably misspelt."""
+    """Log a warning for each framework in the file that has no strategy: it is probably misspelt."""
     known = {registered.strategy.framework for registered in registry}
     for name in sorted(set(config.frameworks) - known):
         _log.warning("the configuration names a framework without a strategy", extra={"framework": name})

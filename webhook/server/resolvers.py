@@ -1,6 +1,6 @@
-"""Resolvers: evaluate, and where the cache cannot answer, fetch once and evaluate again.
+"""Resolvers: evaluate a request; on a cache miss, fetch the document and evaluate again.
 
-The only place where a decision meets the network. When caches are warm it never does.
+Only here can a decision need the network. When the caches are filled, it does not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from webhook.server.picks import Picks
 
 __all__ = ["Resolver"]
 
-# With all caches in doubt a review fetches what it reads: namespace, job, runtime, snapshot, and each claim.
+# While no cache can be trusted, an admission fetches all that it reads: namespace, job, runtime, snapshot, claims.
 _MAX_FETCHES = 12
 _THREADS = 8
 
@@ -32,7 +32,7 @@ class Resolver:
 
     Args:
         cluster: answers from memory.
-        fetch: asks the API server for one document; None when the reader is complete (files).
+        fetch: reads one document from the API server; None when the reader is complete (files).
         metrics: counts fetches.
     """
 
@@ -63,11 +63,11 @@ class Resolver:
         return decisions.failed(request, policy, cause)
 
     def close(self) -> None:
-        """Let go of the threads; work that hangs in one does not keep the process alive."""
+        """Release the threads; one that hangs does not keep the process alive."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _evaluate(self, request: reviews.Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:
-        """Our own strategies take microseconds and run here; a plugin may hang, so it must not hold the event loop."""
+        """Muster's strategies take microseconds and run here; a plugin may hang and must not block the event loop."""
         if not policy.registry.has_plugins:
             return decisions.evaluate(request, cluster, policy)
         work = partial(decisions.evaluate, request, cluster, policy)
@@ -75,7 +75,7 @@ class Resolver:
 
     async def _fill(self, overlay: Overlay, ref: readers.Ref) -> None:
         if self._fetch is None:
-            raise readers.ClusterUnavailable("it is in none of the files that were given")
+            raise readers.ClusterUnavailable("it is not in any of the given files")
         document = await self._fetch(ref)
         self._metrics.fetched("missing" if document is None else "found")
         overlay.put(ref, document)

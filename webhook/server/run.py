@@ -21,19 +21,19 @@ _log = logging.getLogger(__name__)
 
 
 def serve(config_path: Path | None, *, self_signed: bool = False) -> int:
-    """Serve until SIGTERM or SIGINT; return the exit code, 2 when the service could not be started.
+    """Serve until SIGTERM or SIGINT; return the exit code, which is 2 when the service could not start.
 
     Args:
         config_path: the configuration file; None for the defaults.
-        self_signed: make a certificate, whatever the file says of TLS.
+        self_signed: make a certificate, whatever `tls` in the file is.
     """
     logs.configure()
     try:
         config = configs.load(config_path)
         if self_signed:
             config = config.model_copy(update={"tls": config.tls.model_copy(update={"self_signed": True})})
-        # Not uvloop: with aiohttp's client, a connection that fails can close another one's descriptor, or abort the
-        # process (uvloop issue 653, seen with 0.23; tests: e2e/suites/outage/test_watches.py).
+        # uvloop is not used: with aiohttp's client, a connection that fails can close the descriptor of another one, or
+        # abort the process (MagicStack/uvloop#653, seen with 0.23; tested in e2e/suites/outage/test_watches.py).
         asyncio.run(_serve(config, config_path))
     except (CertificateError, NoClusterError, PluginImportError, ValueError, TypeError, OSError) as error:
         sys.stderr.write(f"muster: {error}\n")
@@ -56,7 +56,7 @@ async def _serve(config: configs.Config, path: Path | None) -> None:
 
 
 async def _started(service: Service, stop: asyncio.Event) -> bool:
-    """Start the service, unless it is told to stop first: it may wait long for an API server."""
+    """Start the service, or stop while it starts: it may wait long for the API server."""
     start, told = asyncio.ensure_future(service.start()), asyncio.ensure_future(stop.wait())
     await asyncio.wait({start, told}, return_when=asyncio.FIRST_COMPLETED)
     told.cancel()

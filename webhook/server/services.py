@@ -1,7 +1,7 @@
-"""The service: every part made, started and stopped, in one place.
+"""The service: the one place where every part is made, started and stopped.
 
-Wiring only; each part is explained where it lives. Parts start in the order in which they need each other and stop in
-the reverse. Readiness fails before the listener closes, so that a rolling update loses no request.
+Parts start in the order in which they need each other and stop in reverse. Readiness fails before the listener closes,
+so that a rolling update loses no request.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Service:
     """One running webhook.
 
     Args:
-        config: as read at start.
-        path: of the configuration file, followed for changes; None when there is none.
+        config: the configuration that was read at start.
+        path: the configuration file, which is followed for changes; None when there is none.
 
     Attributes:
-        port: that is listened on, 0 before `start`.
-        metrics: of this service.
+        port: the TCP port of the listener, 0 before `start`.
+        metrics: the metrics of this service.
     """
 
     def __init__(self, config: configs.Config, path: Path | None = None) -> None:
@@ -53,10 +53,10 @@ class Service:
         self.port = 0
 
     async def start(self) -> None:
-        """Start every part; what was started is stopped again when a later part fails.
+        """Start every part; when one fails, those already started are stopped.
 
         Raises:
-            ConfigError, CertificateError, NoClusterError, PluginImportError, OSError: see the parts.
+            ConfigError, CertificateError, NoClusterError, PluginImportError, OSError: a part cannot start.
         """
         async with AsyncExitStack() as stack:
             await self._start(stack)
@@ -95,7 +95,9 @@ class Service:
         )
         stack.push_async_callback(listener.close)
         self.port = await listener.open(config.server.host, config.server.port, serving.ssl_context)
-        self.metrics.watch("muster_cluster_cache_age_seconds", "Since the source last spoke", "kind", cluster.ages)
+        self.metrics.watch(
+            "muster_cluster_cache_age_seconds", "Since the source last sent something", "kind", cluster.ages
+        )
         self.metrics.watch(
             "muster_certificate_expiry_seconds", "Until a certificate expires", "certificate", certificate.seconds_left
         )
@@ -107,11 +109,11 @@ class Service:
         _log.info("serving", extra={"port": self.port, "mode": config.mode.value, "cluster": config.cluster.source})
 
     async def problems(self) -> dict[str, str]:
-        """Return what keeps the service from being ready."""
-        return await self._health.problems() if self._health else {"start": "has not ended"}
+        """Return why the service is not ready, by check."""
+        return await self._health.problems() if self._health else {"start": "is under way"}
 
     async def stop(self) -> None:
-        """Fail readiness, send clients away, wait for endpoints to be withdrawn, let open requests end, stop all."""
+        """Fail readiness, close connections after their next answer, wait, let open requests end, stop all parts."""
         if self._health is not None:
             self._health.drain()
             if self._listener is not None:
@@ -121,16 +123,18 @@ class Service:
         _log.info("stopped", extra={"port": self.port})
 
     def _control(self, stack: AsyncExitStack, cluster: clusters.ClusterSource, reloader: Reloader) -> None:
-        """Start what writes claims and seats, when the configuration says so."""
+        """Start the controllers, when the configuration enables them."""
         settings = self._config.controllers
         if not settings.enabled:
             if self._config.profiles:
                 _log.warning(
-                    "profiles are configured and controllers.enabled is false: somebody else makes their claims"
+                    "profiles are configured and controllers.enabled is false: Muster does not make their claims"
                 )
             return
         if cluster.sender is None:
-            raise configs.ConfigError("controllers.enabled: true needs cluster.source: live, an API server to write to")
+            raise configs.ConfigError(
+                "controllers.enabled: true needs cluster.source: live, because the controllers write to the API server"
+            )
         made = controllers.Controllers(
             cluster.sender, lambda: reloader.policy().profiles, controllers.options_of(settings), self.metrics.written
         )
@@ -145,14 +149,14 @@ class Service:
     async def _certificate(
         self, stack: AsyncExitStack, cluster: clusters.ClusterSource
     ) -> tuple[certificates.Certificate, Callable[[], str]]:
-        """Return what is served, and a check whether clients can trust it."""
+        """Return the certificate, and a check whether clients can trust it."""
         tls = self._config.tls
         if tls.secret is None:
             return certificates.Certificate(certificates.choose(tls)), str
         if tls.self_signed or tls.cert_file is not None:
-            raise configs.ConfigError("tls: secret stands beside other sources; leave one of them")
+            raise configs.ConfigError("tls: secret is set together with other sources; keep one of them")
         if cluster.sender is None:
-            raise configs.ConfigError("tls.secret needs cluster.source: live, an API server that holds it")
+            raise configs.ConfigError("tls.secret needs cluster.source: live, because the Secret is in the API server")
         made = trust.Trust(cluster.sender, tls.secret, certificates.wanted(tls), self.metrics.written)
         stack.push_async_callback(made.stop)
         await made.start()
