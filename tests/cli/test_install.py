@@ -26,9 +26,9 @@ def test_install_puts_what_the_options_say_into_the_cluster_that_they_name(muste
     )
     assert (result.code, result.out) == (0, "")
     assert result.err.splitlines() == [
-        "muster: certificate: a new one, for a year",
-        "muster: deployment: applied, waiting until it serves",
-        "muster: webhooks: in force",
+        "muster: certificate: made, valid for a year",
+        "muster: deployment: applied, waiting until Muster serves",
+        "muster: webhooks: applied",
     ]
     assert cluster.asked == [("kubectl-1.36", place)]
     deployment = cluster.objects["deployment", "muster"]["spec"]
@@ -64,7 +64,7 @@ def test_uninstall_says_what_was_deleted_and_may_be_repeated(muster, cluster):
     ]
     again = muster("uninstall")
     assert again.code == 0
-    assert all(line.startswith("muster: was not there: ") for line in again.err.splitlines())
+    assert all(line.startswith("muster: not found:  ") for line in again.err.splitlines())
 
 
 @pytest.mark.parametrize("command", ["install", "upgrade", "uninstall"])
@@ -72,7 +72,7 @@ def test_a_step_that_fails_ends_with_2_and_its_reason(muster, tmp_path, command)
     result = muster(command, "--kubectl", tmp_path / "none")
     assert (result.code, result.err) == (
         2,
-        f"muster: {tmp_path / 'none'}: there is no such kubectl; name one with --kubectl\n",
+        f"muster: {tmp_path / 'none'}: kubectl was not found; name one with --kubectl\n",
     )
 
 
@@ -87,8 +87,8 @@ def test_every_line_of_a_reason_is_said_by_muster(muster, cluster):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--replicas", "0"), "'0' is no number of pods; at least one must serve"),
-        (("--replicas", "two"), "'two' is no number of pods"),
+        (("--replicas", "0"), "'0' is not a number of pods; give 1 or more"),
+        (("--replicas", "two"), "'two' is not a number of pods"),
         (("--set-config", "missing.yaml"), "missing.yaml: cannot be read"),
     ],
 )

@@ -102,11 +102,11 @@ def test_a_byte_order_mark_is_no_part_of_the_text(write):
         (b"apiVersion: v1\nkind: X\nkind: Y", "jobs.yaml:doc 1 line 3: the key 'kind' is written twice"),
         (b"ok: \xff\xfe", "jobs.yaml: is not UTF-8 at line 1 (byte 4)"),
         ("a: ä".encode("utf-16"), "jobs.yaml: is not UTF-8"),
-        (b"- a", "jobs.yaml:doc 1 line 1: holds a list; a Kubernetes object is wanted"),
+        (b"- a", "jobs.yaml:doc 1 line 1: is a list, not a Kubernetes object"),
         (b"text", "holds a text"),
         (b"3", "holds a number"),
-        (b"kind: TrainJob", "apiVersion: a Kubernetes object has one, as a string"),
-        (b"apiVersion: v1\nkind: 3", "kind: a Kubernetes object has one, as a string"),
+        (b"kind: TrainJob", "apiVersion: every Kubernetes object needs one, as a string"),
+        (b"apiVersion: v1\nkind: 3", "kind: every Kubernetes object needs one, as a string"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_with_the_place_in_it(write, content, message):
@@ -143,7 +143,7 @@ def test_faults_of_several_files_are_collected_and_the_rest_is_read(write, tmp_p
 
 def test_a_missing_file_and_an_empty_folder_are_faults(tmp_path):
     assert "cannot be read: No such file" in only_fault(read(tmp_path / "missing.yaml"))
-    assert "the folder holds no *.json, *.yaml, *.yml" in only_fault(read(tmp_path))
+    assert "the folder has no *.json, *.yaml, *.yml" in only_fault(read(tmp_path))
 
 
 def test_a_file_larger_than_the_limit_is_refused_before_it_is_parsed(write, monkeypatch):

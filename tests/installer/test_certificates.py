@@ -35,7 +35,7 @@ def test_running_again_keeps_a_certificate_that_lasts():
     kubectl = kubectls.FakeKubectl()
     kubectls.install(kubectl)
     before = kubectl.objects["secret", "muster-tls"]
-    assert "certificate: the one in the cluster stays" in kubectls.install(kubectl)
+    assert "certificate: kept" in kubectls.install(kubectl)
     assert kubectl.objects["secret", "muster-tls"] == before
 
 
@@ -51,7 +51,7 @@ def test_running_again_keeps_a_certificate_that_lasts():
 def test_a_certificate_of_ours_that_does_not_last_is_replaced(secret):
     kubectl = kubectls.FakeKubectl()
     kubectl.objects["secret", "muster-tls"] = secret
-    assert "certificate: a new one, for a year" in kubectls.install(kubectl)
+    assert "certificate: made, valid for a year" in kubectls.install(kubectl)
     assert certificates.kept(kubectl.objects["secret", "muster-tls"]) is not None
 
 

@@ -108,7 +108,7 @@ def test_without_manifests_nothing_is_done(monkeypatch, tmp_path):
 
 
 def test_a_kubectl_that_is_missing_or_fails_is_named(tmp_path):
-    with pytest.raises(installer.InstallError, match="there is no such kubectl; name one with --kubectl"):
+    with pytest.raises(installer.InstallError, match="kubectl was not found; name one with --kubectl"):
         installer.Kubectl(tmp_path / "none").run("version")
     program = tmp_path / "kubectl"
     program.write_text("#!/bin/sh\necho 'E1121 03:52:02 noise' >&2; echo refused >&2; exit 1\n")

@@ -1,8 +1,7 @@
-"""Installing Muster on a cluster: manifests rendered, certificates made, everything applied in the order that is safe.
+"""Installs Muster on a cluster: renders manifests, makes certificates, applies everything in a safe order.
 
-The order is the point. A webhook that fails closed and cannot be reached blocks every job of the cluster, so the
-webhook configurations come last at installation and go first at removal. `muster install`, the clusters of the suites
-and the kind script all run the same steps.
+A webhook that fails closed and cannot be reached blocks every job of the cluster. So the webhook configurations are
+applied last and deleted first. `muster install`, the clusters of the suites and the kind script all run these steps.
 """
 
 from __future__ import annotations

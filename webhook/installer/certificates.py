@@ -1,7 +1,7 @@
-"""The certificate of an installation, for a year: made here, kept in a Secret, renewed by running again.
+"""The certificate of an installation: valid for a year, kept in a Secret, renewed by installing again.
 
-The CA signs once and its key is dropped at once: nothing in the cluster could sign another. When it is renewed, the
-new bundle still holds the old CA, so that what is served and what is trusted need not change in the same moment.
+The key of the CA is dropped after one signature, so nothing in the cluster can sign another certificate. After a
+renewal the bundle still contains the old CA, so that the served certificate and `caBundle` need not change together.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _KEYS = ("tls.crt", "tls.key", "ca.crt")
 
 
 def issue(earlier: bytes = b"") -> materials.Material:
-    """Make a CA, and a leaf that it signs for the names of the Service.
+    """Make a CA, and a leaf signed by it for the names of the Service.
 
     Args:
-        earlier: PEM of CAs that are trusted so far; those still valid stay in the bundle.
+        earlier: PEM of the CAs that are trusted so far; those that are still valid stay in the bundle.
     """
     now = expiries.utc_now()
     authority = authorities.create(now, validity=_VALIDITY, predecessors=_valid(earlier, now))
@@ -48,13 +48,13 @@ def issue(earlier: bytes = b"") -> materials.Material:
 
 
 def kept(found: Mapping[str, Any] | None) -> materials.Material | None:
-    """Return what a Secret of the cluster holds; None when there is none, or when ours is due for renewal or damaged.
+    """Return the certificate in a Secret; None when there is no Secret, or Muster's own is damaged or due for renewal.
 
     Args:
         found: the Secret as the API server gives it.
 
     Raises:
-        InstallError: the Secret is somebody else's, and what it holds cannot be served. It is never overwritten.
+        InstallError: Muster did not make the Secret, and its certificate cannot be served. It is never overwritten.
     """
     if found is None:
         return None
@@ -65,7 +65,7 @@ def kept(found: Mapping[str, Any] | None) -> materials.Material | None:
     try:
         return materials.parse(where, _decoded(found), wanted, expiries.utc_now())
     except errors.CertificateError as error:
-        raise InstallError(f"{error}; or delete the Secret, and one is made") from error
+        raise InstallError(f"{error}; or delete the Secret, and Muster makes a new one") from error
 
 
 def secret(material: materials.Material) -> Document:
@@ -96,7 +96,7 @@ def _lasting(
 
 
 def _decoded(found: Mapping[str, Any]) -> tuple[bytes, bytes, bytes]:
-    """Return the three files of a Secret; what is missing is empty, which reading them then says."""
+    """Return the three files of a Secret; a missing one is empty, which is reported when it is read."""
     data = found.get("data") or {}
     chain, key, authority = (base64.b64decode(data.get(name) or "") for name in _KEYS)
     return chain, key, authority

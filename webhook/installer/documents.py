@@ -1,6 +1,6 @@
-"""The documents of `manifests/base`, with what one installation differs in: image, configuration, replicas, CA.
+"""The documents of `manifests/base`, with the settings of one installation: image, configuration, replicas, CA.
 
-kubectl has kustomize built in, so the base is rendered as anybody would; the rest is set on the documents in memory.
+The kustomize in kubectl renders the base; the settings are made on the documents in memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from webhook.installer.kubectl import Document, Kubectl
 __all__ = ["CONFIG_KEY", "NAME", "NAMESPACE", "is_webhook", "render", "set_ca"]
 
 NAME = "muster"
-"""Of the Deployment, the Service, the ConfigMap and the webhook configurations in the base."""
+"""Name of the Deployment, the Service, the ConfigMap and the webhook configurations in the base."""
 NAMESPACE = "muster-system"
 CONFIG_KEY = "muster.yaml"
 
@@ -33,17 +33,17 @@ def render(
     ca: bytes | None = None,
     replicas: int | None = None,
 ) -> list[Document]:
-    """Return every document of the base, in the order in which kustomize gives them; None leaves a part as it is.
+    """Return every document of the base, in the order of kustomize; arguments that are None change nothing.
 
     Args:
-        kubectl: renders; no cluster is needed.
-        image: of the container.
-        config: text of a whole configuration file.
-        ca: PEM of all CAs that the API server is to trust, for each entry's `caBundle`.
-        replicas: of the Deployment.
+        kubectl: renders the base; no cluster is needed.
+        image: image of the container.
+        config: text of a configuration file.
+        ca: PEM of all CAs for `caBundle` of each webhook entry.
+        replicas: number of replicas of the Deployment.
 
     Raises:
-        InstallError: the base is not here, kubectl cannot render it, or the configuration is none of Muster's.
+        InstallError: the base is not installed, kubectl cannot render it, or the configuration is not valid.
     """
     out = _parsed(kubectl.run("kustomize", _base()))
     if config is not None:
@@ -81,7 +81,7 @@ def _parsed(text: str) -> list[Document]:
 def _only(rendered: Iterable[Document], kind: str) -> Document:
     found = [document for document in rendered if document["kind"] == kind]
     if len(found) != 1:
-        raise InstallError(f"{_base()}: renders {len(found)} documents of kind {kind}; one is wanted")
+        raise InstallError(f"{_base()}: renders {len(found)} documents of kind {kind}; it must be one")
     return found[0]
 
 
@@ -100,6 +100,6 @@ def _set_deployment(deployment: Document, image: str | None, replicas: int | Non
         container["image"] = image
     if replicas is not None:
         spec["replicas"] = replicas
-    # Most keys are read at start only, so an installation with another configuration starts new pods.
+    # Most keys are only read at start, so another configuration must start new pods.
     digest = hashlib.sha256(config.encode()).hexdigest()[:16]
     spec["template"]["metadata"].setdefault("annotations", {})["muster.dev/config-digest"] = digest

@@ -1,4 +1,4 @@
-"""The one error of an installation: what could not be done, what was said about it, and what to do."""
+"""The error of an installation."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ __all__ = ["InstallError"]
 
 
 class InstallError(Exception):
-    """A step failed; the message is for the terminal, and names the step and the way out."""
+    """A step failed; the message is for the terminal, and names the step, the cause and what to do."""

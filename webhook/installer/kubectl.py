@@ -1,6 +1,6 @@
-"""kubectl, as a function: arguments in, text out, every failure a sentence that names the command.
+"""Calls kubectl; every failure becomes a sentence that names the command.
 
-Documents go in by stdin, so a private key is never in a file or on a command line.
+Documents are passed by stdin, so a private key is never in a file or on a command line.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ __all__ = ["MANAGER", "Document", "Kubectl"]
 Document = dict[str, Any]
 
 MANAGER = "muster-installs"
-"""Field manager of what is applied, and label of the Secret that is made. It must not change: an upgrade under another
-name would leave fields that the base has dropped, and would take the Secret for somebody else's."""
+"""Field manager of applied objects, and label of the Secret that Muster makes. It must not change: an upgrade under
+another name would keep fields that the base has dropped, and would not recognise the Secret as Muster's."""
 _LOGGED = re.compile(r"[IWEF]\d{4} ")
 
 
@@ -30,7 +30,7 @@ class Kubectl:
 
     Args:
         program: path or name of the binary.
-        kubeconfig: None for kubectl's own choice (KUBECONFIG, then the home folder's).
+        kubeconfig: None for kubectl's default (KUBECONFIG, then the file in the home folder).
     """
 
     def __init__(self, program: str | Path = "kubectl", kubeconfig: Path | None = None) -> None:
@@ -38,12 +38,12 @@ class Kubectl:
         self._cluster = ["--kubeconfig", str(kubeconfig)] if kubeconfig else []
 
     def run(self, *arguments: str, given: str = "", timeout: float = 60.0) -> str:
-        """Return what the command prints.
+        """Run kubectl and return what it prints.
 
         Args:
             arguments: after `kubectl --kubeconfig ...`.
-            given: its stdin.
-            timeout: seconds until it is stopped.
+            given: text for its stdin.
+            timeout: seconds after which it is stopped.
 
         Raises:
             InstallError: kubectl is missing, fails or does not end.
@@ -59,17 +59,19 @@ class Kubectl:
                 timeout=timeout,
             )
         except FileNotFoundError as error:
-            raise InstallError(f"{self._program}: there is no such kubectl; name one with --kubectl") from error
+            raise InstallError(f"{self._program}: kubectl was not found; name one with --kubectl") from error
         except OSError as error:
             raise InstallError(f"{self._program}: cannot be run: {error.strerror}") from error
         except subprocess.TimeoutExpired as error:
-            raise InstallError(f"{spoken}: did not end within {timeout:g} s; is the API server reachable?") from error
+            raise InstallError(
+                f"{spoken}: did not end within {timeout:g} s; check that the API server can be reached"
+            ) from error
         if done.returncode != 0:
             raise InstallError(f"{spoken}: {_said(done.stderr) or f'exit code {done.returncode}'}")
         return done.stdout
 
     def apply(self, documents: Sequence[Document]) -> None:
-        """Apply on the server's side; fields of these documents become ours whoever set them before."""
+        """Apply on the server side; fields of these documents become Muster's, whoever set them before."""
         items = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
         flags = ("--server-side", "--force-conflicts", f"--field-manager={MANAGER}")
         self.run("apply", *flags, "-f", "-", given=json.dumps(items))
@@ -92,5 +94,5 @@ class Kubectl:
 
 
 def _said(stderr: str) -> str:
-    """Return kubectl's own words, without the log lines of its libraries."""
+    """Return the error of kubectl without the log lines of its libraries."""
     return "\n".join(line for line in stderr.splitlines() if not _LOGGED.match(line)).strip()

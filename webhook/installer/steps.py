@@ -1,4 +1,4 @@
-"""What is done to the cluster, in order. Installing again is an upgrade; nothing is undone that works."""
+"""The steps of an installation, in order. Installing again is an upgrade."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What is wanted. Configuration and replicas that are not given stay as they are in the cluster: they are people's.
+    """What to install. Without a configuration or replicas the settings in the cluster are kept.
 
     Attributes:
-        image: of the Deployment; None for the base's, which is of this version.
+        image: image of the Deployment; None for the image of this version.
         config: text of a configuration file.
-        replicas: of the Deployment.
+        replicas: number of replicas of the Deployment.
     """
 
     image: str | None = None
@@ -38,13 +38,13 @@ def install(kubectl: Kubectl, wanted: Installation, say: Say) -> None:
     """Install or upgrade, and wait until Muster serves.
 
     Args:
-        kubectl: of the cluster.
+        kubectl: kubectl for the cluster.
         wanted: what to install.
-        say: takes a line for people at each step.
+        say: called with a line for people at each step.
 
     Raises:
-        InstallError: a step failed. At a first installation nothing calls Muster then; at an upgrade the pods of
-            before go on serving.
+        InstallError: a step failed. After a failed first installation nothing calls Muster; after a failed upgrade the
+            old pods still serve.
     """
     _check_crds(kubectl)
     wanted = _completed(kubectl, wanted)
@@ -55,15 +55,15 @@ def install(kubectl: Kubectl, wanted: Installation, say: Say) -> None:
     rendered = documents.render(
         kubectl, image=wanted.image, config=wanted.config, ca=material.authority_pem, replicas=wanted.replicas
     )
-    say("certificate: a new one, for a year" if renewed else "certificate: the one in the cluster stays")
+    say("certificate: made, valid for a year" if renewed else "certificate: kept")
     _apply(kubectl, rendered, material, say, renewed=renewed)
 
 
 def upgrade(kubectl: Kubectl, wanted: Installation, say: Say) -> None:
-    """Upgrade what is installed, as `install` does, and wait until it serves.
+    """Upgrade Muster as `install` does, and wait until it serves.
 
     Raises:
-        InstallError: nothing is installed, or a step failed.
+        InstallError: Muster is not installed, or a step failed.
     """
     if kubectl.get("deployment", NAME, NAMESPACE) is None:
         raise InstallError(f"there is no Deployment {NAME} in namespace {NAMESPACE} to upgrade; run `muster install`")
@@ -71,14 +71,14 @@ def upgrade(kubectl: Kubectl, wanted: Installation, say: Say) -> None:
 
 
 def uninstall(kubectl: Kubectl, say: Say) -> None:
-    """Remove Muster: first what makes the API server call it, then the rest; jobs stay as they are.
+    """Remove Muster: first the webhook configurations, then all else; jobs stay as they are.
 
     Raises:
-        InstallError: a step failed; run it again.
+        InstallError: a step failed; the removal can be repeated.
     """
     rendered = documents.render(kubectl)
     for document in (*filter(documents.is_webhook, rendered), *_reversed_rest(rendered)):
-        done = "deleted" if kubectl.delete(document) else "was not there:"
+        done = "deleted" if kubectl.delete(document) else "not found:"
         say(f"{done} {document['kind']} {document['metadata']['name']}")
 
 
@@ -86,21 +86,21 @@ def _apply(
     kubectl: Kubectl, rendered: list[Document], material: materials.Material, say: Say, *, renewed: bool
 ) -> None:
     webhooks = list(filter(documents.is_webhook, rendered))
-    # Trust first, then serve: pods take up the new Secret when the kubelet brings it, each at its own time.
+    # The CA must be trusted before it is used: each pod gets the new Secret when its kubelet updates the volume.
     if renewed and _trust(kubectl, webhooks, material.authority_pem):
-        say("webhooks: the new CA is trusted beside the old one")
+        say("webhooks: the new CA is trusted in addition to the old one")
     kubectl.apply([document for document in rendered if document["kind"] == "Namespace"])
     if renewed:
         kubectl.apply([certificates.secret(material)])
     kubectl.apply([each for each in rendered if not documents.is_webhook(each) and each["kind"] != "Namespace"])
-    say("deployment: applied, waiting until it serves")
+    say("deployment: applied, waiting until Muster serves")
     _wait(kubectl)
     kubectl.apply(webhooks)
-    say("webhooks: in force")
+    say("webhooks: applied")
 
 
 def _check_crds(kubectl: Kubectl) -> None:
-    """Muster is ready only when its caches are filled, which without Trainer's kinds is never."""
+    """Check that the cluster serves the kinds of Trainer and JobSet, without which Muster is never ready."""
     for name in ("trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io"):
         if kubectl.get("customresourcedefinition", name) is None:
             raise InstallError(f"the cluster does not serve {name}; install Kubeflow Trainer and JobSet first")
@@ -109,7 +109,7 @@ def _check_crds(kubectl: Kubectl) -> None:
 def _completed(kubectl: Kubectl, wanted: Installation) -> Installation:
     deployment = kubectl.get("deployment", NAME, NAMESPACE) or {}
     configmap = kubectl.get("configmap", NAME, NAMESPACE) or {}
-    replicas = (deployment.get("spec") or {}).get("replicas") or None  # none at all is no way to serve
+    replicas = (deployment.get("spec") or {}).get("replicas") or None  # with none Muster would not serve
     config = (configmap.get("data") or {}).get(documents.CONFIG_KEY)
     return replace(wanted, config=wanted.config or config, replicas=wanted.replicas or replicas)
 
@@ -122,7 +122,7 @@ def _trusted(kubectl: Kubectl) -> bytes:
 
 
 def _trust(kubectl: Kubectl, webhooks: Sequence[Document], ca: bytes) -> int:
-    """Change nothing but `caBundle` of the configurations that are there; return how many there are."""
+    """Set only `caBundle` of the webhook configurations that exist; return their number."""
     live = [kubectl.get(each["kind"].lower(), each["metadata"]["name"]) for each in webhooks]
     kept = [{**each, "webhooks": found["webhooks"]} for each, found in zip(webhooks, live, strict=True) if found]
     documents.set_ca(kept, ca)
@@ -136,11 +136,11 @@ def _wait(kubectl: Kubectl) -> None:
     try:
         kubectl.run("rollout", "status", *which, f"--timeout={_ROLLOUT}s", timeout=_ROLLOUT + 10.0)
     except InstallError as error:
-        raise InstallError(f"Muster does not serve: {error}\n{_evidence(kubectl)}") from error
+        raise InstallError(f"Muster did not become ready: {error}\n{_evidence(kubectl)}") from error
 
 
 def _evidence(kubectl: Kubectl) -> str:
-    """Return what the cluster says about the pods; each question may fail, the error that led here counts."""
+    """Return what the cluster reports about the pods; parts that cannot be read are replaced by the error."""
     where = ("--namespace", NAMESPACE)
     selector = f"--selector=app.kubernetes.io/name={NAME}"
     questions: Mapping[str, tuple[str, ...]] = {
@@ -155,7 +155,7 @@ def _asked(kubectl: Kubectl, question: tuple[str, ...]) -> str:
     try:
         return kubectl.run(*question, timeout=15.0).rstrip()
     except InstallError as error:
-        return f"(not to be had: {error})"
+        return f"(cannot be read: {error})"
 
 
 def _reversed_rest(rendered: list[Any]) -> list[Any]:

@@ -1,9 +1,9 @@
-"""YAML as kubectl reads it, from files that nobody has checked.
+"""Reads YAML as kubectl does, from untrusted files.
 
-PyYAML's own loader turns `2026-11-20` into a date, `22:22` into 1342 and a repeated key into silence, and it expands a
-few lines of aliases to gigabytes. Kubernetes manifests mean something else: what kubectl's parser makes of them
-(goyaml.v2 `resolve.go`, sigs.k8s.io/yaml `yaml.go`). So values are built here, from libyaml's events: with its rules
-for plain words, with JSON's types only, with limits, and with a line in every error.
+PyYAML's own loader turns `2026-11-20` into a date and `22:22` into 1342, ignores repeated keys, and expands a few lines
+of aliases to gigabytes. Kubernetes manifests mean what kubectl's parser reads (goyaml.v2 `resolve.go`, sigs.k8s.io/yaml
+`yaml.go`). So values are built here from libyaml's events: with kubectl's rules for unquoted words, only JSON's types,
+limits, and a line in every error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Builders: from the events of one document to its value, without recursion and within limits.
+"""Builders: build the value of one document from its events, without recursion and within limits.
 
-Nothing here trusts the text. Depth is counted, so that no stack overflows; what aliases repeat is counted, so that no
-memory does; and a second value for one key is an error, because one of the two would be lost without a word.
+The text is not trusted. Depth is limited, so that the stack does not overflow; repetition by aliases is limited, so
+that memory suffices; and a repeated key is an error, because one of its values would be lost silently.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["MAX_ALIASED", "MAX_DEPTH", "Builder", "YamlError"]
 MAX_DEPTH = 128
 """Levels of nesting; the deepest Kubernetes objects, CRDs, have about 60."""
 MAX_ALIASED = 100_000
-"""Values that the aliases of one document may repeat in all."""
+"""Values that all aliases of one document together may repeat."""
 
 _STRINGS = frozenset({None, "!", scalars.TAG + "str", scalars.TAG + "timestamp"})
 _TAGS = {yaml.MappingStartEvent: scalars.TAG + "map", yaml.SequenceStartEvent: scalars.TAG + "seq"}
 
 
 class YamlError(ValueError):
-    """A text that is no YAML, or none that JSON can express.
+    """A text that is not YAML, or that JSON cannot express.
 
     Attributes:
         document: number of the document in the text, from 1.
@@ -59,8 +59,8 @@ class Builder:
 
     Args:
         number: of the document, for errors.
-        aliases: whether anchors may be referred to.
-        most: values, keys among them, that it may hold.
+        aliases: whether aliases are allowed.
+        most: maximum number of values, including keys.
     """
 
     def __init__(self, number: int, *, aliases: bool = True, most: float = math.inf) -> None:
@@ -74,11 +74,11 @@ class Builder:
         self._root: Any = None
 
     def build(self, events: Iterator[Any]) -> Any:
-        """Take libyaml's events up to the end of the document and return its value, in JSON's types.
+        """Consume libyaml's events up to the end of the document and return its value, in JSON's types.
 
         Raises:
-            YamlError: a repeated key, a tag, key or number that JSON does not have, too deep, too much, by aliases or
-                without.
+            YamlError: there is a repeated key, or a tag, key or number that JSON does not have; or it is too deep or
+                too large.
         """
         for event in events:
             kind = type(event)
@@ -96,7 +96,7 @@ class Builder:
 
     def _open(self, event: Any) -> None:
         if event.tag not in (None, "!", _TAGS[type(event)]):
-            raise self._error(event, f"the tag {event.tag} stands for nothing that JSON has; leave it out")
+            raise self._error(event, f"the tag {event.tag} has no equivalent in JSON; remove it")
         if len(self._frames) == MAX_DEPTH:
             raise self._error(event, f"is nested more than {MAX_DEPTH} levels deep")
         if self._frames and self._frames[-1].wants_key:
@@ -116,14 +116,14 @@ class Builder:
 
     def _alias(self, event: Any) -> None:
         if not self._aliases:
-            raise self._error(event, f"uses the alias *{event.anchor}; aliases are not read here")
+            raise self._error(event, f"uses the alias *{event.anchor}; aliases are not allowed here")
         if event.anchor not in self._anchors:
-            raise self._error(event, f"*{event.anchor} refers to no anchor that is complete before it")
+            raise self._error(event, f"the anchor of *{event.anchor} must be complete before it")
         value, size = self._anchors[event.anchor]
         self._aliased += size
         self._size += size
         if self._aliased > MAX_ALIASED:
-            raise self._error(event, f"its aliases repeat more than {MAX_ALIASED} values; write them out")
+            raise self._error(event, f"the aliases repeat more than {MAX_ALIASED} values; write them out")
         self._take(value, event)
 
     def _scalar(self, event: Any) -> None:
@@ -182,7 +182,7 @@ class Builder:
             return
         merged = value if isinstance(value, list) else [value]
         if not all(isinstance(each, dict) for each in merged):
-            raise self._error(event, "<< merges objects only")
+            raise self._error(event, "<< can only merge objects")
         frame.merged += merged
 
     def _error(self, event: Any, message: str) -> YamlError:

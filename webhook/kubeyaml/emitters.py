@@ -1,8 +1,8 @@
 """Emitters: YAML that every parser reads back as the same values.
 
-PyYAML quotes what PyYAML would misread. Go's parsers misread other words (`1e3`, `y`, `0o17`), so those are quoted too.
-Members keep their order, a script of several lines stays one, and a part that two places share is written twice rather
-than as an alias, which kubectl's users do not expect.
+PyYAML quotes words that PyYAML would misread. Go's parsers misread others (`1e3`, `y`, `0o17`), so those are quoted
+too. Members keep their order, a script of several lines stays a block, and a value that occurs twice is written twice,
+because users of kubectl do not expect aliases.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from webhook.kubeyaml import scalars
 
 __all__ = ["dump", "dump_all"]
 
-_WIDTH = 10_000  # characters before a line is folded; a command line should stay one line
+_WIDTH = 10_000  # characters before a line is folded, so that a command line stays one line
 
 _Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # Any: libyaml's class, or the slow one with its interface
 
 
 class _Dumper(_Base):  # type: ignore[misc]  # as above
-    """Writes JSON's types."""
+    """Writes values of JSON's types."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  # PyYAML asks for each value
         return True

@@ -1,4 +1,4 @@
-"""JSON from files, as strictly as YAML is read: one value per key, no NaN, nothing that UTF-8 cannot hold.
+"""Reads JSON from files as strictly as YAML: one value per key, no NaN, nothing that UTF-8 cannot encode.
 
 `json` is stricter where YAML's parser would be lenient (and reads what libyaml cannot: surrogate pairs, tabs). Several
 documents may follow each other, as `kubectl` and JSON Lines write them.
@@ -19,13 +19,13 @@ _BLANK = " \t\r\n"
 
 
 def dump(value: Any, *, indent: int | None = 2) -> str:
-    """Return a value as JSON text; without `indent` on one line and without blanks."""
+    """Return a value as JSON text; with indent None on one line and without spaces."""
     separators = None if indent else (",", ":")
     return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
 
 
 def is_json(text: str) -> bool:
-    """Whether the first document of a text is JSON's spelling (a flow mapping of YAML may look like it)."""
+    """Whether the first document of a text is JSON and not a similar flow mapping of YAML."""
     try:
         json.JSONDecoder().raw_decode(text, _skip(text, 0))
     except (ValueError, RecursionError):
@@ -37,7 +37,7 @@ def load_all(text: str) -> Iterator[Parsed]:
     """Read JSON documents that follow each other.
 
     Raises:
-        YamlError: no JSON, a repeated key, a number or text that JSON does not have, too deep.
+        YamlError: it is not JSON, is too deep, or has a repeated key, or a number or text that JSON does not have.
     """
     decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
     number, position = 0, _skip(text, 0)
@@ -87,7 +87,7 @@ def _check(value: Any, written: str) -> None:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
-            raise ValueError("holds half of a surrogate pair (\\ud800 to \\udfff), which is no character") from error
+            raise ValueError("holds half of a surrogate pair (\\ud800 to \\udfff), which is not a character") from error
 
 
 def _children(node: dict[str, Any] | list[Any]) -> Iterator[Any]:

@@ -1,7 +1,7 @@
-"""Words: what an unquoted scalar means to kubectl.
+"""Scalars: what an unquoted word means to kubectl.
 
-YAML 1.1, 1.2, PyYAML and Go's parsers disagree about `y`, `1e3`, `0o17` and `22:22`. The API server sees what kubectl
-sends, so kubectl's answer is the right one: goyaml.v2 `resolve.go`, then sigs.k8s.io/yaml, which writes a whole float
+YAML 1.1, 1.2, PyYAML and Go's parsers disagree about `y`, `1e3`, `0o17` and `22:22`. The API server gets what kubectl
+sends, so kubectl's reading is the right one: goyaml.v2 `resolve.go`, then sigs.k8s.io/yaml, which writes a whole float
 without a point and turns every key into a string.
 """
 
@@ -14,7 +14,7 @@ import re
 __all__ = ["TAG", "key", "plain", "tagged"]
 
 TAG = "tag:yaml.org,2002:"
-"""What `!!` stands for."""
+"""The prefix that `!!` stands for."""
 
 _WORDS: dict[str, bool | float | None] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
@@ -35,7 +35,7 @@ _WHOLE = 1e21  # below it Go writes a whole float64 without exponent, so that it
 
 @functools.lru_cache(maxsize=4096)
 def plain(word: str) -> str | float | bool | None:
-    """Return what kubectl takes an unquoted word for; a string stays the word itself."""
+    """Return the value that kubectl reads for an unquoted word, which may be the word as a string."""
     if word and word[0] not in _HINTS:
         return word
     if word in _WORDS:
@@ -53,24 +53,24 @@ def plain(word: str) -> str | float | bool | None:
 
 
 def tagged(tag: str, word: str) -> float | bool | None:
-    """Return a scalar that carries a tag other than that of a string.
+    """Return the value of a scalar with a tag other than that of a string.
 
     Raises:
-        ValueError: JSON has nothing for the tag, or the word is not what the tag says.
+        ValueError: the tag has no equivalent in JSON, or the word does not fit the tag.
     """
     value = plain(word)
     if tag == TAG + "float" and isinstance(value, (int, float)) and not isinstance(value, bool):
         return value
     wanted = {TAG + "int": int, TAG + "float": float, TAG + "bool": bool, TAG + "null": type(None)}.get(tag)
     if wanted is None:
-        raise ValueError(f"the tag {tag} stands for nothing that JSON has; leave it out")
+        raise ValueError(f"the tag {tag} has no equivalent in JSON; remove it")
     if isinstance(value, str) or type(value) is not wanted:
-        raise ValueError(f"it is not what its tag !!{tag.removeprefix(TAG)} says")
+        raise ValueError(f"it does not fit its tag !!{tag.removeprefix(TAG)}")
     return value
 
 
 def key(value: str | float | bool) -> str:
-    """Return a key as the string that JSON wants: `8080: x` becomes `"8080": x`, `on: x` becomes `"true": x`."""
+    """Return a key as a string, as JSON requires: `8080: x` becomes `"8080": x`, `on: x` becomes `"true": x`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else str(value)

@@ -1,7 +1,7 @@
-"""Sources: documents out of files, folders and standard input, each with the place that it came from.
+"""Sources: documents from files, folders and standard input, each with its place.
 
-What cannot be read is collected, not thrown at the first one, so that a folder shows all its faults in one run. Sizes
-are capped before anything is parsed. A Kubernetes list (`kubectl get -o yaml`) is taken apart into its items.
+Faults are collected, so that one run shows all of a folder. Sizes are checked before anything is parsed. A Kubernetes
+list (`kubectl get -o yaml`) is taken apart into its items.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from webhook.kubeyaml import builders, jsons, streams
 __all__ = ["MAX_BYTES", "STDIN", "Input", "Origin", "Source", "Unreadable", "read"]
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Of one file."""
+"""Maximum size of one file."""
 STDIN = "-"
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _STDIN_NAME = "stdin"
@@ -25,13 +25,13 @@ _STDIN_NAME = "stdin"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a document stands.
+    """The place of a document.
 
     Attributes:
         file: as it was given; "stdin".
-        document: number in the file, from 1; 0 when the file as a whole is meant.
+        document: number in the file, from 1; 0 for the whole file.
         item: number in a Kubernetes list, from 1; 0 outside of one.
-        line: where the document starts, or where the fault is; 0 when not known.
+        line: of the start of the document, or of the fault; 0 when it is not known.
     """
 
     file: str
@@ -47,7 +47,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One Kubernetes object as a file holds it; `apiVersion` and `kind` are strings, the rest is unchecked."""
+    """One Kubernetes object from a file; `apiVersion` and `kind` are strings, all else is unchecked."""
 
     origin: Origin
     document: Mapping[str, Any]
@@ -65,7 +65,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """What could not be read, and why."""
+    """A part of the input that could not be read, and why."""
 
     origin: Origin
     message: str
@@ -78,7 +78,7 @@ class Unreadable:
 
 @dataclass(slots=True)
 class Input:
-    """All that was read."""
+    """Everything that was read."""
 
     sources: list[Source] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
@@ -88,8 +88,8 @@ def read(names: Iterable[str], stdin: BinaryIO | None = None) -> Input:
     """Read files, folders (their *.yaml, *.yml and *.json, at any depth, sorted) and `-`, in the order given.
 
     Args:
-        names: paths; one that is given twice is read once.
-        stdin: what `-` stands for; the process's standard input by default.
+        names: paths; a repeated one is read once.
+        stdin: the stream for `-`; by default the standard input of the process.
     """
     found = Input()
     for path in dict.fromkeys(names):
@@ -117,7 +117,7 @@ def _files(path: Path) -> list[Path]:
         return [path]
     inside = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES and each.is_file())
     if not inside:
-        raise ValueError(f"the folder holds no {', '.join('*' + suffix for suffix in sorted(_SUFFIXES))}")
+        raise ValueError(f"the folder has no {', '.join('*' + suffix for suffix in sorted(_SUFFIXES))}")
     return inside
 
 
@@ -126,7 +126,7 @@ def _capped(stream: BinaryIO) -> bytes:
 
 
 def _add(file: Origin, content: bytes, found: Input) -> None:
-    """Read one file's bytes; the documents before a fault in it count as read."""
+    """Parse the bytes of one file; the documents before a fault are kept."""
     try:
         text = _text(content)
         for parsed in _parsed(file.file, text):
@@ -155,7 +155,7 @@ def _text(content: bytes) -> str:
 
 
 def _parsed(file: str, text: str) -> Iterator[streams.Parsed]:
-    """Take a text that starts like JSON for JSON, unless only YAML can read it; `.json` is never YAML."""
+    """Read a text that starts like JSON as JSON, unless only YAML can read it; `.json` is never YAML."""
     if file.endswith(".json") or (text.lstrip()[:1] in ("{", "[") and jsons.is_json(text)):
         return jsons.load_all(text)
     return streams.load_all(text)
@@ -163,10 +163,10 @@ def _parsed(file: str, text: str) -> Iterator[streams.Parsed]:
 
 def _objects(origin: Origin, value: Any) -> Iterator[Source]:
     if not isinstance(value, dict):
-        raise _Fault(f"holds {_called(value)}; a Kubernetes object is wanted", origin)
+        raise _Fault(f"is {_called(value)}, not a Kubernetes object", origin)
     for member in ("apiVersion", "kind"):
         if not isinstance(value.get(member), str) or not value[member]:
-            raise _Fault(f"{member}: a Kubernetes object has one, as a string; add it", origin)
+            raise _Fault(f"{member}: every Kubernetes object needs one, as a string; add it", origin)
     if not _is_list(value):
         yield Source(origin, value)
         return
@@ -176,14 +176,14 @@ def _objects(origin: Origin, value: Any) -> Iterator[Source]:
 
 
 def _is_list(value: Mapping[str, Any]) -> bool:
-    """Whether it is a Kubernetes list: those have items and, unlike any object, no name."""
+    """Whether it is a Kubernetes list: it has items and, unlike other objects, no name."""
     metadata = value.get("metadata")
     named = isinstance(metadata, dict) and "name" in metadata
     return value["kind"].endswith("List") and isinstance(value.get("items"), list) and not named
 
 
 def _typed_item(item: Any, around: Mapping[str, Any]) -> Any:
-    """Give an item of a typed list (`TrainJobList`), as the API server sends it, the type that the list has."""
+    """Add to an item of a typed list (`TrainJobList`) the type that follows from the list; the API server omits it."""
     if not isinstance(item, dict) or around["kind"] == "List":
         return item
     return {"apiVersion": around["apiVersion"], "kind": around["kind"].removesuffix("List"), **item}

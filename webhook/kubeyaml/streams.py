@@ -16,7 +16,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Any: libyaml's c
 
 
 class Parsed(NamedTuple):
-    """One document: its value (JSON's types; None for an empty one), its number and the line that it starts in."""
+    """One document: its value (JSON's types; None for an empty one), its number and its first line."""
 
     value: Any
     number: int
@@ -24,12 +24,12 @@ class Parsed(NamedTuple):
 
 
 def load(text: str, *, aliases: bool = True, most: float = math.inf) -> Any:
-    """Return the value of a text that holds one document, None for an empty text.
+    """Return the value of a text with one document, None for an empty text.
 
     Args:
         text: what to read.
-        aliases: whether anchors may be referred to.
-        most: values, keys among them, that it may hold.
+        aliases: whether aliases are allowed.
+        most: maximum number of values, including keys.
 
     Raises:
         YamlError: as `load_all`, or the text holds a second document.
@@ -37,7 +37,7 @@ def load(text: str, *, aliases: bool = True, most: float = math.inf) -> Any:
     value = None
     for parsed in load_all(text, aliases=aliases, most=most):
         if parsed.number > 1:
-            raise YamlError("a second document starts here; one is wanted", parsed.number, parsed.line)
+            raise YamlError("a second document starts here; only one is allowed", parsed.number, parsed.line)
         value = parsed.value
     return value
 
@@ -46,12 +46,12 @@ def load_all(text: str, *, aliases: bool = True, most: float = math.inf) -> Iter
     """Read the documents of a text.
 
     Args:
-        text: what to read; the caller has capped its length.
-        aliases: whether anchors may be referred to.
-        most: values, keys among them, that each of them may hold.
+        text: what to read; the caller has limited its length.
+        aliases: whether aliases are allowed.
+        most: maximum number of values of each document, including keys.
 
     Raises:
-        YamlError: the text is no YAML, or JSON cannot express it; documents before that have been returned.
+        YamlError: the text is not YAML, or JSON cannot express it; earlier documents have been returned.
     """
     number = 0
     try:
