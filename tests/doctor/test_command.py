@@ -74,13 +74,13 @@ def test_what_a_cluster_says_cannot_move_the_cursor(world, doctor):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--namespace", "a/b"), "--namespace: 'a/b' is no name of Kubernetes"),
-        (("--name", "../x"), "--name: '../x' is no name of Kubernetes"),
-        (("--probe-namespace", ""), "--probe-namespace: '' is no name of Kubernetes"),
-        (("--dial", "8443"), "--dial: '8443' is no address"),
-        (("--dial", "host:99999"), "--dial: 'host:99999' is no address"),
-        (("--timeout", "nan"), "'nan' is no number of seconds"),
-        (("--timeout", "soon"), "'soon' is no number of seconds"),
+        (("--namespace", "a/b"), "--namespace: 'a/b' is not a valid name"),
+        (("--name", "../x"), "--name: '../x' is not a valid name"),
+        (("--probe-namespace", ""), "--probe-namespace: '' is not a valid name"),
+        (("--dial", "8443"), "--dial: '8443' is not an address"),
+        (("--dial", "host:99999"), "--dial: 'host:99999' is not an address"),
+        (("--timeout", "nan"), "'nan' is not a number of seconds"),
+        (("--timeout", "soon"), "'soon' is not a number of seconds"),
         (("--context", "other"), "cannot be used"),
     ],
 )
@@ -95,13 +95,13 @@ def test_an_api_server_that_is_not_there_ends_with_2_and_one_line(kubeconfig, do
     written(kubeconfig, "http://127.0.0.1:1")
     code, out, err = doctor()
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("muster: the API server cannot be asked: no answer from http://127.0.0.1:1")
+    assert err.startswith("muster: the API server cannot be read: no answer from http://127.0.0.1:1")
 
 
 def test_credentials_that_are_refused_end_with_2_and_one_line(world, doctor):
     world.texts["/version"] = (401, "Unauthorized")
     code, out, err = doctor()
-    assert (code, out, err) == (2, "", "muster: the API server cannot be asked: HTTP 401: Unauthorized\n")
+    assert (code, out, err) == (2, "", "muster: the API server cannot be read: HTTP 401: Unauthorized\n")
 
 
 def test_a_context_of_the_kubeconfig_is_used(kubeconfig, doctor):

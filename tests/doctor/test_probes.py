@@ -11,11 +11,11 @@ from tests.doctor.worlds import RefusedError
 CALL = 'Post "https://muster.muster-system.svc:443/mutate/trainjobs?timeout=5s": '
 FAILED = 'Internal error occurred: failed calling webhook "create.trainjobs.muster.dev": failed to call webhook: '
 INSTALL = "install again"
-PODS = "see that replicas are ready"
+PODS = "check that replicas are ready"
 
 CALLS = {
     f"{CALL}tls: failed to verify certificate: x509: certificate signed by unknown authority": (
-        "the certificate is of no CA in caBundle",
+        "the certificate was not signed by a CA in caBundle",
         INSTALL,
     ),
     f"{CALL}tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time": (
@@ -23,13 +23,13 @@ CALLS = {
         INSTALL,
     ),
     f"{CALL}tls: failed to verify certificate: x509: certificate is valid for a.svc, not muster.muster-system.svc": (
-        "the certificate is for other names",
+        "the certificate is not valid for the name",
         INSTALL,
     ),
     f"{CALL}dial tcp 10.0.0.7:443: connect: connection refused": ("nothing listens at its address", PODS),
     f"{CALL}context deadline exceeded": ("it did not answer in time", PODS),
     f"{CALL}dial tcp 10.0.0.7:443: i/o timeout": ("it did not answer in time", PODS),
-    f"{CALL}dial tcp: lookup muster.example.org: no such host": ("its address has no name in DNS", "correct the URL"),
+    f"{CALL}dial tcp: lookup muster.example.org: no such host": ("its host name is not in DNS", "correct the URL"),
     'no endpoints available for service "muster"': ("its Service has no ready replica", PODS),
     'service "muster" not found': ("its Service does not exist", INSTALL),
     "the server could not find the requested resource": ("it does not serve the path that is called", INSTALL),
@@ -58,14 +58,14 @@ async def test_a_call_that_fails_is_explained(world, examine, words, cause, todo
 async def test_the_end_of_long_words_is_not_lost(world, examine):
     cause = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
     world.judge = refusing(500, f'{FAILED}Post "https://{"m" * 600}.svc:443/mutate/trainjobs?timeout=5s": {cause}')
-    assert "of no CA in caBundle" in (await examine("probe"))[0]
+    assert "was not signed by a CA in caBundle" in (await examine("probe"))[0]
 
 
 async def test_a_call_to_somebody_elses_webhook_that_fails_is_not_called_musters(world, examine):
     world.judge = refusing(500, 'failed calling webhook "v.example.org": failed to call webhook: connection refused')
     (line,) = await examine("probe")
     assert line.startswith(
-        "unknown probe: the webhook v.example.org of somebody else cannot be called: nothing listens"
+        "unknown probe: the webhook v.example.org, which is not of Muster, cannot be called: nothing listens"
     )
 
 
@@ -79,14 +79,14 @@ async def test_a_call_to_somebody_elses_webhook_that_fails_is_not_called_musters
 async def test_a_refusal_of_somebody_else_proves_nothing(world, examine, words):
     world.judge = refusing(403, words)
     (line,) = await examine("probe")
-    assert line.startswith("unknown probe: somebody else refuses the job of the probe: HTTP 403")
+    assert line.startswith("unknown probe: the job of the probe was refused, but not by Muster: HTTP 403")
     assert "--probe-namespace" in line
 
 
 async def test_a_wrong_job_that_is_taken_means_that_muster_was_not_asked(world, examine):
     world.judge = lambda job: job
     (line,) = await examine("probe")
-    assert line.startswith("error probe: the API server takes a job that Muster would have refused")
+    assert line.startswith("error probe: the API server accepts a job that Muster would refuse")
 
 
 async def test_a_right_job_that_comes_back_as_it_was_means_that_nobody_corrected_it(world, examine):
@@ -137,7 +137,7 @@ async def test_without_a_runtime_nothing_is_proven(world, examine, items):
 async def test_a_namespace_that_is_left_out_or_missing_proves_nothing(world, examine):
     world.objects[f"{worlds.NAMESPACES}/kube-system"] = worlds.namespace("kube-system")
     (line,) = await examine("probe", probe_namespace="kube-system")
-    assert line.startswith("unknown probe: mutating entry create.trainjobs.muster.dev leaves out namespace kube-system")
+    assert line.startswith("unknown probe: mutating entry create.trainjobs.muster.dev excludes namespace kube-system")
     (line,) = await examine("probe", probe_namespace="nowhere")
     assert line.startswith("unknown probe: there is no namespace nowhere")
 

@@ -50,7 +50,7 @@ def test_every_rule_of_the_manifests_is_expected():
 
 async def test_reading_is_asked_about_everywhere_and_for_the_account_with_its_groups(world, examine):
     (line,) = await examine("rights")
-    assert line.startswith(f"ok rights: system:serviceaccount:muster-system:muster may do all {len(ALWAYS)} things")
+    assert line.startswith(f"ok rights: system:serviceaccount:muster-system:muster has all {len(ALWAYS)} permissions")
     reviews = asked(world)
     assert len(reviews) == len(ALWAYS)
     assert all("namespace" not in each["resourceAttributes"] for each in reviews)

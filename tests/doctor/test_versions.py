@@ -68,8 +68,8 @@ async def test_profiles_need_an_api_server_with_claims(world, examine, served):
         (f"{TRAINER}:v2.3.0@sha256:{'0' * 64}", "ok versions: Trainer is v2.3.0;"),
         (f"mirror.example:5000/{TRAINER}:v2.3.0", "ok versions: Trainer is v2.3.0;"),
         (f"{TRAINER}:v2.4.0", "warning versions: Trainer is v2.4.0; Muster was tested with v2.3.0"),
-        (f"{TRAINER}:latest", "warning versions: the version of Trainer cannot be told from its image"),
-        (TRAINER, "warning versions: the version of Trainer cannot be told from its image"),
+        (f"{TRAINER}:latest", f"warning versions: the image {TRAINER}:latest of Trainer does not show its version"),
+        (TRAINER, f"warning versions: the image {TRAINER} of Trainer does not show its version"),
         ("example.org/other:v2.3.0", "warning versions: no Deployment of Trainer was found"),
     ],
 )
@@ -86,7 +86,7 @@ async def test_an_installation_of_another_version_than_this_command_is_told(worl
             worlds.deployment("muster", f"r.example/muster-webhook:{tag}")
         )
     found = [line for line in await examine("versions") if "Muster is" in line]
-    what = f"Muster is 9.9.9 there, and this command compares it with what {own} wants"
+    what = f"the installed Muster is 9.9.9, but this command checks for {own}"
     assert found == [f"warning versions: {what}; use `muster` 9.9.9, or upgrade the installation to {own}"]
 
 

@@ -15,18 +15,18 @@ SPOILT = {
     "rules of another operation": (
         CREATE,
         lambda e: e["rules"][0].update(operations=["DELETE"]),
-        "error webhooks: {}: its rules do not ask about CREATE of trainjobs",
+        "error webhooks: {}: its rules do not include CREATE of trainjobs",
     ),
     "rules of another resource": (
         CREATE,
         lambda e: e["rules"][0].update(resources=["jobs"]),
-        "error webhooks: {}: its rules do not ask about CREATE of trainjobs",
+        "error webhooks: {}: its rules do not include CREATE of trainjobs",
     ),
-    "no rules": (CREATE, lambda e: e.pop("rules"), "error webhooks: {}: its rules do not ask about"),
+    "no rules": (CREATE, lambda e: e.pop("rules"), "error webhooks: {}: its rules do not include"),
     "a wrong path": (
         CREATE,
         lambda e: e["clientConfig"]["service"].update(path="/mutate"),
-        "error webhooks: {}: it calls the path /mutate, and Muster answers this at /mutate/trainjobs",
+        "error webhooks: {}: it calls the path /mutate, but Muster serves this at /mutate/trainjobs",
     ),
     "a wrong path of a URL": (
         CREATE,
@@ -41,12 +41,12 @@ SPOILT = {
     "creation that fails open": (
         CREATE,
         lambda e: e.update(failurePolicy="Ignore"),
-        "warning webhooks: {}: failurePolicy is Ignore: while Muster is down jobs get in that nobody has corrected",
+        "warning webhooks: {}: failurePolicy is Ignore: while Muster is down, jobs are created without corrections",
     ),
     "an update that fails closed": (
         UPDATE,
         lambda e: e.pop("failurePolicy"),
-        "warning webhooks: {}: failurePolicy is Fail: while Muster is down jobs cannot be suspended or resumed",
+        "warning webhooks: {}: failurePolicy is Fail: while Muster is down, jobs cannot be suspended or resumed",
     ),
     "less patience than Muster has": (
         CREATE,
@@ -71,12 +71,12 @@ SPOILT = {
     "an object selector": (
         CREATE,
         lambda e: e.update(objectSelector=GONE),
-        "warning webhooks: {}: objectSelector leaves out jobs by their labels",
+        "warning webhooks: {}: objectSelector excludes jobs by labels",
     ),
     "a condition of somebody else": (
         CREATE,
         lambda e: e.update(matchConditions=[{"name": "mine", "expression": "false"}]),
-        "warning webhooks: {}: matchConditions[mine] is none of Muster's",
+        "warning webhooks: {}: matchConditions[mine] is not in the manifests",
     ),
     "a missing condition": (
         UPDATE,
@@ -104,7 +104,7 @@ async def test_each_missing_entry_is_named_and_what_is_not_asked(world, examine,
     found = await examine("webhooks")
     kind = "mutating" if path == worlds.MUTATING else "validating"
     assert [line.partition("; ")[0] for line in found] == [
-        f"error webhooks: {kind} entry {entry['name']} is missing, so Muster is not asked about "
+        f"error webhooks: {kind} entry {entry['name']} is missing, so the API server does not call Muster for "
         f"{entry['rules'][0]['operations'][0]} of {entry['rules'][0]['resources'][0]}"
         for entry in entries
     ]
@@ -123,7 +123,9 @@ async def test_an_entry_of_another_version_is_a_warning_and_one_of_others_is_non
         {**entry, "name": "audit.example.org"},
     ]
     (line,) = await examine("webhooks")
-    assert line.startswith("warning webhooks: mutating entry delete.trainjobs.muster.dev is no entry of this version")
+    assert line.startswith(
+        "warning webhooks: mutating entry delete.trainjobs.muster.dev is not an entry of this version"
+    )
 
 
 async def test_rules_that_ask_for_more_are_fine(world, examine):
@@ -144,7 +146,7 @@ async def test_the_patience_of_the_configuration_is_what_counts(world, examine):
 async def test_entries_that_leave_every_namespace_out_are_an_error(world, examine):
     world.entries[CREATE]["namespaceSelector"] = GONE
     (line,) = await examine("namespaces")
-    assert line.startswith(f"error namespaces: {TITLE}{CREATE}: its namespaceSelector leaves out every namespace")
+    assert line.startswith(f"error namespaces: {TITLE}{CREATE}: its namespaceSelector matches no namespace")
 
 
 async def test_an_entry_that_takes_musters_own_namespace_is_a_warning(world, examine):

@@ -24,9 +24,9 @@ SPOILT = {
     ),
     "scaled to nothing": (
         lambda w: w.objects[worlds.DEPLOYMENT]["spec"].update(replicas=0),
-        "error deployment: Deployment muster-system/muster is scaled to no replica",
+        "error deployment: Deployment muster-system/muster is scaled to 0 replicas",
     ),
-    "nobody ready": (lambda w: status(w, readyReplicas=0), "error deployment: no replica of 2 is ready"),
+    "nobody ready": (lambda w: status(w, readyReplicas=0), "error deployment: none of the 2 replicas is ready"),
     "one ready": (lambda w: status(w, readyReplicas=1), "warning deployment: 1 of 2 replicas are ready"),
     "a rollout that stands": (
         lambda w: status(w, updatedReplicas=1),
@@ -34,7 +34,7 @@ SPOILT = {
     ),
     "one replica": (
         lambda w: w.objects.update({worlds.DEPLOYMENT: worlds.deployment("muster", "muster-webhook:1", 1)}),
-        "warning deployment: there is one replica",
+        "warning deployment: there is only one replica",
     ),
     "no budget": (lambda w: w.objects[worlds.BUDGETS].update(items=[]), "warning deployment: no PodDisruptionBudget"),
     "a budget of others": (
@@ -47,7 +47,7 @@ SPOILT = {
     ),
     "a budget that blocks drains": (
         lambda w: budget(w)["status"].update(disruptionsAllowed=0),
-        "warning deployment: PodDisruptionBudget muster lets no replica go",
+        "warning deployment: PodDisruptionBudget muster allows no disruption",
     ),
     "no Service": (
         lambda w: w.objects.pop(worlds.SERVICE),
@@ -55,7 +55,7 @@ SPOILT = {
     ),
     "another port": (
         lambda w: w.objects[worlds.SERVICE]["spec"].update(ports=[{"port": 8443}]),
-        "error service: webhook entries call port 443, and Service muster-system/muster has 8443",
+        "error service: webhook entries call port 443, but Service muster-system/muster has 8443",
     ),
     "no slices": (
         lambda w: w.objects[worlds.SLICES].update(items=[]),
@@ -63,7 +63,7 @@ SPOILT = {
     ),
     "no ready address": (
         lambda w: w.objects[worlds.SLICES].update(items=[{"endpoints": [{"conditions": {"ready": False}}]}]),
-        "error service: Service muster-system/muster has no ready address of 1",
+        "error service: Service muster-system/muster has no ready address (1 in all)",
     ),
 }
 
@@ -90,11 +90,11 @@ async def test_an_address_of_which_nothing_is_known_counts_as_ready(world, exami
         ),
         (
             lambda w: w.texts.update({worlds.proxied("muster-b", "metrics"): (404, "gone")}),
-            "unknown replicas: replica muster-b shows no metrics: HTTP 404",
+            "unknown replicas: the metrics of replica muster-b cannot be read: HTTP 404",
         ),
         (
             lambda w: w.texts.update({worlds.proxied("muster-b", "metrics"): (200, "<html>")}),
-            "unknown replicas: replica muster-b shows no metrics",
+            "unknown replicas: the metrics of replica muster-b cannot be read",
         ),
     ],
     ids=["not ready", "no metrics", "no exposition"],
@@ -117,7 +117,7 @@ METRICS = {
     ),
     "a silent watch": (
         'muster_cluster_cache_age_seconds{kind="Namespace"} 131.0',
-        "warning replicas: replica muster-a has not heard of Namespace for 131 s",
+        "warning replicas: replica muster-a has had no news of Namespace for 131 s",
     ),
     "lost records": (
         'muster_audit_problems_total{kind="dropped"} 3.0\nmuster_audit_problems_total{kind="sink"} 2.0',
@@ -183,10 +183,10 @@ async def test_many_replicas_are_asked_up_to_a_limit(world, examine):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("mode: enforce\n", "ok configuration: ConfigMap muster-system/muster is one that this version takes"),
+        ("mode: enforce\n", "ok configuration: ConfigMap muster-system/muster is valid for this version"),
         ("mode: audit\n", "warning configuration: mode is audit: jobs are neither corrected nor refused"),
         ("frameworks: {trl: {mode: off}}\n", "warning configuration: frameworks.trl.mode is off"),
-        ("mod: warn\n", "error configuration: ConfigMap muster-system/muster, muster.yaml: mod: is no key"),
+        ("mod: warn\n", "error configuration: ConfigMap muster-system/muster, muster.yaml: mod: is not a key"),
         ("a: [", "error configuration: ConfigMap muster-system/muster, muster.yaml: line 2: is not YAML"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Diagnoses: which check, how bad, what is so, and what to do about it."""
+"""Diagnoses: the check, the severity, the finding, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Diagnosis", "Severity", "error", "ok", "unknown", "warning", "worst_
 
 
 class Severity(Enum):
-    """Worst first. `UNKNOWN` is what could not be checked: it may be well or not."""
+    """How bad a diagnosis is, worst first. `UNKNOWN` means that the check could not be made."""
 
     ERROR = "error"
     UNKNOWN = "unknown"
@@ -20,14 +20,14 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One thing that is so.
+    """One result of a check.
 
     Attributes:
-        check: name of the check, `webhooks`; one of those of `examinations.CHECKS`.
+        check: name of the check in `examinations.CHECKS`, such as `webhooks`.
         severity: how bad it is.
-        what: is so, one sentence without a full stop.
+        what: what was found, one sentence without a full stop.
         todo: what to do, one sentence without a full stop; "" when there is nothing to do.
-        figures: what was measured, in the units that their names say: `medianSeconds`.
+        figures: what was measured, in the units of their names: `medianSeconds`.
     """
 
     check: str
@@ -38,26 +38,26 @@ class Diagnosis:
 
 
 def error(check: str, what: str, todo: str) -> Diagnosis:
-    """Say that jobs are refused, stranded or let through wrongly."""
+    """Make a diagnosis: jobs are wrongly refused, stranded or let through."""
     return Diagnosis(check, Severity.ERROR, what, todo)
 
 
 def warning(check: str, what: str, todo: str) -> Diagnosis:
-    """Say that it works, and that it will not always or not for everybody."""
+    """Make a diagnosis: it works, but not always or not for everybody."""
     return Diagnosis(check, Severity.WARNING, what, todo)
 
 
 def unknown(check: str, what: str, todo: str) -> Diagnosis:
-    """Say that it could not be checked, and why."""
+    """Make a diagnosis: it could not be checked, for the given reason."""
     return Diagnosis(check, Severity.UNKNOWN, what, todo)
 
 
 def ok(check: str, what: str, **figures: float) -> Diagnosis:
-    """Say that it is well, with what was measured."""
+    """Make a diagnosis: it is as it should be, with what was measured."""
     return Diagnosis(check, Severity.OK, what, figures=figures)
 
 
 def worst_first(found: Iterable[Diagnosis]) -> list[Diagnosis]:
-    """Sort by severity; those of one severity keep their order."""
+    """Sort by severity; equal severities keep their order."""
     order = list(Severity)
     return sorted(found, key=lambda each: order.index(each.severity))

@@ -1,4 +1,4 @@
-"""All checks in order: each runs when whoever asks may do what it needs, and says so when not."""
+"""All checks in order: each runs when the user may do what it needs, and reports it otherwise."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Check:
     """One check.
 
     Attributes:
-        name: as findings have it.
-        look: returns what it finds; raises TransportError when the API server does not let it look.
-        needs: what whoever asks must be allowed to do.
+        name: the name in its diagnoses.
+        look: runs the check and returns diagnoses; raises TransportError when the API server refuses a request.
+        needs: the permissions that the user needs.
     """
 
     name: str
@@ -56,18 +56,18 @@ CHECKS = (
     Check(rights.CHECK, rights.look, rights.needs),
     Check(probe.CHECK, probe.look, probe.needs),
 )
-"""All but the first, `api_server.look`, which needs no permission and without which there is nothing to check."""
+"""All checks but the first, `api_server.look`, which needs no permission and must succeed before the others."""
 
 
 async def examine(installation: Installation, checks: Sequence[Check] = CHECKS) -> list[Diagnosis]:
-    """Run checks, and return the findings, worst first.
+    """Run checks, and return the diagnoses, worst first.
 
     Args:
         installation: what to examine.
-        checks: beside that of the API server.
+        checks: the checks to run after that of the API server.
 
     Raises:
-        TransportError: the API server does not even tell its version.
+        TransportError: the version of the API server cannot be read.
     """
     out = await api_server.look(installation)
     denied = await permissions.lacking(
@@ -94,4 +94,4 @@ async def _looked(check: Check, installation: Installation) -> list[Diagnosis]:
 
 def _unasked(check: Check, missing: list[Need]) -> Diagnosis:
     what = f"was not checked: you may not {', '.join(map(str, missing))}"
-    return diagnoses.unknown(check.name, what, "ask with an account that may (docs/doctor.md#permissions)")
+    return diagnoses.unknown(check.name, what, "use an account that may (docs/doctor.md#permissions)")

@@ -1,7 +1,7 @@
-"""What an installation of this version is made of, read from the manifests that come with it.
+"""The expected state of an installation of this version, read from the manifests that come with it.
 
-Webhook entries and RBAC rules are compared with `manifests/base` itself, and with the RBAC files of overlays: of the
-checkout, or beside an installed package. Files that only an option of the configuration needs are named here with it.
+Webhook entries and RBAC rules are compared with `manifests/base` and the RBAC files of overlays, in the checkout or
+beside an installed package. RBAC files that depend on an option of the configuration are listed here with it.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ OPTIONAL_RIGHTS: Mapping[str, tuple[str, ...]] = {
     "rbac-openreports.yaml": ("audit", "reports"),
     "rbac-policyreports.yaml": ("audit", "reports"),
 }
-"""Files with RBAC rules, each with the key of the configuration that needs it; () is always needed."""
+"""Files with RBAC rules, each with the key of the configuration that needs it; () when it is always needed."""
 
 _VALUES: Mapping[str, str] = {"rbac-openreports.yaml": "openreports", "rbac-policyreports.yaml": "policyreport"}
-"""Of those, the files that one value of their key needs."""
+"""The files among them that only one value of their key needs."""
 
 
 class ExpectationError(Exception):
-    """The manifests of this version are not here, or cannot be read."""
+    """The manifests of this version are not installed, or cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """One thing that Muster's ServiceAccount must be allowed to do.
+    """One permission that Muster's ServiceAccount must have.
 
     Attributes:
         verb: `list`.
         group: API group, "" for the core group.
-        resource: plural, with its subresource.
-        name: of the one object that it is about; "" for all.
-        own: whether only in Muster's own namespace; else everywhere.
-        option: key of the configuration without which it is not needed; () when it always is.
-        value: that the key must have; "" for any that switches on.
+        resource: plural name, with the subresource.
+        name: of one object; "" for all.
+        own: whether it is for Muster's namespace only; otherwise for all namespaces.
+        option: key of the configuration that needs it; () when it is always needed.
+        value: the value of that key that needs it; "" for any value that switches it on.
     """
 
     verb: str
@@ -62,22 +62,22 @@ class Right:
 
     @property
     def subject(self) -> str:
-        """What it is about: `leases.coordination.k8s.io muster-controllers`."""
+        """Resource and name: `leases.coordination.k8s.io muster-controllers`."""
         return f"{self.resource}{f'.{self.group}' if self.group else ''}{f' {self.name}' if self.name else ''}"
 
     def is_needed(self, config: Mapping[str, Any]) -> bool:
-        """Whether a configuration file, as YAML has it, switches on what needs it."""
+        """Whether a configuration file, parsed from YAML, needs this permission."""
         found = paths.lookup(config, self.option) if self.option else True
         return found == self.value if self.value else found not in (paths.ABSENT, None, False)
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What the manifests say.
+    """The expected state in the manifests.
 
     Attributes:
-        entries: of the webhook configurations, by kind and name, as the manifests have them.
-        rights: of the ServiceAccount.
+        entries: the webhook entries in the manifests, by kind and name.
+        rights: the permissions of the ServiceAccount.
     """
 
     entries: Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -88,20 +88,20 @@ def places() -> list[Path]:
     """Return the folder and files of the manifests.
 
     Raises:
-        ExpectationError: there are none.
+        ExpectationError: they are not installed.
     """
     try:
         base = manifests.folder("base")
     except manifests.ManifestsError as error:
         raise ExpectationError(str(error)) from error
-    return [base, *sorted(base.parent.glob("overlays/*/rbac-*.yaml"))]  # a wheel has them in base
+    return [base, *sorted(base.parent.glob("overlays/*/rbac-*.yaml"))]  # a wheel contains them in base
 
 
 def read(where: Iterable[Path]) -> Base:
     """Read the manifests of files and folders.
 
     Raises:
-        ExpectationError: one cannot be read, or they hold no webhook configuration.
+        ExpectationError: one cannot be read, or a webhook configuration is missing.
     """
     where = list(where)
     found = sources.read(list(map(str, where)))
@@ -113,7 +113,7 @@ def read(where: Iterable[Path]) -> Base:
         if source.kind in KINDS
     }
     if set(entries) != set(KINDS):
-        raise ExpectationError(f"{where[0]}: holds no {' or no '.join(sorted(set(KINDS) - set(entries)))}")
+        raise ExpectationError(f"{where[0]}: has no {' and no '.join(sorted(set(KINDS) - set(entries)))}")
     rights = [right for source in found.sources for right in _rights(source)]
     return Base(entries, tuple(dict.fromkeys(rights)))
 

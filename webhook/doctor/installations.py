@@ -1,6 +1,6 @@
-"""The installation that is looked at, and the requests that look: each with a deadline, each answer with a limit.
+"""The installation to check, and the requests to read it: each with a deadline and a limit for the answer.
 
-Several checks look at the same object, so what was read once is remembered: a run sees one state of it.
+Several checks read the same object, so answers are remembered: a run sees one state of an object.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ Document = Mapping[str, Any]
 _Read = TypeVar("_Read")
 
 CONFIG_KEY = "muster.yaml"
-"""Of the ConfigMap in which an installation keeps its configuration."""
+"""Key of the configuration file in the ConfigMap of an installation."""
 ASIDE = 8
-"""Requests under way at once."""
+"""Maximum number of requests at the same time."""
 _MAX_OBJECT = 4 * 1024 * 1024
 _MAX_LIST = 32 * 1024 * 1024
 _PAGE = "500"
-_SHOWN = 2000  # characters of an error; the cause of a failed webhook call stands at its end
+_SHOWN = 2000  # characters of an error; the cause of a failed webhook call is at its end
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to look at.
+    """What to check.
 
     Attributes:
-        namespace: of Muster.
-        name: of its Deployment, Service, ConfigMap, ServiceAccount and webhook configurations.
-        probe_namespace: in which jobs are created with `dryRun=All`.
-        dial: address of a listener to look at from here, host and port; None for none.
+        namespace: the namespace of Muster.
+        name: the name of its Deployment, Service, ConfigMap, ServiceAccount and webhook configurations.
+        probe_namespace: the namespace in which jobs are created with `dryRun=All`.
+        dial: host and port of a listener whose certificate is checked from here, or None.
         timeout: seconds for each request.
-        calls: of the probe.
+        calls: number of timed calls of the probe.
     """
 
     namespace: str = "muster-system"
@@ -51,7 +51,7 @@ class Options:
 
     @property
     def account(self) -> str:
-        """Muster as the API server's RBAC knows it."""
+        """Muster's user name in RBAC."""
         return f"system:serviceaccount:{self.namespace}:{self.name}"
 
 
@@ -60,9 +60,9 @@ class Installation:
     """One installation behind one API server.
 
     Attributes:
-        sender: not closed here.
-        options: what to look at.
-        base: what an installation of this version is made of.
+        sender: sends the requests; it is not closed here.
+        options: what to check.
+        base: the expected state.
     """
 
     sender: transports.Sender
@@ -72,7 +72,7 @@ class Installation:
     _gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ASIDE))
 
     async def get(self, path: str) -> Document | None:
-        """Return an object, None when there is none; asked once.
+        """Return an object, or None when it does not exist; it is requested only once.
 
         Raises:
             TransportError: the API server refused or did not answer.
@@ -87,7 +87,7 @@ class Installation:
         return self._known[path]
 
     async def list(self, path: str, **query: str) -> list[Document]:
-        """Return the objects of a list, the first 500; of a kind that is not served there are none.
+        """Return the first 500 objects of a list; none when their kind is not served.
 
         Raises:
             TransportError: the API server refused or did not answer.
@@ -105,28 +105,28 @@ class Installation:
         return [each for each in items if isinstance(each, Mapping)]
 
     async def create(self, path: str, document: Document, **query: str) -> Document:
-        """Send an object that nobody keeps: a review, or one with `dryRun=All`. Never remembered.
+        """Create an object that is not stored: an access review, or one with `dryRun=All`. It is never remembered.
 
         Raises:
-            TransportError: as of `get`.
+            TransportError: as for `get`.
         """
         return await self._send("POST", path, query, document, _object(path))
 
     async def text(self, path: str) -> str:
-        """Return what a proxied pod answers.
+        """Return the answer of a pod, through the proxy of the API server.
 
         Raises:
-            TransportError: as of `get`; a pod's own refusal has its words.
+            TransportError: as for `get`; it contains the pod's own error text.
         """
         return await self._send("GET", path, {}, None, lambda answer: bodies.text(answer, _MAX_OBJECT, path))
 
     async def webhooks(self, kind: str) -> Document | None:
-        """Return a webhook configuration by its kind, None when there is none."""
+        """Return the webhook configuration of a kind, or None when it does not exist."""
         plural = f"{kind.lower()}s"
         return await self.get(f"/apis/admissionregistration.k8s.io/v1/{plural}/{self.options.name}")
 
     async def configured(self) -> configs.Config:
-        """Return the configuration in force as far as it can be known: the ConfigMap's, else the defaults."""
+        """Return the configuration in the ConfigMap, or the defaults when it cannot be read."""
         try:
             return configs.parse(self.config_text(await self.get(self.config_path)).encode(), CONFIG_KEY)
         except (configs.ConfigError, transports.TransportError):
@@ -134,11 +134,11 @@ class Installation:
 
     @property
     def config_path(self) -> str:
-        """Of the ConfigMap."""
+        """Path of the ConfigMap in the API."""
         return f"/api/v1/namespaces/{self.options.namespace}/configmaps/{self.options.name}"
 
     def config_text(self, configmap: Document | None) -> str:
-        """Return the text of the configuration file in a ConfigMap, "" for none."""
+        """Return the text of the configuration file in a ConfigMap, "" when there is none."""
         return str(((configmap or {}).get("data") or {}).get(CONFIG_KEY, ""))
 
     async def _send(

@@ -1,4 +1,4 @@
-"""What somebody may do, as the API server's authorizer answers it: the doctor itself, and Muster's ServiceAccount."""
+"""What the user and Muster's ServiceAccount may do, according to the API server."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ REVIEWS = "/apis/authorization.k8s.io/v1"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One request, as RBAC sees it.
+    """One permission, in the terms of RBAC.
 
     Attributes:
         verb: `get`.
-        resource: plural, with its subresource: `pods/proxy`.
+        resource: plural name, with the subresource: `pods/proxy`.
         group: API group, "" for the core group.
-        namespace: "" for the cluster.
-        name: of the object, "" for all.
+        namespace: "" for all, or for cluster-scoped resources.
+        name: name of the object, "" for all.
     """
 
     verb: str
@@ -39,7 +39,7 @@ class Need:
         return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}{where}"
 
     def attributes(self) -> dict[str, str]:
-        """Return it as `resourceAttributes` of a review."""
+        """Return the `resourceAttributes` of an access review."""
         resource, _, subresource = self.resource.partition("/")
         found = {
             "verb": self.verb,
@@ -53,7 +53,7 @@ class Need:
 
 
 async def lacking(installation: Installation, needs: Iterable[Need]) -> set[Need]:
-    """Return those that whoever asks may not do; where this cannot be asked, the requests themselves will tell."""
+    """Return the permissions that the user lacks; none when they cannot be checked and only the requests show it."""
 
     async def is_denied(need: Need) -> bool:
         try:
@@ -67,7 +67,7 @@ async def lacking(installation: Installation, needs: Iterable[Need]) -> set[Need
 
 
 async def allowed(installation: Installation, need: Need, user: str) -> bool:
-    """Return whether a ServiceAccount (`system:serviceaccount:NAMESPACE:NAME`) may do it.
+    """Return whether a ServiceAccount (`system:serviceaccount:NAMESPACE:NAME`) has a permission.
 
     Raises:
         TransportError: the API server refused or did not answer.

@@ -9,14 +9,14 @@ __all__ = ["selects", "text"]
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a selector takes an object with these labels; an empty one takes everything."""
+    """Whether a selector matches these labels; an empty one matches everything."""
     selector = selector or {}
     equal = all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items())
     return equal and all(_holds(term, labels) for term in selector.get("matchExpressions") or ())
 
 
 def text(selector: Mapping[str, Any] | None) -> str:
-    """Return the `matchLabels` of a selector as a query has them."""
+    """Return the `matchLabels` of a selector as a query parameter."""
     return ",".join(f"{key}={value}" for key, value in ((selector or {}).get("matchLabels") or {}).items())
 
 

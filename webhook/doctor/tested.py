@@ -1,4 +1,4 @@
-"""What Muster was tested with: the pins of its own suites, and how versions are compared with them."""
+"""The versions that Muster was tested with, and how versions are compared."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Controller:
     Attributes:
         name: for people.
         tested: the version that Muster was tested with, as `e2e/binaries/kubernetes/go.mod` pins it.
-        served: path of the API version that Muster reads, and the resource there.
-        image: what the last part of its image's name is.
+        served: path of the API version that Muster reads, and the resource in it.
+        image: the last part of the name of its image.
     """
 
     name: str
@@ -38,10 +38,10 @@ CONTROLLERS = (
     Controller("JobSet", "v0.12.0", (f"/apis/{names.JOBSET_API_VERSION}", "jobsets"), "jobset"),
 )
 TESTED: Mapping[str, str] = {"Kubernetes": KUBERNETES, **{each.name: each.tested for each in CONTROLLERS}}
-"""What `make test` runs with."""
+"""The version of Kubernetes in the suites."""
 
 
 def minor(version: str) -> tuple[int, int] | None:
-    """Return major and minor of a version or a tag, None for what is neither."""
+    """Return major and minor number of a version or tag, None when it is not a version."""
     found = _NUMBER.match(version)
     return (int(found[1]), int(found[2])) if found else None

@@ -69,7 +69,7 @@ def test_a_ca_bundle_of_somebody_else_is_found_by_the_call_that_fails(kubectl: K
         kubectl,
         "probe",
         "the API server cannot call create.trainjobs.muster.dev",
-        "the certificate is of no CA in caBundle; install again",
+        "the certificate was not signed by a CA in caBundle; install again",
     )
 
 
@@ -92,7 +92,7 @@ def test_entries_that_leave_every_namespace_out_are_found(kubectl: Kubectl, spoi
     selector = {"matchLabels": {"muster": "wanted"}}
     spoil(lambda entries: entries[0].update(namespaceSelector=selector))
 
-    _finds(kubectl, "namespaces", "leaves out every namespace")
+    _finds(kubectl, "namespaces", "matches no namespace")
 
 
 def test_a_dead_muster_is_found_by_the_call_that_fails(kubectl: Kubectl, muster: Installation) -> None:
@@ -122,7 +122,7 @@ def test_a_configuration_that_muster_would_refuse_is_named(kubectl: Kubectl) -> 
     before = configmap["data"]["muster.yaml"]
     kubectl.patch("configmap", "muster", "muster-system", {"data": {"muster.yaml": f"{before}\nmod: warn\n"}}).expect()
     try:
-        _finds(kubectl, "configuration", "mod: is no key that Muster knows")
+        _finds(kubectl, "configuration", "mod: is not a key of the configuration")
     finally:
         kubectl.patch("configmap", "muster", "muster-system", {"data": {"muster.yaml": before}}).expect()
 

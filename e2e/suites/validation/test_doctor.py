@@ -39,15 +39,15 @@ def test_a_good_installation_has_no_error_and_leaves_nothing_unknown(examined):
 
 def test_every_entry_and_every_right_was_looked_at(examined):
     assert examined.said("ok", check="webhooks") == [
-        "webhooks: all 7 entries of both webhook configurations are as they should be; None"
+        "webhooks: all 7 entries of both webhook configurations are as in the manifests; None"
     ]
     (rights,) = examined.said("ok", check="rights")
-    assert f"system:serviceaccount:{SERVICE}:muster may do all" in rights
+    assert f"system:serviceaccount:{SERVICE}:muster has all" in rights
 
 
 def test_the_probe_goes_through_muster_and_says_how_long_it_took(examined):
     refused, corrected = (each for each in examined.report["findings"] if each["check"] == "probe")
-    assert "heeds its refusals" in refused["what"]
+    assert "follows its refusals" in refused["what"]
     assert "is corrected" in corrected["what"]
     assert 0 < corrected["figures"]["minimumSeconds"] <= corrected["figures"]["medianSeconds"]
 

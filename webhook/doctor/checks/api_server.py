@@ -1,4 +1,4 @@
-"""Whether this is a Kubernetes that Muster works with, and serves the kinds that Muster is about."""
+"""Checks that Muster works with this version of Kubernetes, and that the kinds that it needs are served."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from webhook.doctor.installations import Installation
 __all__ = ["CHECK", "look"]
 
 CHECK = "api-server"
-_OLDEST = (1, 30)  # matchConditions of webhook entries are in every API server from then on
+_OLDEST = (1, 30)  # every API server from this version on has matchConditions in webhook entries
 
 
 async def look(installation: Installation) -> list[Diagnosis]:
-    """Ask for the API server's version, and for the kinds that Muster is about; anybody may.
+    """Read the version of the API server, and the kinds that it serves; this needs no permission.
 
     Raises:
         TransportError: the API server refused or did not answer.
@@ -26,10 +26,14 @@ async def look(installation: Installation) -> list[Diagnosis]:
         served = {str(found.get("name")) for found in ((await installation.get(path) or {}).get("resources") or ())}
         if resource not in served:
             what = f"the API server does not serve {resource} of {path.removeprefix('/apis/')}"
-            out.append(diagnoses.error(CHECK, what, f"install {each.name} {each.tested}; Muster is not ready without"))
+            out.append(
+                diagnoses.error(
+                    CHECK, what, f"install {each.name} {each.tested}; without it Muster does not become ready"
+                )
+            )
     if await _misses_claims(installation):
         what = "profiles are configured, and the API server does not serve resource.k8s.io/v1"
-        out.append(diagnoses.error(CHECK, what, "use Kubernetes 1.34 or later, or take the profiles out"))
+        out.append(diagnoses.error(CHECK, what, "use Kubernetes 1.34 or later, or remove the profiles"))
     return out
 
 
@@ -37,7 +41,7 @@ def _kubernetes(version: str) -> Diagnosis:
     minor = tested.minor(version)
     if minor is None:
         return diagnoses.warning(
-            CHECK, f"its version {version!r} is none of Kubernetes", "see that it is an API server"
+            CHECK, f"its version {version!r} is not a version of Kubernetes", "check that this is an API server"
         )
     if minor < _OLDEST:
         what = f"Kubernetes is {version}; Muster's webhook entries need 1.30 (matchConditions)"

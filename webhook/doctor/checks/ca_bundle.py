@@ -1,4 +1,4 @@
-"""Whether the API server can trust Muster: the `caBundle` of each entry, and how long it still holds."""
+"""Checks that the API server can trust Muster: `caBundle` of each entry, and how long it is still valid."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["CHECK", "SOON", "bundle", "judge", "look"]
 
 CHECK = "ca-bundle"
 SOON = timedelta(days=30)
-"""Left of a CA's life when to warn; for one that lives shorter than half a year, a sixth of its life."""
-_AGAIN = "install again, which renews it and sets caBundle (docs/installation.md)"
+"""Seconds before a CA expires when to warn; a sixth of the lifetime when that is shorter than half a year."""
+_AGAIN = "install again, to renew it and set caBundle (docs/installation.md)"
 
 
 async def look(installation: Installation) -> list[Diagnosis]:
@@ -32,7 +32,7 @@ async def look(installation: Installation) -> list[Diagnosis]:
 
 
 def judge(live: Iterable[tuple[str, Document]], now: datetime) -> list[Diagnosis]:
-    """Say what is wrong with each different bundle, once for all entries that have it."""
+    """Return one diagnosis for each different bundle, for all entries that have it."""
     titles: defaultdict[str, list[str]] = defaultdict(list)
     for title, entry in live:
         titles[str((entry.get("clientConfig") or {}).get("caBundle") or "")].append(title)
@@ -40,7 +40,7 @@ def judge(live: Iterable[tuple[str, Document]], now: datetime) -> list[Diagnosis
     if len(titles) > 1:
         others = [title for group in sorted(titles.values(), key=len)[:-1] for title in group]
         what = f"not all entries have the same bundle of CAs: {', '.join(others)} differ from the rest"
-        out.append(diagnoses.warning(CHECK, what, "install again, which gives all of them the same"))
+        out.append(diagnoses.warning(CHECK, what, "install again, to set the same bundle everywhere"))
     return out
 
 
@@ -54,13 +54,13 @@ def bundle(entry: Document) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise errors.MaterialError("caBundle", "is not base64", "set it again, whole") from error
+        raise errors.MaterialError("caBundle", "is not base64", "set it again") from error
 
 
 def _judged(text: str, titles: Sequence[str], now: datetime) -> Iterator[Diagnosis]:
     where = titles[0] if len(titles) == 1 else f"{titles[0]} and {len(titles) - 1} more"
     if not text:
-        what = f"{where}: caBundle is empty, so the API server trusts no certificate of Muster"
+        what = f"{where}: caBundle is empty, so the API server does not trust any certificate of Muster"
         yield diagnoses.error(CHECK, what, _AGAIN)
         return
     try:

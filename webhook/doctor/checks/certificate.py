@@ -1,7 +1,7 @@
-"""Which certificate a listener really shows, and whether it verifies against `caBundle`; looked at from here.
+"""Checks the certificate that a listener shows against `caBundle`, from this machine.
 
-From outside the cluster's network a Service cannot be reached, so this is only done where the webhooks are called by
-URL, or where an address is given (`--dial`), that of a `kubectl port-forward` for example.
+A Service cannot be reached from outside the network of the cluster. So this is only done when the webhook entries have
+a URL, or with an address (`--dial`), such as that of a `kubectl port-forward`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHECK = "certificate"
 
 
 async def look(installation: Installation) -> list[Diagnosis]:
-    """Dial every different address, each with the bundle of its entry.
+    """Connect to every different address with the bundle of its entry.
 
     Raises:
         TransportError: the API server refused or did not answer.
@@ -32,7 +32,7 @@ async def look(installation: Installation) -> list[Diagnosis]:
         try:
             trusted = ca_bundle.bundle(entry)
         except errors.MaterialError:
-            continue  # said by the check of the bundles
+            continue  # the check ca-bundle reports it
         if options.dial:
             wanted[(*options.dial, f"{options.name}.{options.namespace}.svc", trusted)] = None
         elif url := webhooks.url_of(entry):
@@ -50,9 +50,9 @@ async def _dialled(host: str, port: int, name: str, trusted: bytes, timeout: flo
     except errors.ProbeError as error:
         if isinstance(error.__cause__, ssl.SSLCertVerificationError):
             what = f"the certificate at {where} does not verify against caBundle as {name}: {error.problem}"
-            return diagnoses.error(CHECK, what, "install again, which makes both fit (docs/installation.md)")
+            return diagnoses.error(CHECK, what, "install again, so that both match (docs/installation.md)")
         return diagnoses.unknown(
-            CHECK, f"{where} {error.problem}", "dial from where it can be reached, or see the probe"
+            CHECK, f"{where} {error.problem}", "run this where it can be reached, or see the check probe"
         )
     except errors.MaterialError as error:
         return diagnoses.unknown(CHECK, f"{where} was not dialled: caBundle {error.problem}", "see the check ca-bundle")

@@ -1,6 +1,6 @@
-"""Whether somebody answers: the Deployment, its replicas, and the disruption budget.
+"""Checks that Muster runs: the Deployment, its replicas, and the PodDisruptionBudget.
 
-Where webhook entries call a URL, Muster is not behind a Service of this cluster, and nothing of this is looked at.
+When the webhook entries have a URL, Muster is not behind a Service of this cluster, and this check is skipped.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["CHECK", "SEE_PODS", "judge", "look", "needs", "path"]
 
 CHECK = "deployment"
 SEE_PODS = "see `kubectl -n {0} get pods,events` and `kubectl -n {0} logs deployment/{1}`"
-"""What to do about replicas that do not answer: to be formatted with Muster's namespace and name."""
+"""What to do about replicas that do not answer; format it with Muster's namespace and name."""
 
 
 def needs(options: Options) -> tuple[Need, ...]:
-    """To read the Deployment and the disruption budgets."""
+    """Return the permissions to read the Deployment and the PodDisruptionBudgets."""
     return (
         Need("get", "deployments", "apps", options.namespace, options.name),
         Need("list", "poddisruptionbudgets", "policy", options.namespace),
@@ -30,12 +30,12 @@ def needs(options: Options) -> tuple[Need, ...]:
 
 
 def path(options: Options) -> str:
-    """Return the path of the Deployment."""
+    """Return the path of the Deployment in the API."""
     return f"/apis/apps/v1/namespaces/{options.namespace}/deployments/{options.name}"
 
 
 async def look(installation: Installation) -> list[Diagnosis]:
-    """Look at replicas and at what a drain may do to them.
+    """Read the Deployment and the PodDisruptionBudgets.
 
     Raises:
         TransportError: the API server refused or did not answer.
@@ -50,30 +50,30 @@ async def look(installation: Installation) -> list[Diagnosis]:
 
 
 def judge(found: Document | None, budgets: Iterable[Document], options: Options) -> Iterator[Diagnosis]:
-    """Yield what is so with the Deployment."""
+    """Yield diagnoses of the Deployment."""
     where = f"{options.namespace}/{options.name}"
     if found is None:
-        what = f"Deployment {where} does not exist, so nobody answers the API server"
+        what = f"Deployment {where} does not exist, so Muster does not answer the API server"
         yield diagnoses.error(CHECK, what, "install Muster, or name its namespace and name (--namespace, --name)")
         return
     wanted, status = int(found["spec"].get("replicas", 1)), found.get("status") or {}
     ready, current = int(status.get("readyReplicas") or 0), int(status.get("updatedReplicas") or 0)
     todo = SEE_PODS.format(options.namespace, options.name)
     if not wanted:
-        what = f"Deployment {where} is scaled to no replica, so no job can be created"
+        what = f"Deployment {where} is scaled to 0 replicas, so no job can be created"
         yield diagnoses.error(
             CHECK, what, f"kubectl -n {options.namespace} scale deployment {options.name} --replicas=2"
         )
         return
     if not ready:
-        yield diagnoses.error(CHECK, f"no replica of {wanted} is ready, so no job can be created", todo)
+        yield diagnoses.error(CHECK, f"none of the {wanted} replicas is ready, so no job can be created", todo)
     elif ready < wanted:
         yield diagnoses.warning(CHECK, f"{ready} of {wanted} replicas are ready", todo)
     if ready and current < wanted:
         yield diagnoses.warning(CHECK, f"{current} of {wanted} replicas are of the newest version", todo)
     if wanted == 1:
-        what = "there is one replica: while its node is drained or lost no job can be created"
-        yield diagnoses.warning(CHECK, what, "run two (docs/installation.md)")
+        what = "there is only one replica: while its Kubernetes node is drained or lost, no job can be created"
+        yield diagnoses.warning(CHECK, what, "run two replicas (docs/installation.md)")
         return
     if ready == wanted == current:
         yield diagnoses.ok(CHECK, f"{ready} of {wanted} replicas are ready")
@@ -91,5 +91,6 @@ def _budgeted(found: Document, budgets: Iterable[Document], wanted: int) -> Iter
         status: Mapping[str, Any] = each.get("status") or {}
         healthy, enough = int(status.get("currentHealthy") or 0), int(status.get("expectedPods") or wanted)
         if healthy >= enough and not status.get("disruptionsAllowed"):
-            what = f"PodDisruptionBudget {each['metadata']['name']} lets no replica go, so nodes cannot be drained"
+            name = each["metadata"]["name"]
+            what = f"PodDisruptionBudget {name} allows no disruption, so Kubernetes nodes cannot be drained"
             yield diagnoses.warning(CHECK, what, "set maxUnavailable 1 there")

@@ -1,4 +1,4 @@
-"""Whether the entries apply where people work: which namespaces their selectors take and leave out."""
+"""Checks which namespaces the selectors of the webhook entries match."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SYSTEM = ("kube-system", "kube-public", "kube-node-lease")
 
 
 def needs(options: Options) -> tuple[Need, ...]:
-    """To read the entries and all namespaces with their labels."""
+    """Return the permissions to read the webhook entries and all namespaces."""
     return (*webhooks.needs(options), Need("list", "namespaces"))
 
 
 async def look(installation: Installation) -> list[Diagnosis]:
-    """Match the selectors of all entries with the namespaces, the first 500 of them.
+    """Match the selectors of all entries with the first 500 namespaces.
 
     Raises:
         TransportError: the API server refused or did not answer.
@@ -35,7 +35,7 @@ async def look(installation: Installation) -> list[Diagnosis]:
 
 
 def judge(live: Iterable[tuple[str, Document]], namespaces: Sequence[Document], own: str) -> list[Diagnosis]:
-    """Say which entries take no namespace, and which take Muster's own."""
+    """Report entries that match no namespace, or match Muster's own."""
     labels = {str(each["metadata"]["name"]): each["metadata"].get("labels") or {} for each in namespaces}
     work = {name for name in labels if name not in {own, *_SYSTEM}}
     out: list[Diagnosis] = []
@@ -45,11 +45,11 @@ def judge(live: Iterable[tuple[str, Document]], namespaces: Sequence[Document], 
         taken = {name for name in labels if selectors.selects(selector, labels[name])}
         left &= taken
         if work and not taken & work:
-            what = f"{title}: its namespaceSelector leaves out every namespace, so nothing is sent to Muster"
-            out.append(diagnoses.error(CHECK, what, "set it as in manifests/base, or label the namespaces it asks for"))
+            what = f"{title}: its namespaceSelector matches no namespace, so nothing is sent to Muster"
+            out.append(diagnoses.error(CHECK, what, "set it as in manifests/base, or add the labels to the namespaces"))
         elif own in taken:
-            what = f"{title}: its namespaceSelector takes {own}, where Muster must come up without itself"
-            out.append(diagnoses.warning(CHECK, what, f"leave out {own} and kube-system, as manifests/base does"))
+            what = f"{title}: its namespaceSelector matches {own}, where Muster must start without its own webhooks"
+            out.append(diagnoses.warning(CHECK, what, f"exclude {own} and kube-system, as manifests/base does"))
     if out or not work:
         return out
     outside = sorted(work - left)
@@ -57,4 +57,6 @@ def judge(live: Iterable[tuple[str, Document]], namespaces: Sequence[Document], 
         return [diagnoses.ok(CHECK, f"all entries apply in all {len(work)} namespaces of users")]
     named = ", ".join(outside[:5]) + (f" and {len(outside) - 5} more" if len(outside) > 5 else "")
     what = f"not all entries apply in {named}: jobs there are not corrected, or not refused"
-    return [diagnoses.warning(CHECK, what, "see the namespaceSelector of the webhook entries, if this is not wanted")]
+    return [
+        diagnoses.warning(CHECK, what, "correct the namespaceSelector of the webhook entries, if this is not intended")
+    ]

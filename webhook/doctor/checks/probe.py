@@ -1,8 +1,8 @@
-"""The proof from end to end: TrainJobs sent with `dryRun=All`, which go all the way and are kept by nobody.
+"""Checks admission from end to end: TrainJobs sent with `dryRun=All`, which are admitted and not stored.
 
-Two jobs. One has an annotation that only Muster refuses: its refusal proves that the API server calls Muster, trusts
-its certificate and heeds its answer. The other is right, and comes back with what Muster does to it. Both are
-suspended, should anything ever take a dry run for a real one.
+There are two jobs. The wrong job has an annotation that only Muster refuses: its refusal proves that the API server
+calls Muster, trusts its certificate and follows its answer. The right job comes back with the changes of Muster. Both
+are suspended, in case anything stores a dry run.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ __all__ = ["CHECK", "look", "needs"]
 
 CHECK = "probe"
 _RUNTIMES = f"/apis/{names.TRAINER_API_VERSION}/clustertrainingruntimes"
-_FRAMEWORKS = ("trl", "torch")  # in this order: a launch that is replaced proves more than one that is added to
-_WRONG = "muster-doctor"  # as a rendezvous, which is static or c10d
+_FRAMEWORKS = ("trl", "torch")  # in this order: a replaced launch proves more than additions to one
+_WRONG = "muster-doctor"  # as the rendezvous, which must be static or c10d
 _DOMAIN = ".muster.dev"
-_NONE = registry.Registry(default.DefaultStrategy())  # modes are asked of the policy, and no strategy
+_NONE = registry.Registry(default.DefaultStrategy())  # only the modes of the policy are used, and no strategy
 _ARGS = ("--model_name_or_path=none", "--dataset_name=none", "--output_dir=/tmp")
 
 
 def needs(options: Options) -> tuple[Need, ...]:
-    """To create TrainJobs, which is asked of dry runs as well, and to find a runtime for them."""
+    """Return the permissions to create TrainJobs, which dry runs need too, and to find a runtime for them."""
     return (
         Need("create", "trainjobs", names.TRAINER_GROUP, options.probe_namespace),
         Need("list", "clustertrainingruntimes", names.TRAINER_GROUP),
@@ -46,20 +46,22 @@ def needs(options: Options) -> tuple[Need, ...]:
 
 
 async def look(installation: Installation) -> list[Diagnosis]:
-    """Send both jobs, the right one several times.
+    """Create both jobs, the right one several times.
 
     Raises:
-        TransportError: what is needed for the jobs cannot be read.
+        TransportError: the namespace, the entries or the runtimes cannot be read.
     """
     namespace = installation.options.probe_namespace
     space = await installation.get(f"/api/v1/namespaces/{namespace}")
     if space is None:
-        return [diagnoses.unknown(CHECK, f"there is no namespace {namespace}", "name another one (--probe-namespace)")]
+        return [
+            diagnoses.unknown(CHECK, f"there is no namespace {namespace}", "name another one with --probe-namespace")
+        ]
     labels = space["metadata"].get("labels") or {}
     left_out = await _left_out(installation, labels)
     if left_out:
-        what = f"{left_out} leaves out namespace {namespace}, so jobs there prove nothing"
-        return [diagnoses.unknown(CHECK, what, "name a namespace of users (--probe-namespace)")]
+        what = f"{left_out} excludes namespace {namespace}, so jobs there prove nothing"
+        return [diagnoses.unknown(CHECK, what, "name a namespace of users with --probe-namespace")]
     framework, runtime = _chosen(await installation.list(_RUNTIMES))
     if not runtime:
         what = f"there is no ClusterTrainingRuntime of {' or '.join(_FRAMEWORKS)} to probe with"
@@ -72,7 +74,7 @@ async def look(installation: Installation) -> list[Diagnosis]:
 
 
 async def _refused(installation: Installation, runtime: str, mode: Mode) -> Diagnosis:
-    """Send the wrong job."""
+    """Create the wrong job, which Muster must refuse."""
     job = _job(runtime, {"annotations": {names.RENDEZVOUS_ANNOTATION: _WRONG}}, {})
     try:
         await _sent(installation, job)
@@ -81,30 +83,30 @@ async def _refused(installation: Installation, runtime: str, mode: Mode) -> Diag
     except transports.TransportError as error:
         return diagnoses.unknown(CHECK, f"a job with dryRun=All was not answered: {error}", "try again, with --timeout")
     if mode is Mode.ENFORCE:
-        what = "the API server takes a job that Muster would have refused, so Muster was not asked"
+        what = "the API server accepts a job that Muster would refuse, so it did not call Muster"
         return diagnoses.error(CHECK, what, "see the check webhooks; install again (docs/installation.md)")
-    return diagnoses.ok(CHECK, f"a wrong job is let through, as mode {mode.value} has it")
+    return diagnoses.ok(CHECK, f"a wrong job is let through, as expected in mode {mode.value}")
 
 
 def _judged(message: str, options: Options) -> Diagnosis:
-    """Say what the API server's refusal of the wrong job means."""
+    """Explain the refusal of the wrong job."""
     if refusals.denier(message).endswith(_DOMAIN):
-        return diagnoses.ok(CHECK, "the API server calls Muster, trusts its certificate and heeds its refusals")
+        return diagnoses.ok(CHECK, "the API server calls Muster, trusts its certificate and follows its refusals")
     broken = refusals.failed(message)
     if broken.endswith(_DOMAIN):
         cause, todo = refusals.explained(message)
         return diagnoses.error(CHECK, f"the API server cannot call {broken}, so no job can be created: {cause}", todo)
     if broken:
-        what = f"the webhook {broken} of somebody else cannot be called: {refusals.explained(message)[0]}"
-        return diagnoses.unknown(CHECK, what, "mend that one first; it stands in the way of every job")
-    what = f"somebody else refuses the job of the probe: {message}"
+        what = f"the webhook {broken}, which is not of Muster, cannot be called: {refusals.explained(message)[0]}"
+        return diagnoses.unknown(CHECK, what, "correct that webhook first; it blocks every job")
+    what = f"the job of the probe was refused, but not by Muster: {message}"
     return diagnoses.unknown(
-        CHECK, what, f"name a namespace where it may be (--probe-namespace; now {options.probe_namespace})"
+        CHECK, what, f"name a namespace where it is allowed with --probe-namespace (now {options.probe_namespace})"
     )
 
 
 async def _corrected(installation: Installation, framework: str, runtime: str, mode: Mode) -> Diagnosis:
-    """Send the right job several times, and look at what comes back."""
+    """Create the right job several times, and check what comes back."""
     trainer = {"trainer": {"command": ["trl", "sft"], "args": list(_ARGS), "numNodes": 2}} if framework == "trl" else {}
     job, seconds, answer = _job(runtime, {}, trainer), list[float](), {}
     for _ in range(installation.options.calls):
@@ -119,11 +121,11 @@ async def _corrected(installation: Installation, framework: str, runtime: str, m
     changed = names.APPLIED_ANNOTATION in (answer["metadata"].get("annotations") or {})
     figures = {"minimumSeconds": round(minimum, 6), "medianSeconds": round(median, 6), "calls": float(len(seconds))}
     if changed == (mode is Mode.ENFORCE):
-        done = "corrected" if changed else f"left as it is, as mode {mode.value} has it,"
-        return diagnoses.ok(CHECK, f"a job of runtime {runtime} is {done} and taken {took}", **figures)
+        done = "corrected" if changed else f"left as it is, as expected in mode {mode.value},"
+        return diagnoses.ok(CHECK, f"a job of runtime {runtime} is {done} and accepted {took}", **figures)
     if changed:
         what = f"a job is corrected though the mode seems to be {mode.value}"
-        return diagnoses.warning(CHECK, what, "wait a minute for the replicas to take the configuration up")
+        return diagnoses.warning(CHECK, what, "wait a minute until the replicas have loaded the configuration")
     what = f"a job of runtime {runtime} comes back as it was sent: Muster did not correct it"
     return diagnoses.error(
         CHECK, what, "see the mutating entries (check webhooks) and `muster audit` for this job's record"
@@ -146,7 +148,7 @@ async def _sent(installation: Installation, job: Document) -> Document:
 
 
 async def _left_out(installation: Installation, labels: Mapping[str, str]) -> str:
-    """Return an entry that takes TrainJobs and leaves a namespace with these labels out, "" for none."""
+    """Return an entry for TrainJobs that does not match a namespace with these labels, "" for none."""
     for title, entry in await webhooks.all_of(installation):
         if "create.trainjobs" in title and not selectors.selects(entry.get("namespaceSelector"), labels):
             return title
@@ -154,7 +156,7 @@ async def _left_out(installation: Installation, labels: Mapping[str, str]) -> st
 
 
 def _chosen(runtimes: Iterable[Document]) -> tuple[str, str]:
-    """Return the framework and name of a runtime that says most, ("", "") when there is none."""
+    """Return framework and name of the runtime that proves most, ("", "") when there is none."""
     found = {
         (str((each["metadata"].get("labels") or {}).get(names.FRAMEWORK_LABEL)), str(each["metadata"]["name"]))
         for each in runtimes

@@ -1,6 +1,6 @@
-"""What each replica says of itself: `/readyz` and `/metrics`, reached through the API server's proxy to pods.
+"""Checks `/readyz` and `/metrics` of each replica, through the API server's proxy to pods.
 
-The proxy does not verify Muster's certificate; that it does verify is shown by the probe.
+The proxy does not verify Muster's certificate; the check probe does.
 """
 
 from __future__ import annotations
@@ -28,16 +28,19 @@ _OLD = 130.0  # seconds; docs/architecture.md, how fresh an answer is
 _DAY = 86400.0
 _COUNTERS = {
     "muster_audit_problems_total": ("audit records were lost or written elsewhere", "see docs/audit.md"),
-    "muster_plugin_failures_total": ("calls of strategies failed", "see the replica's log for the framework's name"),
+    "muster_plugin_failures_total": (
+        "calls of strategies failed",
+        "see the log of the replica for the name of the framework",
+    ),
     "muster_config_reloads_total": ("changed configurations were refused", "correct the ConfigMap; the log says why"),
 }
-"""Counters that stay at 0 where all is well; of reloads only the refused ones count."""
+"""Counters that should stay at 0; of reloads only the refused ones."""
 
 Sample = tuple[str, Mapping[str, str], float]
 
 
 def needs(options: Options) -> tuple[Need, ...]:
-    """To find the pods and to reach them."""
+    """Return the permissions to list the pods and to proxy to them."""
     return (
         Need("get", "deployments", "apps", options.namespace, options.name),
         Need("list", "pods", "", options.namespace),
@@ -46,14 +49,14 @@ def needs(options: Options) -> tuple[Need, ...]:
 
 
 async def look(installation: Installation) -> list[Diagnosis]:
-    """Ask every replica, the first 16 of them.
+    """Check the first 16 replicas.
 
     Raises:
         TransportError: the API server refused or did not answer.
     """
     owner = await installation.get(deployment.path(installation.options))
     if owner is None:
-        return []  # said by the check of the Deployment
+        return []  # the check deployment reports it
     namespace = installation.options.namespace
     labels = selectors.text(owner["spec"].get("selector"))
     pods = await installation.list(f"/api/v1/namespaces/{namespace}/pods", labelSelector=labels)
@@ -69,7 +72,7 @@ async def look(installation: Installation) -> list[Diagnosis]:
 
 
 async def _asked(installation: Installation, pod: Document, config: configs.Config) -> tuple[list[Diagnosis], float]:
-    """Return what is wrong with one replica, and whether it leads the controllers."""
+    """Return diagnoses of one replica, and 1 when it leads the controllers."""
     name = str(pod["metadata"]["name"])
     base = f"/api/v1/namespaces/{installation.options.namespace}/pods/https:{name}:{_port(pod)}/proxy"
     try:
@@ -80,11 +83,11 @@ async def _asked(installation: Installation, pod: Document, config: configs.Conf
     try:
         read = list(samples(await installation.text(f"{base}/metrics")))
     except (transports.TransportError, ValueError) as error:
-        return [diagnoses.unknown(CHECK, f"replica {name} shows no metrics: {error}", "see its log")], 0.0
+        return [diagnoses.unknown(CHECK, f"the metrics of replica {name} cannot be read: {error}", "see its log")], 0.0
     problems = list(judge_metrics(name, read, config))
     leads = sum(value for metric, _, value in read if metric == "muster_controller_leading")
     return problems or [
-        diagnoses.ok(CHECK, f"replica {name} is ready, its caches are fresh, its certificate holds")
+        diagnoses.ok(CHECK, f"replica {name} is ready, its caches are fresh, its certificate is valid")
     ], leads
 
 
@@ -92,7 +95,7 @@ def samples(text: str) -> Iterator[Sample]:
     """Yield the samples of a text exposition: name, labels, value.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not in that format.
     """
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -100,14 +103,16 @@ def samples(text: str) -> Iterator[Sample]:
 
 
 def judge_metrics(name: str, read: Iterable[Sample], config: configs.Config) -> Iterator[Diagnosis]:
-    """Yield what the metrics of a replica say that is not well."""
+    """Yield a diagnosis for each metric of a replica that is not as it should be."""
     counts: defaultdict[str, float] = defaultdict(float)
     for metric, labels, value in read:
         if metric == "muster_certificate_expiry_seconds":
             yield from _expiry(name, labels.get("certificate", ""), value, config)
         elif metric == "muster_cluster_cache_age_seconds" and value > _OLD:
-            what = f"replica {name} has not heard of {labels.get('kind')} for {value:.0f} s"
-            yield diagnoses.warning(CHECK, what, "see its log for `reflector`, and whether it reaches the API server")
+            what = f"replica {name} has had no news of {labels.get('kind')} for {value:.0f} s"
+            yield diagnoses.warning(
+                CHECK, what, "look for `reflector` in its log, and check that it can reach the API server"
+            )
         elif metric in _COUNTERS and labels.get("outcome", "refused") == "refused":
             counts[metric] += value
     for metric, count in counts.items():
@@ -117,24 +122,26 @@ def judge_metrics(name: str, read: Iterable[Sample], config: configs.Config) -> 
 
 
 def judge_leaders(leaders: float) -> list[Diagnosis]:
-    """Say whether one replica writes claims and seats."""
+    """Report when not exactly one replica leads the controllers."""
     if leaders == 1:
         return []
-    what = f"{leaders:.0f} replicas say that they write claims and seats; it should be one"
-    return [diagnoses.warning(CHECK, what, "ask again in 20 s; then see `kubectl get lease` (docs/controllers.md)")]
+    what = f"{leaders:.0f} replicas report that they lead the controllers; it should be one"
+    return [
+        diagnoses.warning(CHECK, what, "run this again in 20 s; then see `kubectl get lease` (docs/controllers.md)")
+    ]
 
 
 def _expiry(name: str, certificate: str, seconds: float, config: configs.Config) -> Iterator[Diagnosis]:
     if seconds <= 0:
         what = f"replica {name}: its {certificate} certificate expired {-seconds / 3600:.1f} hours ago"
-        yield diagnoses.error(CHECK, what, "install again, which renews it (docs/installation.md)")
+        yield diagnoses.error(CHECK, what, "install again, to renew it (docs/installation.md)")
     elif seconds < 30 * _DAY and not _renews(config):
         what = f"replica {name}: its {certificate} certificate expires in {seconds / _DAY:.1f} days"
-        yield diagnoses.warning(CHECK, what, "install again, which renews it (docs/installation.md)")
+        yield diagnoses.warning(CHECK, what, "install again, to renew it (docs/installation.md)")
 
 
 def _renews(config: configs.Config) -> bool:
-    """Whether Muster makes its certificates itself, and renews them long before they end."""
+    """Whether Muster makes its certificates itself, and so renews them in time."""
     return config.tls.self_signed or config.tls.secret is not None
 
 

@@ -1,4 +1,4 @@
-"""Whether Muster's ServiceAccount may do what its RBAC manifests give it."""
+"""Checks that Muster's ServiceAccount has the permissions in the RBAC manifests."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _NAMES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("leases", "muster-certificates"): ("tls", "secret", "lease", "name"),
     ("leases", "muster-controllers"): ("controllers", "lease", "name"),
 }
-"""Objects of the manifests that a configuration may call otherwise, and by which key."""
+"""Objects of the manifests that a configuration may rename, each with its key."""
 
 
 def needs(_options: Options) -> tuple[Need, ...]:
-    """To ask about somebody else."""
+    """Return the permission to check those of another account."""
     return (Need("create", "subjectaccessreviews", "authorization.k8s.io"),)
 
 
 async def look(installation: Installation) -> list[Diagnosis]:
-    """Ask about every rule that the configuration needs.
+    """Check every permission that the configuration needs.
 
     Raises:
         TransportError: the API server refused or did not answer.
@@ -49,12 +49,12 @@ async def look(installation: Installation) -> list[Diagnosis]:
     )
     missing = [right for right, granted in zip(wanted, answers, strict=True) if not granted]
     if not missing:
-        return [diagnoses.ok(CHECK, f"{user} may do all {len(wanted)} things that it needs")]
+        return [diagnoses.ok(CHECK, f"{user} has all {len(wanted)} permissions that it needs")]
     return list(_said(missing, user))
 
 
 def _renamed(right: Right, config: Mapping[str, Any], options: Options) -> Right:
-    """Return a right about the object that the configuration, or the installation, calls by another name."""
+    """Return the permission with the name that the object has in this configuration and installation."""
     if right.name == _OWN:
         return replace(right, name=options.name)
     key = _NAMES.get((right.resource, right.name))
@@ -77,7 +77,7 @@ def _said(missing: Iterable[Right], user: str) -> Iterable[Diagnosis]:
 
 
 def _raw(text: str) -> Mapping[str, Any]:
-    """Return the configuration as YAML has it, so that keys of other versions count too; {} when it is none."""
+    """Return the configuration as YAML, so that keys of other versions count too; {} when it is not an object."""
     try:
         found = kubeyaml.load(text)
     except kubeyaml.YamlError:

@@ -1,6 +1,6 @@
-"""Whether the API server reaches somebody: the Service, its port, and the addresses behind it.
+"""Checks that the API server can reach Muster: the Service, its port, and its endpoints.
 
-Where webhook entries call a URL, Muster is not behind a Service of this cluster, and nothing of this is looked at.
+When the webhook entries have a URL, Muster is not behind a Service of this cluster, and this check is skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHECK = "service"
 
 
 def needs(options: Options) -> tuple[Need, ...]:
-    """To read the Service and what is behind it."""
+    """Return the permissions to read the Service and its EndpointSlices."""
     return (
         Need("get", "services", "", options.namespace, options.name),
         Need("list", "endpointslices", "discovery.k8s.io", options.namespace),
@@ -28,7 +28,7 @@ def needs(options: Options) -> tuple[Need, ...]:
 
 
 async def look(installation: Installation) -> list[Diagnosis]:
-    """Look at the Service and its addresses.
+    """Read the Service and its EndpointSlices.
 
     Raises:
         TransportError: the API server refused or did not answer.
@@ -48,7 +48,7 @@ async def look(installation: Installation) -> list[Diagnosis]:
 def judge(
     found: Document | None, slices: Iterable[Document], ports: Iterable[int], options: Options
 ) -> Iterator[Diagnosis]:
-    """Yield what is so with the Service; `ports` are those that webhook entries call."""
+    """Yield diagnoses of the Service; `ports` are those that webhook entries call."""
     where = f"{options.namespace}/{options.name}"
     if found is None:
         what = f"Service {where} does not exist, so the API server cannot reach Muster"
@@ -56,12 +56,12 @@ def judge(
         return
     served = {int(port["port"]) for port in found["spec"].get("ports") or ()}
     for port in sorted(set(ports) - served):
-        what = f"webhook entries call port {port}, and Service {where} has {', '.join(map(str, sorted(served)))}"
+        what = f"webhook entries call port {port}, but Service {where} has {', '.join(map(str, sorted(served)))}"
         yield diagnoses.error(CHECK, what, "install again (docs/installation.md)")
     points = [point for each in slices for point in each.get("endpoints") or ()]
     ready = [point for point in points if (point.get("conditions") or {}).get("ready") is not False]
     if not ready:
-        what = f"Service {where} has no ready address of {len(points)}, so no job can be created"
+        what = f"Service {where} has no ready address ({len(points)} in all), so no job can be created"
         yield diagnoses.error(CHECK, what, deployment.SEE_PODS.format(options.namespace, options.name))
     elif served >= set(ports):
         yield diagnoses.ok(CHECK, f"Service {where} has {len(ready)} ready address{'es' if len(ready) > 1 else ''}")

@@ -1,4 +1,4 @@
-"""Whether Muster was tested with what it stands on here: Trainer, JobSet, and its own image."""
+"""Checks the versions of Trainer, JobSet and Muster's own image against those that were tested."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ __all__ = ["CHECK", "judge", "look", "needs"]
 
 CHECK = "versions"
 _OWN = "muster-webhook"
-_LABEL = "app.kubernetes.io/name in (muster,trainer,kubeflow-trainer,jobset)"  # as their manifests and charts have it
+_LABEL = (
+    "app.kubernetes.io/name in (muster,trainer,kubeflow-trainer,jobset)"  # the values in their manifests and charts
+)
 
 
 def needs(_options: Options) -> tuple[Need, ...]:
-    """To find the controllers, in whatever namespaces they are."""
+    """Return the permissions to find the controllers in all namespaces."""
     return (Need("list", "deployments", "apps"),)
 
 
 async def look(installation: Installation) -> list[Diagnosis]:
-    """Compare the images of Trainer and JobSet with what was tested, and Muster's with this command.
+    """Compare the images of Trainer and JobSet with the tested versions, and Muster's with this command.
 
     Raises:
         TransportError: the API server refused or did not answer.
@@ -33,16 +35,16 @@ async def look(installation: Installation) -> list[Diagnosis]:
 
 
 def judge(controller: tested.Controller, deployments: Iterable[Document]) -> Diagnosis:
-    """Say how a controller's version compares with the tested one."""
+    """Compare the version of a controller with the tested one."""
     images = list(_images(controller.image, deployments))
     if not images:
         what = f"no Deployment of {controller.name} was found, so its version is not known"
-        return diagnoses.warning(CHECK, what, f"see that it runs, and that it is {controller.tested}")
+        return diagnoses.warning(CHECK, what, f"check that it runs, and that it is {controller.tested}")
     for image in images:
         tag = image.partition("@")[0].rpartition(":")[2]
         if tested.minor(tag) is None:
-            what = f"the version of {controller.name} cannot be told from its image {image}"
-            return diagnoses.warning(CHECK, what, f"see that it is {controller.tested}, the one Muster was tested with")
+            what = f"the image {image} of {controller.name} does not show its version"
+            return diagnoses.warning(CHECK, what, f"check that it is {controller.tested}, which Muster was tested with")
         if tested.minor(tag) != tested.minor(controller.tested):
             what = f"{controller.name} is {tag}; Muster was tested with {controller.tested}"
             return diagnoses.warning(CHECK, what, tested.SUITES)
@@ -50,15 +52,15 @@ def judge(controller: tested.Controller, deployments: Iterable[Document]) -> Dia
 
 
 def _own(deployments: Iterable[Document]) -> Iterator[Diagnosis]:
-    """Say whether the entries and rights that are expected here are those of the version that runs."""
+    """Warn when the version that runs is not the one whose entries and permissions are expected."""
     try:
         version = metadata.version("muster")
-    except metadata.PackageNotFoundError:  # of a checkout
+    except metadata.PackageNotFoundError:  # a checkout that is not installed
         return
     for image in _images(_OWN, deployments):
         tag = image.partition("@")[0].rpartition(":")[2].removeprefix("v")
         if tested.minor(tag) is not None and tag != version:
-            what = f"Muster is {tag} there, and this command compares it with what {version} wants"
+            what = f"the installed Muster is {tag}, but this command checks for {version}"
             yield diagnoses.warning(CHECK, what, f"use `muster` {tag}, or upgrade the installation to {version}")
 
 
