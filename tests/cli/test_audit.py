@@ -107,7 +107,7 @@ def test_filters_choose_records_and_all_must_hold(muster, log, options, uids):
 def test_a_time_that_is_none_is_an_error(muster, log):
     result = muster("audit", "ls", log, "--since", "yesterday")
     assert result.code == 2
-    assert result.err.startswith("muster: --since: 'yesterday' is no time")
+    assert result.err.startswith("muster: --since: 'yesterday' is not a time")
 
 
 def test_json_lists_whole_records_by_line(muster, log):
@@ -125,7 +125,7 @@ def test_a_record_is_shown_in_full(muster, log, options):
 
 def test_a_record_that_is_not_there_is_said(muster, log):
     result = muster("audit", "show", log, "--uid", "nobody")
-    assert (result.code, result.out, result.err) == (1, "", "muster: no record has uid nobody\n")
+    assert (result.code, result.out, result.err) == (1, "", "muster: there is no record with uid nobody\n")
 
 
 def test_an_untouched_log_is_intact(muster, log):
@@ -275,9 +275,9 @@ def test_pages_are_served_until_the_process_is_told_to_stop(log):
     [
         (["-"], "-: standard input cannot be served"),
         (["missing.log"], "missing.log: cannot be read: No such file or directory"),
-        (["."], ".: is no regular file"),
-        (["--port", "70000", "LOG"], "--port: 70000 is no TCP port"),
-        (["--host", "192.0.2.1", "LOG"], "192.0.2.1:8099: cannot be listened on"),
+        (["."], ".: is not a regular file"),
+        (["--port", "70000", "LOG"], "--port: 70000 is not a TCP port"),
+        (["--host", "192.0.2.1", "LOG"], "192.0.2.1:8099: muster cannot listen there"),
     ],
 )
 def test_what_cannot_be_served_is_said(muster, log, args, said, monkeypatch):

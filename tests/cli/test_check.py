@@ -22,7 +22,7 @@ def check(muster, *documents, options=()):
 def test_a_right_job_is_clean(muster):
     result = check(muster, jobs.two_nodes(), jobs.configmap())
     assert (result.code, result.out) == (0, "")
-    assert result.err == "1 job: 0 errors, 0 warnings; 1 other document passed over\n"
+    assert result.err == "1 job: 0 errors, 0 warnings; 1 other document ignored\n"
 
 
 def test_a_finding_has_file_document_object_field_value_message_and_rule(muster):
@@ -30,7 +30,7 @@ def test_a_finding_has_file_document_object_field_value_message_and_rule(muster)
     assert result.code == 1
     lines = result.out.splitlines()
     assert "stdin:doc 2 TrainJob/wrong: error spec.trainer.numNodes: 0: must be at least 1 (core/numbers)" in lines
-    assert result.err == "1 job: 2 errors, 0 warnings; 1 other document passed over\n"
+    assert result.err == "1 job: 2 errors, 0 warnings; 1 other document ignored\n"
 
 
 def test_warnings_do_not_fail(muster):
@@ -176,7 +176,7 @@ def test_every_error_of_a_stream_is_found_and_not_only_the_first(muster):
 def test_documents_of_another_group_with_our_kinds_are_passed_over(muster):
     other = {**WRONG, "apiVersion": "example.org/v1"}
     result = check(muster, other)
-    assert (result.code, result.err) == (0, "0 jobs: 0 errors, 0 warnings; 1 other document passed over\n")
+    assert (result.code, result.err) == (0, "0 jobs: 0 errors, 0 warnings; 1 other document ignored\n")
 
 
 def test_nothing_to_check_is_clean(muster):

@@ -96,12 +96,12 @@ def test_a_changed_profile_shows_its_claims_as_old(busy, show):
 def test_without_profiles_limits_are_unknown_and_that_is_said(busy, show):
     code, out, err = show(config={})
     assert (code, "2/?" in out) == (0, True)
-    assert "no profiles are configured here" in err
+    assert "without profiles (--config FILE)" in err
 
 
 def test_another_namespace_shows_nothing_of_this_one(busy, show):
     _, out, _ = show("-n", "team-b")
-    assert "no claims or templates of Muster are here" in out
+    assert "there are no claims or templates of Muster" in out
 
 
 def test_seats_that_are_unreadable_are_said_to_be(busy, show):

@@ -109,7 +109,7 @@ def test_a_live_object_tells_what_was_changed_when_it_was_created(muster):
     live["status"] = {"conditions": []}
     found = explained(muster, live, options=["--no-jobset"])[0]
     assert found["earlier"] == {"strategy": "trl", "version": "1", "fields": ["spec.trainer.command"]}
-    assert found["unchanged"] == "already right: there was nothing to do"
+    assert found["unchanged"] == "the job is correct; there was nothing to change"
     out = explain(muster, live, options=["--no-jobset"]).out
     assert "earlier    strategy trl 1 set spec.trainer.command" in out
 
@@ -120,12 +120,12 @@ def test_a_note_that_is_not_ours_is_passed_over(muster):
 
 
 def test_nothing_changed_because_it_is_right(muster):
-    assert "already right" in unchanged(muster, jobs.trainjob("t", "torch-distributed", command=["torchrun", "x"]))
+    assert "the job is correct" in unchanged(muster, jobs.trainjob("t", "torch-distributed", command=["torchrun", "x"]))
 
 
 def test_a_job_that_is_refused_is_not_called_right(muster):
     job = jobs.trainjob("t", "torch-distributed", command=["torchrun", "x"], numNodes=0)
-    assert unchanged(muster, job) == "nothing to do but what the errors below ask of you"
+    assert unchanged(muster, job) == "there is nothing to change; correct the errors below"
 
 
 def test_nothing_changed_because_the_framework_has_no_strategy(muster):
@@ -157,7 +157,7 @@ def test_nothing_changed_because_the_members_have_wrong_types(muster):
 
 @pytest.mark.parametrize(
     ("mode", "words"),
-    [("off", "Muster is off for it"), ("warn", "only warns here"), ("audit", "only records here")],
+    [("off", "Muster is off for this job"), ("warn", "only warns here"), ("audit", "only records here")],
 )
 def test_nothing_changed_because_of_the_mode_and_the_mode_is_explained(muster, mode, words):
     documents = (jobs.namespace("default", mode), jobs.two_nodes())

@@ -1,8 +1,8 @@
-"""The command line `muster`: the same decisions as the service, over files instead of a cluster.
+"""The command line `muster`: the same decisions as the service, about files instead of a cluster.
 
-`main` imports the one of `commands` that was asked for. `gathering` makes of documents what a decision reads,
-`cases` decides as the cluster would, `predictions` and its helpers say what Trainer would make of a TrainJob; the other
-modules are what several commands share to show what came out of it.
+`main` imports the module in `commands` that was asked for. `gathering` turns documents into what a decision reads,
+`cases` decides as the cluster would, and `jobsets` predicts the JobSet of a TrainJob. The other modules show results
+for several commands.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Cases: one job and what would be decided about it, by the very functions that the service calls.
+"""Cases: one job and the decisions about it, made by the functions that the service calls.
 
-The cluster asks twice: to mutate what came in, then to validate what came out of it. So does `Setup.decide`.
+As in the cluster, `Setup.decide` first mutates the object and then validates the result.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _JOBS = {("TrainJob", names.TRAINER_GROUP), ("JobSet", names.JOBSET_GROUP)}
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One TrainJob or JobSet, decided.
+    """One TrainJob or JobSet with the decisions about it.
 
     Attributes:
-        source: the object and where it stands.
-        mutated: the decision that may change it.
-        validated: the decision about what came out of that.
-        notes: what a prediction leaves out; empty for an object that was given.
-        predicted: whether Trainer would make the object, rather than a file holding it.
+        source: the object and its place.
+        mutated: the decision of the mutation.
+        validated: the decision of the validation of the mutated object.
+        notes: what a prediction leaves out; empty for an object from a file.
+        predicted: whether the object is a prediction of what Trainer makes, and not from a file.
     """
 
     source: Source
@@ -58,7 +58,7 @@ class Case:
 
     @property
     def namespace(self) -> str:
-        """Of the request."""
+        """Namespace of the request."""
         return self.mutated.request.namespace
 
     @property
@@ -74,12 +74,12 @@ class Case:
 
     @property
     def errors(self) -> list[Finding]:
-        """Findings that are errors, whatever the mode makes of them."""
+        """Findings that are errors, in every mode."""
         return findings.errors(self.findings)
 
     @property
     def misfits(self) -> bool:
-        """Whether members have the wrong type, so that nothing else could be looked at."""
+        """Whether members have the wrong type, so that nothing else could be checked."""
         return any(each.rule == "core/shape" for each in self.findings)
 
     @property
@@ -89,20 +89,20 @@ class Case:
 
     @property
     def refused(self) -> bool:
-        """Whether the cluster would not take the object."""
+        """Whether the cluster would refuse the object."""
         return not (self.mutated.allowed and self.validated.allowed)
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a command works with.
+    """The input of a command.
 
     Attributes:
         sources: all documents, in order.
         unreadable: what could not be read.
-        cluster: what decisions read.
-        policy: what they are made under.
-        namespace: of documents that name none.
+        cluster: the reader for decisions.
+        policy: the policy for decisions.
+        namespace: the namespace of documents that name none.
     """
 
     sources: list[Source]
@@ -116,7 +116,7 @@ class Setup:
 
         Args:
             source: a TrainJob or JobSet, which may have members of any type.
-            cluster: what to read instead of the setup's own cluster.
+            cluster: the reader to use instead of the setup's own.
         """
         cluster = cluster or self.cluster.reader
         mutated = evaluate(self._request(source, source.document, "mutate"), cluster, self.policy)
@@ -124,7 +124,7 @@ class Setup:
         return Case(source, mutated, validated)
 
     def require_readable(self) -> None:
-        """Raise when anything could not be read: nothing is shown that is only half of what was asked for.
+        """Raise when anything could not be read, so that no incomplete output is shown.
 
         Raises:
             CommandError: one line for each fault.
@@ -153,18 +153,18 @@ class Setup:
 
 
 def evaluate(request: reviews.Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:
-    """Evaluate as the service does: whatever goes wrong ends in the policy's failure mode."""
+    """Evaluate as the service does: every failure ends in the failure mode of the policy."""
     try:
         return decisions.evaluate(request, cluster, policy)
     except readers.NotCached as missing:
-        cause = f"{missing.ref} could not be read: it is in none of the files that were given"
+        cause = f"{missing.ref} could not be read: it is not in any of the given files"
         return decisions.failed(request, policy, cause)
     except Exception as error:  # noqa: BLE001  # a document of the cluster that no API server would hold; named, not shown as a traceback
         return decisions.failed(request, policy, f"Muster failed with {type(error).__name__}: {error}")
 
 
 def is_job(source: Source) -> bool:
-    """Whether the webhook would be asked about the object."""
+    """Whether the API server would call Muster for the object."""
     return (source.kind, source.group) in _JOBS
 
 

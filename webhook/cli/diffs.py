@@ -1,4 +1,4 @@
-"""Diffs: two texts compared for people, in colour where that helps and nowhere else."""
+"""Diffs: two texts compared for people, in colour on a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BOLD = "1"
 
 
 class Difference(NamedTuple):
-    """What is compared: a name for people, and the texts."""
+    """Two texts to compare, with a name for people."""
 
     name: str
     before: str
@@ -25,7 +25,7 @@ class Difference(NamedTuple):
 
 
 def show(differences: Iterable[Difference], color: str) -> None:
-    """Print unified diffs; texts that are the same print nothing.
+    """Print unified diffs; equal texts print nothing.
 
     Args:
         differences: what to compare.

@@ -1,6 +1,6 @@
-"""Explanations: everything about one decision that answers "why is my job like this?", as one plain value.
+"""Explanations: everything that explains one decision, as one value of JSON's types.
 
-The table and the JSON of `muster explain` are two views of it, so they cannot tell different stories.
+The table and the JSON of `muster explain` both show it, so they cannot differ.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["explain"]
 
 
 def explain(case: Case, setup: Setup) -> dict[str, Any]:
-    """Return the explanation of a case, of JSON's types; None stands for what there is not."""
+    """Return the explanation of a case, of JSON's types; missing parts are None."""
     origin, document, decision = case.source.origin, case.source.document, case.mutated
     metadata = document.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
@@ -95,7 +95,7 @@ def _because(case: Case, setup: Setup) -> str:
 
 
 def _launch(case: Case, setup: Setup) -> str | None:
-    """Return the command line that each node will run, and on how much; None where it cannot be told."""
+    """Return the command line of each node and the size of the training; None when it is not known."""
     governor, document = case.mutated.governor, case.document
     is_trainjob = case.source.kind == "TrainJob"
     if case.mutated.strategy is None or case.misfits or (is_trainjob and governor.runtime is None):
@@ -129,7 +129,7 @@ def _earlier(document: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _change(change: Change) -> dict[str, Any]:
-    """Return a change as JSON shows it; a missing `before` or `after` says that there was, or is, no value."""
+    """Return a change for JSON; `before` or `after` is missing when there was, or is, no value."""
     out: dict[str, Any] = {"op": change.op, "path": change.field, "pointer": change.path}
     if not isinstance(change.before, Absent):
         out["before"] = change.before
@@ -139,16 +139,16 @@ def _change(change: Change) -> dict[str, Any]:
 
 
 def _unchanged(case: Case) -> str | None:
-    """Say why nothing changes; None when something does."""
+    """Return why nothing changes; None when something changes."""
     decision = case.mutated
     if decision.verdict == "patched":
         return None
     if case.failure:
-        return "no decision could be made, so nothing was touched"
+        return "no decision could be made, so nothing was changed"
     if decision.verdict == "skipped":
-        return "Muster is off for it"
+        return "Muster is off for this job"
     if case.misfits:
-        return "members of the wrong type: nothing was touched, and the API server will refuse the object"
+        return "members have the wrong type: nothing was changed, and the API server will refuse the object"
     if len(decision.changes):
         follows = "only warns" if decision.mode is Mode.WARN else "only records"
         return f"Muster {follows} here; the changes listed are what it would do"
@@ -162,18 +162,18 @@ def _nothing_to_do(case: Case) -> str:
     if strategy is not None and strategy.strategy.framework != framework:
         return f"framework {framework} has no strategy; the job runs as it would without Muster"
     if case.errors:
-        return "nothing to do but what the errors below ask of you"
-    return "already right: there was nothing to do"
+        return "there is nothing to change; correct the errors below"
+    return "the job is correct; there was nothing to change"
 
 
 def _unlabelled(case: Case) -> str:
     owner = case.mutated.governor.owner
     if owner is not None:
         name = owner["metadata"]["name"]
-        return f"TrainJob {name}, which owns it, or the runtime of that is in none of the files; give both with -f"
+        return f"TrainJob {name}, which owns it, or the runtime of that TrainJob is not in the files; give both with -f"
     if case.source.kind != "TrainJob":
-        return f"it has no label {names.FRAMEWORK_LABEL} and no TrainJob owns it, so no strategy is asked"
+        return f"it has no label {names.FRAMEWORK_LABEL} and no TrainJob owns it, so no strategy applies"
     kind, name = trainjobs.runtime_ref(case.source.document)
     if case.mutated.governor.runtime is None:
         return f"{kind} {name or '(no name)'} was not found, so its framework is not known; see --runtimes"
-    return f"{kind} {name} has no label {names.FRAMEWORK_LABEL}, so no strategy is asked"
+    return f"{kind} {name} has no label {names.FRAMEWORK_LABEL}, so no strategy applies"

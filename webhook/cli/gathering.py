@@ -1,7 +1,7 @@
-"""Clusters: what a decision would read of the API server, taken from files.
+"""Gathering: collects from files what a decision would read from the API server.
 
-Documents of the input count first, so that a file may bring its own runtime, namespace or snapshot; then those of
-`--runtimes`, or without it the runtimes that come with Muster. What is in none of them does not exist.
+Documents of the input come first, so that a file may contain its own runtime, namespace or snapshot; then those of
+`--runtimes`, or by default the runtimes that come with Muster. Nothing else exists.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["GatheredCluster", "default_runtimes", "gather"]
 
 @dataclass(frozen=True, slots=True)
 class GatheredCluster:
-    """A cluster made of files.
+    """A cluster read from files.
 
     Attributes:
-        reader: answers what a decision asks.
-        origins: where each document of it came from.
-        unreadable: documents of the input that a decision could not use.
+        reader: the reader for decisions.
+        origins: the place of each document.
+        unreadable: documents of the input that decisions cannot use.
     """
 
     reader: memory.InMemoryReader
@@ -41,11 +41,12 @@ def gather(given: Iterable[Source], runtimes: Sequence[str] = (), *, namespace: 
 
     Args:
         given: the input's documents, of any kind.
-        runtimes: files and folders; when there are none, Muster's own runtimes are taken.
-        namespace: of documents that name none.
+        runtimes: files and folders; by default the runtimes that come with Muster.
+        namespace: the namespace of documents that name none.
 
     Raises:
-        CommandError: a runtime cannot be read, or two documents of one side differ and have the same name.
+        CommandError: a runtime cannot be read, or two different documents of the input, or of the runtimes, have the
+            same name.
     """
     gathered = _Gathered(memory.InMemoryReader(default_namespace=namespace), {})
     unreadable = gathered.add(given)
@@ -57,10 +58,10 @@ def gather(given: Iterable[Source], runtimes: Sequence[str] = (), *, namespace: 
 
 
 def default_runtimes() -> Path:
-    """Return the folder of the runtimes that come with Muster, as people would write it here.
+    """Return the folder of the runtimes that come with Muster, relative to the working directory if possible.
 
     Raises:
-        CommandError: there is none.
+        CommandError: the folder does not exist.
     """
     try:
         folder = manifests.folder("runtimes")
@@ -75,7 +76,7 @@ class _Gathered:
     kept: dict[readers.Ref, Source]
 
     def add(self, given: Iterable[Source]) -> list[Unreadable]:
-        """Add one side's documents: those of an earlier side win, two of one side must agree."""
+        """Add the input or the runtimes: documents added earlier win, two of one call must agree."""
         earlier, unreadable = set(self.kept), []
         for source in given:
             if not _is_read(source.document):
@@ -83,7 +84,7 @@ class _Gathered:
             misfit = _misfit(source)
             if not misfit:
                 self._add(source, earlier)
-            elif source.kind != "TrainJob":  # a job's own misfits are findings, made where it is looked at
+            elif source.kind != "TrainJob":  # faults of a job are findings, which its own check makes
                 unreadable.append(Unreadable(source.origin, misfit))
         return unreadable
 
@@ -92,7 +93,7 @@ class _Gathered:
             ref = self.reader.add(source.document, source=str(source.origin))
         except memory.DuplicateError as error:
             first = self.kept[error.ref]
-            # Two TrainJobs of one name may be a file per environment; each is looked at by itself.
+            # Two TrainJobs of one name may be files for two environments; each is decided on its own.
             if error.ref not in earlier and error.ref.kind != "TrainJob" and first.document != source.document:
                 raise CommandError(str(error)) from error
         else:
@@ -101,14 +102,14 @@ class _Gathered:
 
 
 def _is_read(document: Mapping[str, Any]) -> bool:
-    """Whether it is of a kind that decisions read, and has the name by which they would."""
+    """Whether the document has a kind that decisions read, and a name."""
     kind, metadata = kinds.kind_of(document), document.get("metadata")
     named = isinstance(metadata, dict) and isinstance(metadata.get("name"), str) and bool(metadata["name"])
     return kind is not None and named and kind.ref(document) is not None
 
 
 def _misfit(source: Source) -> str:
-    """Say why a decision could not read the document; "" when it can."""
+    """Return why a decision cannot read the document; "" when it can."""
     kind = kinds.kind_of(source.document)
     if kind is not None and kind.suffix:
         return "" if isinstance(source.document.get("data") or {}, dict) else "data: must be an object"

@@ -1,7 +1,7 @@
-"""Jobsets: what comes after a TrainJob, decided too.
+"""Jobsets: the JobSet that follows from a TrainJob, and the decisions about it.
 
-A JobSet that Trainer would make is predicted from the TrainJob as Muster leaves it, and is then decided as the cluster
-would decide it: with that TrainJob as its owner.
+The JobSet that Trainer would make is predicted from the TrainJob after mutation, and is then decided as in the cluster:
+with that TrainJob as its owner.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["follow"]
 def follow(case: Case, setup: Setup) -> Case | None:
     """Return the case of the JobSet that Trainer would make of a TrainJob.
 
-    None when there would be none (the TrainJob is refused, its runtime is not there or not usable), when the case is
-    no TrainJob, or when the input holds that JobSet itself. One that cannot be predicted is named on stderr.
+    None when there would be none (the TrainJob is refused, or its runtime is missing or not usable), when the case is
+    not a TrainJob, or when the input contains that JobSet. One that cannot be predicted is named on stderr.
     """
     if case.source.kind != "TrainJob" or case.refused:
         return None
@@ -43,7 +43,7 @@ def follow(case: Case, setup: Setup) -> Case | None:
 
 
 def _runtime(case: Case, name: str, setup: Setup) -> Runtime | None:
-    """Return the runtime that Trainer would use: frozen at the job's first reconciliation, else live."""
+    """Return the runtime that Trainer would use: the runtime snapshot of the job, otherwise the live runtime."""
     try:
         frozen = setup.cluster.reader.get(Ref("RuntimeSnapshot", case.namespace, name))
     except readers.SnapshotInvalid:

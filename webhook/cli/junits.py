@@ -1,10 +1,10 @@
-"""JUnit XML, which CI systems show beside the tests: one test case for each job, one error for what cannot be read."""
+"""JUnit XML for CI systems: one test case for each job, one error for each unreadable part of the input."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from xml.etree import ElementTree as Xml  # only writes here, and nothing is parsed
+from xml.etree import ElementTree as Xml  # only used for writing; nothing is parsed
 
 from webhook.cli import wording
 from webhook.cli.cases import Case
@@ -17,7 +17,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def report(decided: Sequence[Case], unreadable: Sequence[Unreadable]) -> str:
-    """Return the XML document: errors fail a test case, warnings are its output."""
+    """Return the XML document: errors are failures of a test case, warnings are its output."""
     failed = [case for case in decided if case.errors or case.failure]
     counts = {
         "tests": str(len(decided) + len(unreadable)),
@@ -55,5 +55,5 @@ def _test(suite: Xml.Element, origin: Origin, name: str) -> Xml.Element:
 
 
 def _text(text: str) -> str:
-    """Replace what XML 1.0 has no way to write."""
+    """Replace characters that XML 1.0 cannot express."""
     return _FORBIDDEN.sub("\ufffd", text)

@@ -1,7 +1,7 @@
-"""The entry point of `muster`: parse, import the one module that is needed, run it, end with an exit code.
+"""The entry point of `muster`: parse the arguments, import the module of the command, run it.
 
-Whatever goes wrong with the input ends in one line on stderr. A closed pipe (`muster render ... | head`) and Ctrl-C end
-quietly, with the codes that a shell would give.
+Every fault of the input ends in one line on stderr. A closed pipe (`muster render ... | head`) and Ctrl-C end quietly,
+with the exit codes of a shell.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        argv: without the program's name; `sys.argv` by default.
+        argv: arguments without the program name; `sys.argv` by default.
 
     Returns:
-        The exit code: 0 clean, 1 errors were found, 2 something could not be read, 130 interrupted, 141 pipe closed.
+        The exit code: 0 no errors, 1 errors were found, 2 something could not be read, 130 interrupted, 141 pipe
+            closed.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -49,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _abandon_output() -> None:
-    """Drop what is still buffered: it would fail again when the interpreter flushes it at its end."""
+    """Drop the buffered output, which would fail again when the interpreter flushes it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

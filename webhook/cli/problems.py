@@ -1,4 +1,4 @@
-"""Problems: what ends a command with one line on stderr and an exit code, instead of a traceback."""
+"""Problems: errors that end a command with one line on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PIPE_CLOSED = 141
 
 
 class CommandError(Exception):
-    """The command cannot go on; the message is what people see after `muster: `."""
+    """The command cannot continue; the message is printed after `muster: `."""
 
 
 def one_line(text: object) -> str:
@@ -40,7 +40,7 @@ def one_line(text: object) -> str:
 
 
 def clean(text: str) -> str:
-    """Return a text such that a terminal shows it and obeys none of it: control characters are written as escapes."""
+    """Return a text with control characters written as escapes, so that a terminal only shows them."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

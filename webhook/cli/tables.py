@@ -1,7 +1,7 @@
-"""Tables that fit a terminal: columns share its width, and long cells go on in the next line.
+"""Tables that fit a terminal: columns share its width, and long cells are wrapped.
 
-Text is broken at blanks, dots, dashes, brackets and the like, where field paths and command lines have their joints,
-and inside a word only when it is longer than its column.
+Text is broken at spaces and at the separators of field paths and command lines, and inside a word only when it is
+longer than its column.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from webhook.cli import problems
 __all__ = ["MIN_WIDTH", "layout", "terminal_width", "wrap"]
 
 MIN_WIDTH = 80
-_FALLBACK = (120, 24)  # of a pipe, which has no width
+_FALLBACK = (120, 24)  # for a pipe, which has no width
 _GAP = "  "
 _MIN_COLUMN = 8
 _JOINTS = re.compile(r"(?<= )(?! )|(?<=[./,:_=\]])(?=\w)|(?<=\w-)(?=\w)|(?<=\w)(?=\[)")
 
 
 def terminal_width() -> int:
-    """Return the columns to write in: the terminal's (or COLUMNS), at least `MIN_WIDTH`."""
+    """Return the width in characters: of the terminal (or COLUMNS), at least `MIN_WIDTH`."""
     return max(shutil.get_terminal_size(_FALLBACK).columns, MIN_WIDTH)
 
 
 def layout(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """Yield the lines of a table, none longer than `width`; control characters are shown, not obeyed."""
+    """Yield the lines of a table, none longer than `width`; control characters are written as escapes."""
     table = [[problems.clean(cell) for cell in row] for row in (headers, *rows)]
     natural = [max(len(row[column]) for row in table) for column in range(len(headers))]
     widths = _shared(natural, width - len(_GAP) * (len(headers) - 1))
@@ -58,7 +58,7 @@ def _pieces(text: str, width: int) -> Iterator[str]:
 
 
 def _shared(natural: Sequence[int], available: int) -> list[int]:
-    """Give each column what it needs, or an equal share of what the narrower ones leave."""
+    """Give each column the width that it needs, or an equal share of what the narrower ones leave."""
     widths = [0] * len(natural)
     left = available
     order = sorted(range(len(natural)), key=lambda column: natural[column])

@@ -1,4 +1,4 @@
-"""Reports: what is said about a job, one line for each thing."""
+"""Wording: the lines that are printed about a job."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def lines(case: Case) -> Iterator[str]:
 
 
 def place(case: Case) -> str:
-    """Return where the job stands and what it is called."""
+    """Return place and name of the job."""
     return f"{case.source.origin} {case.title}{' (predicted)' if case.predicted else ''}"
 
 
 def finding(each: Finding) -> dict[str, Any]:
-    """Return a finding as JSON shows it."""
+    """Return a finding for JSON."""
     return {
         "severity": each.severity.value,
         "field": each.field,

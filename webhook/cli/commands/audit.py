@@ -1,7 +1,7 @@
-"""`muster audit`: list, follow, show and verify the log of decisions, or serve it as web pages.
+"""`muster audit`: list, follow, show and verify the audit log, or serve it as web pages.
 
-Each FILE is one log with all its rotated elders, oldest first; `-` is standard input. Lines that hold no record are
-counted and never stop the reading: `verify` says what happened to them.
+Each FILE is one log with all its rotated files, oldest first; `-` is standard input. Lines without a record are counted
+and skipped: `verify` reports what happened to them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from webhook.kubeyaml import jsons, sources
 
 __all__ = ["run"]
 
-_PAUSE = 0.25  # seconds between two looks at a log that is followed
+_PAUSE = 0.25  # seconds between two checks of a log that is followed
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what the subcommand says; see `main` for the arguments."""
+    """Run the subcommand; see `arguments` for the arguments."""
     action = {"ls": _list, "show": _show, "verify": _verify, "serve": _serve}[args.action]
     try:
         return action(args)
@@ -70,7 +70,7 @@ def _show(args: argparse.Namespace) -> int:
     entries.report()
     if not found:
         wanted = f"uid {args.uid}" if args.uid is not None else f"number {args.seq}"
-        print(problems.one_line(f"muster: no record has {wanted}"), file=sys.stderr)
+        print(problems.one_line(f"muster: there is no record with {wanted}"), file=sys.stderr)
     return problems.CLEAN if found else problems.FOUND
 
 
@@ -94,7 +94,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def _logs(names: Sequence[str]) -> Iterator[tuple[str, Iterable[files.LogLine]]]:
-    """Yield each log once, also when its elders are named beside it (`audit.log*`)."""
+    """Yield each log once, also when its rotated files are named too (`audit.log*`)."""
     runs = {name: (files.rotated(Path(name)) or [Path(name)]) for name in dict.fromkeys(names) if name != sources.STDIN}
     for name in dict.fromkeys(names):
         if name == sources.STDIN:
@@ -109,7 +109,7 @@ def _entries(names: Sequence[str]) -> Iterator[queries.Entry]:
 
 
 def _followed(names: Sequence[str]) -> Iterator[queries.Entry]:
-    """Read on for ever; standard input goes on by itself."""
+    """Follow logs until interrupted; standard input is read to its end."""
     if list(names) == [sources.STDIN]:
         return _entries(names)
     if sources.STDIN in names:
@@ -117,12 +117,12 @@ def _followed(names: Sequence[str]) -> Iterator[queries.Entry]:
     paths = [Path(name) for name in dict.fromkeys(names)]
     for path in paths:
         if not files.rotated(path):
-            path.open("rb").close()  # says why it cannot be read
+            path.open("rb").close()  # raises the reason when it cannot be read
     return queries.parsed(follows.follow(paths, lambda: time.sleep(_PAUSE)))
 
 
 class _Counted:
-    """Passes entries on and counts those that hold no record."""
+    """Passes entries on and counts those without a record."""
 
     def __init__(self, entries: Iterable[queries.Entry]) -> None:
         self._entries = entries
@@ -137,7 +137,7 @@ class _Counted:
             yield entry
 
     def report(self) -> None:
-        """Say on stderr how many lines were no records, and where the first one is."""
+        """Print on stderr how many lines have no record, and where the first one is."""
         if self._first:
             first = self._first
             count = wording.plural(self._count, "line")
@@ -157,7 +157,7 @@ def _moment(text: str | None, now: datetime.datetime, option: str) -> datetime.d
 
 
 def _line(record: records.Sealed) -> str:
-    """Return one line: when, number, phase and decision, the object, who asked, and what came of it."""
+    """Return one line: time, number, phase, decision, object, user, numbers of changes and findings."""
     subject = record["object"]
     name = subject["name"] or f"{subject.get('generateName', '')}*"
     parts = [

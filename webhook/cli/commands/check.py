@@ -1,7 +1,7 @@
-"""`muster check`: what is wrong with the jobs in files, for people, programs and CI.
+"""`muster check`: reports errors in the jobs of files, for people, programs and CI.
 
-Mutation comes first, as in the cluster: what Muster would mend is no error. What cannot be read is reported beside the
-findings and does not hide them.
+Mutation comes first, as in the cluster: what Muster would correct is not an error. Unreadable parts of the input are
+reported together with the findings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check what `-f` names; see `main` for the arguments."""
+    """Check what `-f` names; see `arguments` for the arguments."""
     setup = cases.prepare(args)
     decided = [setup.decide(source) for source in setup.sources if cases.is_job(source)]
     if args.output == "json":
@@ -50,7 +50,7 @@ def _summary(decided: Sequence[Case], others: int, unreadable: Sequence[Unreadab
     text = f"{wording.plural(len(decided), 'job')}: {wording.plural(errors, 'error')}, "
     text += wording.plural(warnings, "warning")
     if others:
-        text += f"; {wording.plural(others, 'other document')} passed over"
+        text += f"; {wording.plural(others, 'other document')} ignored"
     if unreadable:
         text += f"; {len(unreadable)} could not be read"
     return text

@@ -1,4 +1,4 @@
-"""`muster claims`: which devices the profiles offer, who has them, and who waits; read from a cluster, once."""
+"""`muster claims`: shows which devices the profiles offer, who has them, and who waits, once, from a cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show profiles, claims, seats and who waits; see `main` for the arguments."""
+    """Show profiles, claims, seats and waiting pods; see `arguments` for the arguments."""
     try:
         config = configs.load(args.config)
         profiles = config.policy(builtin.load()).profiles
@@ -55,9 +55,9 @@ def _lines(profiles: Mapping[str, Profile], survey: surveys.Survey) -> Iterator[
         yield from _table(("PROFILE", "SHARING", "CLASS", "DEVICES", "SEATS", "CLAIMS", "WHEN FULL"), _offers(profiles))
         yield ""
     else:
-        print("muster: no profiles are configured here (--config FILE), so limits are not known", file=sys.stderr)
+        print("muster: without profiles (--config FILE) the limits are not known", file=sys.stderr)
     if not survey.claims and not survey.templates:
-        yield "no claims or templates of Muster are here"
+        yield "there are no claims or templates of Muster"
     if survey.claims:
         headers = ("NAMESPACE", "CLAIM", "SEATS", "STATE", "DEVICES", "HELD BY", "WAITING")
         yield from _table(headers, [_claim(each) for each in survey.claims])

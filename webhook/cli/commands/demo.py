@@ -1,7 +1,6 @@
-"""`muster demo`: a job as people write it, what becomes of it and why, and the same job with mistakes.
+"""`muster demo`: a job as people write it, how and why it is changed, and the same job with mistakes.
 
-No cluster, no GPU, no file: the jobs are below, and all that is said of them comes from where `muster explain` and
-`muster check` get it.
+It needs no cluster, GPU or file: the jobs are below, and the output is that of `muster explain` and `muster check`.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ def run(_args: argparse.Namespace) -> int:
     print("A job as people write it, for two nodes with four GPUs each. Without Muster it trains twice, on two nodes")
     print("that never meet, and both end with exit code 0:\n")
     print(textwrap.indent(_JOB, "    "))
-    print("What Muster makes of it, and why (`muster explain -f first-sft.yaml`):\n")
+    print("What Muster changes in it, and why (`muster explain -f first-sft.yaml`):\n")
     explain.show(setup)
-    print("\nWith `--learning_rte=2e-5 --bf16=true --fp16=true` it is refused at once, with all that is wrong with it,")
+    print("\nWith `--learning_rte=2e-5 --bf16=true --fp16=true` it is refused at once, with all its errors,")
     print("instead of failing after its pods were scheduled (`muster check -f first-sft.yaml`):\n")
     wrong = _setup(_JOB.replace(_ARGS, _WRONG_ARGS))
     for line in wording.lines(wrong.decide(wrong.sources[0])):

@@ -20,7 +20,7 @@ from webhook.kubeyaml import jsons
 __all__ = ["SCHEMA", "run"]
 
 SCHEMA = "muster.dev/doctor/v1"
-"""Of the JSON; members are only ever added to it."""
+"""Version of the JSON, to which members may be added."""
 _CODES = {
     Severity.ERROR: problems.FOUND,
     Severity.UNKNOWN: problems.UNREADABLE,
@@ -31,7 +31,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Examine an installation; see `main` for the arguments."""
+    """Examine an installation; see `arguments` for the arguments."""
     options = _options(args)
     try:
         base = expectations.read(expectations.places())
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     except (expectations.ExpectationError, transports.NoClusterError) as error:
         raise CommandError(str(error)) from error
     except transports.TransportError as error:
-        raise CommandError(f"the API server cannot be asked: {error}") from error
+        raise CommandError(f"the API server cannot be read: {error}") from error
     verdict = examinations.verdict(found)
     if args.output == "json":
         print(jsons.dump(_object(options, verdict, found)))
@@ -59,15 +59,15 @@ async def _examined(args: argparse.Namespace, options: Options, base: expectatio
 
 
 def _options(args: argparse.Namespace) -> Options:
-    """Return what to look at.
+    """Return what to check.
 
     Raises:
-        CommandError: a name is none of Kubernetes, or an address is none.
+        CommandError: a name is not valid in Kubernetes, or an address is not valid.
     """
     for option in ("namespace", "name", "probe_namespace"):
         value = getattr(args, option)
         if not _NAME.fullmatch(value):
-            text = "is no name of Kubernetes: small letters, digits and dashes, at most 63"
+            text = "is not a valid name; use lower-case letters, digits and dashes, at most 63"
             raise CommandError(f"--{option.replace('_', '-')}: {value!r} {text}")
     return Options(args.namespace, args.name, args.probe_namespace, _address(args.dial), args.timeout)
 
@@ -77,7 +77,7 @@ def _address(text: str | None) -> tuple[str, int] | None:
         return None
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise CommandError(f"--dial: {text!r} is no address; give HOST:PORT, 127.0.0.1:8443 for example")
+        raise CommandError(f"--dial: {text!r} is not an address; give HOST:PORT, such as 127.0.0.1:8443")
     return host.strip("[]"), int(port)
 
 

@@ -1,4 +1,4 @@
-"""`muster explain`: for each job, what governs it, what is changed in it and why, and what is wrong with it."""
+"""`muster explain`: for each job, what governs it, what is changed in it and why, and its findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LABEL = 11
 
 
 def run(args: argparse.Namespace) -> int:
-    """Explain what `-f` names; see `main` for the arguments."""
+    """Explain what `-f` names; see `arguments` for the arguments."""
     setup = cases.prepare(args)
     setup.require_readable()
     if args.output == "json":
@@ -48,7 +48,7 @@ def show(setup: Setup, *, with_jobsets: bool = True, full: bool = False) -> list
 
 
 def sections(setup: Setup, *, with_jobsets: bool) -> Iterator[Case]:
-    """Yield the cases to explain: each job of the input, and after a TrainJob the JobSet that would come of it."""
+    """Yield the cases to explain: each job of the input, and after a TrainJob the JobSet that Trainer would make."""
     for source in setup.sources:
         if cases.is_job(source):
             case = setup.decide(source)
@@ -61,12 +61,12 @@ def sections(setup: Setup, *, with_jobsets: bool) -> Iterator[Case]:
 def section(
     explained: Mapping[str, Any], before: Mapping[str, Any] | None, width: int, *, full: bool = False
 ) -> Iterator[str]:
-    """Yield the lines that show one explanation.
+    """Yield the lines of one explanation.
 
     Args:
-        explained: what `explanations.explain` made.
-        before: the one shown before; what a prediction has in common with its TrainJob is not said again.
-        width: of the lines, in characters.
+        explained: a result of `explanations.explain`.
+        before: the one shown before; a prediction does not repeat what it has in common with its TrainJob.
+        width: of the lines in characters.
         full: whether to show long values, and Muster's own bookkeeping.
     """
     yield from _hanging(_title(explained), width, "")
@@ -118,7 +118,7 @@ def _runtime(runtime: Mapping[str, Any] | None) -> str:
     if runtime is None:
         return "none"
     if runtime["source"] == "label":
-        return "none; the JobSet's own label names the framework"
+        return "none; the label of the JobSet names the framework"
     where = f", in {runtime['file']}" if runtime["file"] else ""
     return f"{runtime['kind']}/{runtime['name']} ({runtime['source']}{where})"
 
@@ -138,7 +138,7 @@ def _table(changes: Sequence[Mapping[str, Any]], width: int, *, full: bool) -> I
 
 
 def _common(paths: Sequence[str]) -> str:
-    """Return what several paths start with, up to a dot, when it is long enough to be worth a line of its own."""
+    """Return the common start of several paths, up to a dot; "" when it is too short to save space."""
     if len(paths) < 2:
         return ""
     first, last = min(paths), max(paths)
@@ -151,7 +151,7 @@ def _value(change: Mapping[str, Any], member: str, *, full: bool) -> str:
     if member not in change:
         return "-"
     value = change[member]
-    # An entry of env: its name stands in the path already.
+    # An entry of env: its name is already in the path.
     if isinstance(value, dict) and change["path"].endswith(f"[{value.get('name')}]") and len(value) == 2:
         value = next(part for key, part in value.items() if key != "name")
     text = json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""`muster install`: everything that makes a cluster call Muster, in the order that is safe."""
+"""`muster install`: applies Muster to a cluster in a safe order."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["failing", "kubectl", "put", "run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Install Muster, or upgrade it where it is; see `main` for the arguments."""
+    """Install or upgrade Muster; see `arguments` for the arguments."""
     return put(args, installer.install)
 
 
 def put(
     args: argparse.Namespace, step: Callable[[installer.Kubectl, installer.Installation, installer.Say], None]
 ) -> int:
-    """Do what brings Muster into the cluster as the options want it, and tell of it on stderr."""
+    """Run the steps with the given options, and report them on stderr."""
     wanted = installer.Installation(args.image, _config(args), args.replicas)
     with failing():
         step(kubectl(args), wanted, problems.say)
@@ -29,7 +29,7 @@ def put(
 
 
 def kubectl(args: argparse.Namespace) -> installer.Kubectl:
-    """Return the kubectl that the options name, for the cluster that they name."""
+    """Return kubectl for the program and the cluster that the options name."""
     return installer.Kubectl(args.kubectl, args.kubeconfig)
 
 
@@ -38,7 +38,7 @@ def failing() -> Iterator[None]:
     """End the command when a step fails.
 
     Raises:
-        CommandError: with what the step says.
+        CommandError: with the message of the step.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""`muster render`: the documents as the cluster would store them, or what would be changed in them."""
+"""`muster render`: shows documents as the cluster would store them, or what would be changed in them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _ANNOTATION = "muster.dev/predicted"
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """One document that is put out; `case` is None for one that passes through."""
+    """One document of the output; `case` is None for one that is not a job."""
 
     document: Mapping[str, Any]
     case: Case | None
 
 
 def run(args: argparse.Namespace) -> int:
-    """Render what `-f` names; see `main` for the arguments."""
+    """Render what `-f` names; see `arguments` for the arguments."""
     setup = cases.prepare(args)
     setup.require_readable()
     outputs = list(_outputs(setup, with_jobsets=args.jobset))
@@ -56,7 +56,7 @@ def _outputs(setup: Setup, *, with_jobsets: bool) -> Iterator[_Output]:
 
 
 def _marked(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Say in the document itself that no cluster holds it, for those who read it from a pipe."""
+    """Mark a predicted document as one that is not in a cluster, for readers behind a pipe."""
     metadata = document["metadata"]
     annotations = {**(metadata.get("annotations") or {}), _ANNOTATION: predictions.TRAINER}
     return {**document, "metadata": {**metadata, "annotations": annotations}}

@@ -1,7 +1,7 @@
-"""`muster review`: the answer of the webhook, without the webhook; for scripts, bug reports and the parity test.
+"""`muster review`: prints the answer of the webhook, for scripts, bug reports and the parity test.
 
-The same three functions as in the HTTPS handler, in the same order, so the same bytes come out. What the handler would
-refuse with a 4xx ends here with a message and exit code 2.
+It calls the same three functions as the HTTPS handler, so it prints the same bytes. Where the handler answers with a
+4xx, this command ends with a message and exit code 2.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Answer the AdmissionReview on standard input; see `main` for the arguments."""
+    """Answer the AdmissionReview on standard input; see `arguments` for the arguments."""
     body = sys.stdin.buffer.read(sources.MAX_BYTES + 1)
     if len(body) > sources.MAX_BYTES:
         raise CommandError(f"stdin: is larger than {sources.MAX_BYTES // 1024**2} MiB")

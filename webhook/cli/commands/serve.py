@@ -1,4 +1,4 @@
-"""`muster serve`: hands over to the server, which nothing else of the command line imports."""
+"""`muster serve`: runs the server, which no other command imports."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until told to stop; see `main` for the arguments."""
-    # The first process of a container does not hear SIGTERM without a handler, and importing the server takes a second:
-    # a pod taken away in it would stay for its whole grace period.
+    """Serve until a signal; see `arguments` for the arguments."""
+    # The first process of a container ignores SIGTERM without a handler, and importing the server takes a second: a pod
+    # that is deleted in that second would stay for its whole grace period.
     signal.signal(signal.SIGTERM, _ended)
     from webhook.server import run as server  # noqa: PLC0415  # see above
 
@@ -21,5 +21,5 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ended(*_: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would break the end of the first
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal would interrupt the shutdown
     raise SystemExit(problems.TERMINATED)

@@ -1,4 +1,4 @@
-"""`muster strategies`: which frameworks this installation knows, and who brought the knowledge."""
+"""`muster strategies`: lists the supported frameworks and the packages of their strategies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Entry(TypedDict):
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the registered strategies; see `main` for the arguments."""
+    """List the registered strategies; see `arguments` for the arguments."""
     entries = [_entry(each) for each in cases.policy(None).registry]
     if args.output == "json":
         print(jsons.dump(entries))
@@ -44,7 +44,7 @@ def _entry(registered: Registered) -> _Entry:
 
 
 def _description(chosen: object) -> str:
-    """Return the first line of the docstring that says most: the module's, else the class's."""
+    """Return the first line of a docstring: of the module, otherwise of the class."""
     module = sys.modules.get(type(chosen).__module__)
     text = (getattr(module, "__doc__", None) or type(chosen).__doc__ or "").strip()
     return problems.one_line(text.partition("\n")[0])

@@ -1,4 +1,4 @@
-"""`muster uninstall`: the cluster calls Muster no more, and then nothing of it is left but what it wrote on jobs."""
+"""`muster uninstall`: removes the webhook configurations, then all else; fields of jobs stay as they are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Remove Muster; see `main` for the arguments."""
+    """Remove Muster; see `arguments` for the arguments."""
     with install.failing():
         installer.uninstall(install.kubectl(args), problems.say)
     return problems.CLEAN

@@ -1,4 +1,4 @@
-"""`muster upgrade`: the steps of `muster install`, where Muster is installed already."""
+"""`muster upgrade`: runs the steps of `muster install` where Muster is already installed."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Upgrade Muster; see `main` for the arguments."""
+    """Upgrade Muster; see `arguments` for the arguments."""
     return install.put(args, installer.upgrade)
