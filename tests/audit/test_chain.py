@@ -63,7 +63,7 @@ def test_a_chain_resumes_after_its_last_line(sealed, make_record):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (b'"}\n', b"", "it is no JSON"),
+        (b'"}\n', b"", "it is not JSON"),
         (b'"seq":2', b'"seq":"2"', "seq: '2' is not an integer"),
         (b"alice", b"mallo", "after record 2: it was edited"),
     ],

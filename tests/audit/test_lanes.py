@@ -144,7 +144,7 @@ def test_every_error_is_reported_but_only_changes_are_logged(lane, sink, clock, 
     sink.error = None
     write(lane, make_record, "d")
     assert errors == [("memory", "full")] * 3
-    assert [record.message for record in caplog.records] == ["audit sink fails", "audit sink is well again"]
+    assert [record.message for record in caplog.records] == ["audit sink fails", "audit sink works again"]
 
 
 def test_whatever_a_sink_raises_is_an_error_of_that_sink(lane, sink, make_record):

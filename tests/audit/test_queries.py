@@ -82,9 +82,9 @@ def test_bad_lines_are_entries_with_a_problem(log, sealed):
     log.write_bytes(first + b"Traceback\n" + b'{"torn\n' + b'{"level":"info"}\n' + second)
     read = [(entry.line, entry.record is not None, entry.problem) for entry in queries.read([log])]
     assert [line for line, good, _ in read if good] == [1, 5]
-    assert read[1][2] == "no audit record"
-    assert read[2][2] == "a record that breaks off"
-    assert read[3][2].startswith("no record of muster.dev/audit/v1: ")
+    assert read[1][2] == "not an audit record"
+    assert read[2][2] == "an incomplete record"
+    assert read[3][2].startswith("not a record of muster.dev/audit/v1: ")
 
 
 def test_files_are_read_in_the_order_given(log, sealed):
@@ -125,5 +125,5 @@ def test_a_moment_is_absolute_or_counted_back_from_now(text, expected):
     "text", ["", "yesterday", "15", "m", "-1h", "1.5h", "2026-03-01", "2026-03-01T12:00:00", "999999999w"]
 )
 def test_what_is_no_moment_is_refused_with_an_example(text):
-    with pytest.raises(ValueError, match=r"is no time; write one like 2026-03-01T08:00:00Z, or 15m"):
+    with pytest.raises(ValueError, match=r"is not a time; write one like 2026-03-01T08:00:00Z, or 15m"):
         queries.moment(text, NOW)

@@ -185,7 +185,7 @@ def test_a_log_written_anew_is_found_by_an_anchor_only(sealed):
     link = chain.Chain()
     forged = [link.seal(orjson.loads(edited(line))) for line in sealed(5)]
     assert kinds(forged) == []
-    assert "written anew" in problems(forged, anchor=anchor)[0].message
+    assert "was rewritten" in problems(forged, anchor=anchor)[0].message
 
 
 def test_an_anchor_in_files_that_are_gone_is_told(sealed):
@@ -211,8 +211,8 @@ def test_an_anchor_is_not_satisfied_by_an_edited_record_that_claims_its_hash(sea
 
 
 def test_a_problem_reads_like_a_compiler_message():
-    problem = verification.Problem("audit.log", 3, "edited", "record 3 is not what its hash was made from")
-    assert str(problem) == "audit.log:3: edited: record 3 is not what its hash was made from"
+    problem = verification.Problem("audit.log", 3, "edited", "record 3 does not match its hash")
+    assert str(problem) == "audit.log:3: edited: record 3 does not match its hash"
 
 
 def test_rotated_files_are_one_chain_and_problems_name_their_file(sealed, log):

@@ -1,8 +1,8 @@
 """The shape of one audit record, schema `muster.dev/audit/v1`.
 
-The log outlives the process that wrote it and is read by programs that are not ours, so its shape is a published
-interface: fields are added within v1 and never renamed, retyped or removed. The shapes are declared once, here;
-`schemas` checks lines against these declarations and docs/audit.md explains them field by field.
+Programs of other people read the log long after the process that wrote it has ended. So its shape is a published
+interface: within v1, fields may be added, but are never renamed, retyped or removed. The shapes are only declared here;
+`schemas` checks lines against them, and docs/audit.md explains every field.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ __all__ = [
 
 SCHEMA = "muster.dev/audit/v1"
 BOOKKEEPING: Final = frozenset({APPLIED_RULE})
-"""Rules by which Muster remembers for itself what it changed; who tells people of changes leaves theirs out."""
+"""Rules of changes in which Muster stores its own memory; notices for people omit these changes."""
 
-# The second argument of Annotated is the regular expression that `schemas.check` holds the text against.
+# The second argument of Annotated is the regular expression that `schemas.check` uses.
 Time: TypeAlias = Annotated[str, r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"]
 Digest: TypeAlias = Annotated[str, r"[0-9a-f]{64}"]
 
@@ -49,14 +49,14 @@ Decision: TypeAlias = Literal["patched", "unchanged", "allowed", "denied", "erro
 
 
 class User(TypedDict):
-    """Who asked, as the API server authenticated them (AdmissionReview `request.userInfo`)."""
+    """The user that the API server authenticated (AdmissionReview `request.userInfo`)."""
 
     username: str
     groups: NotRequired[list[str]]
 
 
 class RecordedObject(TypedDict):
-    """What was admitted. `name` is empty while only `generateName` is known, as at CREATE."""
+    """The object under admission. `name` is empty while only `generateName` is known, as at CREATE."""
 
     kind: str
     namespace: str
@@ -101,7 +101,7 @@ class RecordedChange(TypedDict):
 
 
 class RecordedFinding(TypedDict):
-    """One thing that validation had to say about one field."""
+    """One finding of validation about one field."""
 
     severity: str
     field: str
@@ -111,7 +111,7 @@ class RecordedFinding(TypedDict):
 
 
 class Record(TypedDict):
-    """One admission decision, as the admission pipeline builds it."""
+    """One admission decision, as the admission pipeline records it."""
 
     schema: Literal["muster.dev/audit/v1"]
     time: Time
@@ -134,7 +134,7 @@ class Record(TypedDict):
 
 
 class Link(TypedDict):
-    """A record's place in the chain: its number, the hash of the record before, its own hash."""
+    """A record's place in the chain: its number, the hash of the previous record, its own hash."""
 
     seq: int
     prev: Digest
@@ -142,7 +142,7 @@ class Link(TypedDict):
 
 
 class Sealed(Record, Link):
-    """A record as it stands in the log; `dropped` counts the records just before it that were not written there."""
+    """A record in the log; `dropped` counts the records just before it that were not written there."""
 
     dropped: NotRequired[int]
 

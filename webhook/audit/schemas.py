@@ -1,9 +1,8 @@
-"""Hold a value against a declared shape and say, field by field, what does not fit.
+"""Checks a value against a declared shape and lists each field that does not fit.
 
-A log may be edited by hand, come from another version, or be no audit log at all. Readers therefore check each line
-before they trust its fields. The declarations in `records` are the only description of the shape: this module walks
-them, so that checking and typing can never disagree. Fields that are not declared are let through, because later
-versions of v1 add some.
+A file may be edited by hand, come from another version, or not be an audit log. So readers check each line before they
+use its fields. This module walks the declarations in `records`, so that checking and typing cannot differ. Undeclared
+fields are accepted, because later versions of v1 may add some.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ _NAMES: dict[object, str] = {str: "a string", int: "an integer", bool: "true or 
 
 
 def check(value: object, shape: object = records.Sealed) -> list[str]:
-    """List what keeps `value` (parsed JSON) from being a `shape`, one sentence for each field; empty when it fits."""
+    """Return one sentence for each field of `value` (parsed JSON) that does not fit `shape`; empty when it fits."""
     return list(_problems(value, shape, ""))
 
 
 def is_sealed(value: object) -> typing.TypeGuard[records.Sealed]:
-    """Whether `value` is a whole record of this schema, with its place in the chain."""
+    """Whether `value` is a complete record of this schema, with its place in the chain."""
     return next(_problems(value, records.Sealed, ""), None) is None
 
 
 def is_link(value: object) -> typing.TypeGuard[records.Link]:
-    """Whether `value` has a place in a chain, whatever else it holds."""
+    """Whether `value` has a place in a chain; its other fields are not checked."""
     return next(_problems(value, records.Link, ""), None) is None
 
 
@@ -65,7 +64,7 @@ def _fields(value: object, shape: type, path: str) -> Iterator[str]:
         if name in value:
             yield from _problems(value[name], hint, here)
         elif required:
-            what = shape.__name__.removeprefix("Recorded").lower()  # a finding, as readers of the log know it
+            what = shape.__name__.removeprefix("Recorded").lower()  # `finding`, the name in the log
             yield f"{here}: is missing; every {what} has it"
 
 
@@ -99,7 +98,7 @@ def _is_plain(value: object, shape: object) -> bool:
 # Any: a shape is made of shapes, of the strings of a Literal, or of a pattern.
 @functools.cache
 def _taken_apart(shape: object) -> tuple[object, tuple[Any, ...]]:
-    """Split a shape into what it is made with (None for a plain type) and what it is made of."""
+    """Split a shape into its origin (None for a plain type) and its arguments."""
     if typing.is_typeddict(shape):
         return TypedDict, ()
     origin = typing.get_origin(shape)

@@ -1,9 +1,9 @@
-"""The audit log as web pages: which rule changed which field, and why, for people who do not read JSON.
+"""The audit log as web pages: which rule changed which field, and why.
 
-Everything is rendered here, from the files as they are at that moment; there is no script, no index and no state.
+Pages are rendered from the current files, without scripts, indexes or state.
 
     query → asked → scans (newest first, within a budget) ← shelves (files, by byte)
                         └→ lists (a table), details (one record, seals) → markup → serving (HTTP)
 
-Records hold what strangers wrote into their jobs, so text becomes HTML in one place (`markup`), which escapes it.
+Records contain text of untrusted users, so text only becomes HTML in `markup`, which escapes it.
 """

@@ -1,4 +1,4 @@
-"""What a URL asks for: filters as typed into the form, and where the list goes on."""
+"""What a URL asks for: the filters of the form, and where the list continues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webhook.pages.shelves import GoneError
 __all__ = ["DECISIONS", "FILTERS", "KINDS", "UNREADABLE", "Asked", "QuestionError", "literal", "query"]
 
 UNREADABLE = "unreadable"
-"""In place of a decision: lines that hold no record."""
+"""The value of the decision filter for lines without a record."""
 DECISIONS = (*get_args(Decision), UNREADABLE)
 KINDS = ("TrainJob", "JobSet")
 FILTERS = ("job", "namespace", "kind", "decision", "framework", "rule", "user", "since", "until", "text", "uid")
@@ -25,18 +25,18 @@ _LONGEST = 300
 
 
 class QuestionError(ValueError):
-    """A filter that cannot be used; the message names it and says what is wanted."""
+    """A filter that cannot be used; the message names it and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The list that is wanted.
+    """The list that a URL asks for.
 
     Attributes:
-        typed: the filters as they came, for the form and for links.
-        questions: the same for `queries`.
-        unreadable: whether lines without a record are wanted instead of records.
-        cursor: where the list goes on, None at its newest end.
+        typed: the filters as they were typed, for the form and for links.
+        questions: the same filters for `queries`.
+        unreadable: whether to list lines without a record instead of records.
+        cursor: where the list continues; None for its newest end.
     """
 
     typed: Mapping[str, str]
@@ -61,7 +61,7 @@ class Asked:
         return cls(typed, questions, decision == UNREADABLE, _cursor(values.get(_CONTINUED)))
 
     def continued(self, cursor: scans.Cursor) -> str:
-        """Return the query of the same list from a cursor on."""
+        """Return the query of the same list, starting at a cursor."""
         return query(**self.typed, before=str(cursor))
 
 
@@ -71,7 +71,7 @@ def query(**values: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Return a pattern that only the text itself matches, whatever wildcards it holds."""
+    """Return a pattern that matches only this text, even if it contains wildcards."""
     return "".join(f"[{each}]" if each in "*?[" else each for each in text)
 
 
@@ -80,15 +80,15 @@ def _checked(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     for name, value in pairs:
         text = value.strip()
         if name not in (*FILTERS, _CONTINUED):
-            raise QuestionError(f"{name[:60]!r} is no filter; there are {', '.join(FILTERS)}")
+            raise QuestionError(f"{name[:60]!r} is not a filter; the filters are {', '.join(FILTERS)}")
         if name in values:
-            raise QuestionError(f"{name}: is given twice; give one value")
+            raise QuestionError(f"{name}: is given twice; give it once")
         if len(text) > _LONGEST and name != _CONTINUED:
-            raise QuestionError(f"{name}: has {len(text)} characters; at most {_LONGEST} are looked for")
+            raise QuestionError(f"{name}: has {len(text)} characters; give at most {_LONGEST}")
         values[name] = text
     for name, allowed in (("decision", DECISIONS), ("kind", KINDS)):
         if values.get(name) and values[name] not in allowed:
-            raise QuestionError(f"{name}: {values[name]!r} is none of {', '.join(allowed)}")
+            raise QuestionError(f"{name}: {values[name]!r} is not one of {', '.join(allowed)}")
     return values
 
 

@@ -1,4 +1,4 @@
-"""The page of one decision: each change with its two sides, its rule and its reason, then what else is known."""
+"""The page of one decision: each change with values before and after, rule and reason, then all other facts."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def page(record: Sealed, standing: seals.Standing, place: str, logs: Sequence[st
     """Return the page of a record.
 
     Args:
-        record: to show.
-        standing: what the chain says of it.
-        place: where it stands, for the link to its JSON.
-        logs: paths of the logs.
+        record: the record to show.
+        standing: its place in the chain.
+        place: its place, for the link to its JSON.
+        logs: the paths of the logs.
     """
     subject = record["object"]
     title = f"{subject['kind']} {subject['namespace']}/{layouts.job_name(record)}"
@@ -50,7 +50,7 @@ def unreadable_page(row: Row, logs: Sequence[str]) -> bytes:
         element("h1", layouts.badge("unreadable"), f" Byte {row.found.place.offset} of {row.found.path}"),
         element("p", f"This line is {row.entry.problem}.", class_="problem"),
         element("pre", start),
-        element("p", "`muster audit verify` says what happened to the log."),
+        element("p", "`muster audit verify` shows what happened to the log."),
     ]
     return layouts.document("A line without a record", main, logs)
 
@@ -125,7 +125,9 @@ def _finding(finding: RecordedFinding) -> Markup:
 
 
 def _rule(rule: str) -> Markup:
-    return element("a", rule, href=asked.query(rule=asked.literal(rule)), class_="rule", title="All decisions of it")
+    return element(
+        "a", rule, href=asked.query(rule=asked.literal(rule)), class_="rule", title="All decisions with this rule"
+    )
 
 
 def _facts(record: Sealed, standing: seals.Standing) -> Markup:
@@ -143,7 +145,7 @@ def _known(record: Sealed, standing: seals.Standing) -> Iterator[tuple[str, Chil
         yield "Made for", element("a", f"{owner['kind']} {owner['name']}", href=link)
     elif record["object"]["kind"] == "TrainJob" and record["object"]["name"]:
         link = layouts.job_query(namespace, record["object"]["name"], "JobSet")
-        yield "JobSets", element("a", "decisions about what Trainer made of it", href=link)
+        yield "JobSets", element("a", "decisions about the JobSet that Trainer made", href=link)
     if runtime:
         yield "Runtime", f"{runtime['kind']} {runtime['name']} ({runtime['source']})"
     yield "Framework", record["framework"] or "none"
@@ -164,8 +166,8 @@ def _standing(standing: seals.Standing) -> str:
     if told:
         return told
     before, after = standing.before, standing.after
-    behind = f"follows record {before.seq}" if before else "nothing stands before it in the log"
-    return f"as it was written; {behind}, {f'record {after.seq} follows it' if after else 'the newest one'}"
+    behind = f"follows record {before.seq}" if before else "no record is before it in the log"
+    return f"as it was written; {behind}, {f'record {after.seq} follows it' if after else 'it is the newest record'}"
 
 
 def _paths(record: Sealed, standing: seals.Standing, place: str) -> Markup:

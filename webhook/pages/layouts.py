@@ -1,4 +1,4 @@
-"""What every page has in common: head, skip link, header, and the small parts that both pages show."""
+"""The parts that all pages share: head, skip link, header, badges and links."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from webhook.pages.markup import Child, Markup, element
 
 __all__ = ["badge", "document", "job_name", "job_query", "moment", "ordered", "problem_page"]
 
-"""Rules that say nothing about the job itself; what they changed comes last."""
+"""Rules whose changes are not about the job itself; these are shown last."""
 
 
 def document(title: str, main: Child, logs: Sequence[str]) -> bytes:
     """Return a whole page.
 
     Args:
-        title: of the page, without the product's name.
-        main: its content; begins with an `h1`.
-        logs: paths of the logs, for the header.
+        title: the title of the page, without the name of the product.
+        main: the content; it begins with an `h1`.
+        logs: the paths of the logs, for the header.
     """
     head = element(
         "head",
@@ -41,7 +41,7 @@ def document(title: str, main: Child, logs: Sequence[str]) -> bytes:
 
 
 def problem_page(title: str, message: str, logs: Sequence[str]) -> bytes:
-    """Return a page that says what went wrong and leads back."""
+    """Return a page with an error message and a link back to the list."""
     back = element("p", element("a", "Back to the newest decisions", href="/"))
     return document(title, [element("h1", title), element("p", message, class_="problem"), back], logs)
 
@@ -52,22 +52,22 @@ def badge(decision: str) -> Markup:
 
 
 def moment(time: str) -> Markup:
-    """Return a record's time to the second, UTC; all of it is in the attribute."""
+    """Return the time of a record in UTC, to the second; the exact time is in the attribute."""
     return element("time", time[:19].replace("T", " "), datetime=time)
 
 
 def job_name(record: Sealed) -> str:
-    """Return what a job is called; one that is only known by its `generateName` ends in a star."""
+    """Return the name of a job; one that is only known by its `generateName` ends in a star."""
     return record["object"]["name"] or f"{record['object'].get('generateName', '')}*"
 
 
 def job_query(namespace: str, name: str, kind: str = "") -> str:
-    """Return the path of the list about one job: its own records and those of what it owns."""
+    """Return the path of the list about one job: its records, and those of the JobSet that it owns."""
     filters = {"namespace": asked.literal(namespace), "job": asked.literal(name), "kind": kind}
     return asked.query(**{name: value for name, value in filters.items() if value})
 
 
 def ordered(record: Sealed) -> tuple[list[RecordedChange], list[RecordedFinding]]:
-    """Return changes and findings, what matters most first."""
+    """Return changes and findings, the most important ones first."""
     changes = sorted(record["changes"], key=lambda change: change["rule"] in BOOKKEEPING)
     return changes, sorted(record["findings"], key=lambda finding: finding["severity"] != "error")

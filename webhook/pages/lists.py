@@ -1,4 +1,4 @@
-"""The list of decisions: filters above, one row each, newest first, and a way on to older ones."""
+"""The list of decisions: filters, one row for each decision, newest first, and a link to older ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webhook.pages.markup import Child, Markup, element
 
 __all__ = ["page"]
 
-_SHOWN = 2  # changes or findings of one row
+_SHOWN = 2  # maximum number of changes or findings in one row
 _LONGEST = 220
 _LONGEST_FIELD = 50
 _COLUMNS = ("Time (UTC)", "Decision", "Job", "What was changed or found, and why", "Asked by")
@@ -32,7 +32,7 @@ _EXAMPLES = {"job": "sft-*", "rule": "trl/*", "since": "2h or 2026-03-01T08:00Z"
 
 
 def page(question: Asked, found: scans.Scan, logs: Sequence[str]) -> bytes:
-    """Return the page with what a scan found."""
+    """Return the page with the results of a scan."""
     heading = element("h1", "Lines without a record" if question.unreadable else "Decisions")
     main = [heading, _form(question), _summary(question, found), _table(found), _paging(question, found)]
     return layouts.document("Decisions", main, logs)
@@ -77,15 +77,15 @@ def _summary(question: Asked, found: scans.Scan) -> Markup:
     count = f"{len(found.rows)} {what}{'' if len(found.rows) == 1 else 's'}"
     order = ", newest first" if len(found.rows) > 1 else ""
     if found.older is None:
-        reach = "; the logs hold nothing older" if found.lines else "; the logs are empty"
+        reach = "; the logs have nothing older" if found.lines else "; the logs are empty"
     else:
-        reach = f"; read back to {found.reached[:19].replace('T', ' ')} UTC, there is more"
+        reach = f"; searched back to {found.reached[:19].replace('T', ' ')} UTC, and there are older records"
     return element("p", f"{count}{order}{reach}.", class_="summary", role="status")
 
 
 def _table(found: scans.Scan) -> Child:
     if not found.rows:
-        return element("p", "Nothing here answers all filters.", class_="empty")
+        return element("p", "No record matches all filters.", class_="empty")
     head = element("tr", *(element("th", name, scope="col") for name in _COLUMNS))
     rows = [_record(row, row.entry.record) if row.entry.record else _unreadable(row) for row in found.rows]
     caption = element("caption", "Admission decisions", class_="hidden")
@@ -144,7 +144,7 @@ def _cut(text: str) -> str:
 
 
 def _end(field: str) -> str:
-    """Return a field path without its beginning where it is long: what it ends in says what it is."""
+    """Return a field path, without its beginning when it is long, because its end is the important part."""
     if len(field) <= _LONGEST_FIELD:
         return field
     end = field[-_LONGEST_FIELD:]

@@ -1,8 +1,8 @@
-"""HTML as values: text is escaped when it becomes part of an element, so that nobody can forget to.
+"""HTML as values: text is always escaped when it becomes part of an element.
 
-A record holds names, arguments and errors that anybody with a namespace can write. Two things are done to each text:
-HTML's own characters are escaped, and characters that would not be seen, or would turn round how others are read
-(control characters, bidirectional marks), are written as escapes.
+A record has names, arguments and errors that every user of the cluster can write. In each text, the special characters
+of HTML are escaped, and invisible characters and those that change the direction of text (control characters,
+bidirectional marks) are written as escapes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _VOID = frozenset({"br", "input", "link", "meta"})
 
 
 class Markup(str):
-    """HTML that is safe as it stands; made by `element` and `joined` only."""
+    """HTML that needs no escaping; only `element` and `joined` make it."""
 
     __slots__ = ()
 
@@ -29,17 +29,17 @@ def element(tag: str, *children: Child, **attributes: Attribute) -> Markup:
     """Make an element.
 
     Args:
-        tag: its name.
-        children: text, which is escaped, elements, or iterables of both; None is nothing.
-        attributes: a trailing `_` is dropped and others become `-` (`class_`, `aria_label`); True is an attribute
-            without a value, False and None are none.
+        tag: the name of the element.
+        children: text, which is escaped, elements, or iterables of both; None is left out.
+        attributes: a trailing `_` is dropped and others become `-` (`class_`, `aria_label`); True gives an attribute
+            without a value, False and None give no attribute.
     """
     opening = f"<{tag}{''.join(_attribute(name, value) for name, value in attributes.items())}>"
     return Markup(opening) if tag in _VOID else Markup(f"{opening}{joined(children)}</{tag}>")
 
 
 def joined(children: Child) -> Markup:
-    """Put children behind each other."""
+    """Concatenate children."""
     if children is None:
         return Markup()
     if isinstance(children, Markup):
@@ -50,7 +50,7 @@ def joined(children: Child) -> Markup:
 
 
 def visible(text: str) -> str:
-    """Write what could not be seen as escapes; ends of lines and tabs stay."""
+    """Write invisible characters as escapes, except ends of lines and tabs."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each in "\n\t" else _escaped(each) for each in text)

@@ -1,7 +1,7 @@
-"""Search the logs from their newest end back, as far as one request may go.
+"""Searches the logs back from their newest end, within the budget of one request.
 
-No index is kept: a log is searched by reading it. A question that few records answer would read for minutes, so one
-scan ends after so many lines or bytes, says how far it came, and leaves a cursor with which the next one goes on.
+There is no index: a log is searched by reading it. A search with few results would take minutes, so a scan ends after a
+number of lines or bytes, and returns how far it came and a cursor for the next scan.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from webhook.pages.shelves import Found, LinePlace, Shelf
 
 __all__ = ["Budget", "Cursor", "Row", "Scan", "scan"]
 
-_SLACK = datetime.timedelta(minutes=10)  # by which the times of neighbours may be out of order: clocks are set back
-_UNKNOWN = "9999"  # later than every time, for lines that nothing with a time follows
+_SLACK = datetime.timedelta(
+    minutes=10
+)  # times of neighbours may be out of order by this much, because clocks are set back
+_UNKNOWN = "9999"  # later than every time, for lines after the last line with a time
 _MAX_LOGS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one scan may cost: rows that it returns, lines and bytes that it reads."""
+    """Limits of one scan: rows that it returns, lines and bytes that it reads."""
 
     rows: int = 50
     lines: int = 60_000
@@ -38,7 +40,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The place before which each log goes on; a log that is not named goes on at its newest end."""
+    """The place before which each log continues; a log that is not named continues at its newest end."""
 
     logs: dict[int, LinePlace] = field(default_factory=dict)
 
@@ -47,14 +49,14 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
-        """Read a cursor as it is written; GoneError for what is none."""
+        """Parse a cursor; GoneError when the text is not one."""
         places = [LinePlace.parse(part) for part in text.split("~", _MAX_LOGS)]
         return cls({place.log: place for place in places})
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line that was looked for; a line without a record has an entry that says why."""
+    """One line that was found; a line without a record has an entry with the reason."""
 
     found: Found
     entry: queries.Entry
@@ -62,13 +64,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What was found.
+    """The result of a scan.
 
     Attributes:
         rows: newest first.
-        older: where a next scan goes on; None when everything was read.
-        lines: that were read.
-        reached: time of the oldest record that was read, "" without one.
+        older: where the next scan continues; None when everything was read.
+        lines: number of lines that were read.
+        reached: time of the oldest record that was read, "" when there was none.
     """
 
     rows: tuple[Row, ...]
@@ -89,13 +91,13 @@ def scan(
 
     Args:
         shelf: the logs.
-        questions: what a record must answer.
-        cursor: from the scan before.
-        unreadable: look for lines without a record instead.
-        budget: what it may cost.
+        questions: the conditions for records.
+        cursor: the cursor of the previous scan.
+        unreadable: whether to search for lines without a record instead.
+        budget: the limits.
 
     Raises:
-        GoneError: the file in which the cursor stands was deleted.
+        GoneError: the file of the cursor was deleted.
         OSError: a file cannot be read.
     """
     budget = budget or Budget()
@@ -122,7 +124,7 @@ def scan(
 def _timed(
     shelf: Shelf, log: int, before: LinePlace | None, since: datetime.datetime | None
 ) -> Generator[tuple[str, Found, Any]]:
-    """Read a log back, each line with a time; one that has none has that of the line after it."""
+    """Read a log back, each line with a time; a line without one gets that of the line after it."""
     last = _UNKNOWN
     oldest = records.timestamp(since - _SLACK) if since else ""
     for found in shelf.upwards(log, before):
@@ -136,7 +138,7 @@ def _timed(
 
 def _wanted(found: Found, value: Any, questions: queries.Questions, *, unreadable: bool) -> queries.Entry | None:
     if not unreadable and value is not None and not _may_answer(value, questions):
-        return None  # checking the schema costs more than all the rest, so it comes last
+        return None  # checking the schema is the most expensive part, so it comes last
     if found.data is None:
         entry = queries.Entry(str(found.path), 0, None, "a line that is too long to be shown")
     else:
@@ -149,7 +151,12 @@ def _wanted(found: Found, value: Any, questions: queries.Questions, *, unreadabl
 def _may_answer(value: Any, questions: queries.Questions) -> bool:
     try:
         return questions.answered_by(value)
-    except (AttributeError, KeyError, TypeError, ValueError):  # no record of our schema, which the schema check says
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ):  # not a record of this schema; the schema check reports it
         return True
 
 

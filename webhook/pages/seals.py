@@ -1,7 +1,7 @@
-"""Whether one record is as it was written, and stands between the records it was written between.
+"""Checks that one record is as it was written, and is still between its neighbours.
 
-The chain as a whole is for `muster audit verify`, which reads everything. A page about one record needs the record, the
-one before and the one after, and that already shows an edit, and a line taken out or put in beside it.
+`muster audit verify` reads and checks the whole chain. The page of a record only reads the record, the one before and
+the one after, which already shows an edit, and a line that was removed or inserted next to it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from webhook.pages.shelves import Found, LinePlace, Shelf
 
 __all__ = ["Neighbour", "Standing", "own", "standing"]
 
-_LOOKED_AT = 200  # lines without a record that may lie between two records
+_LOOKED_AT = 200  # maximum number of lines without a record between two records
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A record beside another one, and what is wrong between the two, "" for nothing."""
+    """A record next to another one, and what is wrong between the two, or ""."""
 
     place: LinePlace
     seq: int
@@ -33,12 +33,12 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the chain says of one record.
+    """The place of one record in the chain.
 
     Attributes:
-        problem: with the record itself, "" for nothing.
-        before: the record before; None where the log begins, or too many other lines lie between.
-        after: the record after; None where the log ends.
+        problem: what is wrong with the record itself, or "".
+        before: the record before; None at the beginning of the log, or when too many other lines are between.
+        after: the record after; None at the end of the log.
     """
 
     problem: str
@@ -47,25 +47,25 @@ class Standing:
 
     @property
     def is_intact(self) -> bool:
-        """Whether nothing is wrong here."""
+        """Whether nothing is wrong."""
         return not (self.problem or (self.before and self.before.problem) or (self.after and self.after.problem))
 
 
 def own(record: Sealed, data: bytes) -> str:
-    """Return what is wrong with a record by itself, "" for nothing; `data` is its line."""
+    """Return what is wrong with the record itself, or ""; `data` is its line."""
     try:
         digest = chain.digest_of(record)
-    except TypeError:  # nested deeper than what was ever written
+    except TypeError:  # nested deeper than Muster writes
         return "this record cannot be hashed: Muster did not write it"
     if digest != record["hash"]:
-        return "this record is not what its hash was made from: it was edited"
+        return "this record does not match its hash: it was edited"
     if chain.line_of(record).rstrip(b"\n") != data.rstrip(b"\r\n"):
-        return "this record is not spelled as it was written: it was edited"
+        return "this record does not have the form in which Muster writes it: it was edited"
     return ""
 
 
 def standing(shelf: Shelf, found: Found, record: Sealed) -> Standing:
-    """Hold a record against the records beside it."""
+    """Compare a record with the records next to it."""
     before = next(_links(shelf.upwards(found.place.log, found.place)), None)
     after = next(_links(shelf.downwards(found.place)), None)
     return Standing(
@@ -87,10 +87,10 @@ def _links(lines: Iterator[Found]) -> Iterator[tuple[LinePlace, Link]]:
 
 def _breach(elder: Link, younger: Link) -> str:
     if younger["seq"] == 1 and younger["prev"] == chain.GENESIS:
-        return ""  # another process began a chain of its own
+        return ""  # another process began its own chain
     if younger["seq"] == elder["seq"] + 1:
         fits = younger["prev"] == elder["hash"]
-        return "" if fits else f"record {younger['seq']} does not follow record {elder['seq']}: one was exchanged"
+        return "" if fits else f"record {younger['seq']} does not follow record {elder['seq']}: one was replaced"
     if younger["seq"] > elder["seq"]:
         return f"records are missing between {elder['seq']} and {younger['seq']}"
-    return f"record {younger['seq']} stands after record {elder['seq']}: lines were moved or inserted"
+    return f"record {younger['seq']} comes after record {elder['seq']}: lines were moved or inserted"

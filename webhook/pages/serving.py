@@ -1,7 +1,7 @@
-"""The pages over HTTP: reading only, for the person at this machine.
+"""Serves the pages over HTTP, read-only, for users of this machine.
 
-The log holds names of people and jobs, and whoever reaches the port reads it. So it is bound to loopback by default,
-and a request has to name this machine as its host: a page on the web that makes its own name point here (DNS rebinding)
+The log has names of people and jobs, and everyone who can reach the port can read it. So the server listens on loopback
+by default, and the host of a request must be this machine: a web page whose name points to this machine (DNS rebinding)
 is refused. Nothing is cached, framed, scripted or loaded from elsewhere.
 """
 
@@ -45,8 +45,8 @@ HEADERS: Final = {
     "X-Frame-Options": "DENY",
 }
 _ASSETS = {"/style.css": "text/css", "/icon.svg": "image/svg+xml"}
-_AT_ONCE = 2  # scans; others wait for them
-_PATIENCE = 30.0  # seconds for which a request waits and is worked on
+_AT_ONCE = 2  # scans at the same time; others wait
+_PATIENCE = 30.0  # seconds for waiting and scanning of one request
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(:\d{1,5})?")
 
 
@@ -55,8 +55,8 @@ class PageServer:
 
     Args:
         shelf: the logs.
-        host: that is bound; a name of it is accepted in requests, as every address is.
-        clock: the time by which `2h` is counted back, aware.
+        host: the address to bind; requests with this name, or with any address, are accepted.
+        clock: returns the current time with a time zone, for filters such as `2h`.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class PageServer:
         self._assets = {path: (package / path[1:]).read_bytes() for path in _ASSETS}
 
     async def open(self, port: int) -> int:
-        """Start to listen; return the port, which port 0 leaves to the system. OSError when it cannot be bound."""
+        """Start listening; return the port, which the system chooses for port 0. OSError when it cannot be bound."""
         self._runner = web.ServerRunner(web.Server(self._answer, access_log=None), shutdown_timeout=1.0)
         await self._runner.setup()
         await web.TCPSite(self._runner, self._host, port).start()
         return int(self._runner.addresses[0][1])
 
     async def close(self) -> None:
-        """Stop to listen."""
+        """Stop listening."""
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -93,7 +93,7 @@ class PageServer:
                 async with asyncio.timeout(_PATIENCE), self._turns:
                     response = await asyncio.to_thread(self._page, request.path, list(request.query.items()))
             except TimeoutError:
-                response = self._problem(503, "Busy", "Others are searching these logs; try again in a moment.")
+                response = self._problem(503, "Busy", "Other requests are searching these logs; try again in a moment.")
             except OSError as error:
                 _log.warning("an audit log cannot be read", extra={"error": str(error)})
                 text = f"{error.filename or 'a log'} cannot be read: {error.strerror or error}"
@@ -103,25 +103,25 @@ class PageServer:
 
     def _refusal(self, request: web.BaseRequest) -> web.Response | None:
         if not _is_here(request.headers.get("Host", ""), self._host):
-            return web.Response(status=421, text="this name is not served here; use the address\n")
+            return web.Response(status=421, text="this host name is not served; use the address of this machine\n")
         if request.method not in ("GET", "HEAD"):
-            return web.Response(status=405, text="pages are only read\n", headers={"Allow": "GET, HEAD"})
+            return web.Response(status=405, text="pages are read-only\n", headers={"Allow": "GET, HEAD"})
         if request.body_exists:
-            response = web.Response(status=413, text="a request for a page has no body\n")
+            response = web.Response(status=413, text="a request for a page must not have a body\n")
             response.force_close()
             return response
         return None
 
     def _page(self, path: str, query: Sequence[tuple[str, str]]) -> web.Response:
-        """Make a page; on a thread, since it reads files."""
+        """Make a page; called on a thread, because it reads files."""
         if path in self._assets:
             return web.Response(body=self._assets[path], content_type=_ASSETS[path])
         try:
             return self._found(path, query)
         except GoneError as error:
-            return self._problem(404, "Not there", f"{error}.")
+            return self._problem(404, "Not found", f"{error}.")
         except asked.QuestionError as error:
-            return self._problem(400, "This cannot be looked for", f"{error}.")
+            return self._problem(400, "This cannot be searched for", f"{error}.")
 
     def _found(self, path: str, query: Sequence[tuple[str, str]]) -> web.Response:
         if path == "/":
@@ -132,7 +132,7 @@ class PageServer:
         if kind == "json":
             data = self._shelf.at(LinePlace.parse(place)).data
             return web.Response(body=data or b"null", content_type="application/json")
-        raise GoneError("there is a list of decisions, and a page of each; this is neither")
+        raise GoneError("this address is neither the list of decisions nor the page of one")
 
     def _list(self, query: Sequence[tuple[str, str]]) -> bytes:
         question = asked.Asked.from_pairs(query, self._clock())
@@ -160,7 +160,7 @@ def _html(page: bytes) -> web.Response:
 
 
 def _is_here(header: str, host: str) -> bool:
-    """Whether a Host header can only mean this machine: an address, which no DNS answers for, or its own name."""
+    """Whether a Host header can only mean this machine: an address, which DNS does not resolve, or its own name."""
     parts = _HOST.fullmatch(header)
     if parts is None:
         return False

@@ -1,8 +1,8 @@
-"""Logs on a shelf: their lines by place, from the newest back, while they are written and rotated.
+"""Reads lines of logs by their place, from the newest back, while the logs are written and rotated.
 
-A place is a byte of a file, and a file is known by its first line, not by its name: rotation gives it another name,
-copying the log to another machine another inode, and neither moves a record. So a link to a record stays right until
-rotation deletes its file, and a page of the list costs what it shows, however long the log is.
+A place is a byte of a file, and a file is identified by its first line: rotation changes its name, and copying the log
+changes its inode. So a link to a record is valid until rotation deletes its file, and the cost of a page does not
+depend on the length of the log.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from webhook.audit.log import files
 __all__ = ["LONGEST", "Found", "GoneError", "LinePlace", "Shelf"]
 
 LONGEST = 32 * 1024 * 1024
-"""Bytes of a line that are read; a longer one is shown as a place and nothing else."""
+"""Maximum bytes of a line; of a longer one only the place is shown."""
 
-_FILES = 2000  # files of one log that are looked at; `backups` goes up to 1000
+_FILES = 2000  # maximum number of files of one log; `backups` is at most 1000
 _IDENTITY = 4096
 _PLACE = re.compile(r"(\d{1,4})\.([0-9a-f]{16})\.(\d{1,18})")
 
 
 class GoneError(LookupError):
-    """There is no such line, or not any more."""
+    """The line does not exist, or no longer exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinePlace:
-    """Where a line begins: the number of the log, the digest of the file's first line, and the byte."""
+    """The start of a line: the number of the log, the digest of the first line of the file, and the byte."""
 
     log: int
     file: str
@@ -45,16 +45,16 @@ class LinePlace:
 
     @classmethod
     def parse(cls, text: str) -> LinePlace:
-        """Read a place as it is written; GoneError for what is none."""
+        """Parse a place; GoneError when the text is not one."""
         parts = _PLACE.fullmatch(text)
         if parts is None:
-            raise GoneError(f"{text[:60]!r} is no place in a log")
+            raise GoneError(f"{text[:60]!r} is not a place in a log")
         return cls(int(parts[1]), parts[2], int(parts[3]))
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A line and where it stands; `data` is None when it is longer than `LONGEST`."""
+    """A line and its place; `data` is None when it is longer than `LONGEST`."""
 
     place: LinePlace
     path: Path
@@ -73,13 +73,13 @@ class _Opened:
 
 
 class Shelf:
-    """Reads the logs at `paths`, each with its rotated elders; holds nothing open between two calls."""
+    """Reads the logs at `paths`, each with its rotated files; no file stays open between two calls."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = tuple(paths)
 
     def upwards(self, log: int, before: LinePlace | None = None) -> Iterator[Found]:
-        """Read a log from its end, or from a place, which is left out.
+        """Yield the lines of a log back from its end, or from the line before a place.
 
         Raises:
             GoneError: while iterating, when the file of `before` was deleted.
@@ -94,7 +94,7 @@ class Shelf:
             for offset, data in files.upwards(each.stream, end, LONGEST):
                 yield Found(LinePlace(log, each.file, offset), each.path, data)
         if not reached:
-            raise GoneError("the file that this page began in was rotated away")
+            raise GoneError("the file in which this page began was deleted by rotation")
 
     def at(self, place: LinePlace) -> Found:
         """Read the line at a place.
@@ -105,10 +105,10 @@ class Shelf:
         for each in self._files(place.log):
             if each.file == place.file:
                 return next(_lines(each, place))
-        raise GoneError("the file that held this record was rotated away, or is another log's")
+        raise GoneError("the file with this record was deleted by rotation, or belongs to another log")
 
     def downwards(self, place: LinePlace) -> Iterator[Found]:
-        """Read the lines after the one at a place, in the order in which they were written; newer files too."""
+        """Yield the lines after the one at a place, oldest first, including newer files."""
         newer: list[str] = []
         for each in self._files(place.log):
             if each.file == place.file:
@@ -122,7 +122,7 @@ class Shelf:
             )
 
     def _files(self, log: int) -> Iterator[_Opened]:
-        """Open the files of a log, the newest first; one that is rotated meanwhile is neither missed nor read twice."""
+        """Open the files of a log, newest first; a file that is rotated meanwhile is neither missed nor read twice."""
         if log >= len(self.paths):
             return
         last: tuple[int, int] | None = None
@@ -132,7 +132,7 @@ class Shelf:
                 return
             try:
                 stream = path.open("rb")
-            except FileNotFoundError:  # it has just got another name
+            except FileNotFoundError:  # it was just renamed
                 continue
             with stream:
                 status = os.fstat(stream.fileno())
@@ -141,7 +141,7 @@ class Shelf:
 
 
 def _older(path: Path, last: tuple[int, int] | None) -> Path | None:
-    """Return the file that comes after the `last` one on the way back, the newest without one; None at the end."""
+    """Return the next older file after `last`, or the newest when `last` is None; None at the end."""
     reached = last is None
     for candidate in reversed(files.rotated(path)):
         if reached:
@@ -155,7 +155,7 @@ def _older(path: Path, last: tuple[int, int] | None) -> Path | None:
 
 
 def _lines(each: _Opened, place: LinePlace) -> Iterator[Found]:
-    """Read a file from a place on; a place that is none raises GoneError."""
+    """Yield the lines of a file from a place on; GoneError when no line begins there."""
     offset = place.offset
     if offset >= each.size or not _is_beginning(each.stream, offset):
         raise GoneError("no line begins at this place of the file")

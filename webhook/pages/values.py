@@ -1,7 +1,6 @@
-"""Two values side by side, line by line, so that the eye finds what differs.
+"""Two values side by side, line by line.
 
-Values are written as YAML, as people write jobs: a command is one line per word, and a diff of lines shows the words
-that were exchanged.
+Values are written as YAML, like jobs: a command has one line for each word, so a diff of lines shows the changed words.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from webhook import kubeyaml
 __all__ = ["MAX_LINES", "Side", "lines", "sides"]
 
 MAX_LINES = 400
-"""Lines of one value that are shown."""
+"""Maximum number of lines of one value."""
 _MAX_COLUMNS = 2000
 
 
 class Side(NamedTuple):
-    """One line of each value; None where a value has none there."""
+    """One line of each value; None when a value has no line there."""
 
     kind: Literal["same", "changed"]
     before: str | None
@@ -28,7 +27,7 @@ class Side(NamedTuple):
 
 
 def lines(value: object) -> list[str]:
-    """Write a JSON value as lines, not more and not longer than a page can hold."""
+    """Return a JSON value as lines, limited in number and length."""
     try:
         every = kubeyaml.dump(value).removesuffix("\n").split("\n")
     except RecursionError:
@@ -38,7 +37,7 @@ def lines(value: object) -> list[str]:
 
 
 def sides(before: Sequence[str], after: Sequence[str]) -> Iterator[Side]:
-    """Put the lines of two values beside each other, equal ones on one row."""
+    """Yield the lines of two values side by side, equal ones in one row."""
     matcher = difflib.SequenceMatcher(a=before, b=after, autojunk=False)
     for tag, begin, end, start, stop in matcher.get_opcodes():
         if tag == "equal":

@@ -96,9 +96,9 @@ def test_lines_without_a_record_stand_where_they_are_and_can_be_asked_for(writte
     path.write_bytes(first + b"\nTraceback\n" + b'{"schema": 1}\n' + rest + b'{"torn')
     shelf = Shelf([path])
     problems = [
-        "a record that breaks off",
-        "no record of muster.dev/audit/v1: schema: 1 is not one of muster.dev/audit/v1",
-        "no audit record",
+        "an incomplete record",
+        "not a record of muster.dev/audit/v1: schema: 1 is not one of muster.dev/audit/v1",
+        "not an audit record",
     ]
     assert uids(scans.scan(shelf, ANY)) == [problems[0], "a2", "a1", problems[1], problems[2], "a0"]
     assert uids(scans.scan(shelf, ANY, unreadable=True)) == problems

@@ -45,7 +45,7 @@ def test_an_edited_record_is_told(sealed, standing):
 def test_other_bytes_of_the_same_content_are_told(sealed, standing):
     lines = sealed(2)
     lines[0] = lines[0].replace(b'"user":', b'"user": ')
-    assert "not spelled as it was written" in standing(lines, 1).problem
+    assert "does not have the form in which Muster writes it" in standing(lines, 1).problem
 
 
 def test_a_record_taken_out_is_told_on_both_sides(sealed, standing):
@@ -57,8 +57,8 @@ def test_a_record_taken_out_is_told_on_both_sides(sealed, standing):
 def test_a_record_exchanged_hash_and_all_is_told(sealed, standing, make_record):
     lines = sealed(3)
     lines[1] = chain.Chain(1, "0" * 64).seal(make_record())
-    assert "one was exchanged" in standing(lines, 2).before.problem
-    assert "one was exchanged" in standing(lines, 3).before.problem
+    assert "one was replaced" in standing(lines, 2).before.problem
+    assert "one was replaced" in standing(lines, 3).before.problem
 
 
 def test_moved_lines_are_told(sealed, standing):

@@ -20,7 +20,7 @@ HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e&amp;"
 async def test_the_list_says_what_was_changed_by_which_rule_and_why(site, real_log, plain):
     client = await site(real_log)
     text = plain(await client.get())
-    assert "20 decisions, newest first; the logs hold nothing older." in text
+    assert "20 decisions, newest first; the logs have nothing older." in text
     assert "spec.trainer.command trl/launch trl starts accelerate, which ignores the nodes and processes" in text
     assert "spec.trainer.args[4] trl/vllm-server server mode needs a vLLM server" in text
 
@@ -88,7 +88,7 @@ async def test_filters_choose_what_is_listed(site, real_log, query, count):
     if count is None:
         status, _, text = await client.ask(params=query)
         assert status == 400
-        assert "since: &#x27;3h30m&#x27; is no time; write one like" in text
+        assert "since: &#x27;3h30m&#x27; is not a time; write one like" in text
     else:
         assert len(await client.records(**query)) == count
 
@@ -125,7 +125,7 @@ async def test_an_edited_record_is_marked_in_the_list_and_on_its_page(site, real
     assert "badge broken" not in await client.get(user="ada")
     (path,) = await client.records(user="mallory")
     page = await client.get(path)
-    assert 'role="alert">this record is not what its hash was made from: it was edited' in page
+    assert 'role="alert">this record does not match its hash: it was edited' in page
 
 
 async def test_lines_without_a_record_have_a_page_too(site, real_log, plain):
@@ -135,7 +135,7 @@ async def test_lines_without_a_record_have_a_page_too(site, real_log, plain):
     (path,) = await client.records(decision="unreadable")
     page = await client.get(path)
     assert "<script>" not in page
-    assert "This line is no audit record. <script>Traceback" in plain(page)
+    assert "This line is not an audit record. <script>Traceback" in plain(page)
 
 
 def spoilt(value):
@@ -225,16 +225,16 @@ async def test_a_name_of_the_web_that_points_here_is_refused(site, real_log, hos
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("/record/x", 404, "is no place in a log"),
+        ("/record/x", 404, "is not a place in a log"),
         ("/record/0.0123456789abcdef.0", 404, "rotated away"),
         ("/record/9.0123456789abcdef.0", 404, "rotated away"),
         ("/json/../../../etc/passwd", 404, "neither"),
-        ("/record/", 404, "is no place"),
+        ("/record/", 404, "is not a place"),
         ("/wp-admin", 404, "neither"),
-        ("/?namspace=x", 400, "is no filter; there are job, namespace"),
+        ("/?namspace=x", 400, "is not a filter; the filters are job, namespace"),
         ("/?job=a&job=b", 400, "is given twice"),
-        ("/?decision=maybe", 400, "is none of patched"),
-        ("/?kind=Pod", 400, "is none of TrainJob"),
+        ("/?decision=maybe", 400, "is not one of patched"),
+        ("/?kind=Pod", 400, "is not one of TrainJob"),
         (f"/?text={'x' * 301}", 400, "has 301 characters"),
         ("/?before=x", 400, "begin at the newest record"),
     ],

@@ -1,1 +1,1 @@
-"""Writing the log: records are taken, sealed into a chain, and put on a stream or into files that are rotated."""
+"""Writing the log: records are queued, sealed into a chain, and written to a stream or to rotated files."""

@@ -1,9 +1,9 @@
-"""Chain records by hash, so that a line which is edited, removed, inserted or moved no longer fits its neighbours.
+"""Chains records by hash, so that a line that is edited, removed, inserted or moved does not fit its neighbours.
 
-Each line carries its number (`seq`), the hash of the line before (`prev`) and its own (`hash`): the SHA-256 of its
-canonical JSON without `hash`, that is with sorted keys and no spaces. The chain proves that the lines belong together
-in this order. It proves nothing against somebody who can rewrite the whole file and compute all hashes anew; an
-anchor kept elsewhere does (`verification`).
+Each line has its number (`seq`), the hash of the previous line (`prev`) and its own (`hash`): the SHA-256 of its
+canonical JSON without `hash`, which has sorted keys and no spaces. The chain proves that the lines belong together in
+this order. It does not protect against somebody who can rewrite the whole file with new hashes; an anchor that is kept
+elsewhere does (`verification`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ GENESIS = "0" * 64
 
 
 class ChainError(ValueError):
-    """A line does not hold a record from which a chain can go on."""
+    """A line does not have a record that a chain can continue from."""
 
 
 class Chain:
-    """The end of a chain: `seq` and `prev` are number and hash of the last record that belongs to it."""
+    """The end of a chain: `seq` and `prev` are number and hash of its last record."""
 
     def __init__(self, seq: int = 0, prev: str = GENESIS) -> None:
         self.seq = seq
@@ -35,30 +35,30 @@ class Chain:
 
     @classmethod
     def resume_from(cls, last_line: bytes) -> Chain:
-        """Continue after `last_line`; a line that is torn, foreign or edited raises ChainError."""
+        """Continue after `last_line`; ChainError when it is torn, foreign or edited."""
         try:
             record = orjson.loads(last_line)
         except orjson.JSONDecodeError as error:
-            message = f"cannot continue the audit chain after {last_line[:60]!r}: it is no JSON; take the line out"
+            message = f"cannot continue the audit chain after {last_line[:60]!r}: it is not JSON; remove the line"
             raise ChainError(message) from error
         if not schemas.is_link(record):
             misfit = schemas.check(record, records.Link)[0]
-            raise ChainError(f"cannot continue the audit chain: {misfit}; take the line out")
+            raise ChainError(f"cannot continue the audit chain: {misfit}; remove the line")
         if digest_of(record) != record["hash"]:
             raise ChainError(f"cannot continue the audit chain after record {record['seq']}: it was edited")
         return cls(record["seq"], record["hash"])
 
     def seal(self, record: Record, dropped: int = 0) -> bytes:
-        """Return `record` as the chain's next line, with its end of line.
+        """Return `record` as the next line of the chain, with its end of line.
 
-        The chain moves on at once. When the line then does not reach its place, take the chain from that place again.
+        The chain advances at once. If the line then cannot be written, resume the chain from the sink.
 
         Args:
-            record: what to seal; it is not changed.
-            dropped: how many records before this one were not written here; 0 is not mentioned.
+            record: the record to seal; it is not changed.
+            dropped: number of records before this one that were not written here; 0 is omitted.
 
         Raises:
-            TypeError: the record holds something that JSON cannot.
+            TypeError: the record has a value that JSON cannot express.
         """
         body = {**record, "seq": self.seq + 1, "prev": self.prev}
         if dropped:
@@ -70,12 +70,12 @@ class Chain:
 
 
 def digest_of(record: Link) -> str:
-    """Compute the hash that a sealed record should have, from everything in it but `hash`."""
+    """Compute the hash that a sealed record should have, from all its fields except `hash`."""
     return hashlib.sha256(_canonical(_without_hash(record))).hexdigest()
 
 
 def line_of(record: Link) -> bytes:
-    """Return the one spelling of a sealed record: two lines that mean the same are the same bytes."""
+    """Return the canonical line of a sealed record: equal records have equal bytes."""
     return _with_hash(_canonical(_without_hash(record)), record["hash"])
 
 

@@ -1,8 +1,7 @@
-"""Read the files of one audit log as a single run of lines, oldest first.
+"""Reads the files of one audit log as one sequence of lines, oldest first.
 
-A log is spread over `audit.log` and its rotated elders `audit.log.1`, `audit.log.2` and so on, where the highest
-number is the oldest. Whoever reads or verifies wants one sequence and still wants to be told in which file, on which
-line, something is wrong.
+A log consists of `audit.log` and its rotated files `audit.log.1`, `audit.log.2` and so on; the one with the highest
+number is the oldest. Readers get one sequence, and the file and number of each line.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _BLOCK = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line of a log: `data` is without its end of line, `number` counts from 1 within `file`."""
+    """One line of a log: `data` does not include the end of line, `number` counts from 1 within `file`."""
 
     file: str
     number: int
@@ -42,14 +41,14 @@ def lines(paths: Iterable[Path]) -> Iterator[LogLine]:
 
 
 def numbered(stream: Iterable[bytes], name: str) -> Iterator[LogLine]:
-    """Number the lines of an open binary stream, `sys.stdin.buffer` for instance; empty lines are passed over."""
+    """Number the lines of an open binary stream, `sys.stdin.buffer` for instance; empty lines are skipped."""
     for number, data in enumerate(stream, start=1):
         if data.strip():
             yield LogLine(name, number, data.rstrip(b"\r\n"))
 
 
 def last_lines(path: Path) -> Iterator[bytes]:
-    """Read the lines of a file from its end, the last one first, without ends of line; empty ones are passed over."""
+    """Read the lines of a file from its end, the last one first, without ends of line; empty ones are skipped."""
     with path.open("rb") as stream:
         for _, data in upwards(stream, stream.seek(0, os.SEEK_END)):
             if data is not None:
@@ -57,12 +56,12 @@ def last_lines(path: Path) -> Iterator[bytes]:
 
 
 def upwards(stream: BinaryIO, end: int, longest: int | None = None) -> Iterator[tuple[int, bytes | None]]:
-    """Read the lines before byte `end` of a file, the last one first; empty ones are passed over.
+    """Read the lines before byte `end` of a file, the last one first; empty ones are skipped.
 
     Args:
-        stream: of a file; its position is moved.
-        end: where a line ends or begins.
-        longest: bytes of a line that are kept in memory at most; any number by default.
+        stream: an open file; its position changes.
+        end: byte at which a line ends or begins.
+        longest: maximum bytes of a line that are kept in memory; no limit by default.
 
     Yields:
         The byte at which a line begins, and the line without its end, or None for one that is too long.
@@ -93,7 +92,7 @@ def _block_before(stream: BinaryIO, position: int) -> tuple[bytes, int]:
 
 
 def _joined(first: bytes, parts: list[bytes], size: int, longest: int | None) -> bytes | None:
-    """Join the parts of a line, which were found last part first."""
+    """Join the parts of a line, which come in reverse order."""
     if longest is not None and size + len(first) > longest:
         return None
     return b"".join([first, *reversed(parts)])

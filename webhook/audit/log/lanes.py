@@ -1,9 +1,9 @@
-"""A lane leads to one sink: its own chain, its own failures, its own way back.
+"""A lane writes to one sink, with its own chain, failures and retries.
 
-Sinks fail apart from each other, and what one lost another may have, so each lane seals for itself. While its sink
-fails, a lane keeps the first record that did not get through and tries that one again, at growing distances with
-jitter, so that a disk that was freed is found even when nothing happens. The records after it are counted, and the next
-one written says how many are missing.
+Sinks fail independently, and one may have records that another lost, so each lane seals its own chain. While its sink
+fails, a lane keeps the first record that could not be written and retries it with growing pauses and jitter, so that it
+recovers even without new records. Later records are counted, and the next record that is written says how many are
+missing.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ __all__ = ["Lane", "Retry"]
 
 _log = logging.getLogger(__name__)
 
-# Beyond this many lines that are no records, the file is not ours to continue.
+# After this many lines that are not records, the file is not one that Muster should continue.
 _LINES_LOOKED_AT = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Seconds between attempts: `base`, doubled for each failure in a row up to `cap`, with up to half taken off."""
+    """Seconds between attempts: `base`, doubled for each failure in a row up to `cap`, minus up to a half."""
 
     base: float = 0.5
     cap: float = 30.0
     random: random.Random = field(default_factory=random.SystemRandom)
 
     def delay(self, failures: int) -> float:
-        """Return how long to wait after the given number of failures, at least 1."""
+        """Return the seconds to wait after this number of failures, at least 1."""
         return backoffs.pause(failures, self.base, self.cap, self.random, least=0.5)
 
 
@@ -72,22 +72,22 @@ class Lane:
 
     @property
     def wait(self) -> float | None:
-        """Seconds until the next attempt is due, None when the sink is well."""
+        """Return the seconds until the next attempt, None when the sink works."""
         return max(0.0, self._due - self._clock()) if self.failing else None
 
     def write(self, record: Record) -> bool:
-        """Write a record, or say False; a record that JSON cannot hold raises TypeError and leaves no trace."""
+        """Write a record; return False on failure. TypeError when JSON cannot express the record, without effect."""
         if not self.retry():
             self._dropped += 1
             return False
         return self._attempt(record)
 
     def miss(self, count: int) -> None:
-        """Note that `count` records were lost before they came here."""
+        """Note that `count` records were lost before they reached this lane."""
         self._dropped += count
 
     def retry(self, *, now: bool = False) -> bool:
-        """Try the record that is kept, when that is due or `now`; say whether the sink is well."""
+        """Retry the kept record when it is due, or `now`; return whether the sink works."""
         if self._pending is None:
             return True
         if not now and self._clock() < self._due:
@@ -99,7 +99,7 @@ class Lane:
         return well
 
     def close(self) -> None:
-        """Try the record that is kept a last time and close the sink."""
+        """Retry the kept record for the last time and close the sink."""
         self.retry(now=True)
         try:
             self._sink.close()
@@ -120,7 +120,7 @@ class Lane:
         return True
 
     def _resume(self) -> Chain:
-        """Continue what the sink holds; what this process wrote and is gone leaves a gap that can be seen."""
+        """Continue the chain in the sink; lines of this process that are gone leave a visible gap."""
         found = self._found()
         return found if found.seq >= self._last.seq else Chain(self._last.seq, self._last.prev)
 
@@ -129,7 +129,7 @@ class Lane:
             try:
                 return Chain.resume_from(line)
             except ChainError as error:
-                _log.warning("audit line passed over", extra={"sink": self._sink.name, "error": str(error)})
+                _log.warning("audit line skipped", extra={"sink": self._sink.name, "error": str(error)})
         return Chain()
 
     def _fail(self, record: Record, error: Exception) -> None:
@@ -137,12 +137,12 @@ class Lane:
             _log.error("audit sink fails", extra={"sink": self._sink.name, "error": str(error)})
         self._failures += 1
         self._due = self._clock() + self._retry.delay(self._failures)
-        # How far the sink got is not known: the chain is taken up again from what is really there.
+        # It is not known how much was written, so the chain is resumed from what the sink has.
         self._chain = None
         self._pending, self._dropped = (record, self._dropped), 0
         self._on_error(self._sink.name, error)
 
     def _recover(self) -> None:
         if self.failing:
-            _log.warning("audit sink is well again", extra={"sink": self._sink.name, "failures": self._failures})
+            _log.warning("audit sink works again", extra={"sink": self._sink.name, "failures": self._failures})
         self._failures = 0

@@ -1,8 +1,8 @@
-"""Put lines where they stay: on a stream that somebody collects, or in a file that is rotated.
+"""Sinks: where lines are written, a stream that is collected or a file that is rotated.
 
-A sink either takes a whole line or raises, and after it has raised it tries from scratch: the writer relies on that to
-keep chain and file in step. A file sink therefore undoes what a full disk let it write of a line, ends a line that a
-crash has torn, and holds a lock, because two processes that append to one chain would both break it.
+A sink either writes a whole line or raises, and after an error it starts afresh: the writer depends on this to keep
+chain and file consistent. So a file sink removes the part of a line that a full disk has accepted, ends a line that a
+crash has torn, and holds a lock, because two processes that append to one chain would break it.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ __all__ = ["RotatingFileSink", "Sink", "StreamSink"]
 
 
 class Sink(Protocol):
-    """A place for lines; used by one thread at a time."""
+    """Takes lines; used by one thread at a time."""
 
     name: str
 
     def write(self, line: bytes) -> None:
-        """Put `line`, which ends with its end of line; OSError when it could not be put as a whole."""
+        """Write `line`, which includes its end of line; OSError when it could not be written completely."""
 
     def last_lines(self) -> Iterator[bytes]:
-        """Read what is there already, the last line first; nothing where that cannot be read."""
+        """Yield the existing lines, the last one first; none when the sink cannot be read."""
 
     def close(self) -> None:
-        """Let go of what is held; a later `write` takes it again."""
+        """Release all resources; a later `write` acquires them again."""
 
 
 class StreamSink:
-    """Writes to an open descriptor, stdout by default, past Python's buffers: what is written is out."""
+    """Writes to an open descriptor, stdout by default, without Python's buffers."""
 
     def __init__(self, descriptor: int = 1, name: str = "stdout") -> None:
         self.name = name
@@ -43,7 +43,7 @@ class StreamSink:
         self._torn = False
 
     def write(self, line: bytes) -> None:
-        """Write a line; one that an earlier error has torn is ended first."""
+        """Write a line; first end a line that an earlier error has torn."""
         data = b"\n" + line if self._torn else line
         written = 0
         try:
@@ -55,19 +55,19 @@ class StreamSink:
         self._torn = False
 
     def last_lines(self) -> Iterator[bytes]:
-        """A stream cannot be read back."""
+        """Yield nothing: a stream cannot be read back."""
         return iter(())
 
     def close(self) -> None:
-        """The descriptor belongs to the process and stays open."""
+        """Do nothing: the descriptor belongs to the process and stays open."""
 
 
 class RotatingFileSink:
     """Appends to `path`; a file that would outgrow `max_bytes` becomes `path.1`, that one `path.2`, up to `backups`.
 
-    Files are made readable for their owner only (`mode`). With `fsync`, each line is on the disk before the next one is
-    taken, at the price of one disk write for each. The directory must exist. While another process holds
-    `path.lock`, writing raises BlockingIOError.
+    Files are only readable by their owner (`mode`). With `fsync`, each line is on the disk before the next one is
+    written, which costs one disk write each. The directory must exist. While another process holds `path.lock`, writing
+    raises BlockingIOError.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class RotatingFileSink:
         self._file: int | None = None
 
     def write(self, line: bytes) -> None:
-        """Append a line, after rotation where it is due."""
+        """Append a line, and rotate the files first when that is due."""
         file, size = self._current()
         if size and size + len(line) > self._max_bytes:
             self._rotate()
@@ -99,27 +99,27 @@ class RotatingFileSink:
         try:
             self._append(file, line)
         except OSError:
-            # What could not be written as a whole must not stand there in part.
+            # A line that could not be written completely must not remain in part.
             with contextlib.suppress(OSError):
                 os.ftruncate(file, size)
             self._release()
             raise
 
     def last_lines(self) -> Iterator[bytes]:
-        """Read this log from its end, also beyond the last rotation."""
+        """Yield the lines of this log from its end, including rotated files."""
         self._current()
         for path in reversed(files.rotated(self._path)):
             yield from files.last_lines(path)
 
     def close(self) -> None:
-        """Close the file and leave it to other processes."""
+        """Close the file and release the lock."""
         self._release()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def _current(self) -> tuple[int, int]:
-        """Return the open file and its size; a file that was taken away under its name is made anew."""
+        """Return the open file and its size; a file that was removed or renamed is created again."""
         self._acquire()
         if self._file is not None:
             with contextlib.suppress(FileNotFoundError):
@@ -164,7 +164,7 @@ class RotatingFileSink:
 
 
 def _mended(file: int) -> int:
-    """End a line that a crash has torn, so that the next one is whole; return the size."""
+    """End a line that a crash has torn, so that the next one is complete; return the size."""
     size = os.fstat(file).st_size
     if size and os.pread(file, 1, size - 1) != b"\n":
         os.write(file, b"\n")

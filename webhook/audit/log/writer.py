@@ -1,9 +1,8 @@
-"""Take records from the event loop without ever holding it up, and see them written by a thread of their own.
+"""Takes records from the event loop without blocking it, and writes them on its own thread.
 
-An admission may wait neither for a disk nor for whoever reads stdout. `submit` therefore only puts a record into a
-bounded queue; redacting, hashing and writing happen on the writer's thread, a little later, so that they do not
-compete with the answer to the very request they describe. Every loss is deliberate, counted, and told by the next
-record that is written.
+An admission must not wait for a disk or for the reader of stdout. So `submit` only puts a record into a bounded queue.
+Redacting, hashing and writing happen on the writer's thread, a little later, so that they do not delay the answer to
+the request. Every loss is counted, and the next record that is written reports it.
 """
 
 from __future__ import annotations
@@ -25,29 +24,29 @@ __all__ = ["AuditWriter", "DropReason"]
 _log = logging.getLogger(__name__)
 
 DropReason: TypeAlias = Literal["full", "refused", "invalid", "unwritten", "closed"]
-"""Why a record is lost: queue full, refused while the primary fails, not JSON, taken by no sink, or too late."""
+"""Why a record is lost: queue full, refused while the primary fails, not JSON, no sink took it, or too late."""
 
-# A queue item: a record with the number lost just before it, a request to report (flush), or None to end.
+# A queue item: a record with the number of records lost just before it, a request to report (flush), or None to end.
 _Item: TypeAlias = tuple[Record, int] | threading.Event | None
 
 
 class AuditWriter:
-    """Writes records to all `sinks`; the first one is the primary, the one that counts.
+    """Writes records to all `sinks`; the first one is the primary.
 
     Args:
         sinks: where each record goes; they are closed with the writer.
-        fallback: where a record goes that no sink took; by default stdout, unless that is among the sinks.
-        queue_size: records that may wait; one more is dropped.
-        on_failure: `fallback` writes on elsewhere while the primary fails; `deny` makes `submit` say False, and keeps
-            the records that were accepted before until the primary is well.
-        redactor: takes the secrets out of a record, without changing it.
+        fallback: the sink for records that no other sink took; by default stdout, unless it is among the sinks.
+        queue_size: maximum number of waiting records; further ones are dropped.
+        on_failure: with `fallback`, records are written elsewhere while the primary fails; with `deny`, `submit`
+            returns False, and records that were accepted before are kept until the primary works.
+        redactor: returns a record without its secrets; it does not change its argument.
         on_drop: called with the reason and the number of lost records, on any thread.
         on_error: called with a sink's name and each of its errors, on the writer's thread.
-        linger: seconds that the thread leaves to the event loop before it takes up work after a pause.
-        retry: distances of the attempts at a failing sink.
+        linger: seconds that the thread waits after a pause before it works, to leave the processor to the event loop.
+        retry: pauses between attempts at a failing sink.
     """
 
-    def __init__(  # noqa: PLR0913  # each is a choice of the one who runs it
+    def __init__(  # noqa: PLR0913  # each is an option of the operator
         self,
         sinks: Sequence[Sink],
         *,
@@ -82,15 +81,15 @@ class AuditWriter:
 
     @property
     def healthy(self) -> bool:
-        """Whether the primary sink took the last record it was given."""
+        """Whether the primary sink took the last record."""
         return not self._lanes[0].failing
 
     def submit(self, record: Record) -> bool:
-        """Hand over a record, which must not be changed any more; never blocks.
+        """Queue a record, which must not be changed afterwards; never blocks.
 
         Returns:
-            False when the record is lost and `on_failure` is `deny`: then the admission should be refused. With
-            `fallback` a lost record is counted, and the admission goes on.
+            False when the record is lost and `on_failure` is `deny`: then the admission must be refused. With
+                `fallback`, a lost record is counted and the admission continues.
         """
         reason = self._refusal()
         with self._guard:
@@ -103,7 +102,7 @@ class AuditWriter:
         return not self._denies
 
     def flush(self, timeout: float) -> bool:
-        """Wait until all that was submitted before is dealt with; False when that takes more than `timeout` seconds."""
+        """Wait until all earlier records are handled; False when that takes more than `timeout` seconds."""
         if self._closing.is_set():
             return not self._thread.is_alive()
         done = threading.Event()
@@ -112,10 +111,10 @@ class AuditWriter:
         return done.wait(timeout)
 
     def close(self, timeout: float) -> bool:
-        """Take no more records, write those that wait, close the sinks; after `timeout` seconds the rest is dropped.
+        """Accept no more records, write the waiting ones, close the sinks; after `timeout` seconds the rest is dropped.
 
         Returns:
-            True when all was dealt with. A thread that hangs in a sink does not keep the process alive.
+            True when all records were handled. A thread that hangs in a sink does not keep the process alive.
         """
         self._closing.set()
         self._queue.put(None)
@@ -151,7 +150,7 @@ class AuditWriter:
         self._finish()
 
     def _holds(self) -> bool:
-        """Whether records stay in the queue, because they may go nowhere but to the primary."""
+        """Whether records stay in the queue, because only the primary may take them."""
         return self._denies and not self.healthy and not self._closing.is_set()
 
     def _next(self) -> _Item:

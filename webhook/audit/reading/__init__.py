@@ -1,1 +1,1 @@
-"""Reading a log back: searched, followed while it is written, and verified against its chain."""
+"""Reading a log: search it, follow it while it is written, and verify its chain."""

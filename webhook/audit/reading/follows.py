@@ -1,7 +1,7 @@
-"""Read a log on while it is written: what is there, then each line as it comes, across rotation.
+"""Follows a log while it is written: the existing lines, then each new one, across rotation.
 
-The file at hand is kept open, so that its last lines are read under whatever name it has by now; then the next newer
-one is. Files that were taken away under their name, or cut to nothing (logrotate's `copytruncate`), are followed too.
+The current file is kept open, so that its last lines are read even after it was renamed; then the next newer file is
+opened. Files that were removed, or truncated (`copytruncate` of logrotate), are followed too.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from webhook.audit.log.files import LogLine
 __all__ = ["LONGEST", "LogFollower", "follow"]
 
 LONGEST = 32 * 1024 * 1024
-"""Bytes of a line; one that is longer comes in pieces, which are no records."""
+"""Maximum bytes of a line; a longer one is read in pieces, which are not records."""
 _BLOCK = 64 * 1024
 
 
 def follow(paths: Sequence[Path], pause: Callable[[], None]) -> Iterator[LogLine]:
-    """Read the logs at `paths`, with their rotated elders, and go on with what is written, for ever.
+    """Yield the lines of the logs at `paths` and their rotated files, then new lines, without end.
 
     Args:
-        paths: of the logs.
-        pause: called when nothing new is there; returns when it is worth looking again.
+        paths: the paths of the logs.
+        pause: called when there are no new lines; returns when the logs should be checked again.
 
     Raises:
         OSError: a file cannot be read.
@@ -54,11 +54,11 @@ class LogFollower:
         self._was_newest = False
 
     def lines(self) -> Iterator[LogLine]:
-        """Read what has come since the last time; lines that have not ended are kept."""
+        """Yield the lines since the last call; an incomplete line is kept for the next one."""
         while True:
             newer = self._newer()
             if self._stream is not None:
-                # Looked for before reading: what was written up to the rotation is there now.
+                # This comes before reading, so that all lines up to the rotation are read.
                 yield from self._come(self._stream)
             if newer is None:
                 return
@@ -67,13 +67,13 @@ class LogFollower:
             self._open(newer)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None
 
     def _newer(self) -> Path | None:
-        """Return the file that follows the one at hand, the oldest at first; None while there is none."""
+        """Return the file after the current one, at first the oldest; None while there is none."""
         listing = [path for path in files.rotated(self._path) if path.exists()]
         if self._stream is None:
             return listing[0] if listing else None
@@ -82,14 +82,14 @@ class LogFollower:
             if _is(path, at_hand):
                 self._was_newest = path == self._path
                 return listing[index + 1] if index + 1 < len(listing) else None
-        if self._was_newest:  # taken away by something else, or deleted: the next one gets its name
+        if self._was_newest:  # renamed by another program, or deleted: the next file gets its name
             return self._path if self._path in listing else None
         return listing[0] if listing else None
 
     def _open(self, path: Path) -> None:
         try:
             stream = path.open("rb")
-        except FileNotFoundError:  # rotated at this moment; the next look finds it
+        except FileNotFoundError:  # rotated at this moment; the next check finds it
             return
         self.close()
         self._stream, self._name, self._number, self._rest, self._was_newest = stream, str(path), 0, b"", False

@@ -1,8 +1,7 @@
-"""Ask the log: what was decided about this job, by whose request, since yesterday?
+"""Searches the log: what was decided about this job, for which user, since yesterday?
 
-The files are read as they are, after crashes and edits too: a line that is no record is an entry with a problem,
-never an error, so that one bad line does not hide a million good ones. Selection works on plain values and is lazy; a
-log larger than memory can be searched.
+Files may be damaged by crashes and edits: a line without a record is an entry with a problem, not an error, so that one
+bad line does not hide the others. The search is lazy, so the log may be larger than memory.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a log: its `record`, or, when it holds none, the `problem` with it."""
+    """One line of a log: its `record`, or the `problem` when it has no record."""
 
     file: str
     line: int
@@ -39,22 +38,22 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """What is asked of a record; None is not asked.
+    """The conditions of a search; None is not a condition.
 
     Attributes:
-        job: name of the job, its generateName, or the TrainJob that owns the JobSet.
-        namespace: of the job.
-        user: who asked, by the user name.
-        decision: what was decided.
-        since: aware; this moment or later.
-        until: aware; before this moment.
-        framework: of the runtime.
-        kind: TrainJob or JobSet, in any case.
-        rule: of a change or a finding.
-        text: in any case, within a reason, a message or a field of the record.
-        uid: of the admission request.
+        job: name or generateName of the job, or name of the TrainJob that owns the JobSet.
+        namespace: the namespace of the job.
+        user: the name of the user.
+        decision: the decision.
+        since: this time or later; with a time zone.
+        until: before this time; with a time zone.
+        framework: the framework of the runtime.
+        kind: TrainJob or JobSet, upper or lower case.
+        rule: the rule of a change or a finding.
+        text: part of a reason, a message or a field of the record, upper or lower case.
+        uid: the uid of the admission request.
 
-    `job`, `namespace`, `user`, `framework` and `rule` may hold the wildcards `*`, `?` and `[...]`.
+    `job`, `namespace`, `user`, `framework` and `rule` may contain the wildcards `*`, `?` and `[...]`.
     """
 
     job: str | None = None
@@ -70,7 +69,7 @@ class Questions:
     uid: str | None = None
 
     def answered_by(self, record: Sealed) -> bool:
-        """Whether a record answers all questions asked."""
+        """Whether a record meets all conditions."""
         return (
             self.decision in {None, record["decision"]}
             and self.uid in {None, record["uid"]}
@@ -86,7 +85,7 @@ class Questions:
 
 
 def read(paths: Iterable[Path]) -> Iterator[Entry]:
-    """Read files, in the order given; OSError names one that cannot be read."""
+    """Yield the entries of files in the given order; OSError names one that cannot be read."""
     return parsed(files.lines(paths))
 
 
@@ -101,15 +100,15 @@ def entry_of(line: files.LogLine) -> Entry:
     try:
         value = orjson.loads(line.data)
     except orjson.JSONDecodeError:
-        kind = "a record that breaks off" if line.data.startswith(b"{") else "no audit record"
+        kind = "an incomplete record" if line.data.startswith(b"{") else "not an audit record"
         return Entry(line.file, line.number, None, kind)
     if schemas.is_sealed(value):
         return Entry(line.file, line.number, value)
-    return Entry(line.file, line.number, None, f"no record of {SCHEMA}: {schemas.check(value)[0]}")
+    return Entry(line.file, line.number, None, f"not a record of {SCHEMA}: {schemas.check(value)[0]}")
 
 
 def select(entries: Iterable[Entry], questions: Questions) -> Iterator[Entry]:
-    """Pass on the entries whose records answer all questions asked; entries without a record pass none."""
+    """Yield the entries whose records meet all conditions; entries without a record are left out."""
     for entry in entries:
         if entry.record is not None and questions.answered_by(entry.record):
             yield entry
@@ -118,7 +117,7 @@ def select(entries: Iterable[Entry], questions: Questions) -> Iterator[Entry]:
 def moment(text: str, now: datetime.datetime) -> datetime.datetime:
     """Read a point in time: RFC 3339 (`2026-03-01T08:00:00Z`), or how long before `now` (`30s`, `15m`, `2h`, `1d`).
 
-    A time without an offset raises ValueError, because it would mean another moment on another machine.
+    A time without an offset raises ValueError, because its meaning would depend on the machine.
     """
     with contextlib.suppress(ValueError, OverflowError):
         if relative := _RELATIVE.fullmatch(text.strip()):
@@ -126,7 +125,7 @@ def moment(text: str, now: datetime.datetime) -> datetime.datetime:
         point = datetime.datetime.fromisoformat(text.strip())
         if point.tzinfo is not None:
             return point
-    raise ValueError(f"{text!r} is no time; write one like 2026-03-01T08:00:00Z, or 15m, 2h, 1d for that long ago")
+    raise ValueError(f"{text!r} is not a time; write one like 2026-03-01T08:00:00Z, or 15m, 2h, 1d for that long ago")
 
 
 def _names(record: Sealed) -> Iterator[str]:
@@ -162,6 +161,6 @@ def _within(record: Sealed, since: datetime.datetime | None, until: datetime.dat
         return True
     try:
         time = datetime.datetime.fromisoformat(record["time"])
-    except ValueError:  # the 31st of February has the right form and is never
+    except ValueError:  # the 31st of February has the right form but does not exist
         return False
     return (since is None or time >= since) and (until is None or time < until)

@@ -1,8 +1,8 @@
-"""Hold each record of a log against those before it: is it the next one, and does it say so?
+"""Checks for each record of a log that it is the next one, and that it links to the one before it.
 
-This is the part of verification that remembers. It reads on after a breach as an auditor would: an edited record still
-keeps its place, a number that is missing may turn up later, and a second record of one number came from somewhere else.
-So one deed is one breach, as far as the lines tell.
+This is the part of verification with state. After a breach it continues like an auditor: an edited record keeps its
+place, a missing number may come later, and a second record of one number was inserted. So one manipulation is reported
+as one breach, as far as possible.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Kind: TypeAlias = Literal["moved", "inserted", "replaced", "restarted"]
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """Why a record is not where it belongs."""
+    """Why a record is not in its place."""
 
     kind: _Kind
     message: str
@@ -29,7 +29,7 @@ class Breach:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Numbers, `first` to `last`, that have not come although `line` came."""
+    """The numbers `first` to `last`, which are missing before `line`."""
 
     first: int
     last: int
@@ -37,7 +37,7 @@ class Gap:
 
 
 class Succession:
-    """Follows a log, record by record; `seq` is the last number in order, `first` the one the log begins with."""
+    """Follows a log, record by record; `seq` is the last number in order, `first` the first number of the log."""
 
     def __init__(self) -> None:
         self.seq: int | None = None
@@ -48,10 +48,10 @@ class Succession:
         self._outer: tuple[int, frozenset[str]] | None = None
 
     def follow(self, link: Link, line: LogLine, *, trusted: bool) -> Breach | None:
-        """Take the next record; `trusted` is false for an edited one, of which any part may be wrong."""
+        """Check the next record; `trusted` is false for an edited one, of which any part may be wrong."""
         self._come_back(link)
         expected = (self.seq or 0) + 1
-        # What was edited may be the number itself; the link to the record before says better where it belongs.
+        # The number itself may be edited; the link to the record before shows its place more reliably.
         seq = expected if not trusted and link["prev"] in self._hashes else link["seq"]
         hashes = frozenset({link["hash"]} if trusted else {link["hash"], chain.digest_of(link)})
         if self.seq is None or (seq == 1 and link["prev"] == chain.GENESIS):
@@ -62,7 +62,7 @@ class Succession:
         if seq > expected:
             self.gaps.append(Gap(expected, seq - 1, line))
         elif link["prev"] not in self._hashes:
-            breach = Breach("replaced", f"record {seq} does not follow the record {seq - 1} that stands before it")
+            breach = Breach("replaced", f"record {seq} does not follow record {seq - 1}, which is before it")
         self._advance(seq, hashes, line)
         return breach
 
@@ -72,14 +72,14 @@ class Succession:
             breach = Breach("restarted", f"a new chain begins here, after record {self.seq}")
             self._outer = (self.seq, self._hashes)
         elif (seq == 1) != (prev == chain.GENESIS):
-            breach = Breach("replaced", f"record {seq} does not follow the record that it should")
+            breach = Breach("replaced", f"record {seq} does not follow the record that it links to")
         if self.seq is None:
             self.first = seq
         self._advance(seq, hashes, line)
         return breach
 
     def _come_back(self, link: Link) -> None:
-        """Take up the chain before a restart again when it goes on: the restart was a copied line."""
+        """Return to the chain before a restart when it continues: the restart was a copied line."""
         if self._outer and link["prev"] in self._outer[1]:
             self.seq, self._hashes = self._outer
             self._outer = None
@@ -89,9 +89,9 @@ class Succession:
             if gap.first <= seq <= gap.last:
                 parts = (Gap(gap.first, seq - 1, gap.line), Gap(seq + 1, gap.last, gap.line))
                 self.gaps[index : index + 1] = [part for part in parts if part.first <= part.last]
-                return Breach("moved", f"record {seq} stands after record {self.seq}")
+                return Breach("moved", f"record {seq} comes after record {self.seq}")
         if seq < self.first:
-            return Breach("moved", f"record {seq} stands after record {self.seq}")
+            return Breach("moved", f"record {seq} comes after record {self.seq}")
         return Breach("inserted", f"this is a second record {seq}; one of the two was inserted")
 
     def _advance(self, seq: int, hashes: frozenset[str], line: LogLine) -> None:

@@ -1,9 +1,9 @@
-"""Find what was done to a log after it was written.
+"""Finds manipulations of a log after it was written.
 
-Verification reads the lines once, in order, and holds each against the records before it. It tells apart what an
-auditor would tell apart: an edited line, lines removed, moved, inserted or replaced, a line torn by a crash, a chain
-that starts anew in the middle. Not to be found this way are lines cut off at either end and files rewritten with new
-hashes; against these, keep number and hash of some records elsewhere and give one as the anchor.
+Verification reads the lines once, in order, and compares each with the records before it. It distinguishes edited,
+removed, moved, inserted and replaced lines, a line torn by a crash, and a chain that starts again in the middle. It
+cannot find lines cut off at either end, or files rewritten with new hashes; for these, keep number and hash of some
+records elsewhere and pass one as the anchor.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Kind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, and where: `line` counts from 1, and is 0 where the whole log is meant."""
+    """One fault and its place: `line` counts from 1, and is 0 for the whole log."""
 
     file: str
     line: int
@@ -37,13 +37,13 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        """Write as compilers do: `file:line: kind: message`."""
+        """Return `file:line: kind: message`, the form of compilers."""
         return f"{self.file}:{self.line}: {self.kind}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """What somebody noted elsewhere: record `seq` of this log has this `hash`."""
+    """A note that is kept elsewhere: record `seq` of this log has this `hash`."""
 
     seq: int
     hash: str
@@ -52,13 +52,13 @@ class Anchor:
 def verify(lines: Iterable[LogLine], anchor: Anchor | None = None, *, restarts: bool = False) -> Iterator[Problem]:
     """Check the lines of one log, all its files in order (`files.lines(files.rotated(path))`).
 
-    A log whose oldest files were rotated away begins in the middle of its chain; that is no problem. Problems come in
-    the order of the lines, but missing records are reported last, when it is certain that they were not moved.
+    A log whose oldest files were rotated away begins in the middle of its chain; that is not a problem. Problems come
+    in the order of the lines, but missing records come last, when it is certain that they were not moved.
 
     Args:
         lines: the log, oldest line first.
         anchor: number and hash of a record that must be there.
-        restarts: accept chains that start anew from genesis, as in the collected output of several processes.
+        restarts: accept chains that start again from genesis, as in the collected output of several processes.
     """
     succession = successions.Succession()
     anchored = anchor is None
@@ -85,19 +85,19 @@ def _parsed(line: LogLine) -> Link | Problem:
         value = orjson.loads(line.data)
     except orjson.JSONDecodeError:
         if line.data.startswith(b"{"):
-            return _problem(line, "torn", "the record breaks off; the process or its disk failed while writing it")
-        return _problem(line, "foreign", "this is no audit record")
+            return _problem(line, "torn", "the record is incomplete; the process or its disk failed while writing it")
+        return _problem(line, "foreign", "this is not an audit record")
     if schemas.is_link(value):
         return value
-    return _problem(line, "foreign", f"this is no audit record: {schemas.check(value, Link)[0]}")
+    return _problem(line, "foreign", f"this is not an audit record: {schemas.check(value, Link)[0]}")
 
 
 def _own(link: Link, line: LogLine) -> Problem | None:
-    """Check what a record says about itself, without its neighbours."""
+    """Check a record on its own, without its neighbours."""
     if chain.digest_of(link) != link["hash"]:
-        return _problem(line, "edited", f"record {link['seq']} is not what its hash was made from")
+        return _problem(line, "edited", f"record {link['seq']} does not match its hash")
     if chain.line_of(link) != line.data + b"\n":
-        return _problem(line, "edited", f"record {link['seq']} is not spelled as it was written")
+        return _problem(line, "edited", f"record {link['seq']} does not have the form in which Muster writes it")
     misfits = schemas.check(link)
     if misfits:
         return _problem(line, "foreign", f"record {link['seq']} does not fit the schema: {misfits[0]}")
@@ -116,7 +116,7 @@ def _unanchored(anchor: Anchor, succession: successions.Succession) -> Problem:
     elif anchor.seq < succession.first:
         found = f"the log begins at record {succession.first}: older files are missing"
     else:
-        found = "the log does not hold it: it was removed, or the log was written anew"
+        found = "the log does not have it: it was removed, or the log was rewritten"
     file = succession.line.file if succession.line else ""
     return Problem(file, 0, "anchor", f"record {anchor.seq} with hash {anchor.hash} is expected, but {found}")
 

@@ -1,1 +1,1 @@
-"""Taking secrets out of records before anybody keeps them: what a secret is called, looks like, and where it hides."""
+"""Redaction: finds secrets in records by names, formats and places, before records are written."""

@@ -1,10 +1,9 @@
-"""Take secrets out of a record before it is written: a log is copied to places where its writers never look.
+"""Removes secrets from a record before it is written, because logs are copied to many places.
 
-Redaction happens in one pure function, on the writer's thread, and on the whole record: what a change put into an
-environment, what a finding quotes, what a message repeats. Most records hold nothing that even resembles a secret; a
-few substring tests on the serialised record find that out. The others are walked, and a secret found in one place is
-then looked for in all others, so that a message cannot repeat what a change hides. docs/audit.md lists the rules and
-what they cannot see.
+Redaction is one pure function on the writer's thread. It covers the whole record: values of changes, quotes in
+findings, messages. Most records have nothing that resembles a secret, which a few substring tests on the serialised
+record show. The others are walked, and a secret that was found in one place is then replaced in all others.
+docs/audit.md lists the rules and their limits.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ __all__ = ["DEFAULT", "Rules", "redact"]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is secret beside the built-in rules: more names, and more formats of values."""
+    """Additions to the built-in rules: names of secrets, and formats of secret values."""
 
     names: re.Pattern[str] | None = None
     formats: re.Pattern[str] | None = None
 
     @classmethod
     def from_patterns(cls, names: Iterable[str] = (), formats: Iterable[str] = ()) -> Rules:
-        """Compile regular expressions; one that does not compile raises ValueError, which names it."""
+        """Compile regular expressions; ValueError names one that does not compile."""
         return cls(_compiled("name", names, re.IGNORECASE), _compiled("format", formats))
 
     def judge(self, referring: frozenset[str]) -> texts.Judge:
-        """Say how to tell secret names, where `referring` are known to be."""
+        """Return the test for secret names; the names in `referring` are always secret."""
         more = self.names
         if more is None and not referring:
             return secret_names.is_secret
@@ -43,7 +42,7 @@ class Rules:
 
 
 DEFAULT = Rules()
-"""The built-in rules and nothing else."""
+"""The built-in rules only."""
 
 _BODY = ("changes", "findings", "message")
 _FREE = frozenset({"after", "before", "message", "reason", "value"})
@@ -59,10 +58,10 @@ _FIELD_END = re.compile(
 
 
 def redact(record: Record, rules: Rules = DEFAULT) -> Record:
-    """Return `record` with each secret replaced by the mark; the input is not changed and shares what is the same.
+    """Return `record` with each secret replaced by the mark; the input is not changed and shares unchanged parts.
 
     Raises:
-        TypeError: the record holds something that JSON cannot.
+        TypeError: the record has a value that JSON cannot express.
     """
     telling = [_telling(change) for change in record["changes"]]
     reasons = [change["reason"] for change in record["changes"]]
@@ -72,7 +71,7 @@ def redact(record: Record, rules: Rules = DEFAULT) -> Record:
         return record
     referring = frozenset(_referring_names(record)) if b"secretkeyref" in body else frozenset()
     walk = walks.Walk(rules.judge(referring), rules.formats)
-    # Hints are those of the built-in rules: with any further rule, each part is a suspect.
+    # The hints are for the built-in rules; with any other rule, each part is a suspect.
     thorough = rules != DEFAULT or bool(referring)
     head = walk.mapping(_head(record)) if rules.formats or head_is_hinted else {}
     result = cast("Record", {**record, **head})
@@ -85,7 +84,7 @@ def _head(record: Record) -> dict[str, object]:
 
 
 def _telling(change: RecordedChange) -> tuple[object, ...]:
-    """Pick what can hold a secret or name one: of the places, which are long and alike, only the end."""
+    """Return the parts that can contain or name a secret; of paths, which are long and similar, only the end."""
     field, pointer = change["field"], change["path"]
     ends = field[max(field.rfind("["), 0) :], pointer[pointer.rfind("/") :]
     return *ends, change.get("before"), change.get("after")
@@ -136,7 +135,7 @@ def _concealment(
 
 
 def _by_field(field: str, walk: walks.Walk) -> Callable[[object], object] | None:
-    """Conceal all of `spec.password`, the value of `env[HF_TOKEN]`, and nothing of a container named `auth`."""
+    """Choose how to conceal: all of `spec.password`, the value of `env[HF_TOKEN]`, nothing of a container `auth`."""
     match = _FIELD_END.search(field)
     if match is None or not walk.judge(match["item"] or match["last"] or ""):
         return None
@@ -144,7 +143,7 @@ def _by_field(field: str, walk: walks.Walk) -> Callable[[object], object] | None
 
 
 def _values_of_flags(changes: list[RecordedChange], walk: walks.Walk) -> Iterator[str]:
-    """Find the pointers of arguments that stand behind a secret flag (`args/3` when `args/2` is `--hub_token`)."""
+    """Yield pointers of arguments that follow a secret flag (`args/3` when `args/2` is `--hub_token`)."""
     for change in changes:
         parent, _, index = change["path"].rpartition("/")
         if index.isdecimal() and any(walk.is_flag(change.get(side)) for side in ("before", "after")):
@@ -152,7 +151,7 @@ def _values_of_flags(changes: list[RecordedChange], walk: walks.Walk) -> Iterato
 
 
 def _referring_names(record: Record) -> Iterator[str]:
-    """Find the names of variables that somewhere in the record are taken from a Secret."""
+    """Yield the names of variables that come from a Secret anywhere in the record."""
     for change in record["changes"]:
         for side in (change.get("before"), change.get("after")):
             match = _FIELD_END.search(change["field"].removesuffix(".valueFrom"))
@@ -194,6 +193,6 @@ def _checked(what: str, pattern: str, flags: re.RegexFlag) -> str:
     try:
         re.compile(pattern, flags)
     except re.error as error:
-        message = f"redaction {what} {pattern!r} is not a regular expression: {error}; correct it or take it out"
+        message = f"redaction {what} {pattern!r} is not a regular expression: {error}; correct or remove it"
         raise ValueError(message) from error
     return pattern

@@ -1,9 +1,8 @@
-"""Tell from a name whether its value is a secret: `HF_TOKEN` yes, `TOKENIZERS_PARALLELISM` no.
+"""Decides by a name whether its value is a secret: `HF_TOKEN` is, `TOKENIZERS_PARALLELISM` is not.
 
-Training jobs are full of words that look secret and are not (`--max_new_tokens`, `PAD_TOKEN`), and a log that hides
-them explains nothing. So names are split into words first, and tokens that are counted, or that belong to a
-vocabulary, are let through. In doubt a name is secret: a hidden value can be asked for, a leaked one cannot be taken
-back.
+Training jobs have many names that look secret and are not (`--max_new_tokens`, `PAD_TOKEN`), and a log that hides them
+explains nothing. So names are split into words, and tokens that are counted, or belong to a vocabulary, are not secret.
+In doubt a name is secret, because a leaked value cannot be taken back.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Find secrets inside one string: known token formats, URLs, assignments, flags, configuration text.
+"""Finds secrets inside one string: known token formats, URLs, assignments, flags, configuration text.
 
-A secret does not only stand alone in an environment variable. It is part of a shell line, of a clone URL, of a
-header, of an error message that quotes its input. Each rule here replaces the secret part of a text by the mark and
-reports what it replaced, so that the caller can look for the same secret elsewhere. All patterns are linear in the
-length of the text: the text comes from users.
+A secret may be part of a shell line, a clone URL, a header, or an error message that quotes its input. Each rule
+replaces the secret part of a text by the mark and reports it, so that the caller can look for the same secret
+elsewhere. The time of all patterns is linear in the length of the text, because the text comes from users.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from webhook.audit.redaction import secret_names
 __all__ = ["FORMAT_HINTS", "MARK", "Judge", "is_harmless", "scrub"]
 
 MARK = "<redacted>"
-"""What stands in the log where a secret was."""
+"""The mark that replaces a secret in the log."""
 
 FORMAT_HINTS = (
     "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-",
@@ -48,14 +47,14 @@ _ASSIGNMENT = re.compile(
     rf"(?P<value>(?(double)(?:[^\"\\]|\\[\s\S])+|(?(single)[^']+|{_WORD})))",
     re.ASCII,
 )
-# `'token': 'value'` and `environ["TOKEN"] = "value"`: how programs write what they hold.
+# `'token': 'value'` and `environ["TOKEN"] = "value"`: how programs print their variables.
 _ITEM = re.compile(rf"[\"'](?P<name>{_NAME})[\"']\]?\s*[:=]\s*(?P<value>{_WORD})", re.ASCII)
 _FLAG = re.compile(rf"(?P<name>(?<![\w.-])--?[A-Za-z][\w.-]*)(?:\s+)(?!--)(?P<value>{_WORD})", re.ASCII)
 _HEADER = re.compile(r"(?im)(?P<name>\b(?:proxy-)?authorization)(?:[\"']?\s*[:=]\s*[\"']?)(?P<value>[^\r\n\"']+)")
 _YAML = re.compile(r"(?m)(?P<name>^[ \t]*(?:- +)?[\"']?[\w.-]+[\"']?)(?::[ \t]+)(?P<value>\S.*)$", re.ASCII)
 _YAML_ENTRY = re.compile(r"(?P<name>\bname:[ \t]*[\w.\"'-]+)(?:[ \t]*\r?\n[ \t]*value:[ \t]*)(?P<value>\S.*)", re.ASCII)
 
-# Each with a piece of lower-case text that it cannot do without; finding that is cheaper.
+# Each with a piece of lower-case text that every match contains; searching for that is cheaper.
 _NAMED = (
     ("authorization", _HEADER),
     ("name:", _YAML_ENTRY),
@@ -73,7 +72,7 @@ _REFERENCE = re.compile(r"[\"']?\$(?:\([A-Za-z_]\w*\)|\{[A-Za-z_]\w*\}|(?P<bare>
 
 
 def scrub(text: str, judge: Judge = secret_names.is_secret, found: set[str] | None = None) -> str:
-    """Replace each secret in `text` by the mark; `judge` tells secret names, `found` collects what was replaced."""
+    """Replace each secret in `text` by the mark; `judge` decides about names, `found` collects what was replaced."""
     found = set() if found is None else found
     if _SEPARATORS.isdisjoint(text):
         return _unformatted(text, text.lower(), found)
@@ -89,7 +88,7 @@ def scrub(text: str, judge: Judge = secret_names.is_secret, found: set[str] | No
 
 
 def is_harmless(value: str) -> bool:
-    """Whether `value` tells nothing: a switch (`true`), or a variable by its name (`$(HF_TOKEN)`, `$HF_TOKEN`)."""
+    """Whether `value` is not a secret: a switch (`true`), or a variable by its name (`$(HF_TOKEN)`, `$HF_TOKEN`)."""
     if value.lower() in _SWITCHES:
         return True
     match = _REFERENCE.fullmatch(value)

@@ -1,9 +1,8 @@
-"""Walk a JSON value and replace the secrets in it, copying only the branches that change.
+"""Walks a JSON value and replaces the secrets in it, copying only the branches that change.
 
-Secrets sit in Kubernetes documents in a few recurring shapes: an entry `{name, value}`, a map with a telling key, an
-argument list in which a flag's value is the next item, and documents that are serialised inside a string. One walk
-knows these shapes. It remembers what it replaced, because the same secret may be repeated in a text where nothing
-around it gives it away.
+Secrets are in Kubernetes documents in a few shapes: an entry `{name, value}`, a map with a secret key, an argument list
+in which the value of a flag is the next item, and documents that are serialised in a string. The walk knows these
+shapes. It remembers what it replaced, because a text may repeat the same secret without any hint.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from webhook.audit.redaction import texts
 
 __all__ = ["Walk", "names_from_secrets", "replaced"]
 
-# Shorter secrets would be found in words that have nothing to do with them.
+# Shorter secrets would also be found in unrelated words.
 _SHORTEST_ECHO = 8
 
 # Keys whose name says "secret" but whose value only says which one.
@@ -27,7 +26,7 @@ _SECRET_VOLUME = frozenset({"defaultMode", "items", "name", "optional", "secretN
 
 
 class Walk:
-    """One walk over the parts of a record: `judge` tells secret names, `formats` finds further secret values."""
+    """One walk over the parts of a record: `judge` decides about names, `formats` finds additional secret values."""
 
     def __init__(self, judge: texts.Judge, formats: re.Pattern[str] | None = None) -> None:
         self.judge = judge
@@ -36,7 +35,7 @@ class Walk:
 
     @property
     def echoes(self) -> list[str]:
-        """The secrets found so far as they could be repeated elsewhere: also escaped, the longest first."""
+        """Return the secrets found so far, also in escaped form, the longest first."""
         long = [secret for secret in self._found if len(secret) >= _SHORTEST_ECHO and secret not in texts.MARK]
         forms = {form for secret in long for form in (secret, repr(secret)[1:-1], orjson.dumps(secret)[1:-1].decode())}
         return sorted(forms, key=len, reverse=True)
@@ -52,7 +51,7 @@ class Walk:
         return value
 
     def text(self, text: str) -> str:
-        """Return a string without its secrets; one that is itself a JSON document is walked as such."""
+        """Return a string without its secrets; one that is a JSON document is walked."""
         if text[:1] in {"{", "["}:
             document = _document(text)
             if document is not None:
@@ -70,7 +69,7 @@ class Walk:
         return value if same else result
 
     def conceal(self, value: object) -> object:
-        """Replace a value that is secret as a whole; null, switches and references to variables stay."""
+        """Replace a value that is secret as a whole; null, switches and references to variables are kept."""
         if value is None or isinstance(value, bool) or (isinstance(value, str) and texts.is_harmless(value)):
             return value
         self._found.update(_leaves(value))
@@ -110,7 +109,7 @@ class Walk:
 
 
 def names_from_secrets(value: object) -> Iterator[str]:
-    """Find the names of the environment entries in `value` that are taken from a Secret (`valueFrom.secretKeyRef`)."""
+    """Yield the names of environment entries in `value` that come from a Secret (`valueFrom.secretKeyRef`)."""
     if isinstance(value, dict):
         source, name = value.get("valueFrom"), value.get("name")
         if isinstance(source, dict) and "secretKeyRef" in source and isinstance(name, str):
@@ -121,7 +120,7 @@ def names_from_secrets(value: object) -> Iterator[str]:
 
 
 def replaced(value: object, secrets: Sequence[str]) -> object:
-    """Replace each of `secrets`, wherever a string in `value` repeats it, by the mark."""
+    """Replace each of `secrets` by the mark in all strings of `value`."""
     if isinstance(value, str):
         for secret in secrets:
             value = value.replace(secret, texts.MARK)
