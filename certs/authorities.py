@@ -1,8 +1,8 @@
-"""The certificate authority: the one thing that the API server is told to trust.
+"""The certificate authority, which is all that the API server trusts.
 
 A CA here signs leaves and nothing else (path length 0). Its bundle holds the signing certificate first and then
-earlier ones that are still valid: whoever shares an authority (a directory here, a Secret with rotation) hands out
-the bundle, so that leaves of the old CA are trusted until they have all been replaced.
+earlier ones that are still valid. An authority that is shared (in a directory, or in a Secret with rotation) is shared
+as this bundle, so that leaves of the old CA are trusted until they have all been replaced.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def succeed(authority: Authority, now: datetime, *, validity: timedelta = VALIDI
 def load(bundle: bytes, key: bytes, *, bundle_origin: object, key_origin: object) -> Authority:
     """An authority from PEM: the first certificate of `bundle` signs with `key`, the others are predecessors.
 
-    An expired one loads, for it can still be succeeded. Raises MaterialError, naming the origin, when the text is
-    damaged, the key is not P-256 or belongs to another certificate, or the first certificate is not a CA.
+    An expired one loads, because a successor can still be made. Raises MaterialError, naming the origin, when the text
+    is damaged, the key is not P-256 or belongs to another certificate, or the first certificate is not a CA.
     """
     certificate, *predecessors = pems.certificates(bundle, bundle_origin)
     private = pems.private_key(key, key_origin)
@@ -123,12 +123,12 @@ def require_valid(authority: Authority, now: datetime) -> None:
 
 
 def key_identifier(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
-    """What a certificate signed by `key` says about its issuer; it picks between CAs in a bundle."""
+    """The authority key identifier of certificates signed by `key`, by which clients choose between CAs in a bundle."""
     return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
 
 
 def _name(key: ec.EllipticCurvePrivateKey) -> x509.Name:
-    # Successive CAs get distinct names: some verifiers look an issuer up by name alone.
+    # Successive CAs get distinct names because some verifiers look an issuer up by name alone.
     digest = x509.SubjectKeyIdentifier.from_public_key(key.public_key()).digest.hex()
     return x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, f"muster-ca-{digest[:16]}")])
 

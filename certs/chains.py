@@ -1,8 +1,8 @@
 """What must hold between a leaf, its key, its CA, its names and the clock.
 
-Each check raises a MaterialError that names the one file at fault and what to do, where the TLS library would only
-say that verification failed, at the first request, on the other side. The rules are those of Go's verifier, since
-the API server is the client; the TLS library is asked as well before anything is served (`contexts`).
+Each check raises a MaterialError that names the file at fault and what to do; the TLS library would only report a
+failed verification, at the first request, to the client. The rules are those of Go's verifier, since the API server
+is the client; the TLS library also checks the certificate before it is served (`contexts`).
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ def sans(certificate: x509.Certificate) -> tuple[str, ...]:
 def check_pair(
     certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey, *, certificate_origin: object, key_origin: object
 ) -> None:
-    """The key must be the certificate's."""
+    """The key must belong to the certificate."""
     if certificate.public_key() != key.public_key():
         raise errors.MaterialError(
             key_origin,
             f"is not the key of the certificate in {certificate_origin}",
-            "give the pair that was issued together",
+            "use the certificate and the key that were issued together",
         )
 
 
 def check_window(certificate: x509.Certificate, now: datetime, origin: object) -> None:
-    """It must be valid at `now`."""
+    """The certificate must be valid at `now`."""
     valid = window(certificate)
     if now < valid.not_before:
         raise errors.MaterialError(
@@ -76,23 +76,23 @@ def check_window(certificate: x509.Certificate, now: datetime, origin: object) -
             "correct the clock of this machine or of the issuer",
         )
     if now > valid.not_after:
-        raise errors.MaterialError(origin, f"expired on {valid.not_after}, and it is {now}", "issue it anew")
+        raise errors.MaterialError(origin, f"expired on {valid.not_after}, and it is {now}", "issue it again")
 
 
 def check_names(leaf: x509.Certificate, wanted: Sequence[str], origin: object) -> None:
-    """It must cover each wanted name."""
+    """The certificate must cover each wanted name."""
     found = sans(leaf)
     missing = [name for name in wanted if not subject_names.covered(name, found)]
     if missing:
         raise errors.MaterialError(
             origin,
-            f"is for {', '.join(found) or 'no name at all'}, not for {', '.join(missing)}",
+            f"is issued for {', '.join(found) or 'no name at all'}, not for {', '.join(missing)}",
             "issue it with the missing names as subject alternative names (the common name does not count)",
         )
 
 
 def check_server_use(leaf: x509.Certificate, origin: object) -> None:
-    """If it says what it is for, that must include serving TLS."""
+    """If the certificate lists its purposes (extended key usage), they must include serving TLS."""
     try:
         uses = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
@@ -100,12 +100,12 @@ def check_server_use(leaf: x509.Certificate, origin: object) -> None:
     accepted = {oid.ExtendedKeyUsageOID.SERVER_AUTH, oid.ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
     if accepted.isdisjoint(uses):
         raise errors.MaterialError(
-            origin, "is not for TLS servers", "issue it with the extended key usage 'server auth'"
+            origin, "is not issued for TLS servers", "issue it with the extended key usage 'server auth'"
         )
 
 
 def check_authority(certificate: x509.Certificate, origin: object) -> None:
-    """It must be allowed to sign."""
+    """The certificate must be allowed to sign others."""
     try:
         may_sign = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
@@ -114,7 +114,7 @@ def check_authority(certificate: x509.Certificate, origin: object) -> None:
         raise errors.MaterialError(
             origin,
             f"is not a CA certificate ({certificate.subject.rfc4514_string()})",
-            "give the certificate of the CA that signed the leaf",
+            "use the certificate of the CA that signed the leaf",
         )
 
 
@@ -135,8 +135,8 @@ def anchor(
         if issuer is None:
             raise errors.MaterialError(
                 origin,
-                f"does not vouch for {chain_origin}, whose issuer is {current.issuer.rfc4514_string()}",
-                "give the certificate of that CA, or put missing intermediates after the leaf",
+                f"holds no CA that signed {chain_origin}, whose issuer is {current.issuer.rfc4514_string()}",
+                "use the certificate of that CA, or put missing intermediates after the leaf",
             )
         rest.remove(issuer)
         current = issuer

@@ -1,9 +1,9 @@
-"""The server's TLS context, and how a new certificate gets onto it while it serves.
+"""The server's TLS context, and how it gets a new certificate while it serves.
 
-asyncio hands one SSLContext to the listener for good, so rotation must load the new chain into that very object: new
-connections get it, open ones go on. A load that fails half-way leaves a context that can serve nothing, so every
-material is first rehearsed on a context of its own, and what the live one then serves is checked. If anything is
-wrong the last good material stays.
+asyncio keeps one SSLContext for the listener, so rotation must load the new chain into that same object: new
+connections get it, open ones continue. A load that fails half-way leaves a context that can serve nothing, so every
+material is first tried on a separate context, and then the certificate that the live context serves is checked. If
+anything is wrong, the last good material stays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ServingContext", "server_context"]
 
 _CIPHERS = "ECDHE+ECDSA+AESGCM:ECDHE+ECDSA+CHACHA20"
-"""For TLS 1.2; those of TLS 1.3 are all good. ECDSA only, as the key is."""
+"""Ciphers for TLS 1.2; those of TLS 1.3 are all good. ECDSA only, because the key is ECDSA."""
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - the file in it has a private directory of its own
 
@@ -45,19 +45,19 @@ class ServingContext:
 
     @property
     def ssl_context(self) -> ssl.SSLContext:
-        """The context to give to the listener; the same object for ever."""
+        """The context for the listener, always the same object."""
         return self._ssl_context
 
     @property
     def material(self) -> materials.Material:
-        """What it serves now."""
+        """The material that is served now."""
         return self._material
 
     def reload(self, material: materials.Material) -> None:
         """Serves `material` to all connections accepted from now on.
 
         Raises ServingError when the TLS library refuses it or would show another certificate, MaterialError for a
-        useless CA bundle, StorageError without a place for a file; the last good material is then served as before.
+        useless CA bundle, StorageError when no temporary file can be written; the last good material then stays.
         """
         _rehearse(material)
         _load(self._ssl_context, material)
@@ -98,7 +98,7 @@ def _require_served(context: ssl.SSLContext, material: materials.Material) -> No
     shown = probes.served(context, material.authority_pem, name)
     if shown != material.fingerprint:
         raise errors.ServingError(
-            name, f"shows the certificate {shown} in place of {material.fingerprint}", "restart the process"
+            name, f"serves the certificate {shown} instead of {material.fingerprint}", "restart the process"
         )
 
 
@@ -111,7 +111,7 @@ def _load(context: ssl.SSLContext, material: materials.Material) -> None:
             context.load_cert_chain(path, password=b"")
     except ssl.SSLError as error:
         raise errors.ServingError(
-            material.names[0], f"the TLS library refuses its certificate or key ({error})", "issue both anew, together"
+            material.names[0], f"the TLS library refuses its certificate or key ({error})", "issue both again, together"
         ) from error
     except OSError as error:
         raise errors.StorageError(
@@ -122,5 +122,5 @@ def _load(context: ssl.SSLContext, material: materials.Material) -> None:
 
 
 def _private_place() -> Path | None:
-    # Where there is a file system in memory, the key never reaches a disk, not even if the process is killed here.
+    # On a file system in memory, the key never reaches a disk, not even if the process is killed here.
     return _MEMORY if os.access(_MEMORY, os.W_OK) else None

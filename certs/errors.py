@@ -1,4 +1,4 @@
-"""The error contract of this package on one screen.
+"""The errors of this package.
 
     CertificateError
     ├── NamesError       a service, namespace or host cannot stand in a certificate     fixed by: configuration
@@ -9,8 +9,8 @@
     ├── ServingError     the TLS library refuses what looked right                       fixed by: whoever made it
     └── ProbeError       a listener cannot be reached, or shows another certificate      fixed by: see its remedy
 
-Each says what it is about, what is wrong and what to do, as separate facts, because the same error goes to a
-terminal as one line and to a structured log as keys.
+Each holds its subject, what is wrong and what to do as separate parts, because the same error is printed on a
+terminal as one line and logged as keys.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class MaterialError(CertificateError):
 
 
 class MissingError(MaterialError):
-    """A file is not there: in order before the first certificate has been issued."""
+    """A file is not there, which is normal before the first certificate has been issued."""
 
 
 class AuthorityError(CertificateError):
@@ -65,7 +65,7 @@ class StorageError(CertificateError):
 
 
 class ServingError(CertificateError):
-    """The TLS library refused the material, or would serve something else; the last good one stays."""
+    """The TLS library refused the material, or would serve something else; the last good material stays."""
 
 
 class ProbeError(CertificateError):

@@ -1,8 +1,8 @@
-"""Validity windows and the one rule by which things are renewed.
+"""Validity windows, and the rule by which certificates are renewed.
 
-Certificates of webhooks mostly fail by time: a CA that runs out before its leaf, with nothing that watches it, is
-the classic outage. So CA and leaf are each described by a window, each has its own remaining seconds for a metric,
-and each is due at two thirds of its life. All times are aware and in UTC; `now` is always handed in.
+Certificates of webhooks mostly fail because they expire: the classic outage is a CA that expires before its leaf and
+that nothing monitors. So CA and leaf each have a window and a metric of the remaining seconds, and each is renewed at
+two thirds of its life. All times are aware and in UTC; callers always pass `now`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RENEWAL_SHARE = 2 / 3
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From when until when a certificate is valid, both ends included (RFC 5280, 4.1.2.5)."""
+    """The period in which a certificate is valid, both ends included (RFC 5280, 4.1.2.5)."""
 
     not_before: datetime
     not_after: datetime
@@ -37,11 +37,11 @@ class Window:
         return (self.not_after - now).total_seconds()
 
     def due(self, now: datetime) -> bool:
-        """Whether two thirds have gone by, so that a successor should be made."""
+        """Whether two thirds of the window have passed, so that a successor should be made."""
         return now >= self.not_before + (self.not_after - self.not_before) * RENEWAL_SHARE
 
     def clipped(self, outer: Window) -> Window:
-        """The part inside `outer`: a leaf must not outlive the CA that signs it."""
+        """The part of the window inside `outer`: a leaf must not outlive the CA that signs it."""
         return Window(max(self.not_before, outer.not_before), min(self.not_after, outer.not_after))
 
 

@@ -1,8 +1,9 @@
-"""Reading and writing certificate files without surprises.
+"""Reading and writing certificate files safely.
 
-Reading: a mounted Secret may be missing, unreadable, huge, or swapped under our hands; each is a MaterialError that
-names the file, and a set of files is only taken when two looks in a row saw the same. Writing: a private key is
-never readable by others, not even for a moment, and a crash leaves the old file or the new one, never a part.
+Reading: a mounted Secret may be missing, unreadable, too large, or replaced while it is read; each case is a
+MaterialError that names the file, and a set of files is used only when two reads in a row gave the same contents.
+Writing: a private key is never readable by others, not even for a moment, and a crash leaves the old file or the new
+one, never a part.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["LIMIT", "PRIVATE", "PUBLIC", "Locations", "read", "read_settled", "write"]
 
 LIMIT = 256 * 1024
-"""Largest file read, in bytes; a CA bundle of a hundred certificates fits in it twice."""
+"""Size of the largest file that is read, in bytes: twice that of a CA bundle with a hundred certificates."""
 
 PRIVATE = 0o600
 PUBLIC = 0o644
@@ -32,7 +33,7 @@ _LOOKS = 4
 
 @dataclass(frozen=True, slots=True)
 class Locations:
-    """Where a certificate chain (leaf first), its key and the bundle of its CA lie, all PEM."""
+    """The paths of a certificate chain (leaf first), its key and the bundle of its CA, all PEM."""
 
     certificate: Path
     key: Path
@@ -40,17 +41,17 @@ class Locations:
 
     @classmethod
     def within(cls, directory: Path) -> Locations:
-        """By the names that a mounted Secret of type kubernetes.io/tls gives them."""
+        """Return the paths in a mounted Secret of type kubernetes.io/tls."""
         return cls(directory / "tls.crt", directory / "tls.key", directory / "ca.crt")
 
     def contents(self) -> tuple[bytes, bytes, bytes]:
-        """Certificate, key and authority as they stand together; MaterialError if one cannot be read."""
+        """The contents of certificate, key and authority, read together; MaterialError if one cannot be read."""
         certificate, key, authority = read_settled((self.certificate, self.key, self.authority))
         return certificate, key, authority
 
 
 def read(path: Path) -> bytes:
-    """The whole of a regular file of at most `LIMIT` bytes; MaterialError for anything else."""
+    """The contents of a regular file of at most `LIMIT` bytes; MaterialError for anything else."""
     try:
         with open(path, "rb", opener=_open_at_once) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
@@ -62,24 +63,24 @@ def read(path: Path) -> bytes:
         ) from error
     except PermissionError as error:
         raise errors.MaterialError(
-            path, f"may not be read by user id {os.geteuid()}", "set fsGroup and defaultMode, or change its owner"
+            path, f"is not readable by user id {os.geteuid()}", "set fsGroup and defaultMode, or change its owner"
         ) from error
     except IsADirectoryError as error:
         raise _irregular(path) from error
     except OSError as error:
         raise errors.MaterialError(
-            path, f"cannot be read ({error.strerror})", "check the path and the volume under it"
+            path, f"cannot be read ({error.strerror})", "check the path and its volume"
         ) from error
     if len(data) > LIMIT:
-        raise errors.MaterialError(path, f"is larger than {LIMIT} bytes", "give a PEM file with certificates or a key")
+        raise errors.MaterialError(path, f"is larger than {LIMIT} bytes", "name a PEM file with certificates or a key")
     return data
 
 
 def read_settled(paths: Sequence[Path]) -> tuple[bytes, ...]:
-    """The contents of all `paths`, taken when two looks in a row agree.
+    """The contents of all `paths`, once two reads in a row agree.
 
-    The kubelet swaps all files of a Secret at once, but a reader can still see the first from before and the second
-    from after. Raises MaterialError when a file cannot be read or they never come to rest.
+    The kubelet replaces all files of a Secret at once, but a reader can still see the first from before and the second
+    from after the change. Raises MaterialError when a file cannot be read or the files keep changing.
     """
     before = tuple(map(read, paths))
     for _ in range(_LOOKS - 1):
@@ -88,7 +89,7 @@ def read_settled(paths: Sequence[Path]) -> tuple[bytes, ...]:
             return after
         before = after
     raise errors.MaterialError(
-        paths[0], "keeps changing, or those beside it do", "replace certificate files by renaming, seldom"
+        paths[0], "keeps changing, or the files beside it do", "replace certificate files by renaming, and less often"
     )
 
 
@@ -108,7 +109,7 @@ def write(path: Path, data: bytes, *, mode: int = PRIVATE) -> None:
             raise
     except OSError as error:
         raise errors.StorageError(
-            path, f"cannot be written ({error.strerror})", "give a directory on a writable volume with space left"
+            path, f"cannot be written ({error.strerror})", "use a directory on a writable volume with space left"
         ) from error
 
 
@@ -118,4 +119,4 @@ def _open_at_once(name: str, flags: int) -> int:
 
 
 def _irregular(path: Path) -> errors.MaterialError:
-    return errors.MaterialError(path, "is not a regular file", "give the path of a PEM file")
+    return errors.MaterialError(path, "is not a regular file", "name a PEM file")

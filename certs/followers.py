@@ -1,7 +1,7 @@
-"""Keeps a listener's certificate in step with its source for as long as the process lives.
+"""Keeps a listener's certificate up to date with its source for as long as the process runs.
 
-The loop must survive everything: a rotation task that died months ago is found out only when the certificate
-expires. So each failure is counted, kept for readiness, logged once until it changes, and tried again.
+The loop must survive every failure: nobody notices a dead rotation task until the certificate expires. So each
+failure is counted, kept for readiness and logged once until it changes, and the look is tried again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["INTERVAL", "Follower"]
 
 INTERVAL = 10.0
-"""Seconds between looks at the source; the kubelet itself takes about a minute to bring a new Secret."""
+"""Seconds between looks at the source; the kubelet itself takes about a minute to update a mounted Secret."""
 
 _JITTER = 0.1
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Follower:
-    """Asks a source at intervals and reloads the listener when its answer has changed.
+    """Asks a source at intervals, and reloads the listener when the answer has changed.
 
     `reloads` and `failures` count since the start; `error` is the failure of the last look, or None.
     """
@@ -43,15 +43,15 @@ class Follower:
         self.error: Exception | None = None
 
     async def run(self) -> None:
-        """Looks for ever, every `interval` seconds give or take a tenth; ends only by cancellation."""
+        """Look every `interval` seconds, give or take a tenth, until cancelled."""
         while True:
             await asyncio.sleep(self._interval * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - no secret
             await self.look()
 
     async def look(self) -> None:
-        """Looks once: reloads, or records why not. Never raises for what the source or the TLS library does."""
+        """Look once: reload, or record why not. Errors of the source and of the TLS library are never raised."""
         try:
-            # The source may block; the context belongs to the thread of this loop.
+            # The source may block, so it runs in a thread; the context belongs to the thread of this loop.
             material = await asyncio.to_thread(self._source.current)
             if material != self._serving.material:
                 self._serving.reload(material)

@@ -1,7 +1,7 @@
-"""The leaf: the certificate that the webhook shows, for the names under which it is called.
+"""The leaf: the certificate that the webhook serves, for the names under which it is called.
 
-Issuing takes well under a millisecond of signing, so each process makes its own leaf with a key that never leaves
-it; what replicas share is the authority. A leaf never outlives the CA that signed it.
+Signing takes well under a millisecond, so each process makes its own leaf, whose key never leaves the process; the
+replicas share only the authority. A leaf never outlives the CA that signed it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Leaf:
 
     @property
     def sans(self) -> tuple[str, ...]:
-        """The names that it is for, IP addresses included."""
+        """The names that it covers, IP addresses included."""
         return chains.sans(self.certificate)
 
     @property
@@ -58,13 +58,13 @@ def issue(
     validity: timedelta = VALIDITY,
     backdating: timedelta = expiries.BACKDATING,
 ) -> Leaf:
-    """A leaf for `sans` (DNS names and IP addresses, at least one), signed by `authority`, with a key of its own.
+    """A leaf for `sans` (DNS names and IP addresses, at least one), signed by `authority`, with a new key.
 
     Valid from five minutes (`backdating`) ago, clipped to the validity of the CA. Raises NamesError for a name that
     cannot stand in a certificate and AuthorityError when the CA is not valid at `now`.
     """
     if not sans:
-        raise errors.NamesError("names", "none given", "name at least what the API server dials")
+        raise errors.NamesError("names", "are empty", "give at least the name that the API server dials")
     subject_names.check(sans)
     authorities.require_valid(authority, now)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -95,7 +95,7 @@ def _with_usage(
 
 
 def _subject(sans: Sequence[str]) -> x509.Name:
-    # For people only: clients ignore it, and X.520 caps it at 64 characters, which the names of a Service can pass.
+    # For people only: clients ignore it, and X.520 allows 64 characters, which the names of a Service can exceed.
     return x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, sans[0][:_LONGEST_COMMON_NAME])])
 
 

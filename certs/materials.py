@@ -1,8 +1,8 @@
-"""Material: all that a listener needs to serve, checked to belong together.
+"""Material: all that a listener needs to serve TLS, checked to belong together.
 
-A value that exists has passed: key and certificate are a pair, the names are covered, the CA vouches for the leaf,
-and both were valid when it was made. So the code that serves never has to ask. It is made from parsed parts (our own
-authority) or from files (bring your own: cert-manager, or a company's CA).
+Every value has passed these checks: key and certificate are a pair, the names are covered, the CA signed the leaf, and
+both were valid when the value was made. So the code that serves need not check again. Material is made from parsed
+parts (Muster's own authority) or from files (of cert-manager, or of a company's CA).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["Material", "from_authority", "parse", "read"]
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """A servable chain with its key and the bundle that vouches for it.
+    """A servable chain with its key and the CA bundle by which clients verify it.
 
-    `names` are those that it was checked for, the one that the API server dials first. `leaf` and `authority` are the
-    validity of the leaf and of the CA in use; `fingerprint` is the SHA-256 of the leaf in hex.
+    `names` are the names that it was checked for; the first is the one that the API server dials. `leaf` and
+    `authority` are the validity of the leaf and of the CA in use; `fingerprint` is the SHA-256 of the leaf in hex.
     """
 
     chain_pem: bytes
@@ -65,7 +65,7 @@ def read(where: files.Locations, names: Sequence[str], now: datetime) -> Materia
 def parse(
     where: files.Locations, contents: tuple[bytes, bytes, bytes], names: Sequence[str], now: datetime
 ) -> Material:
-    """Material from the `contents` of the files `where`; as `read`, for a caller that has read them."""
+    """Material from the `contents` of the files `where`, as `read` makes it, for a caller that has read them."""
     certificate_text, key_text, authority_text = contents
     chain = pems.certificates(certificate_text, where.certificate)
     key = pems.private_key(key_text, where.key)
@@ -91,7 +91,7 @@ def _checked(
     now: datetime,
 ) -> x509.Certificate:
     if not names:
-        raise errors.NamesError("names", "none given", "name at least what the API server dials")
+        raise errors.NamesError("names", "are empty", "give at least the name that the API server dials")
     for certificate in chain:
         chains.check_window(certificate, now, where.certificate)
     chains.check_names(chain[0], names, where.certificate)

@@ -1,8 +1,8 @@
-"""PEM text to certificates and keys, with errors that a person can act on.
+"""Parses PEM text into certificates and keys, with errors that say what to do.
 
-The library's own message for most damage is one sentence about malformed framing, and a bundle whose last block is
-cut off loads without any complaint. Both happen with mounted and hand-copied files, so framing is checked here
-first. `origin` is what the text is called in errors: a file, or a key of a Secret.
+For most damage the library reports only malformed framing, and a bundle whose last block is cut off loads without an
+error. Both happen with mounted and hand-copied files, so framing is checked here first. `origin` is what the text is
+called in errors: a file, or a key of a Secret.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _DAMAGE = (
     x509.DuplicateExtension,
     x509.UnsupportedGeneralNameType,
 )
-"""What the library raises for one wrong byte or another; found by fuzzing, since it has no common base."""
+"""What the library raises for damaged bytes; found by fuzzing, since these errors have no common base."""
 
-_COPY_AGAIN = "copy it again, whole"
+_COPY_AGAIN = "copy the whole file again"
 
 
 def certificates(pem: bytes, origin: object) -> tuple[x509.Certificate, ...]:
-    """All certificates in `pem`, at least one, in order; other blocks are passed over.
+    """All certificates in `pem`, at least one, in order; other blocks are skipped.
 
     Raises MaterialError for text that is empty, cut off, damaged, or holds only a key.
     """
@@ -53,8 +53,8 @@ def certificates(pem: bytes, origin: object) -> tuple[x509.Certificate, ...]:
 def private_key(pem: bytes, origin: object) -> ec.EllipticCurvePrivateKey:
     """The first private key in `pem`, which must be plain (no pass phrase) and ECDSA P-256; else MaterialError.
 
-    One key type only: an SSLContext keeps a certificate per type, so a reload from EC to RSA would silently go on
-    serving the old one.
+    There is only one key type, because an SSLContext keeps a certificate for each type: after a reload from EC to RSA
+    it would silently keep serving the old one.
     """
     _check_key_framing(pem, origin)
     try:
@@ -62,7 +62,7 @@ def private_key(pem: bytes, origin: object) -> ec.EllipticCurvePrivateKey:
     except TypeError as error:
         raise errors.MaterialError(origin, "is encrypted", "store the key without a pass phrase") from error
     except (ValueError, UnsupportedAlgorithm) as error:
-        # The library's words stay out: they may quote the key, and this goes to a log.
+        # The library's message is left out: it may quote the key, and this message is logged.
         raise errors.MaterialError(origin, "holds a damaged key", _COPY_AGAIN) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise errors.MaterialError(
@@ -86,7 +86,7 @@ def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _parse_fully(certificate: x509.Certificate) -> None:
-    # The library parses these at first use, and then raises where nobody knows which file it was.
+    # The library parses these at first use, and would then raise where the file is not known.
     _ = (certificate.subject, certificate.issuer, certificate.extensions, certificate.public_key())
     _ = (certificate.not_valid_before_utc, certificate.not_valid_after_utc)
 
@@ -94,32 +94,32 @@ def _parse_fully(certificate: x509.Certificate) -> None:
 def _check_serial(certificate: x509.Certificate, origin: object) -> None:
     if certificate.serial_number < 0:
         raise errors.MaterialError(
-            origin, "holds a certificate with a negative serial number", "issue it anew: the API server refuses it"
+            origin, "holds a certificate with a negative serial number", "issue it again: the API server refuses it"
         )
 
 
 def _check_certificate_framing(pem: bytes, origin: object) -> None:
     begins, ends = pem.count(_BEGIN_CERTIFICATE), pem.count(_END_CERTIFICATE)
     if not pem.strip():
-        raise errors.MaterialError(origin, "is empty", "wait until the certificate is issued, or issue it")
+        raise errors.MaterialError(origin, "is empty", "issue the certificate, or wait until it is issued")
     if begins != ends:
         raise errors.MaterialError(origin, f"is truncated ({begins} certificates begin, {ends} end)", _COPY_AGAIN)
     if not begins and _PRIVATE_KEY in pem:
         raise errors.MaterialError(origin, "holds a private key and no certificate", "swap the two paths")
     if not begins:
-        raise errors.MaterialError(origin, "holds no PEM certificate", "convert it to PEM, or give the right file")
+        raise errors.MaterialError(origin, "holds no PEM certificate", "convert it to PEM, or name the right file")
 
 
 def _check_key_framing(pem: bytes, origin: object) -> None:
     begins = pem.count(b"-----BEGIN ")
     if not pem.strip():
-        raise errors.MaterialError(origin, "is empty", "wait until the key is issued, or issue it")
+        raise errors.MaterialError(origin, "is empty", "issue the key, or wait until it is issued")
     if begins != pem.count(b"-----END ") or (begins and not pem.rstrip().endswith(b"-----")):
         raise errors.MaterialError(origin, "is truncated", _COPY_AGAIN)
     if _PRIVATE_KEY not in pem and begins:
-        raise errors.MaterialError(origin, "holds no private key", "swap the two paths, or give the right file")
+        raise errors.MaterialError(origin, "holds no private key", "swap the two paths, or name the right file")
     if not begins:
-        raise errors.MaterialError(origin, "holds no PEM private key", "convert it to PEM, or give the right file")
+        raise errors.MaterialError(origin, "holds no PEM private key", "convert it to PEM, or name the right file")
 
 
 def _kind(key: object) -> str:

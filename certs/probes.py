@@ -1,8 +1,8 @@
-"""What a client would see: real TLS handshakes, in memory or with a listener.
+"""Real TLS handshakes, in memory or with a listener, which show what a client would see.
 
-A certificate is served only if the TLS library says so. Loading can succeed and serve something else (an SSLContext
-keeps one certificate per key type), so the fingerprint that matters is the one that comes out of a handshake. The
-same probe over a socket lets readiness prove that the listener's chain verifies against the live `caBundle`.
+Loading a certificate can succeed and the context still serve another one (an SSLContext keeps one certificate for each
+key type), so only the fingerprint of a handshake counts. The same probe over a socket lets readiness prove that the
+listener's chain verifies against the live `caBundle`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def verifier(authority_pem: bytes) -> ssl.SSLContext:
         context.load_verify_locations(cadata=authority_pem.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError) as error:
         raise errors.MaterialError(
-            "CA bundle", f"holds no usable certificate ({error})", "publish the PEM of the CA"
+            "CA bundle", f"holds no usable certificate ({error})", "give the certificate of the CA as PEM"
         ) from error
     return context
 
@@ -56,9 +56,9 @@ def served(server: ssl.SSLContext, authority_pem: bytes, name: str) -> str:
                 return fingerprint(client.getpeercert(binary_form=True) or b"")
     except (ssl.SSLError, ValueError) as error:
         raise errors.ServingError(
-            name, f"a TLS handshake fails ({error})", "issue certificate, key and CA anew, together"
+            name, f"a TLS handshake fails ({error})", "issue certificate, key and CA again, together"
         ) from error
-    raise errors.ServingError(name, "a TLS handshake never ends", "report this: it cannot happen")
+    raise errors.ServingError(name, "a TLS handshake never ends", "report this as a bug")
 
 
 async def dial(host: str, port: int, authority_pem: bytes, name: str, *, timeout: float = 3.0) -> str:  # noqa: ASYNC109 - the whole dial is one promise
@@ -73,14 +73,14 @@ async def dial(host: str, port: int, authority_pem: bytes, name: str, *, timeout
             _, writer = await asyncio.open_connection(host, port, ssl=client, server_hostname=name)
     except TimeoutError as error:
         raise errors.ProbeError(
-            where, f"no TLS handshake within {timeout} s", "see whether it is overloaded"
+            where, f"completes no TLS handshake within {timeout} s", "check whether it is overloaded"
         ) from error
     except ssl.SSLCertVerificationError as error:
         raise errors.ProbeError(
-            where, f"its certificate is refused ({error.verify_message})", "publish the CA bundle that signed it"
+            where, f"its certificate is refused ({error.verify_message})", "put the CA that signed it into the bundle"
         ) from error
     except (OSError, ValueError) as error:
-        raise errors.ProbeError(where, f"cannot be reached ({error})", "see whether it listens there") from error
+        raise errors.ProbeError(where, f"cannot be reached ({error})", "check whether it listens there") from error
     try:
         return _shown(writer)
     finally:

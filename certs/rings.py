@@ -1,11 +1,11 @@
-"""The authorities that replicas share: usually one, two while they change from one to the next.
+"""The authorities that replicas share: usually one, and two during a change from one to the next.
 
-What replicas agree on is a set that only grows and whose members expire by themselves. Joining two such sets is the
-same in any order, so replicas that write at once, a Secret that was deleted, and a clock that is wrong can add an
-authority too many and never lose one that somebody still uses.
+Replicas agree on a set that only grows and whose members expire. Joining two such sets gives the same result in any
+order, so replicas that write at once, a deleted Secret or a wrong clock can add one authority too many, but never lose
+one that is still in use.
 
-A change of authority needs no signal between replicas either: each signs with the newest authority that clients trust
-already (`signer`), so a leaf is never served before its authority is in their bundle.
+A change of authority needs no signal between replicas: each signs with the newest authority that clients already
+trust (`signer`), so a leaf is never served before its authority is in their bundle.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from certs import authorities, errors, pems
 __all__ = ["LIMIT", "Ring", "backdating", "parse", "rotate", "signer"]
 
 LIMIT = 4
-"""Authorities kept at most, the newest: one is made at two thirds of the life of another, so two are usual."""
+"""How many of the newest authorities are kept; two are usual, since one is made at two thirds of the other's life."""
 
 _SKEW = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """Authorities, the newest first, each once; make one by `unexpired`."""
+    """Authorities, the newest first, each once; made by `unexpired`."""
 
     members: tuple[authorities.Authority, ...] = ()
 
     @classmethod
     def unexpired(cls, found: Iterable[authorities.Authority], now: datetime) -> Ring:
-        """The ring of those that have not expired at `now`, at most `LIMIT`."""
+        """The ring of the authorities that have not expired at `now`, at most `LIMIT`."""
         kept = {each.fingerprint: each for each in found if each.window.not_after >= now}
         ordered = sorted(kept.values(), key=lambda each: (each.window.not_before, each.fingerprint), reverse=True)
         return cls(tuple(ordered[:LIMIT]))
 
     def joined(self, other: Ring, now: datetime) -> Ring:
-        """All of both."""
+        """The authorities of both rings."""
         return Ring.unexpired((*self.members, *other.members), now)
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
-        """SHA-256 of each certificate, the newest first; equal rings have equal ones."""
+        """SHA-256 of each certificate, the newest first; equal rings have equal fingerprints."""
         return tuple(each.fingerprint for each in self.members)
 
     @property
@@ -54,7 +54,7 @@ class Ring:
         return tuple(each.certificate for each in self.members)
 
     def due(self, now: datetime) -> bool:
-        """Whether a successor should be made: there is none at all, or the newest is at two thirds of its life."""
+        """Whether a new authority should be made: the ring is empty, or its newest is at two thirds of its life."""
         return not self.members or self.members[0].window.due(now)
 
     def pem(self) -> bytes:
@@ -67,7 +67,7 @@ def parse(text: bytes, origin: object, now: datetime) -> Ring:
     mark = b"-----BEGIN CERTIFICATE-----"
     head, *rest = text.split(mark)
     if head.strip() or not rest:
-        raise errors.MaterialError(origin, "holds no certificate to begin with", "delete it: Muster writes it anew")
+        raise errors.MaterialError(origin, "does not begin with a certificate", "delete it: Muster writes it again")
     pairs = [mark + each for each in rest]
     return Ring.unexpired(
         (authorities.load(each, each, bundle_origin=origin, key_origin=origin) for each in pairs), now
@@ -75,7 +75,7 @@ def parse(text: bytes, origin: object, now: datetime) -> Ring:
 
 
 def rotate(ring: Ring, now: datetime, *, validity: timedelta = authorities.VALIDITY) -> Ring:
-    """The ring with a fresh authority in front."""
+    """The ring with a new authority in front."""
     fresh = authorities.create(now, validity=validity, backdating=backdating(validity))
     return Ring.unexpired((fresh, *ring.members), now)
 
@@ -85,10 +85,11 @@ def signer(
 ) -> authorities.Authority:
     """The authority that a replica signs with, so that clients accept the leaf.
 
-    `trusted` holds the fingerprints of the certificates in every client's bundle, and whether that has been so long
-    enough for each client to know. The newest such authority signs; if none has been there for long, the oldest that
-    is there at all, which is the likeliest to be known; if there is none, nobody trusts us yet, and the newest signs.
-    One that ends within `margin` gives way to any other in the bundles: its leaves would be shown to the last moment.
+    `trusted` maps the fingerprints of the certificates in every client's bundle to whether each has been there long
+    enough for all clients to know it. The newest such authority signs; if none has been there long enough, the oldest
+    in the bundles signs, which clients most probably know; if none is in the bundles, no client trusts Muster yet, and
+    the newest signs. An authority that expires within `margin` gives way to any other in the bundles, because its
+    leaves would be served to the last moment.
 
     Raises AuthorityError when none is valid at `now`.
     """
@@ -102,8 +103,8 @@ def signer(
 
 
 def backdating(validity: timedelta) -> timedelta:
-    """How far a shared certificate begins in the past: an hour, at most a tenth of its life.
+    """How far in the past the validity of a shared certificate begins: an hour, at most a tenth of its life.
 
-    The clock of the replica that made it may be ahead of the clocks of those that look at it.
+    The clock of the replica that made it may be ahead of the clocks of those that verify it.
     """
     return min(_SKEW, validity / 10)

@@ -1,7 +1,7 @@
-"""Where material comes from: files that somebody else renews, or an authority of our own.
+"""Where material comes from: files that another program renews, or Muster's own authority.
 
-A source answers one question, "what should be served now?", as often as it is asked. It keeps no account of what
-was delivered, so a reload that failed is simply tried again.
+A source answers one question, "what should be served now?", as often as it is asked. It does not record what it has
+answered, so a reload that failed is simply tried again.
 Making certificates needs `cryptography`, which is imported when a source is first asked.
 """
 
@@ -23,22 +23,22 @@ __all__ = ["CertificateSource", "FileSource", "SelfSignedSource", "SharedSource"
 
 
 class CertificateSource(Protocol):
-    """The seam between those who make certificates and the one who serves them."""
+    """The interface between the code that makes certificates and the code that serves them."""
 
     def current(self) -> materials.Material:
-        """What should be served now; equal material means no change.
+        """Return what should be served now; equal material means no change.
 
-        May block on files or on making keys, so an event loop calls it in a thread; never called twice at once.
-        Raises CertificateError when there is nothing to serve at present; asking again later is in order.
+        It may block on files or on making keys, so an event loop calls it in a thread, and never twice at once.
+        Raises CertificateError when there is nothing to serve at present; the caller may ask again later.
         """
         ...
 
 
 class FileSource:
-    """Certificate, key and CA bundle from files, such as a mounted Secret that cert-manager keeps fresh.
+    """Certificate, key and CA bundle from files, such as a mounted Secret that cert-manager renews.
 
-    The contents are compared at each call, since modification times are too coarse for it and three small files
-    cost microseconds. `names` must be covered by the certificate, the one that the API server dials first.
+    The contents are compared at each call, since modification times are too coarse and reading three small files takes
+    microseconds. The certificate must cover `names`; the first is the one that the API server dials.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class FileSource:
         self._material: materials.Material | None = None
 
     def current(self) -> materials.Material:
-        """As the protocol says; changed contents that are not usable raise MaterialError at every call."""
+        """See `Source`; changed contents that are not usable raise MaterialError at every call."""
         from certs import materials  # noqa: PLC0415 - see the module's docstring
 
         contents = self._where.contents()
@@ -62,10 +62,10 @@ class FileSource:
 
 
 class SelfSignedSource:
-    """An authority and a leaf of our own, renewed when two thirds of their validity have gone.
+    """Muster's own authority and leaf, each renewed when two thirds of its validity have passed.
 
-    They live in memory and end with the process, unless a `directory` is given: the authority then outlives it, so
-    that clients go on trusting the same CA, and the certificate lies there for other programs.
+    They are held in memory and end with the process, unless a `directory` is given. Then the authority outlives the
+    process, so that clients keep trusting the same CA, and other programs find the certificate there.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class SelfSignedSource:
         self._material: materials.Material | None = None
 
     def current(self) -> materials.Material:
-        """As the protocol says; MaterialError or StorageError if the directory cannot be used."""
+        """See `Source`; MaterialError or StorageError if the directory cannot be used."""
         now = self._clock()
         material = self._material
         if material is None or material.leaf.due(now) or material.authority.due(now):
@@ -103,17 +103,17 @@ class SelfSignedSource:
 
 
 class SharedSource:
-    """A leaf of this process's own, signed by one of the authorities that replicas share.
+    """This process's own leaf, signed by one of the authorities that replicas share.
 
-    Its key never leaves the process. Whoever follows the shared authorities tells them by `update`; until then
-    there is nothing to serve.
+    Its key never leaves the process. The follower of the shared authorities calls `update`; until then there is
+    nothing to serve.
 
     Args:
-        names: that the leaf is for, the one that the API server dials first.
-        validity: of a leaf, renewed at two thirds of it.
-        margin: an authority that ends within it is not signed with any more, if another is trusted; longer than the
-            time between two questions.
-        clock: of wall time.
+        names: the names that the leaf covers; the first is the one that the API server dials.
+        validity: the lifetime of a leaf, which is renewed at two thirds of it.
+        margin: an authority that expires within it no longer signs if another one is trusted; longer than the time
+            between two calls.
+        clock: returns the wall-clock time.
     """
 
     def __init__(
@@ -133,11 +133,11 @@ class SharedSource:
         self._material: materials.Material | None = None
 
     def update(self, ring: rings.Ring, trusted: Mapping[str, bool]) -> None:
-        """Tell the authorities and which of them clients trust, as `rings.signer` takes it; from any thread."""
+        """Set the authorities and which of them clients trust, as for `rings.signer`; callable from any thread."""
         self._told = ring, dict(trusted)
 
     def current(self) -> materials.Material:
-        """As the protocol says; AuthorityError before the first `update` and when no authority is valid."""
+        """See `Source`; AuthorityError before the first `update` and when no authority is valid."""
         from certs import errors, leaves, materials, rings  # noqa: PLC0415 - see the module's docstring
 
         if self._told is None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["LOCAL", "address", "check", "covered", "service_names"]
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
-"""What a webhook on a laptop is called by."""
+"""The names under which a webhook on a laptop is called."""
 
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _LONGEST = 253
@@ -28,7 +28,7 @@ _LONGEST = 253
 def service_names(
     service: str, namespace: str, *, domain: str = "cluster.local", local: bool = False
 ) -> tuple[str, ...]:
-    """All names of a Service, the one that the API server dials first; with `local`, also those of this machine.
+    """All names of a Service, first the one that the API server dials; with `local`, also those of this machine.
 
     Raises NamesError when `service` or `namespace` is not one DNS label, or `domain` is not a DNS name.
     """
@@ -60,7 +60,7 @@ def check(names: Iterable[str]) -> None:
 
 
 def address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The IP address that `name` spells, or None for a DNS name; clients match the two by different rules."""
+    """The IP address that `name` is, or None for a DNS name; clients match the two by different rules."""
     try:
         return ipaddress.ip_address(name)
     except ValueError:

@@ -57,7 +57,7 @@ def test_a_file_that_may_not_be_read_is_named(mounted, complaint, monkeypatch):
         raise PermissionError(13, "Permission denied", name)
 
     monkeypatch.setattr(files, "_open_at_once", refuse)
-    assert f"may not be read by user id {os.geteuid()}" in str(complaint())
+    assert f"is not readable by user id {os.geteuid()}" in str(complaint())
 
 
 def test_a_file_that_cannot_be_read_for_another_reason_is_named(mounted, complaint):
@@ -125,7 +125,7 @@ def test_swapped_paths_are_recognised(mounted, complaint, part, other):
 @pytest.mark.parametrize("part", ["certificate", "key"])
 def test_der_is_not_pem(mounted, complaint, part):
     getattr(mounted, part).write_bytes(b"0\x82\x01\x01binary")
-    assert complaint().remedy == "convert it to PEM, or give the right file"
+    assert complaint().remedy == "convert it to PEM, or name the right file"
 
 
 def test_an_encrypted_key_is_refused_without_asking_for_its_pass_phrase(mounted, complaint, authority):

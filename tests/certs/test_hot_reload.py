@@ -82,7 +82,7 @@ async def test_a_context_that_would_show_another_certificate_goes_back(listening
 
     async with listening(serving.ssl_context) as port:
         monkeypatch.setattr(probes, "served", stuck)
-        with pytest.raises(errors.ServingError, match=f"shows the certificate {good.fingerprint}"):
+        with pytest.raises(errors.ServingError, match=f"serves the certificate {good.fingerprint}"):
             serving.reload(new)
         assert await _shown(port, good) == good.fingerprint
     assert serving.material is good
@@ -162,7 +162,7 @@ async def test_a_refused_certificate_is_told_from_a_closed_port(listening, new_m
     material = new_material()
     stranger = authorities.bundle_pem(authorities.create(clock()))
     async with listening(contexts.ServingContext(material).ssl_context) as port:
-        with pytest.raises(errors.ProbeError, match=r"its certificate is refused .*publish the CA bundle"):
+        with pytest.raises(errors.ProbeError, match=r"its certificate is refused .*put the CA that signed it"):
             await probes.dial("127.0.0.1", port, stranger, "localhost")
     with pytest.raises(errors.ProbeError, match="cannot be reached"):
         await probes.dial("127.0.0.1", port, stranger, "localhost")

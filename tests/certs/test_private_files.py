@@ -58,7 +58,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
 
 
 def test_writing_into_a_missing_directory_is_a_storage_error(tmp_path):
-    with pytest.raises(errors.StorageError, match="give a directory on a writable volume"):
+    with pytest.raises(errors.StorageError, match="use a directory on a writable volume"):
         files.write(tmp_path / "missing" / "tls.key", b"secret")
 
 

@@ -48,7 +48,7 @@ def test_names_that_are_not_covered_are_listed_with_those_that_are(mount, compla
 def test_a_common_name_alone_is_no_name(mount, complaint, forge):
     mount(forge(sans=(), subject=NAME[0]))
     error = complaint()
-    assert "is for no name at all" in error.problem
+    assert "is issued for no name at all" in error.problem
     assert "the common name does not count" in error.remedy
 
 
@@ -91,14 +91,14 @@ def test_a_key_in_the_older_format_with_parameters_before_it_is_accepted(mounted
 
 def test_a_certificate_for_clients_is_refused(mount, complaint, forge):
     mount(forge(uses=[oid.ExtendedKeyUsageOID.CLIENT_AUTH]))
-    assert complaint().problem == "is not for TLS servers"
+    assert complaint().problem == "is not issued for TLS servers"
 
 
 def test_a_ca_that_did_not_sign_the_leaf_is_named(mounted, complaint, clock):
     mounted.authority.write_bytes(authorities.bundle_pem(authorities.create(clock())))
     error = complaint()
     assert error.subject == str(mounted.authority)
-    assert error.problem.startswith(f"does not vouch for {mounted.certificate}, whose issuer is CN=muster-ca-")
+    assert error.problem.startswith(f"holds no CA that signed {mounted.certificate}, whose issuer is CN=muster-ca-")
 
 
 def test_a_signer_that_is_no_ca_is_named(mount, mounted, complaint, forge):
@@ -158,7 +158,7 @@ def test_of_two_cas_with_one_key_the_longer_valid_counts(mount, mounted, forge, 
 def test_a_chain_up_to_a_root_that_nobody_trusts_comes_to_an_end(mount, mounted, complaint, forge, authority, clock):
     mount(forge(), authority.certificate)
     mounted.authority.write_bytes(authorities.bundle_pem(authorities.create(clock())))
-    assert complaint().problem.startswith(f"does not vouch for {mounted.certificate}")
+    assert complaint().problem.startswith(f"holds no CA that signed {mounted.certificate}")
 
 
 def test_a_leaf_may_be_its_own_anchor_as_it_may_for_go(mount, mounted, forge, clock):
