@@ -19,12 +19,12 @@ __all__ = ["Configuration", "Configurations", "trusted"]
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One webhook configuration, as far as trust goes.
+    """The part of one webhook configuration that concerns trust.
 
     Attributes:
-        kind: Mutating- or ValidatingWebhookConfiguration.
-        name: of the object.
-        version: its resourceVersion.
+        kind: MutatingWebhookConfiguration or ValidatingWebhookConfiguration.
+        name: the name of the object.
+        version: the resourceVersion of the object.
         bundles: PEM of each entry's `caBundle`, empty where there is none.
     """
 
@@ -38,11 +38,11 @@ class Configuration:
 
 
 class Configurations:
-    """Both configurations of one name.
+    """The mutating and the validating webhook configuration of one name.
 
     Args:
-        access: to the API server.
-        name: of both.
+        access: sends requests to the API server.
+        name: the name of both configurations.
     """
 
     def __init__(self, access: writes.Writes, name: str) -> None:
@@ -53,7 +53,7 @@ class Configurations:
         """Return those that exist and have entries.
 
         Raises:
-            TransportError: no usable answer.
+            TransportError: the API server gave no usable answer.
         """
         found = []
         for kind in kinds.CONFIGURATIONS:
@@ -65,10 +65,10 @@ class Configurations:
         return tuple(found)
 
     async def write(self, configuration: Configuration, pem: bytes) -> None:
-        """Give every entry of a configuration the same bundle, if nobody has changed it since it was read.
+        """Give every entry of a configuration the same bundle, if the configuration has not changed since it was read.
 
         Raises:
-            TransportError: refused with 409 or 422 when somebody has, or no usable answer.
+            TransportError: the configuration has changed (409 or 422), or the API server gave no usable answer.
         """
         text = base64.b64encode(pem).decode()
         steps: list[dict[str, Any]] = [
@@ -93,7 +93,7 @@ def trusted(configurations: Iterable[Configuration]) -> dict[str, x509.Certifica
 
 
 def _certificates(pem: bytes) -> dict[str, x509.Certificate]:
-    """Return a bundle's certificates; none when it is damaged, since the API server takes none from it either."""
+    """Return a bundle's certificates; none when it is damaged, since the API server then uses none of it either."""
     try:
         return {chains.fingerprint(each): each for each in pems.certificates(pem, "caBundle")}
     except errors.MaterialError:

@@ -1,6 +1,6 @@
 """What every replica does: keep the shared authorities, see which of them are trusted, and sign accordingly.
 
-It goes on from memory while the API server is away: leaves are renewed as before, since their authority is known.
+While the API server is unreachable the replica works from memory: leaves are still renewed with the known authority.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class TrustRules:
     """How authorities come into use.
 
     Attributes:
-        settle: seconds for which a certificate must have stood in the bundles before leaves of it are served: API
-            servers hear of a change one after the other, within a second as a rule.
-        validity: of an authority.
+        settle: seconds for which a certificate must have been in the bundles before leaves that it signed are served:
+            API servers learn of a change one after the other, usually within a second.
+        validity: the lifetime of an authority.
     """
 
     settle: float
@@ -32,11 +32,11 @@ class TrustRules:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """What time it is.
+    """The two clocks of a replica.
 
     Attributes:
-        wall: for certificates.
-        steady: seconds that never go back.
+        wall: the wall clock, for the validity of certificates.
+        steady: monotonic seconds.
     """
 
     wall: expiries.Clock = expiries.utc_now
@@ -44,18 +44,18 @@ class Clocks:
 
 
 class Keeper:
-    """One replica's view.
+    """One replica's view of the authorities and of which of them are trusted.
 
     Args:
-        secret: with the authorities.
-        configurations: whose bundles count.
-        source: is told what to sign with.
-        rules: see there.
-        clocks: see there.
+        secret: the Secret that holds the authorities.
+        configurations: the webhook configurations whose bundles decide what is trusted.
+        source: receives the authorities to sign with.
+        rules: see `Rules`.
+        clocks: see `Clocks`.
 
     Attributes:
         ring: the authorities, empty before the first `look`.
-        found: the webhook configurations as they were last seen, None before they were read.
+        found: the webhook configurations as last read, None before the first read.
     """
 
     def __init__(
@@ -76,42 +76,42 @@ class Keeper:
         self.found: tuple[bundles.Configuration, ...] | None = None
 
     async def look(self) -> None:
-        """Read Secret and configurations once, write back what the Secret has lost, and tell the source.
+        """Read Secret and configurations once, write back what the Secret has lost, and update the source.
 
-        The very first replica of all makes the first authority; of several that do so at once, all take the same.
+        The first replica makes the first authority; when several do so at once, they all end up with the same one.
 
         Raises:
-            CertificateError, TransportError: the Secret cannot be used; what was known before stays in force.
+            CertificateError, TransportError: the Secret cannot be used; what was known before stays in use.
         """
         try:
             self.ring = await self._shared()
             self.found = await self._configurations.read()
         finally:
-            # Also when the API server is away: what stood in the bundles settles by the passing of time.
+            # Also when the API server is unreachable: certificates in the bundles settle as time passes.
             self._tell()
 
     async def rotate(self) -> None:
-        """Put a fresh authority in front of the shared ones.
+        """Put a new authority in front of the shared ones.
 
         Raises:
-            CertificateError, TransportError: as `look`; nothing has changed then.
+            CertificateError, TransportError: as for `look`; nothing has changed then.
         """
         self.ring = await self._secret.join(self._rotated(self.ring))
 
     def problem(self) -> str:
-        """Return why no API server could accept what is served, "" for nothing known."""
+        """Return why no API server could accept the served certificate, "" when no reason is known."""
         if not self.ring.members:
             return "the shared authorities have not been read yet"
         if self.found is None:
-            return "the webhook configurations have not been read yet, so nobody knows what is trusted"
+            return "the webhook configurations have not been read yet, so it is not known which authorities are trusted"
         known = bundles.trusted(self.found)
         if self.found and not any(each in known for each in self.ring.fingerprints):
             spoilt = ", ".join(map(str, self.found))
-            return f"caBundle of {spoilt} does not hold our authority; the leader writes it within seconds"
+            return f"caBundle of {spoilt} does not contain Muster's authority; the leader writes it within seconds"
         return ""
 
     def live_bundles(self) -> tuple[bytes, ...]:
-        """Return the different bundles of the configurations; none while there is no configuration."""
+        """Return the distinct bundles of the configurations; none while there is no configuration."""
         return tuple(dict.fromkeys(bundle for each in self.found or () for bundle in each.bundles))
 
     async def _shared(self) -> rings.Ring:

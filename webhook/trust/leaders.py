@@ -1,8 +1,8 @@
-"""What one replica does for all: make a new authority in time, and keep the bundles as they should be.
+"""What the leader does for all replicas: make a new authority in time, and keep the bundles correct.
 
-A bundle holds exactly the shared authorities, with one exception: another valid certificate that stands there when a
-leader first sees it stays for a while, because pods of before may still serve leaves of it, as when an installation
-changes from certificates in files to this.
+A bundle holds exactly the shared authorities, with one exception: another valid certificate that a leader finds there
+stays for a while, because older pods may still serve leaves that it signed, for example when an installation changes
+from certificates in files to this mode.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from webhook.trust import bundles, keepers
 __all__ = ["GUESTS", "TrustLeader"]
 
 GUESTS = 3600.0
-"""Seconds for which a certificate that is none of ours stays in a bundle."""
+"""Seconds for which a certificate that is not one of the shared authorities stays in a bundle."""
 
 _logger = logging.getLogger(__name__)
 
@@ -29,10 +29,10 @@ class TrustLeader:
     """The work of the leader.
 
     Args:
-        keeper: of this replica.
-        configurations: whose bundles are written.
+        keeper: the keeper of this replica.
+        configurations: the webhook configurations whose bundles are written.
         interval: seconds between two looks.
-        clocks: as of the keeper.
+        clocks: the same clocks as the keeper's.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class TrustLeader:
         self._problem = ""
 
     async def run(self) -> None:
-        """Work until cancelled; a failure is logged once until it changes, and tried again."""
+        """Work until cancelled; a failure is logged once until it changes, and the work is tried again."""
         while True:
             try:
                 await self.look()
@@ -62,10 +62,10 @@ class TrustLeader:
             await asyncio.sleep(self._interval * self._rng.uniform(0.8, 1.2))
 
     async def look(self) -> None:
-        """Look once: rotate when it is time, and write each bundle that is not as it should be.
+        """Look once: rotate when it is time, and write each bundle that is not correct.
 
         Raises:
-            CertificateError, TransportError: nothing is half-done; look again.
+            CertificateError, TransportError: nothing is left half-done; look again.
         """
         if self._keeper.ring.members and self._keeper.ring.due(self._clocks.wall()):
             await self._keeper.rotate()
@@ -77,7 +77,7 @@ class TrustLeader:
                 _logger.info("caBundle written", extra={"object": str(configuration), "authorities": self._named()})
 
     def _wanted(self, configuration: bundles.Configuration) -> dict[str, x509.Certificate]:
-        """Return the certificates that a configuration should trust: ours, the newest first, then guests."""
+        """Return the certificates that a configuration should trust: shared ones, newest first, then others."""
         ours = {chains.fingerprint(each): each for each in self._keeper.ring.certificates}
         now, wall = self._clocks.steady(), self._clocks.wall()
         for fingerprint, certificate in bundles.trusted([configuration]).items():

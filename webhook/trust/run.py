@@ -1,4 +1,4 @@
-"""Trust, put together: a replica that keeps up, and that leads when it is elected. Wiring only."""
+"""Wiring of trust: a replica that follows the authorities, and leads when it is elected."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Trust:
     Args:
         sender: a connection to the API server; not closed here.
         settings: `tls.secret` of the configuration.
-        names: that the leaf is for.
-        counted: told verb, plural and outcome of each write.
+        names: the names that the leaf covers.
+        counted: called with verb, plural and outcome of each write.
 
     Attributes:
-        source: what to serve.
+        source: supplies the certificate to serve.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Trust:
         self._work: _Work | None = None
 
     async def start(self) -> None:
-        """Get the authorities, however long the API server takes, and keep up with them from then on."""
+        """Get the authorities, however long the API server takes, and follow them from then on."""
         while not await self._look():
             await self._pause()
         self._work = _Work(
@@ -81,7 +81,7 @@ class Trust:
         )
 
     async def stop(self) -> None:
-        """Stop to follow, and give the Lease back."""
+        """Stop following, and release the Lease."""
         work, self._work = self._work, None
         if work is not None:
             tasks = (work.candidate, work.follower)
@@ -90,11 +90,11 @@ class Trust:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def problem(self) -> str:
-        """Return why what is served may not be trusted, "" for nothing known."""
+        """Return why the served certificate may not be trusted, "" when no reason is known."""
         return self._keeper.problem()
 
     def live_bundles(self) -> tuple[bytes, ...]:
-        """Return PEM of what the API server trusts: the different bundles of the webhook configurations."""
+        """Return what the API server trusts, as PEM: the distinct bundles of the webhook configurations."""
         return self._keeper.live_bundles()
 
     def leads(self) -> dict[str, float]:

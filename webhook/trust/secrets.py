@@ -1,8 +1,8 @@
-"""The Secret with the shared authorities: read by every replica, written by whichever has something that it lacks.
+"""The Secret with the shared authorities: every replica reads it, and a replica writes what the Secret lacks.
 
-Every write is of the version that was read, or a creation, so of two writers one is told to look again; and since
-authorities are only ever added (`certs.rings`), looking again and joining is all that there is to do. So a Secret that
-was deleted comes back with the same authorities as long as one replica runs.
+Every write is a creation or a replacement of the version that was read, so of two writers one gets a conflict. Since
+authorities are only ever added (`certs.rings`), that writer only has to read again and join. A Secret that was deleted
+comes back with the same authorities as long as one replica runs.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from webhook.cluster import kinds, writes
 __all__ = ["KEY", "SharedSecret"]
 
 KEY = "authorities.pem"
-"""Where in the Secret they lie: certificates, each with its key behind it, the newest first."""
+"""The key of the Secret's data: certificates, each followed by its private key, the newest first."""
 
-_ATTEMPTS = 8  # a conflict means that another replica got on; there are few replicas and few changes
+_ATTEMPTS = 8  # a conflict means that another replica made progress; there are few replicas and few changes
 _TYPE = "muster.dev/authorities"
 
 _logger = logging.getLogger(__name__)
 
 
 class SharedSecret:
-    """One Secret.
+    """The Secret of one installation.
 
     Args:
-        access: to the API server.
-        namespace, name: of the Secret.
-        clock: of wall time.
+        access: sends requests to the API server.
+        namespace, name: where the Secret is.
+        clock: returns the wall-clock time.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class SharedSecret:
         self._clock = clock
 
     async def join(self, mine: rings.Ring) -> rings.Ring:
-        """Return what the Secret holds together with `mine`, which is afterwards what it holds.
+        """Join the Secret's authorities with `mine`, store the result in the Secret, and return it.
 
-        An empty `mine` only reads, and is the answer when there is no Secret.
+        An empty `mine` only reads, and is returned when there is no Secret.
 
         Raises:
-            MaterialError: it is damaged, and `mine` is empty, so that there is nothing to repair it with.
-            TransportError: no usable answer of the API server, or a conflict time and again.
+            MaterialError: the Secret is damaged, and `mine` is empty, so that there is nothing to repair it with.
+            TransportError: the API server gave no usable answer, or every attempt ended in a conflict.
         """
         for _ in range(_ATTEMPTS):
             document = await self._access.get(kinds.SECRET, self._namespace, self._name)
@@ -67,10 +67,10 @@ class SharedSecret:
         raise self._contended()
 
     async def begin(self, fresh: rings.Ring) -> rings.Ring:
-        """Return what the Secret holds, or `fresh`, which it then holds, when it has nothing that is valid.
+        """Return the Secret's authorities; when none of them is valid, store `fresh` and return it.
 
         Raises:
-            MaterialError, TransportError: as `join`.
+            MaterialError, TransportError: as for `join`.
         """
         for _ in range(_ATTEMPTS):
             document = await self._access.get(kinds.SECRET, self._namespace, self._name)
@@ -90,7 +90,7 @@ class SharedSecret:
         )
 
     def _stored(self, document: Mapping[str, Any] | None, mine: rings.Ring) -> rings.Ring:
-        """Return the ring in a Secret; one that is damaged counts as empty when ours can take its place."""
+        """Return the ring in a Secret; a damaged one counts as empty when this replica's ring can replace it."""
         if document is None:
             return rings.Ring()
         origin = f"Secret {self._namespace}/{self._name}, key {KEY}"
@@ -119,10 +119,10 @@ class SharedSecret:
 def _decoded(document: Mapping[str, Any], origin: str) -> bytes:
     text = (document.get("data") or {}).get(KEY)
     if not isinstance(text, str) or not text:
-        raise errors.MaterialError(origin, "is not there", "delete the Secret: Muster writes it anew")
+        raise errors.MaterialError(origin, "is missing", "delete the Secret: Muster writes it again")
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
         raise errors.MaterialError(
-            origin, f"is not base64 ({error})", "delete the Secret: Muster writes it anew"
+            origin, f"is not base64 ({error})", "delete the Secret: Muster writes it again"
         ) from error
