@@ -108,7 +108,7 @@ async def test_in_a_pod_the_service_account_is_used_and_its_token_file_read_agai
 
 
 async def test_a_pod_without_a_usable_service_account_is_an_error(pod):
-    with pytest.raises(transports.NoClusterError, match="in a pod, but without a usable service account"):
+    with pytest.raises(transports.NoClusterError, match="this pod has no usable service account"):
         await live.connect()
 
 

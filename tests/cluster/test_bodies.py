@@ -68,7 +68,7 @@ def test_what_is_no_json_object_is_an_error(body, said):
         (b'{"message":"trainjobs is forbidden"}', "HTTP 403: trainjobs is forbidden"),
         (b"404 page\nnot found\n", "HTTP 403: 404 page not found"),
         (b"{}", "HTTP 403: no message"),
-        (b"x" * 70000, "HTTP 403: a long answer that is no Status object"),
+        (b"x" * 70000, "HTTP 403: a long answer that is not a Status object"),
     ],
 )
 async def test_a_refusal_says_what_the_server_said(body, said):

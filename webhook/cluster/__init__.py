@@ -1,8 +1,8 @@
-"""Everything that is read of the cluster and written to it: the kinds, the readers, and the verbs that write.
+"""Everything that Muster reads from the cluster and writes to it: kinds, readers and the verbs that write.
 
-`readers` is the seam; `memory`, `overlay` and `live` are behind it. Only `api` imports kubernetes, and only
+`readers` is the interface; `memory`, `overlay` and `live` implement it. Only `api` imports kubernetes, and only
 `live.connect` imports `api`, so that the offline CLI and the tests pay nothing for a client that they do not use.
-Decisions read, and may not wait; `writes`, `leases` and `events` are for the parts beside them.
+Decisions only read, and may not wait; `writes`, `leases` and `events` are for the other parts of Muster.
 """
 
 from __future__ import annotations

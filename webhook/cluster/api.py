@@ -1,8 +1,8 @@
 """The only module that imports kubernetes.
 
-The official client (37) gives credentials, TLS and proxies; its models and typed APIs are left aside, because raw JSON
-is smaller and faster and keeps fields that the models do not know. Importing it costs 16 MiB and 0.2 s more than the
-aiohttp and pydantic that the service has anyway, so import this module only from `live.connect`.
+The official client (37) provides credentials, TLS and proxies; its models and typed APIs are not used, because raw JSON
+is smaller and faster and keeps fields that the models do not know. Importing it costs 16 MiB and 0.2 s in addition to
+aiohttp and pydantic, which the service imports anyway, so import this module only from `live.connect`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 __all__ = ["KubernetesApi", "connect"]
 
-_RELOAD_EVERY = 60.0  # seconds between two readings of credentials that were refused
+_RELOAD_EVERY = 60.0  # seconds between two reads of credentials that were refused
 _FAILURES = (aiohttp.ClientError, TimeoutError, OSError, config.ConfigException)
 
 
 async def connect(kubeconfig: Path | None = None, context: str | None = None) -> KubernetesApi:
-    """Return a connection that has read its credentials and sent nothing yet. See `live.connect`.
+    """Return a connection that has read its credentials and has sent nothing yet. See `live.connect`.
 
     Raises:
         transports.NoClusterError: the file is missing or wrong, or there is neither a file nor a service account.
     """
     configuration = client.Configuration()
-    # Go's clients do not ask for RFC 5280 to the letter, and some clusters' CAs fail it under Python 3.13 and later.
+    # Go's clients do not enforce all of RFC 5280, and some clusters' CAs violate it; Python 3.13 and later refuse them.
     configuration.disable_strict_ssl_verification = True
     await _load(configuration, kubeconfig, context)
     try:
@@ -45,27 +45,27 @@ async def connect(kubeconfig: Path | None = None, context: str | None = None) ->
 
 
 async def _load(configuration: Any, kubeconfig: Path | None, context: str | None) -> None:
-    """Read credentials into the configuration (of the client, which is not typed), the first time or again."""
+    """Read credentials into the client's configuration (which is not typed), the first time or again."""
     if kubeconfig is None and context is None and os.environ.get(incluster_config.SERVICE_HOST_ENV_NAME):
         try:
             config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # the client has no types
         except (config.ConfigException, OSError) as error:
-            raise transports.NoClusterError(f"in a pod, but without a usable service account: {error}") from error
+            raise transports.NoClusterError(f"this pod has no usable service account: {error}") from error
         return
     paths = _paths(kubeconfig)
     try:
         load: Any = config.load_kube_config  # Any: the client is not typed
         await load(paths, context=context, client_configuration=configuration, persist_config=False)
-    except Exception as error:  # the client lets whatever it meets in a wrong file through
+    except Exception as error:  # the client raises errors of any type for a wrong file
         raise transports.NoClusterError(f"kubeconfig {paths} cannot be used: {error}") from error
 
 
 def _paths(kubeconfig: Path | None) -> str:
-    """Return the kubeconfig files, joined as in KUBECONFIG, of which at least one exists."""
+    """Return the kubeconfig files, joined as in KUBECONFIG; at least one exists."""
     paths = str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
     if not any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path):
         raise transports.NoClusterError(
-            f"no kubeconfig at {paths}, and not in a pod; name a kubeconfig file or set KUBECONFIG"
+            f"there is no kubeconfig at {paths}, and this is not a pod; name a kubeconfig file or set KUBECONFIG"
         )
     return paths
 
@@ -93,9 +93,9 @@ class KubernetesApi:
     plugin) are read again when the API server answers 401, at most once a minute.
 
     Args:
-        configuration: host, TLS and credentials, loaded.
-        kubeconfig: where they came from.
-        context: of the kubeconfig.
+        configuration: the loaded host, TLS settings and credentials.
+        kubeconfig: the file that they came from.
+        context: the context in the kubeconfig.
     """
 
     def __init__(  # Any: the client is not typed
@@ -126,18 +126,18 @@ class KubernetesApi:
         body: Any = None,
         content_type: str = "application/json",
     ) -> AsyncIterator[transports.Response]:
-        """Send any request with credentials; the reading side of Muster only ever calls `get`.
+        """Send any request with credentials; the code that only reads calls `get`.
 
         Args:
             method: an HTTP method.
-            path: of the URL.
-            query: of the URL, not escaped.
-            patience: how long it may take.
-            body: a JSON value; None sends none.
-            content_type: of the body.
+            path: the path of the URL.
+            query: the query parameters of the URL, not escaped.
+            patience: the time limits of the request.
+            body: a JSON value; None sends no body.
+            content_type: the media type of the body.
 
         Raises:
-            UnreachableError: no answer came; a request that writes may have been carried out all the same.
+            UnreachableError: no answer came; a write may have been carried out nevertheless.
         """
         response = await self._open(method, path, query, patience, body, content_type)
         try:
@@ -163,7 +163,7 @@ class KubernetesApi:
         body: Any,
         content_type: str,
     ) -> aiohttp.ClientResponse:
-        # identity: an unpacked answer has a known size, and inside a cluster bandwidth is cheaper than CPU
+        # identity: an uncompressed answer has a known size, and inside a cluster bandwidth is cheaper than CPU
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         if body is not None:
             headers["Content-Type"] = content_type
@@ -182,7 +182,7 @@ class KubernetesApi:
         if time.monotonic() - self._reloaded < _RELOAD_EVERY:
             return
         self._reloaded = time.monotonic()
-        with contextlib.suppress(transports.NoClusterError):  # the 401 itself is reported, and says more
+        with contextlib.suppress(transports.NoClusterError):  # the 401 itself is reported, and is more informative
             await _load(self._configuration, self._kubeconfig, self._context)
 
 

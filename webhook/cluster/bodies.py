@@ -1,7 +1,7 @@
-"""Reads answers of the API server, whole or line by line, and never more than a set size.
+"""Reads answers of the API server, whole or line by line, up to a fixed size.
 
-A cache that lives inside an admission webhook must survive one absurd object somewhere in the cluster, so every body
-and every line has a cap, and what does not look like Kubernetes is an error rather than a surprise further on.
+A cache inside an admission webhook must survive an absurdly large object in the cluster, so every body and every line
+has a limit, and an answer that does not look like Kubernetes' is reported as an error here.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ __all__ = ["SHOWN", "checked", "lines", "parsed", "read", "text"]
 
 _MAX_ERROR = 64 * 1024
 SHOWN = 300
-"""Characters of a refusal's message that are kept, unless somebody asks for more."""
+"""Characters of a refusal's message that are kept by default."""
 
 
 async def read(response: transports.Response, limit: int, what: str) -> dict[str, Any]:
     """Return the body as a JSON object.
 
     Args:
-        response: its status is not looked at; see `checked`.
-        limit: bytes; reading stops there.
-        what: names the body in errors: `a page of trainjobs`.
+        response: an answer, whose status is not checked here; see `checked`.
+        limit: the most bytes that are read.
+        what: how errors call the body, such as `a page of trainjobs`.
 
     Raises:
         OversizedError: the body is longer.
-        MalformedError: it is not a JSON object.
+        MalformedError: the body is not a JSON object.
         UnreachableError: the connection broke.
     """
     return parsed(await _collected(response, limit, what), what)
 
 
 async def text(response: transports.Response, limit: int, what: str) -> str:
-    """Return the body as text, whatever is in it; arguments and errors as of `read`."""
+    """Return the body as text, whatever it contains; arguments and errors are those of `read`."""
     return (await _collected(response, limit, what)).decode(errors="replace")
 
 
 async def lines(response: transports.Response, limit: int, what: str) -> AsyncIterator[bytes]:
-    """Yield the lines of an endless body without their ends; an unended rest is dropped.
+    """Yield the lines of an endless body without line ends; an incomplete last line is dropped.
 
     Chunks may end anywhere, also inside a character.
 
@@ -72,13 +72,13 @@ def parsed(body: bytes | bytearray, what: str) -> dict[str, Any]:
     """Return a JSON object.
 
     Raises:
-        MalformedError: it is something else.
+        MalformedError: the text is not a JSON object.
     """
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise transports.MalformedError(
-            f"{what} is not JSON: {error}; is the address that of an API server?"
+            f"{what} is not JSON: {error}; check that the address is that of an API server"
         ) from error
     if not isinstance(value, dict):
         raise transports.MalformedError(f"{what} is JSON {type(value).__name__}, not an object")
@@ -89,11 +89,11 @@ async def checked(response: transports.Response, shown: int = SHOWN) -> transpor
     """Return the response when it is a success.
 
     Args:
-        response: its body is read only when it is none.
+        response: an answer; its body is read only when it is not a success.
         shown: characters of the message that are kept.
 
     Raises:
-        RefusedError: it is not; the message is that of the Status object in the body, when there is one.
+        RefusedError: it is not a success; the message is that of the Status object in the body, when there is one.
         UnreachableError: the connection broke while the message was read.
     """
     if 200 <= response.status < 300:
@@ -111,11 +111,11 @@ async def _collected(response: transports.Response, limit: int, what: str) -> by
 
 
 async def _message(response: transports.Response, shown: int) -> str:
-    """Return the Status object's message, or the start of whatever a proxy sent in its place."""
+    """Return the Status object's message, or the start of what a proxy sent instead."""
     try:
         body = await _collected(response, _MAX_ERROR, "the error")
     except transports.OversizedError:
-        return "a long answer that is no Status object"
+        return "a long answer that is not a Status object"
     try:
         message = parsed(body, "the error").get("message")
     except transports.MalformedError:
@@ -124,6 +124,6 @@ async def _message(response: transports.Response, shown: int) -> str:
 
 
 def _retry_after(response: transports.Response) -> float | None:
-    """Read the header's form in seconds; the API server never sends the form with a date."""
+    """Parse the header's form in seconds; the API server never sends the form with a date."""
     value = response.headers.get("Retry-After", "")
     return float(value) if value.isascii() and value.isdigit() else None

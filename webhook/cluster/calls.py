@@ -1,4 +1,4 @@
-"""One call of the API server: sent, and its answer read, within one deadline."""
+"""One call of the API server: the request is sent and its answer read within one deadline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Read = TypeVar("_Read")
 
 
 class Call(NamedTuple):
-    """What is sent: a method, a path and, where there is one, a query and a body with its type."""
+    """A request: a method, a path and optionally a query and a body with its media type."""
 
     method: str
     path: str
@@ -30,19 +30,19 @@ async def answered(
     read: Callable[[transports.Response], Awaitable[_Read]],
     shown: int = bodies.SHOWN,
 ) -> _Read:
-    """Return what `read` makes of a successful answer.
+    """Send a request, and return what `read` makes of a successful answer.
 
     Args:
-        sender: not closed here.
-        call: what is sent.
-        deadline: seconds for all of it, connection included.
-        read: gets the response once it is known to be a success.
-        shown: characters that are kept of the message of a refusal.
+        sender: a connection to the API server; not closed here.
+        call: the request.
+        deadline: seconds for the whole call, connection included.
+        read: called with a successful response.
+        shown: characters of a refusal's message that are kept.
 
     Raises:
-        RefusedError: the API server answered, and not with success.
+        RefusedError: the API server answered with an error.
         UnreachableError: there was no answer within the deadline.
-        TransportError: what `read` raises.
+        TransportError: `read` raised it.
     """
     patience = transports.Patience(deadline, deadline)
     try:

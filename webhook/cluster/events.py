@@ -1,7 +1,7 @@
 """Events: what `kubectl describe` shows of a decision about a pod or a claim.
 
-An Event is a courtesy and must never hold up the work: there is room for some hundred, one task sends them, and what
-does not fit is counted and dropped. The same text about one object is said once; a new text at most twice a minute.
+An Event is optional information and must never delay the work: one task sends Events from a queue of some hundred, and
+what does not fit is counted and dropped. A text about one object is sent once; a new text at most twice a minute.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Kind = Literal["Normal", "Warning"]
 
 
 class Regarding(NamedTuple):
-    """What an Event is about; `uid` is empty for an object that does not exist."""
+    """The object that an Event is about; `uid` is empty when the object does not exist."""
 
     api_version: str
     kind: str
@@ -41,8 +41,8 @@ class EventRecorder:
     """Sends Events.
 
     Args:
-        access: to the API server.
-        clock: monotonic seconds.
+        access: sends requests to the API server.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, access: writes.Writes, clock: Callable[[], float] = time.monotonic) -> None:
@@ -53,7 +53,7 @@ class EventRecorder:
         self.dropped = 0
 
     def say(self, regarding: Regarding, reason: str, message: str, kind: Kind = "Normal") -> bool:
-        """Have an Event sent; return whether it will be, rather than being a repetition or one too many."""
+        """Queue an Event; return False when it is a repetition or there is no room."""
         key, now = (regarding.uid, reason), self._clock()
         text, at = self._said.get(key, ("", -_PAUSE))
         if text == message or now - at < _PAUSE:
@@ -70,7 +70,7 @@ class EventRecorder:
         return True
 
     async def run(self) -> None:
-        """Send what is there, for ever; an Event that is refused is dropped."""
+        """Send queued Events until cancelled; an Event that is refused is dropped."""
         while True:
             document = await self._queue.get()
             try:
@@ -81,14 +81,14 @@ class EventRecorder:
 
 
 def document(regarding: Regarding, reason: str, message: str, kind: Kind, part: str = "controllers") -> dict[str, Any]:
-    """Return an Event, core/v1, with a name for the API server to complete.
+    """Return an Event (core/v1), whose name the API server completes.
 
     Args:
-        regarding: what it is about.
+        regarding: the object that it is about.
         reason: one word.
         message: for people, cut at the API server's limit.
-        kind: Warning when somebody should do something.
-        part: of Muster that speaks.
+        kind: `Normal`, or `Warning` when somebody should act.
+        part: the part of Muster that reports.
     """
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     cut = message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…"

@@ -1,8 +1,8 @@
-"""Reads single documents from the API server, for what a cache cannot answer.
+"""Reads single documents from the API server when a cache cannot answer.
 
-The caller is an admission request with a second or two to live, and many such requests may lack one and the same
-document. So every fetch has a deadline, requests for one document share one GET, "there is none" is remembered for a
-second, and beyond a fixed number of GETs under way the answer is an error at once rather than a queue.
+The caller is an admission with a second or two left, and many admissions may need the same document. So every fetch
+has a deadline, fetches of one document share one GET, the absence of a document is remembered for a second, and above
+a fixed number of GETs under way a fetch fails at once rather than waits.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _MAX_OBJECT = 4 * 1024 * 1024  # bytes
 
 
 class Fetches:
-    """Single GETs, shared and bounded.
+    """Single GETs, shared and limited in number.
 
     Args:
-        api: where from; not closed here.
+        api: a connection to the API server; not closed here.
         deadline: seconds for one GET, connection included.
-        clock: monotonic seconds.
+        clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -44,15 +44,15 @@ class Fetches:
         self._absent: OrderedDict[readers.Ref, float] = OrderedDict()  # until when, soonest first
 
     async def fetch(self, ref: readers.Ref) -> readers.Document | None:
-        """Return the document as the API server has it now, or None when it has none.
+        """Return the document as the API server has it now, or None when it does not exist.
 
-        A caller who goes away does not end the GET for the others.
+        A caller that is cancelled does not end the GET for the others.
 
         Raises:
             ClusterBusy: `MAX_FLIGHTS` other documents are being fetched.
-            ClusterUnavailable: no usable answer within the deadline; the cause is chained.
-            SnapshotInvalid: it is a snapshot and no runtime.
-            UnknownKindError: no such kind.
+            ClusterUnavailable: there was no usable answer within the deadline; the cause is chained.
+            SnapshotInvalid: it is a snapshot that does not hold a runtime.
+            UnknownKindError: Muster does not read this kind.
         """
         kind = kinds.named(ref.kind)
         if not kind.can_exist(ref) or self._absent.get(ref, 0.0) > self._clock():
@@ -67,7 +67,7 @@ class Fetches:
         return await asyncio.shield(flight)
 
     async def stop(self) -> None:
-        """Cancel all GETs; whoever waits for one is cancelled too."""
+        """Cancel all GETs, and with them the callers that wait for one."""
         flights = tuple(self._flights.values())
         for flight in flights:
             flight.cancel()

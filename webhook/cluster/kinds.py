@@ -1,7 +1,7 @@
-"""The table of kinds: all that Muster reads, follows and writes, so that paths, RBAC hints, caches and files agree.
+"""The table of all kinds that Muster reads, follows and writes, so that paths, RBAC hints, caches and files agree.
 
-A kind may stand here twice, since decisions read claims that the controllers did not make, and the controllers follow
-objects only as far as labels can narrow them.
+A kind may appear twice, since decisions read claims that the controllers did not make, and the controllers follow only
+objects that their label selectors choose.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TRAINER_GROUP = "trainer.kubeflow.org"
 _DEVICES = "resource.k8s.io"
 
 MANAGED_LABEL = "app.kubernetes.io/managed-by"
-"""On every object that Muster makes; its value is `MANAGER`."""
+"""A label on every object that Muster makes; its value is `MANAGER`."""
 MANAGER = "muster"
 _OURS = f"{names.PROFILE_LABEL},{MANAGED_LABEL}={MANAGER}"
 
@@ -71,14 +71,14 @@ KINDS: Mapping[str, Kind] = {
             "v1",
             "resourceclaims",
             optional=True,
-            selector=names.PROFILE_LABEL,  # one pod may bring one, so a cluster has as many as it has pods with devices
+            selector=names.PROFILE_LABEL,  # there may be a claim for each pod with devices
         ),
-        # Nodes are looked at all together, and never fetched.
+        # Nodes are always read together, and never fetched.
         Kind("Node", "Node", "", "v1", "nodes", namespaced=False, verbs="list, watch", keep=trims.placing),
         Kind("DeviceClass", "DeviceClass", _DEVICES, "v1", "deviceclasses", namespaced=False, optional=True),
     )
 }
-"""What decisions read, by the kind of a `Ref`."""
+"""The kinds that decisions read, by the kind of a `Ref`."""
 
 
 def _simple(served: str, group: str, version: str, **options: Any) -> Kind:
@@ -92,11 +92,11 @@ JOBSET: Final = _simple(
 CLAIM: Final = _simple("ResourceClaim", _DEVICES, "v1", page=50, selector=_OURS, keep=trims.managed)
 TEMPLATE: Final = _simple("ResourceClaimTemplate", _DEVICES, "v1", page=50, selector=_OURS, keep=trims.managed)
 NAMESPACE: Final = KINDS["Namespace"]
-"""These five the controllers follow."""
+"""The five kinds that the controllers follow."""
 OBJECTS: Final[Mapping[str, Kind]] = {"ResourceClaim": CLAIM, "ResourceClaimTemplate": TEMPLATE}
-"""Of these the controllers write, by kind."""
+"""The kinds that the controllers write, by name."""
 
-# The rest is known by its name, or only written; nothing of it is listed.
+# Objects of the other kinds are read by name or only written, and never listed.
 LEASE: Final = _simple("Lease", "coordination.k8s.io", "v1")
 EVENT: Final = _simple("Event", "", "v1")
 SECRET: Final = _simple("Secret", "", "v1")
@@ -104,12 +104,12 @@ CONFIGURATIONS: Final = tuple(
     _simple(f"{each}WebhookConfiguration", "admissionregistration.k8s.io", "v1", namespaced=False)
     for each in ("Mutating", "Validating")
 )
-"""Of webhooks; their `caBundle` is kept."""
+"""The webhook configurations, whose `caBundle` Muster writes."""
 REPORTS: Final[Mapping[str, Kind]] = {
     "openreports": _simple("Report", "openreports.io", "v1alpha1"),
     "policyreport": _simple("PolicyReport", "wgpolicyk8s.io", "v1alpha2"),
 }
-"""By the value of `audit.reports`."""
+"""The kinds of reports, by the value of `audit.reports`."""
 
 _BY_SERVED = {(kind.group, kind.served): kind for kind in KINDS.values()}
 
@@ -127,6 +127,6 @@ def named(name: str) -> Kind:
 
 
 def kind_of(document: readers.Document) -> Kind | None:
-    """Return the kind of a raw object by its API group and kind, whatever its version; None for kinds not read."""
+    """Return the kind of a raw object by its API group and kind, in any version; None for kinds not read."""
     group, _, _ = str(document.get("apiVersion", "")).rpartition("/")
     return _BY_SERVED.get((group, str(document.get("kind", ""))))

@@ -2,10 +2,10 @@
 
 A candidate never compares the Lease's times with its own clock: it takes the Lease when it has seen it unchanged for
 the holder's `leaseDurationSeconds`, by its own monotonic clock. A holder that cannot renew gives up well before that.
-Every change is a PUT of the version that was read, so of two candidates one wins.
+Every change is a PUT of the version that was read, so one of two candidates wins.
 
-A Lease does not make two leaders impossible: a process may stop between a look at the clock and a write. So no rule
-elsewhere relies on there being one leader; it only keeps others from doing the same work.
+A Lease does not make two leaders impossible: a process may stall between reading the clock and a write. So no rule
+elsewhere relies on a single leader; the Lease only keeps replicas from doing the same work.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Which Lease, and how long things take, in seconds; defaults as in Kubernetes' own controllers.
+    """The Lease and its times in seconds; the defaults are those of Kubernetes' own controllers.
 
     Attributes:
-        duration: after which a Lease that nobody renews may be taken.
-        deadline: in which a holder must have renewed; less than `duration`, so that it stops before another starts.
-        retry: between two tries.
+        duration: time after which a Lease that is not renewed may be taken.
+        deadline: time in which a holder must renew; less than `duration`, so that it stops before another starts.
+        retry: time between two tries.
     """
 
     name: str = "muster-controllers"
@@ -47,27 +47,27 @@ class Terms:
 
 
 def identity() -> str:
-    """Return a name for this process that no other has."""
+    """Return a unique name for this process."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 @dataclass(slots=True)
 class _Seen:
-    """The Lease as it was last read or written, and when that was, by our clock."""
+    """The Lease as it was last read or written, and when that was, by this process's clock."""
 
     document: Mapping[str, Any] | None = None
     at: float = 0.0
 
 
 class Election:
-    """One candidate.
+    """One candidate in the election.
 
     Args:
-        access: to the API server.
-        terms: of the Lease.
-        me: see `identity`.
-        clock: monotonic seconds.
-        rng: source of jitter.
+        access: sends requests to the API server.
+        terms: the Lease and its times.
+        me: the name of this candidate; see `identity`.
+        clock: returns monotonic seconds.
+        rng: the source of jitter.
     """
 
     def __init__(
@@ -90,13 +90,14 @@ class Election:
 
     @property
     def leading(self) -> bool:
-        """Whether this candidate holds the Lease, as far as it can know."""
+        """Whether this candidate holds the Lease, as far as it knows."""
         return self._clock() < self._until
 
     async def attempt(self) -> bool:
-        """Try once to take or to renew the Lease; return whether this candidate leads.
+        """Try once to take or renew the Lease; return whether this candidate leads.
 
-        An API server that does not answer takes nothing away before the deadline has passed; another holder does.
+        While the API server does not answer, a leader keeps leading until the deadline; it stops when another one holds
+        the Lease.
         """
         started = self._clock()
         try:
@@ -106,15 +107,15 @@ class Election:
                 self._until = 0.0
             self._problem = ""
         except writes.ConflictError:
-            pass  # somebody else wrote; the next try reads who
+            pass  # another candidate wrote; the next try reads which one
         except transports.TransportError as error:
             self._say(str(error))
         return self.leading
 
     async def hold(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work` whenever this candidate leads, for ever; it is cancelled when the Lease is lost.
+        """Run `work` whenever this candidate leads, until cancelled; the work is cancelled when the Lease is lost.
 
-        When this is cancelled itself, the work is cancelled first and the Lease released afterwards.
+        When `hold` itself is cancelled, the work is cancelled first and the Lease released afterwards.
         """
         try:
             while True:
@@ -127,13 +128,13 @@ class Election:
             await self.release()
 
     async def release(self) -> None:
-        """Give the Lease back, so that another takes it at once; without effect for others' Leases."""
+        """Release the Lease, so that another candidate takes it at once; has no effect when another one holds it."""
         document = self._seen.document
         if not self.leading or document is None:
             return
         self._until = 0.0
         spec = {**document["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()}
-        with contextlib.suppress(transports.TransportError):  # it runs out by itself
+        with contextlib.suppress(transports.TransportError):  # the Lease expires anyway
             await self._access.replace(kinds.LEASE, {**document, "spec": spec})
 
     async def _lead(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -158,7 +159,7 @@ class Election:
         await asyncio.sleep(self._terms.retry * self._rng.uniform(0.8, 1.2))
 
     async def _take(self) -> bool:
-        """Return whether the Lease is ours now."""
+        """Return whether this candidate holds the Lease now."""
         document = await self._access.get(kinds.LEASE, self._terms.namespace, self._terms.name)
         if document is None:
             return self._wrote(await self._access.create(kinds.LEASE, self._made()))
@@ -174,7 +175,7 @@ class Election:
         return self._wrote(await self._access.replace(kinds.LEASE, {**document, "spec": changed}))
 
     def _say(self, problem: str) -> None:
-        """Log a problem when it is new, not each of a hundred equal tries."""
+        """Log a problem once, not at each of a hundred equal tries."""
         if problem != self._problem:
             _logger.warning("lease not renewed" if self.leading else "lease not taken", extra={"problem": problem})
         self._problem = problem

@@ -1,11 +1,11 @@
 """The running cluster, as a reader.
 
-An informer cache lags behind the API server by a few milliseconds, and a runtime and its TrainJob often arrive in one
-`kubectl apply`. So what the cache holds is an answer, but what it does not hold is a question: `get` raises
-`NotCached`, the caller fetches, and only the API server itself ever says that something does not exist.
+A cache lags behind the API server by a few milliseconds, and a runtime and its TrainJob often arrive in one
+`kubectl apply`. So a document in the cache is an answer, but a missing one is not: `get` raises `NotCached`, the caller
+fetches it, and only the API server itself decides that a document does not exist.
 
-A cache whose watch is broken or silent is no answer either: it is asked about in the same way, and what it holds is
-given only when the API server cannot be reached. An old answer is better than none, as long as it is known to be old.
+A cache whose watch is broken or silent is not trusted either: its documents are fetched in the same way, and the cached
+ones are used only when the API server cannot be reached. An old answer is better than none when it is known to be old.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 __all__ = ["ASK_AGAIN", "SILENT", "LiveReader", "connect"]
 
 SILENT = 75.0
-"""Seconds without a word on a watch after which its cache is doubted; the API server sends a bookmark each minute."""
+"""Seconds of silence on a watch after which its cache is not trusted; the API server sends a bookmark each minute."""
 ASK_AGAIN = 5.0
-"""Seconds for which caches answer after the API server did not; a review has no time for many fetches that fail."""
+"""Seconds for which caches answer after a fetch failed; an admission has no time for many failed fetches."""
 
 _logger = logging.getLogger(__name__)
 
 
 async def connect(kubeconfig: Path | None = None, context: str | None = None) -> transports.Sender:
-    """Return a connection to an API server; the caller closes it. Nothing is sent yet.
+    """Return a connection to an API server, which the caller closes. Nothing is sent yet.
 
     Args:
         kubeconfig: a file; without one, the service account when in a pod, else KUBECONFIG, else `~/.kube/config`.
-        context: of the kubeconfig, its current one by default; in a pod, too, naming one means a kubeconfig.
+        context: the context in the kubeconfig, by default its current one; naming one means a kubeconfig even in a pod.
 
     Raises:
-        transports.NoClusterError: there is no such file, it is wrong, or there is nothing to connect to.
+        transports.NoClusterError: the file is missing or wrong, or there is nothing to connect to.
     """
     from webhook.cluster import api  # noqa: PLC0415 - kubernetes costs 16 MiB and 0.2 s that offline use need not pay
 
@@ -48,13 +48,13 @@ async def connect(kubeconfig: Path | None = None, context: str | None = None) ->
 
 
 class LiveReader:
-    """Answers from caches that follow the API server, and fetches the rest.
+    """Answers from caches that follow the API server, and fetches other documents.
 
-    Without `start` nothing is cached, every answer is `NotCached`, and `fetch` works: enough for one offline look.
+    Without `start` nothing is cached, `get` always raises `NotCached`, and `fetch` works.
 
     Args:
-        watched: kinds to cache; a known kind left out is fetched each time, and needs only the RBAC verb get.
-        api: not closed here.
+        watched: the kinds to cache; any other known kind is fetched each time, and needs only the RBAC verb get.
+        api: a connection to the API server; not closed here.
         deadline: seconds for one fetch.
         pace: clock, jitter and waiting times.
     """
@@ -72,22 +72,22 @@ class LiveReader:
         self._fetches = fetches.Fetches(api, deadline, clock=pace.clock)
         self._reflectors = {kind.name: reflector.Reflector(kind, api, pace) for kind in watched}
         self._tasks: list[asyncio.Task[None]] = []
-        self._ask_from = 0.0  # clock reading before which doubt does not count
+        self._ask_from = 0.0  # until this clock reading, caches that are not trusted answer too
 
     def start(self) -> None:
-        """Begin to follow; needs a running event loop. Returns at once, see `synced`.
+        """Start following; needs a running event loop. Returns at once; see `synced`.
 
         Raises:
-            RuntimeError: it was started before.
+            RuntimeError: it is already started.
         """
         if self._tasks:
-            raise RuntimeError("this LiveReader was started before; stop it first")
+            raise RuntimeError("this LiveReader is already started; stop it first")
         self._tasks = [
             asyncio.create_task(each.run(), name=f"reflector {name}") for name, each in self._reflectors.items()
         ]
 
     async def stop(self) -> None:
-        """Stop to follow and drop fetches under way; what is cached stays readable. Stopping twice does no harm."""
+        """Stop following and cancel fetches; cached documents stay readable. Stopping twice has no further effect."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -100,19 +100,19 @@ class LiveReader:
         return all(each.synced for each in self._reflectors.values())
 
     def ages(self) -> dict[str, float]:
-        """Seconds since the API server last said anything about each kind; above 130 a watch is in trouble."""
+        """Seconds since the API server last sent anything about each kind; above 130 the watch has a problem."""
         now = self._clock()
         return {name: now - each.contact for name, each in self._reflectors.items()}
 
     def problems(self) -> dict[str, str]:
-        """What is wrong now, in words, for the kinds with which something is: RBAC, CRD not installed, no contact."""
+        """The current problem of each kind that has one, for people: RBAC, CRD not installed, no contact."""
         return {name: each.problem for name, each in self._reflectors.items() if each.problem}
 
     def get(self, ref: readers.Ref) -> readers.Document | None:
         """Return the cached document. See `ClusterReader.get`.
 
         Returns:
-            A copy of the caller's own; None only for an optional kind that this API server does not serve.
+            A copy that the caller may change; None only for an optional kind that this API server does not serve.
         """
         each = self._reflectors.get(ref.kind)
         if each is None:
@@ -126,7 +126,7 @@ class LiveReader:
         return document
 
     def every(self, kind: str, labels: readers.Labels) -> Iterator[readers.Document] | None:
-        """Yield the cached documents of a kind; None unless its watch is sound. See `ClusterReader.every`."""
+        """Yield the cached documents of a kind; None unless its watch works. See `ClusterReader.every`."""
         each = self._reflectors.get(kind)
         if each is None:
             kinds.named(kind)
@@ -134,7 +134,7 @@ class LiveReader:
         return each.store.every(labels) if each.synced and not self._is_doubtful(each) else None
 
     async def fetch(self, ref: readers.Ref) -> readers.Document | None:
-        """Ask the API server itself, once; where it does not answer, return what is cached, if anything is.
+        """Ask the API server itself, once; when it does not answer, return the cached document, if there is one.
 
         See `fetches.Fetches.fetch` for limits and errors.
         """
@@ -145,7 +145,7 @@ class LiveReader:
             kept = each.store.get(ref) if each else None
             if kept is None:
                 raise
-            # One that was not sent, for others were under way, says nothing about the API server.
+            # A fetch that was not sent because too many were under way says nothing about the API server.
             if isinstance(error, readers.ClusterUnavailable):
                 self._rely_on_caches(ref, error)
             return kept

@@ -1,6 +1,7 @@
 """A cluster made of documents: what the offline CLI, the tests and the benchmarks read from.
 
-Everything is known here, so what was not given does not exist: `get` answers None and never asks for a fetch.
+Everything is known here, so a document that was not given does not exist: `get` returns None and never asks for a
+fetch.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["DuplicateError", "InMemoryReader", "UnnamedError"]
 
 
 class DuplicateError(ValueError):
-    """Two documents have one kind, namespace and name."""
+    """Two documents have the same kind, namespace and name."""
 
     def __init__(self, ref: readers.Ref, first: str, second: str) -> None:
         super().__init__(f"{ref} is given twice: in {first} and in {second}; remove one")
@@ -36,7 +37,7 @@ class InMemoryReader:
 
     Args:
         documents: raw objects of any kind; kinds that Muster does not read and ordinary ConfigMaps are ignored.
-        default_namespace: where a document of a namespaced kind lives that names no namespace.
+        default_namespace: the namespace of documents of a namespaced kind that do not name one.
     """
 
     def __init__(self, documents: Iterable[readers.Document] = (), *, default_namespace: str = "default") -> None:
@@ -47,11 +48,12 @@ class InMemoryReader:
             self.add(document, source=f"document {number}")
 
     def add(self, document: readers.Document, source: str = "an unnamed source") -> readers.Ref | None:
-        """Add one raw object; return under what it is kept, or None when its kind is not read.
+        """Add one raw object; return its `Ref`, or None when its kind is not read.
 
         Args:
-            document: what is kept shares its parts; a snapshot ConfigMap that is no runtime fails when it is asked for.
-            source: where it comes from, for errors: `jobs.yaml document 2`.
+            document: an object, whose parts are shared, not copied; a snapshot ConfigMap without a runtime is accepted
+                here and fails when it is read.
+            source: where it comes from, for errors, such as `jobs.yaml document 2`.
 
         Raises:
             DuplicateError: the object was added before; both sources are named and the first one stays.
@@ -78,7 +80,7 @@ class InMemoryReader:
         return ref
 
     def with_documents(self, documents: Iterable[readers.Document]) -> InMemoryReader:
-        """Return another reader that has these documents too; this one stays as it is.
+        """Return a copy of this reader with these documents added; this one does not change.
 
         Raises:
             DuplicateError: one of them is there already.

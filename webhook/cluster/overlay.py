@@ -1,7 +1,7 @@
 """One request's view of the cluster.
 
-Between two attempts at one decision the cache may move on, and a fetched document is newer than the cache. The overlay
-pins the first answer to each question, fetched or cached, so that one decision never sees two versions of one runtime.
+Between two attempts at one decision the cache may change, and a fetched document is newer than the cache. The overlay
+keeps the first answer for each document, fetched or cached, so that one decision never sees two versions of a runtime.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["Overlay"]
 
 
 class Overlay:
-    """A reader over another one that remembers what was fetched and read; make one for each request.
+    """A reader over another reader that remembers what was fetched and read; make one for each request.
 
     Args:
-        reader: answers what has not been put or read before.
+        reader: answers for documents that have not been put or read before.
     """
 
     def __init__(self, reader: readers.ClusterReader) -> None:
@@ -28,15 +28,15 @@ class Overlay:
         self._answers: dict[readers.Ref, readers.Document | None] = {}
 
     def put(self, ref: readers.Ref, document: readers.Document | None) -> None:
-        """Answer `ref` with this document from now on; None says that it does not exist."""
+        """Answer `ref` with this document from now on; None means that it does not exist."""
         self._answers[ref] = document
 
     def get(self, ref: readers.Ref) -> readers.Document | None:
-        """Return what was put, else what the reader says, which is then pinned. See `ClusterReader.get`."""
+        """Return what was put, else the reader's answer, which is then kept. See `ClusterReader.get`."""
         if ref not in self._answers:
             self._answers[ref] = self._reader.get(ref)
         return self._answers[ref]
 
     def every(self, kind: str, labels: readers.Labels) -> Iterable[readers.Document] | None:
-        """Return what the reader says; nothing of it is pinned. See `ClusterReader.every`."""
+        """Return the reader's answer, which is not kept. See `ClusterReader.every`."""
         return self._reader.every(kind, labels)

@@ -1,8 +1,8 @@
-"""The seam between a decision and the cluster.
+"""The interface between a decision and the cluster.
 
 A decision is pure and synchronous, so it cannot wait for the network. It asks a reader, which answers from memory. When
-a live reader cannot answer, it says so with `NotCached`; the caller fetches that one document and decides again. Files,
-tests, benchmarks and the live cluster therefore all run the same decision.
+a live reader cannot answer, it raises `NotCached`; the caller fetches that document and decides again. Files, tests,
+benchmarks and the live cluster therefore all run the same decision.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = [
 ]
 
 Labels = Mapping[str, Collection[str]]
-"""A choice of documents: label keys, each with the values of which a document has one."""
+"""A selector of documents: label keys, each with the values that match."""
 
-# Any: a raw Kubernetes object as the API server sent it; the reader must not assume more than it looks at.
+# Any: a raw Kubernetes object as the API server sent it; the reader must not assume more than it checks.
 Document = Mapping[str, Any]
 
 
@@ -50,7 +50,7 @@ class Ref(NamedTuple):
 
 
 class ClusterReader(Protocol):
-    """Answers from memory what a document of the cluster holds."""
+    """Answers from memory what the documents of the cluster contain."""
 
     def get(self, ref: Ref) -> Document | None:
         """Return the document, or None when it is known not to exist. Never does I/O.
@@ -58,14 +58,14 @@ class ClusterReader(Protocol):
         Raises:
             NotCached: the reader cannot tell without asking the API server.
             SnapshotInvalid: the snapshot exists and cannot be read as a runtime.
-            UnknownKindError: no reader knows such a kind.
+            UnknownKindError: Muster does not read this kind.
         """
         ...
 
     def every(self, kind: str, labels: Labels) -> Iterable[Document] | None:
-        """Return all documents of a kind, each parsed as it is taken; None when they are not all in memory.
+        """Return all documents of a kind, each parsed when it is yielded; None when they are not all in memory.
 
-        Nothing is fetched for the sake of it: who asks must be able to do without. Never does I/O.
+        Nothing is fetched: the caller must be able to work without an answer. Never does I/O.
 
         Args:
             kind: a name of `kinds.KINDS`.
@@ -78,7 +78,7 @@ class ClusterReader(Protocol):
 
 
 def is_chosen(document: Document, labels: Labels) -> bool:
-    """Whether a document is one that `ClusterReader.every` is asked for."""
+    """Whether a document has the labels that `ClusterReader.every` was asked for."""
     own = (document.get("metadata") or {}).get("labels") or {}
     return not labels or (isinstance(own, dict) and all(own.get(key) in values for key, values in labels.items()))
 
@@ -92,7 +92,7 @@ class NotCached(Exception):  # noqa: N818 - a question to the caller, not a faul
 
 
 class UnknownKindError(LookupError):
-    """A kind that is not in `kinds.KINDS` was asked for."""
+    """A caller asked for a kind that is not in `kinds.KINDS`."""
 
     def __init__(self, kind: str, known: tuple[str, ...]) -> None:
         super().__init__(f"kind {kind!r} is not read by Muster; it reads {', '.join(known)}")
@@ -105,7 +105,7 @@ class SnapshotInvalid(ValueError):  # noqa: N818 - reads as the sentence it is
     def __init__(self, namespace: str, configmap: str, reason: str) -> None:
         super().__init__(
             f"ConfigMap {namespace}/{configmap}: data.runtime is not a readable runtime: {reason}; "
-            "delete the ConfigMap and the Trainer writes it again from the live runtime"
+            "delete the ConfigMap: Trainer then writes it again from the live runtime"
         )
         self.namespace = namespace
         self.configmap = configmap
@@ -121,4 +121,4 @@ class ClusterUnavailable(ClusterError):  # noqa: N818 - reads as the sentence it
 
 
 class ClusterBusy(ClusterError):  # noqa: N818 - reads as the sentence it is
-    """Too many fetches are under way; none was started for this one."""
+    """Too many fetches are under way, so this document was not fetched."""

@@ -1,9 +1,8 @@
 """Keeps one kind's store equal to the API server's: list once, then watch.
 
 The protocol is that of https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes.
-What decides whether such a cache can be trusted is what happens when things break, so each way to fail has one answer
-here: a broken connection resumes the watch where it was, a refused or unreadable one starts over with a list, and the
-old objects stay readable until a new list is complete.
+After a broken connection the watch resumes where it was; after a refused or unreadable one the reflector starts over
+with a list. The old objects stay readable until a new list is complete.
 """
 
 from __future__ import annotations
@@ -26,25 +25,26 @@ if TYPE_CHECKING:
 __all__ = ["MAX_OBJECT", "MAX_PAGE", "Pace", "Reflector"]
 
 MAX_OBJECT = 4 * 1024 * 1024  # bytes of one watch event; etcd takes requests of at most 1.5 MiB by default
-MAX_PAGE = 8 * 1024 * 1024  # bytes of one list page, which is six times that when parsed
+MAX_PAGE = 8 * 1024 * 1024  # bytes of one list page, which takes six times that when parsed
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How a reflector spends time, in seconds.
+    """The times of a reflector, in seconds.
 
     Attributes:
-        connect: until a connection stands.
-        page: until one list page has arrived.
+        connect: time limit for a connection.
+        page: time limit for one list page.
         watch: bounds of the length of one watch, which the server ends; random, so that replicas spread.
-        silence: without event or bookmark before a watch is taken for dead; bookmarks come each minute, but some not.
-        absent: between two looks at a kind that the API server does not serve, give or take a fifth.
-        settled: a watch that lasted this long ends a row of failures.
-        clock: tells monotonic time.
-        sleep: waits.
-        rng: source of jitter.
+        silence: time without event or bookmark after which a watch is considered broken; a bookmark usually comes each
+            minute.
+        absent: time between two tries of a kind that the API server does not serve, give or take a fifth.
+        settled: a watch that lasted this long resets the back-off.
+        clock: returns monotonic seconds.
+        sleep: waits for some seconds.
+        rng: the source of jitter.
     """
 
     connect: float = 5.0
@@ -59,19 +59,19 @@ class Pace:
 
 
 class Reflector:
-    """Mirrors one kind into a store, for ever.
+    """Mirrors one kind into a store until cancelled.
 
     Attributes:
-        kind: what is mirrored.
-        store: the objects, whole and consistent at each moment; empty until `synced`.
+        kind: the kind that is mirrored.
+        store: the objects, consistent at each moment; empty until `synced`.
         synced: a list was complete once, or the kind is known to be absent.
         absent: the API server does not serve the kind.
-        contact: clock reading of the last word from the API server about this kind.
-        problem: what is wrong now, for people; empty when nothing is.
+        contact: clock reading of the last message from the API server about this kind.
+        problem: what is wrong now, for people; empty when nothing is wrong.
 
     Args:
-        kind: what to mirror.
-        api: where from; not closed here.
+        kind: the kind to mirror.
+        api: a connection to the API server; not closed here.
         pace: clock, jitter and waiting times.
     """
 
@@ -90,12 +90,12 @@ class Reflector:
         self._watching_since: float | None = None
 
     async def run(self) -> None:
-        """Mirror until cancelled. Nothing but cancellation ends it."""
+        """Mirror until cancelled; no failure ends it."""
         while True:
             await self._pace.sleep(await self.cycle())
 
     async def cycle(self) -> float:
-        """List if that is due, watch until the watch ends, and return seconds to wait before the next cycle."""
+        """List if that is due, watch until the watch ends, and return the seconds to wait before the next cycle."""
         self._watching_since = None
         try:
             if not self._version:
@@ -108,7 +108,7 @@ class Reflector:
         except transports.TransportError as error:
             self._version = ""
             return self._failed(error)
-        except Exception as error:  # a cache that stopped for ever, silently, would be worse than any defect here
+        except Exception as error:  # a cache that silently stopped following would be worse than any defect here
             self._version = ""
             _logger.exception("cluster reflector defect", extra={"kind": self.kind.name})
             return self._failed(error)
@@ -145,7 +145,7 @@ class Reflector:
         self.contact = self._pace.clock()
         if not isinstance(page.get("items"), list) or not isinstance(page.get("metadata"), dict):
             raise transports.MalformedError(
-                f"{what} has no items or no metadata; is the address that of an API server?"
+                f"{what} has no items or no metadata; check that the address is that of an API server"
             )
         return page
 
@@ -186,7 +186,7 @@ class Reflector:
         self._version = document["metadata"]["resourceVersion"]
 
     def _refused(self, error: transports.RefusedError) -> float:
-        """Start over with a list, at once or when that has a chance to succeed."""
+        """Start over with a list, at once or after a pause when it would fail now."""
         listing = not self._version
         self._version = ""
         if error.status == 404 and listing:
@@ -207,7 +207,7 @@ class Reflector:
         return self._pace.absent * self._pace.rng.uniform(0.8, 1.2)
 
     def _failed(self, error: Exception, retry_after: float | None = None) -> float:
-        """Log a problem when it is new, not each of a hundred equal attempts."""
+        """Log a problem once, not at each of a hundred equal attempts."""
         denied = isinstance(error, transports.RefusedError) and error.status in {401, 403}
         problem = f"{error}; this service account needs: {self.kind.rbac}" if denied else str(error)
         if problem != self.problem:

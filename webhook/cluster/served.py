@@ -1,4 +1,4 @@
-"""One kind: where the API server serves it, what its objects may be called, and how little is kept of them."""
+"""One kind: where the API server serves it, which names its objects may have, and what is kept of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webhook.cluster import readers, snapshots, trims
 
 __all__ = ["Kind"]
 
-# What the API server lets a name be, for all kinds here; anything else cannot exist and must not reach a URL.
+# The names that the API server allows for all kinds here; any other name cannot exist and must not reach a URL.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -21,18 +21,19 @@ class Kind:
     """One kind: where the API server serves it and what is kept of it.
 
     Attributes:
-        name: as in `Ref.kind`.
+        name: the name in `Ref.kind`.
         served: the API's own name of the kind; differs from `name` for snapshots, which are ConfigMaps.
         group: API group, empty for the core group.
         version: API version.
-        plural: as in URLs and RBAC rules.
+        plural: the name in URLs and RBAC rules.
         namespaced: whether its objects live in namespaces.
-        page: objects per list page; a page is parsed at once, which costs 8 times its size and stops the event loop.
-        optional: not every cluster serves it; when this one does not, its objects are absent, which is no error.
-        suffix: what an object's name has after the `Ref`'s name; objects without it are not kept.
-        selector: label selector of the objects that are cached; any other is fetched when it is asked for.
-        verbs: that a ClusterRole has to allow.
-        keep: drops what no decision looks at.
+        page: objects per list page; a page is parsed in one go, which takes 8 times its size in memory and blocks the
+            event loop.
+        optional: whether a cluster may not serve the kind; its objects are then absent, which is not an error.
+        suffix: what follows the `Ref`'s name in an object's name; objects without it are not kept.
+        selector: label selector of the objects that are cached; any other object is fetched on demand.
+        verbs: the verbs that a ClusterRole has to allow.
+        keep: drops the parts that no decision reads.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Kind:
 
     @property
     def query(self) -> dict[str, str]:
-        """What a list or a watch of this kind says besides its path."""
+        """The query parameters of a list or a watch of this kind."""
         return {"labelSelector": self.selector} if self.selector else {}
 
     @property
@@ -79,7 +80,7 @@ class Kind:
         return namespace_fits and _NAME.fullmatch(ref.name) is not None
 
     def ref(self, document: readers.Document) -> readers.Ref | None:
-        """Return under what name the object is kept; None for a ConfigMap that is no snapshot."""
+        """Return the `Ref` under which the object is kept; None for a ConfigMap that is not a snapshot."""
         metadata = document["metadata"]
         name = metadata["name"]
         if not name.endswith(self.suffix) or len(name) == len(self.suffix):
@@ -92,12 +93,12 @@ class Kind:
         return {"apiVersion": self.api_version, "kind": self.served, **self.keep(document)}
 
     def read(self, ref: readers.Ref, document: readers.Document) -> readers.Document:
-        """Return what `ClusterReader.get` answers for a served object: it trimmed, or the runtime in a snapshot.
+        """Return what `ClusterReader.get` answers for a served object: the trimmed object, or a snapshot's runtime.
 
-        A snapshot's runtime has the owners of its ConfigMap, since a job may have had a namesake before it.
+        A snapshot's runtime gets the owners of its ConfigMap, since an earlier job may have had the same name.
 
         Raises:
-            SnapshotInvalid: a snapshot that is no runtime.
+            SnapshotInvalid: the snapshot does not hold a runtime.
         """
         if not self.suffix:
             return self.trim(document)

@@ -1,9 +1,9 @@
 """Reads the runtime out of a snapshot ConfigMap.
 
-The Trainer freezes the runtime of each TrainJob as YAML in ConfigMap `<trainjob>-runtime-snapshot`, key `runtime`
-(trainer v2.3.0 `pkg/runtime/core/snapshot.go`). Whoever may write ConfigMaps may write such a thing too, so the text
-is capped in length, depth and values, and may not use YAML aliases, which the Trainer never writes.
-Reading YAML takes milliseconds, and all jobs of one runtime have one text: each text is read once.
+Trainer freezes the runtime of each TrainJob as YAML in ConfigMap `<trainjob>-runtime-snapshot`, key `runtime`
+(trainer v2.3.0 `pkg/runtime/core/snapshot.go`). Anyone who may write ConfigMaps may write such a text too, so it is
+limited in length, depth and number of values, and may not use YAML aliases, which Trainer never writes.
+Parsing YAML takes milliseconds, and all jobs of one runtime have the same text, so each text is parsed once.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ __all__ = ["DATA_KEY", "MAX_TEXT", "MAX_VALUES", "SUFFIX", "parse", "text"]
 SUFFIX = "-runtime-snapshot"
 DATA_KEY = "runtime"
 MAX_TEXT = 256 * 1024  # characters; the built-in runtimes have 0.5 to 3 thousand
-MAX_VALUES = 10_000  # 50 ms of reading; a large pod template has 500
+MAX_VALUES = 10_000  # 50 ms of parsing; a large pod template has 500
 
 
 def text(configmap: readers.Document) -> str:
-    """Return `data.runtime`, cut where it is too long to be read anyway.
+    """Return `data.runtime`, cut when it is too long to be accepted.
 
-    Empty when there is none: a ConfigMap without a runtime reads as an invalid snapshot, not as an absent one.
+    Empty when it is missing: a ConfigMap without a runtime is an invalid snapshot, not an absent one.
     """
     value = (configmap.get("data") or {}).get(DATA_KEY)
     return value[: MAX_TEXT + 1] if isinstance(value, str) else ""
 
 
 def parse(ref: readers.Ref, runtime: str) -> dict[str, Any]:
-    """Return the runtime document of a snapshot, a fresh copy each time.
+    """Return the runtime document of a snapshot, a new copy each time.
 
     Args:
         ref: the snapshot, by the name of its TrainJob; errors name its ConfigMap.
         runtime: YAML, at most `MAX_TEXT` characters.
 
     Raises:
-        SnapshotInvalid: the text is empty, too long or too deep, uses aliases, or is no JSON object.
+        SnapshotInvalid: the text is empty, too long or too deep, uses aliases, or is not a JSON object.
     """
     packed, reason = _packed(runtime)
     if reason:
@@ -52,7 +52,7 @@ def parse(ref: readers.Ref, runtime: str) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=32)
 def _packed(runtime: str) -> tuple[bytes, str]:
-    """Return the runtime as JSON, or else why there is none."""
+    """Return the runtime as JSON, or else the reason why it cannot be read."""
     try:
         return orjson.dumps(_document(runtime)), ""
     except kubeyaml.YamlError as error:

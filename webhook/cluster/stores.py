@@ -1,9 +1,9 @@
 """The objects of one kind, packed.
 
 A parsed object takes six times the memory of its JSON, and a cluster may have ten thousand TrainJobs of which a webhook
-reads a few per second. So objects are kept as JSON bytes and parsed at each read (6 microseconds for a runtime). A
-reader gets its own copy and cannot spoil the cache. Snapshots stay YAML, one string for all that are equal, as nearly
-all snapshots of one runtime are.
+reads a few per second. So objects are kept as JSON bytes and parsed at each read (6 microseconds for a runtime). Each
+reader gets its own copy and cannot change the cache. Snapshots stay YAML; equal ones, as nearly all snapshots of one
+runtime are, share one string.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Entries", "Store"]
 
 
 class Frozen(NamedTuple):
-    """A snapshot: its YAML, and the uid of the TrainJob that it was made for ("" when the ConfigMap has no owner)."""
+    """A snapshot: its YAML, and the uid of the TrainJob that it belongs to ("" when the ConfigMap has no owner)."""
 
     text: str
     owner: str
@@ -37,7 +37,7 @@ class Store:
     """Objects of one kind by their `Ref`.
 
     Args:
-        kind: says what is kept of an object.
+        kind: defines what is kept of an object.
     """
 
     def __init__(self, kind: served.Kind) -> None:
@@ -48,28 +48,28 @@ class Store:
         return len(self._entries)
 
     def pack(self, documents: Iterable[readers.Document]) -> Entries:
-        """Return entries for raw objects, without those that are not kept."""
+        """Return entries for the raw objects that are kept."""
         return {ref: self._packed(document) for document in documents if (ref := self._kind.ref(document)) is not None}
 
     def replace(self, entries: Entries) -> None:
-        """Hold exactly these entries, at once: no reader sees a moment in between."""
+        """Replace all entries in one step; no reader sees a state in between."""
         self._entries = entries
 
     def put(self, document: readers.Document) -> None:
-        """Add or replace one raw object, when its kind keeps it."""
+        """Add or replace one raw object, if its kind keeps it."""
         self._entries.update(self.pack((document,)))
 
     def drop(self, document: readers.Document) -> None:
-        """Forget one raw object; no matter if it is not held."""
+        """Remove one raw object, if it is held."""
         ref = self._kind.ref(document)
         if ref is not None:
             self._entries.pop(ref, None)
 
     def get(self, ref: readers.Ref) -> readers.Document | None:
-        """Return a fresh copy of the object, or None when it is not held.
+        """Return a new copy of the object, or None when it is not held.
 
         Raises:
-            SnapshotInvalid: it is a snapshot and no runtime.
+            SnapshotInvalid: it is a snapshot that does not hold a runtime.
         """
         entry = self._entries.get(ref)
         if entry is None:
@@ -83,9 +83,9 @@ class Store:
         return document
 
     def every(self, labels: readers.Labels) -> Iterator[readers.Document]:
-        """Yield a fresh copy of each object that has the labels, parsed as it is taken; see `ClusterReader.every`.
+        """Yield a new copy of each object that has the labels, parsed when it is yielded; see `ClusterReader.every`.
 
-        Looking for the label in the bytes first costs a seventh of parsing, and most nodes are of another pool.
+        Searching the bytes for the label first costs a seventh of parsing, and most nodes belong to other pools.
         """
         needles = [tuple(orjson.dumps({key: value})[1:-1] for value in values) for key, values in labels.items()]
         for ref, entry in tuple(self._entries.items()):
@@ -97,7 +97,7 @@ class Store:
     def _packed(self, document: readers.Document) -> bytes | Frozen:
         if self._kind.suffix:
             return Frozen(sys.intern(snapshots.text(document)), sys.intern(_owner(document)))
-        # a copy has its exact size; orjson's own result keeps the room it grew in, four times as much (measured)
+        # a copy has the exact size; orjson's result keeps its growth buffer, four times as much (measured)
         return bytes(memoryview(orjson.dumps(self._kind.trim(document))))
 
 

@@ -1,7 +1,7 @@
-"""What the readers ask of an HTTP client, and nothing of which client it is.
+"""The interface that readers need of an HTTP client, independent of which client it is.
 
-Lists, watches and single reads are all GETs of JSON, some of them endless. Keeping this seam in our own words leaves
-the kubernetes client in one module, and its model classes out of the process: bytes go straight to the JSON parser.
+Lists, watches and single reads are all GETs of JSON, some of them endless. An interface of Muster's own keeps the
+kubernetes client in one module and its model classes out of the process: bytes go straight to the JSON parser.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long one request may keep us waiting, in seconds.
+    """The time limits of one request, in seconds.
 
     Attributes:
-        connect: until the connection stands, TLS included.
-        silence: between two arrivals of bytes; there is no limit on the whole, for a watch has none.
+        connect: limit for the connection, TLS included.
+        silence: limit between two arrivals of bytes; the whole request has no limit, since a watch has none.
     """
 
     connect: float
@@ -50,7 +50,7 @@ class Response(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Headers; look-ups ignore case."""
+        """The headers; look-ups ignore case."""
         ...
 
     def chunks(self) -> AsyncIterator[bytes]:
@@ -99,7 +99,7 @@ class Sender(Api, Protocol):
 
 
 class NoClusterError(Exception):
-    """There is no API server to connect to, or no way to learn which; the message says what to do."""
+    """No API server is configured, or its configuration cannot be used; the message says what to do."""
 
 
 class TransportError(Exception):
@@ -111,11 +111,11 @@ class UnreachableError(TransportError):
 
 
 class MalformedError(TransportError):
-    """The answer is not what a Kubernetes API server says."""
+    """The answer is not one of a Kubernetes API server."""
 
 
 class OversizedError(TransportError):
-    """The answer, or one line of it, is larger than we hold."""
+    """The answer, or one line of it, is larger than the limit."""
 
     def __init__(self, what: str, limit: int) -> None:
         super().__init__(f"{what} is larger than {limit // 1024} KiB")
@@ -126,7 +126,7 @@ class RefusedError(TransportError):
 
     Attributes:
         status: HTTP status, or the `code` of a Status object inside a watch.
-        retry_after: seconds that the server asks us to wait, or None.
+        retry_after: seconds that the server asks the client to wait, or None.
     """
 
     def __init__(self, status: int, message: str, retry_after: float | None = None) -> None:

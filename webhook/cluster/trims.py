@@ -1,7 +1,7 @@
-"""What is kept of the documents of each kind: as little as anybody reads.
+"""What is kept of the documents of each kind: only the parts that are read.
 
-Status, managed fields and kubectl's copy of the manifest are half of a typical object and no decision looks at them, so
-they are dropped before anything is kept. The controllers keep less still, since they follow pods.
+Status, managed fields and kubectl's copy of the manifest are half of a typical object and no decision reads them, so
+they are dropped before an object is stored. The controllers keep even less, since they follow pods.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def trimmed(document: Document) -> dict[str, Any]:
 
 
 def metadata_only(document: Document) -> dict[str, Any]:
-    """Return an object's metadata, trimmed, and nothing else."""
+    """Return only an object's metadata, trimmed."""
     return {"metadata": trimmed(document)["metadata"]}
 
 
 def placing(document: Document) -> dict[str, Any]:
-    """Return of a node what decides whether pods fit; its images and conditions are most of it, and always change."""
+    """Return the parts of a node that decide whether pods fit; images and conditions, most of it, change often."""
     kept: dict[str, Any] = {"metadata": {}, "spec": {}, "status": {}}
     for part, member in (("metadata", "name"), ("metadata", "labels"), ("spec", "taints")):
         found = paths.lookup(document, (part, member))
@@ -57,7 +57,7 @@ def _metadata(document: Document) -> dict[str, Any]:
 
 
 def pod(document: Document) -> dict[str, Any]:
-    """Return of a pod what tells which claims it names, whether it waits, and whether it has ended."""
+    """Return the parts of a pod that show which claims it names, whether it waits, and whether it has ended."""
     spec, status = document.get("spec") or {}, document.get("status") or {}
     metadata = {key: value for key, value in _metadata(document).items() if key != "annotations"}
     return {
@@ -68,7 +68,7 @@ def pod(document: Document) -> dict[str, Any]:
 
 
 def managed(document: Document) -> dict[str, Any]:
-    """Return of a claim or template that Muster made its metadata, and whether devices are allocated to it."""
+    """Return the metadata of a claim or template that Muster made, and whether devices are allocated to it."""
     status = document.get("status") or {}
     return {
         "metadata": _metadata(document),
@@ -77,7 +77,7 @@ def managed(document: Document) -> dict[str, Any]:
 
 
 def job_set(document: Document) -> dict[str, Any]:
-    """Return of a JobSet how many pods it makes, which claims they name, and whether it has ended."""
+    """Return the parts of a JobSet that show how many pods it makes, the claims they name, and whether it has ended."""
     jobs = [_replicated(each) for each in (document.get("spec") or {}).get("replicatedJobs") or ()]
     metadata = {key: value for key, value in _metadata(document).items() if key != "annotations"}
     status = _only(document.get("status") or {}, "terminalState", "conditions")

@@ -1,4 +1,4 @@
-"""The verbs that write, with deadlines, and with the answers that an optimistic writer has to tell apart.
+"""The verbs that write, with deadlines, and with the errors that optimistic concurrency has to distinguish.
 
 A write that is not answered in time may have been carried out; every caller reads again before it tries again.
 """
@@ -19,22 +19,22 @@ _MERGE, _JSON = "application/merge-patch+json", "application/json-patch+json"
 
 
 class ConflictError(transports.RefusedError):
-    """Somebody else was first: the object has changed, is gone, or is there already."""
+    """Another writer was first: the object has changed, is deleted, or exists already."""
 
 
 class TerminatingError(transports.RefusedError):
-    """The namespace is on its way out and takes nothing new."""
+    """The namespace is being deleted and accepts no new objects."""
 
 
 class Writes:
     """Reads and writes single objects.
 
-    All raise `TransportError` when there is no usable answer within the deadline, and what is said there.
+    All methods raise `TransportError` when there is no usable answer within the deadline, and the errors they list.
 
     Args:
-        sender: not closed here.
+        sender: a connection to the API server; not closed here.
         deadline: seconds for one request, connection included.
-        counted: told verb, plural and outcome (`ok`, `conflict`, `failed`) of each write.
+        counted: called with verb, plural and outcome (`ok`, `conflict`, `failed`) of each write.
     """
 
     def __init__(self, sender: transports.Sender, deadline: float = 5.0, counted: Counted = lambda *_: None) -> None:
@@ -43,7 +43,7 @@ class Writes:
         self._counted = counted
 
     async def get(self, kind: served.Kind, namespace: str, name: str) -> Document | None:
-        """Return an object as the API server has it now, None when it has none."""
+        """Return an object as the API server has it now, None when it does not exist."""
         try:
             return await self._send("GET", kind.path(namespace, name))
         except transports.RefusedError as error:
@@ -55,17 +55,17 @@ class Writes:
         """Create an object in the namespace that it names.
 
         Raises:
-            ConflictError: there is one of that name.
+            ConflictError: an object of that name exists.
             TerminatingError: its namespace is being deleted.
-            RefusedError: 404 when there is no such namespace.
+            RefusedError: 404 when the namespace does not exist.
         """
         return await self._write("create", kind, "POST", kind.path(document["metadata"]["namespace"]), document)
 
     async def replace(self, kind: served.Kind, document: Mapping[str, Any]) -> Document:
-        """Replace an object of the version that the document has.
+        """Replace an object, if it still has the version that the document names.
 
         Raises:
-            ConflictError: it has another version by now, or is gone.
+            ConflictError: it has another version now, or is deleted.
         """
         metadata = document["metadata"]
         return await self._write("update", kind, "PUT", kind.path(metadata["namespace"], metadata["name"]), document)
@@ -74,17 +74,17 @@ class Writes:
         """Change parts of an object: by a merge patch when the body is an object, by a JSON patch when it is a list.
 
         Raises:
-            ConflictError: the merge patch has a resourceVersion, and the object another one.
-            RefusedError: 404 when there is none, 422 when a `test` of the JSON patch fails.
+            ConflictError: the merge patch names a resourceVersion, and the object has another one.
+            RefusedError: 404 when the object does not exist, 422 when a `test` of the JSON patch fails.
         """
         how = _JSON if isinstance(body, list) else _MERGE
         return await self._write("patch", kind, "PATCH", kind.path(namespace, name), body, how)
 
     async def delete(self, kind: served.Kind, namespace: str, name: str, uid: str, version: str = "") -> bool:
-        """Delete an object if it still is the one, unchanged where a version is given; return False when there is none.
+        """Delete an object if it has this uid, and this version when one is given; return False when it does not exist.
 
         Raises:
-            ConflictError: it is another one, or it has changed.
+            ConflictError: the object has another uid or version.
         """
         body = {
             "apiVersion": "v1",
@@ -123,7 +123,7 @@ class Writes:
 
 
 def is_of_no_namespace(error: Exception) -> bool:
-    """Whether a write failed because its namespace is no more, or about to be."""
+    """Whether a write failed because its namespace is deleted or being deleted."""
     missing = getattr(error, "status", 0) == 404 and 'namespaces "' in str(error)
     return missing or isinstance(error, TerminatingError)
 
