@@ -17,17 +17,17 @@ __all__ = ["Seat", "SeatsError", "format_seats", "parse_seats", "seat_entries"]
 
 
 class SeatsError(ValueError):
-    """The annotation is not what the controllers write; the message says what it is."""
+    """The annotation does not have the form that the controllers write; the message quotes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A seat that is taken.
+    """A taken seat.
 
     Attributes:
-        pod: name of the pod that has it.
+        pod: name of the pod that has the seat.
         job: name of the pod's JobSet, "" when it has none.
-        since: when it was taken, RFC 3339 in UTC.
+        since: when the seat was taken, RFC 3339 in UTC.
     """
 
     pod: str
@@ -36,10 +36,10 @@ class Seat:
 
 
 def parse_seats(annotation: str) -> dict[str, Seat]:
-    """Read the annotation; "" is no seats.
+    """Parse the annotation; "" means that no seat is taken.
 
     Raises:
-        SeatsError: it is not JSON, or not of the form `{uid: {pod, job, since}}`.
+        SeatsError: the annotation is not JSON, or not of the form `{uid: {pod, job, since}}`.
     """
     try:
         value: Any = json.loads(annotation or "{}")

@@ -1,7 +1,7 @@
-"""`python -m webhook.controllers`: the controllers by themselves, without the webhook beside them.
+"""`python -m webhook.controllers`: the controllers alone, without the webhook.
 
-For trying out, and for tests that need more controllers than webhooks. In a cluster `muster serve` runs them, behind
-`controllers.enabled`.
+For experiments, and for tests that need more controllers than webhooks. In a cluster `muster serve` runs them when
+`controllers.enabled` is set.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM or SIGINT; return 2 when that is not possible."""
+    """Run until SIGTERM or SIGINT; return 2 when the controllers cannot start."""
     parser = argparse.ArgumentParser(prog="python -m webhook.controllers", description=__doc__)
     parser.add_argument("--config", type=Path, metavar="FILE", help="Muster's configuration: profiles, controllers")
-    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="instead of the configuration's")
+    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="in place of the configuration's")
     parser.add_argument(
-        "--without-lease", action="store_true", help="write without being elected, beside others that write"
+        "--without-lease", action="store_true", help="write without being elected, even while others write"
     )
     args = parser.parse_args(argv)
     logs.configure()

@@ -1,7 +1,7 @@
-"""What the leader knows of the cluster: the objects that carry our labels, as views, and a call for each change.
+"""What the leader knows about the cluster: the objects with Muster's labels, as views, and a call for each change.
 
 Only the leader follows the cluster, so a replica that waits for the Lease costs neither memory nor watches. The caches
-decide what is worth doing; whatever is then done is decided again on what the API server says at that moment.
+show what may need work; each write is decided again on what the API server returns at that moment.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _LOOK = 0.02  # seconds between two looks at whether all caches are filled
 
 
 class Changed(Protocol):
-    """Told of each change: what was there before and what is there now, None for nothing."""
+    """Called for each change with the view before and the view after it; None means that there is none."""
 
     def __call__(self, before: Any, after: Any) -> None:
-        """Take note; must not raise and must not wait."""
+        """Handle a change; must not raise and must not wait."""
 
 
 class _Store(stores.Store, Generic[View]):
@@ -73,12 +73,12 @@ class _Store(stores.Store, Generic[View]):
 
 
 class Mirror(Generic[View]):
-    """One kind, followed.
+    """A cache that follows one kind.
 
     Args:
-        kind: with the label selector that narrows it.
+        kind: the kind, with the label selector that narrows it.
         view: makes a view of a document.
-        changed: told of changes while the mirror runs.
+        changed: called for each change while the mirror runs.
     """
 
     def __init__(
@@ -108,12 +108,12 @@ class Mirror(Generic[View]):
 
 
 class Caches:
-    """All that the controllers follow.
+    """The caches of all kinds that the controllers follow.
 
     Args:
-        api: not closed here.
-        changed: by the kind's name, told of each change.
-        pace: of the watches.
+        api: a connection to the API server; not closed here.
+        changed: what is called for each change, by the name of the kind.
+        pace: the times of the watches.
     """
 
     def __init__(self, api: transports.Api, changed: Mapping[str, Changed], pace: reflector.Pace | None = None) -> None:
@@ -131,7 +131,7 @@ class Caches:
 
     @asynccontextmanager
     async def following(self) -> Any:
-        """Follow until the context ends; it is entered when every kind was listed once."""
+        """Follow until the context ends; the context is entered when every kind has been listed once."""
         async with AsyncExitStack() as stack:
             tasks = [asyncio.create_task(each.run(), name=f"follow {each.kind.name}") for each in self._reflectors]
             stack.push_async_callback(_cancelled, tasks)

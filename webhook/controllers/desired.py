@@ -1,7 +1,7 @@
-"""Which templates and claims should be where: a pure comparison of what profiles and jobs ask for with what is there.
+"""Which templates and claims should exist: a pure comparison of what profiles and jobs ask for with what exists.
 
-Specs of claims and templates are immutable, so a changed profile means another object under the same name. An object
-is therefore left alone while it is in use, replaced when it is free, and removed when nothing names it any more.
+Specs of claims and templates are immutable, so a changed profile needs another object under the same name. An object
+is therefore not touched while it is in use, replaced when it is free, and removed when nothing names it any more.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Uses:
     """What one namespace asks for.
 
     Attributes:
-        profiles: names that jobs, pods or the namespace itself ask for.
-        named: names of claims and templates that live jobs and pods have in their specs, which cannot change any more.
+        profiles: names of profiles that jobs, pods or the namespace itself ask for.
+        named: names of claims and templates in the specs of live jobs and pods, which cannot change any more.
         busy: names of claims that live pods use or have a seat on.
     """
 
@@ -40,10 +40,10 @@ class Steps:
     """What to do in one namespace, in this order.
 
     Attributes:
-        replace: objects of an older version of their profile that nothing uses, and what comes in their place.
+        replace: unused objects of an older version of their profile, each with its replacement.
         create: documents that are missing.
-        remove: objects that nothing names; to be deleted when that has lasted.
-        drains: claims of an older version of their profile that are in use; replaced when they are free.
+        remove: objects that nothing names; they are deleted after the grace period.
+        drains: claims of an older version of their profile that are in use; they are replaced when they are free.
     """
 
     replace: tuple[tuple[views.Managed, dict[str, Any]], ...] = ()
@@ -65,7 +65,7 @@ def wanted(namespace: str, profiles: Iterable[Profile]) -> dict[tuple[str, str],
 def made(namespace: str, name: str, profile: Profile) -> dict[str, Any]:
     """Return the document of one claim or template.
 
-    It has no owner, for it belongs to no one job, and no finalizer, so that its namespace can always be deleted.
+    It has no owner, because it does not belong to one job, and no finalizer, so that its namespace can be deleted.
     """
     metadata: dict[str, Any] = {
         "name": name,
@@ -81,7 +81,7 @@ def made(namespace: str, name: str, profile: Profile) -> dict[str, Any]:
             "metadata": metadata,
             "spec": claim_spec(profile),
         }
-    # No label on the claims that Kubernetes generates: they are its own, and ours to neither seat nor count.
+    # Claims that Kubernetes generates get no label: they belong to Kubernetes, and Muster does not seat or count them.
     return {
         "apiVersion": _API_VERSION,
         "kind": "ResourceClaimTemplate",
@@ -91,7 +91,7 @@ def made(namespace: str, name: str, profile: Profile) -> dict[str, Any]:
 
 
 def steps(namespace: str, profiles: Mapping[str, Profile], uses: Uses, present: Collection[views.Managed]) -> Steps:
-    """Compare; see `Plan`. Objects on their way out count as present: nothing can be made under their names yet."""
+    """Compare; see `Plan`. Objects that are being deleted count as present: their names cannot be used yet."""
     needed = wanted(namespace, (profiles[name] for name in sorted(uses.profiles) if name in profiles))
     found = {(each.kind, each.name): each for each in present}
     replace, remove, drains = [], [], []
@@ -112,5 +112,5 @@ def steps(namespace: str, profiles: Mapping[str, Profile], uses: Uses, present: 
 
 
 def _in_use(each: views.Managed, uses: Uses) -> bool:
-    """Whether it has a device, a seat or a pod; a template never has, for generated claims are objects of their own."""
+    """Whether it has a device, a seat or a pod; a template never has, since generated claims are separate objects."""
     return each.kind == "ResourceClaim" and (each.allocated or each.seats not in {"", "{}"} or each.name in uses.busy)

@@ -1,4 +1,4 @@
-"""What the leader does: follows the cluster, turns its changes into keys, and has each key worked on."""
+"""The work of the leader: it follows the cluster, turns changes into keys, and has each key worked on."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ Profiles = Callable[[], Mapping[str, Profile]]
 
 @dataclass(frozen=True, slots=True)
 class ControllerOptions:
-    """How the controllers run.
+    """The options of the controllers.
 
     Attributes:
-        terms: of the Lease; None acts without one, which is right with any number of replicas and only wasteful.
+        terms: the Lease and its times; None acts without one, which is correct for any number of replicas but wasteful.
         grace: seconds for which an object stays after nothing names it any more.
-        resync: seconds after which everything is looked at again, changed or not.
+        resync: seconds after which everything is checked again, changed or not.
         deadline: seconds for one request.
-        ended_pods: seconds after which an ended pod of a Job is deleted while others use its claim; None keeps it.
-        look: seconds between looks at whether the profiles have changed.
-        pace: of the watches.
+        ended_pods: seconds after which an ended pod of a Kubernetes Job is deleted while others use its claim; None
+            keeps it.
+        look: seconds between checks whether the profiles have changed.
+        pace: the times of the watches.
     """
 
     terms: leases.Terms | None = field(default_factory=leases.Terms)
@@ -48,17 +49,17 @@ class ControllerOptions:
 
 
 class Leader:
-    """What one term of leadership consists of.
+    """One term of leadership.
 
     Attributes:
-        known: what is followed; `known.following()` has to be entered around `run`.
+        known: the caches; `known.following()` must be entered around `run`.
 
     Args:
-        sender: for the watches.
-        access: for everything else.
-        profiles: return those in force now.
-        options: see there.
-        rng: source of jitter.
+        sender: a connection for the watches.
+        access: sends all other requests.
+        profiles: returns the profiles in force now.
+        options: see `Options`.
+        rng: the source of jitter.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Leader:
             group.create_task(self._resync(), name="resync")
 
     def look_at_all(self) -> None:
-        """Have everything looked at."""
+        """Queue every key."""
         for claim in self.known.claims.all():
             self._claim_changed(None, claim)
         for template in self.known.templates.all():

@@ -1,9 +1,9 @@
-"""Deletes the ended pods of Jobs that still name a shared claim which others use.
+"""Deletes the ended pods of Kubernetes Jobs that still name a shared claim which others use.
 
-Kubernetes 1.36 adds such a pod to the claim's `status.reservedFor` and takes it away again, without end: about 170
-writes a second for each such claim, as long as the pod exists (kubernetes#141274, measured). A finished pod of a Job is
-only kept for its log, and its Job has counted it when `batch.kubernetes.io/job-tracking` is gone; so it is deleted
-after a while, in which its log can be fetched. Pods without a Job are left alone.
+Kubernetes 1.36 adds such a pod to the claim's `status.reservedFor` and removes it again, endlessly: about 170 writes a
+second for each such claim, as long as the pod exists (kubernetes#141274, measured). An ended pod of a Job is only kept
+for its log, and its Job has counted it when the finalizer `batch.kubernetes.io/job-tracking` is removed; so it is
+deleted after a delay in which its log can be fetched. Pods without a Job are not touched.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _logger = logging.getLogger(__name__)
 
 
 class Leftovers:
-    """Sweeps behind jobs that have ended.
+    """Deletes pods of jobs that have ended.
 
     Args:
-        known: what is followed.
-        access: to the API server.
+        known: the caches.
+        access: sends requests to the API server.
         after: seconds between a pod's end and its deletion; None never deletes one.
-        later: called with a key and seconds, to have it looked at again.
-        clock: monotonic seconds.
+        later: called with a key and the seconds after which it is checked again.
+        clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class Leftovers:
         self._since: dict[Key, dict[str, float]] = {}  # when each ended pod was first seen, by uid
 
     async def sweep(self, key: Key) -> None:
-        """Delete what is due at one claim.
+        """Delete the pods that are due at one claim.
 
         Raises:
-            TransportError: the API server refused or did not answer; try again.
+            TransportError: the API server refused or did not answer; the caller tries again.
         """
         found = self._found(key)
         if self._after is None or not found:
@@ -68,7 +68,7 @@ class Leftovers:
                 _logger.info("ended pod deleted: it names a claim that others use", extra=where)
 
     def _found(self, key: Key) -> list[views.Pod]:
-        """Return ended pods that nobody needs, where somebody else uses the claim."""
+        """Return ended pods that are not needed any more, if other pods use the claim."""
         if self._known.claims.get(*key) is None:
             return []
         pods = [pod for pod in self._known.pods.in_namespace(key.namespace) if key.claim in pod.claims]

@@ -1,4 +1,4 @@
-"""Who stands in line for one claim, and who holds its seats, as the caches show it: the input of `seats`."""
+"""The pods that wait for one claim and the pods that have its seats, as the caches show them: the input of `seats`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webhook.controllers import caches, desired, seats, views
 
 __all__ = ["Line", "look", "reason", "waits"]
 
-_UNKNOWN = datetime.timedelta(seconds=3)  # for which a pod may be there before its JobSet is
+_UNKNOWN = datetime.timedelta(seconds=3)  # how long a pod may be known before its JobSet is
 _SHOWN = 8  # holders in a message
 
 
@@ -23,14 +23,14 @@ class Line:
 
     Attributes:
         claim: its seats and rules.
-        waiting: live gated pods without a seat, whose turn it is at this claim.
-        missing: uids with a seat of which no live pod is known, and the name of the pod each.
+        waiting: live gated pods without a seat that can take one at this claim now.
+        missing: uids that have a seat but no known live pod, each with the name of the pod.
         ended: uids with a seat whose pods have ended.
         uninvited: live pods without a gate and without a seat.
         ready: gated pods that have all the seats that they need.
         early: whether a pod was left out because its JobSet is not known yet.
-        unreadable: what is wrong with the claim's annotation, "" for nothing. Its seats count as free then, and
-            whoever has a live pod without a gate is found among `uninvited`.
+        unreadable: what is wrong with the claim's annotation, "" for nothing. Its seats then count as free, and live
+            pods without a gate are listed in `uninvited`.
     """
 
     claim: seats.Claim
@@ -44,7 +44,7 @@ class Line:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nobody's seat is in question."""
+        """Whether no seat has to be given or taken."""
         return not (self.waiting or self.missing or self.ended or self.uninvited or self.unreadable)
 
 
@@ -58,9 +58,10 @@ def look(
 
     Args:
         known: pods, JobSets and the other claims of the namespace.
-        claim: as it is, from the caches or read just now.
-        profile: that it was made from; None when there is no such profile any more, and nobody else is seated.
-        now: with a time zone.
+        claim: the claim, from the caches or just read.
+        profile: the profile that it was made from; None when the profile does not exist any more, and no further pod is
+            seated.
+        now: the time, with a time zone.
     """
     held, unreadable = _held(claim)
     everyone = known.pods.in_namespace(claim.namespace)
@@ -83,17 +84,17 @@ def look(
 
 
 def reason(claim: views.Managed, after: seats.Claim, pod: views.Pod, *, never: bool) -> str:
-    """Return why a pod has no seat, and who has one.
+    """Return why a pod has no seat, and which jobs and pods have one.
 
     Args:
-        claim: that the pod names.
-        after: its seats now.
-        pod: that waits.
-        never: whether its job wants more seats than there are.
+        claim: the claim that the pod names.
+        after: the seats of the claim now.
+        pod: the pod that waits.
+        never: whether its job needs more seats than the claim has.
     """
     held = f"{len(after.seats)} of {after.limit} seats of ResourceClaim {claim.name} are taken by {_holders(after)}"
     if after.drains:
-        why = "the claim is of another version of its profile, or on its way out, and takes no further jobs"
+        why = "the claim belongs to an older version of its profile or is being deleted, and takes no further jobs"
         return f"waits for a seat: {why}; {held}"
     if never:
         size = max(after.sizes.get(pod.job, 0), after.limit + 1)
@@ -103,7 +104,7 @@ def reason(claim: views.Managed, after: seats.Claim, pod: views.Pod, *, never: b
 
 
 def waits(known: caches.Caches, pod: views.Pod) -> bool:
-    """Whether a pod waits for a seat; one that has all of its seats waits for its gate alone, and not for long."""
+    """Whether a pod waits for a seat; one that has all of its seats only waits until its gate is removed."""
     has_claim = any(known.claims.get(pod.namespace, name) is not None for name in pod.claims)
     return _is_held_back(pod) and not (has_claim and _has_seats(known, pod, pod.claims))
 
@@ -120,7 +121,7 @@ def _held(claim: views.Managed) -> tuple[dict[str, Seat], str]:
 
 
 def _holders(claim: seats.Claim) -> str:
-    """Return who has the seats: `job sampler-a (2), pod x`."""
+    """Return the names of those that have seats: `job sampler-a (2), pod x`."""
     holders = Counter(f"job {seat.job}" if seat.job else f"pod {seat.pod}" for seat in claim.seats.values())
     shown = [f"{name} ({count})" if count > 1 else name for name, count in sorted(holders.items())[:_SHOWN]]
     more = len(holders) - len(shown)
@@ -128,14 +129,14 @@ def _holders(claim: seats.Claim) -> str:
 
 
 def _before(pod: views.Pod, claim: views.Managed) -> tuple[str, ...]:
-    """Return the claims on which a pod takes a seat before it does here."""
+    """Return the claims on which a pod takes a seat before it takes one on this claim."""
     return pod.claims[: pod.claims.index(claim.name)]
 
 
 def _has_seats(known: caches.Caches, pod: views.Pod, claims: Iterable[str]) -> bool:
     """Whether a pod has a seat on each of these claims that has seats.
 
-    Pods take their seats in the order of the claims' names, so that no two can wait for each other.
+    Pods take their seats in the order of the claims' names, so that no two pods can wait for each other.
     """
     for name in claims:
         claim = known.claims.get(pod.namespace, name)
@@ -145,7 +146,7 @@ def _has_seats(known: caches.Caches, pod: views.Pod, claims: Iterable[str]) -> b
 
 
 def _is_early(known: caches.Caches, pod: views.Pod, now: datetime.datetime) -> bool:
-    """Whether a pod came before the JobSet that says how many there will be; one without it is soon taken alone."""
+    """Whether a pod is known before its JobSet, which defines the number of pods; after a while it is seated alone."""
     if not pod.job or known.jobs.get(pod.namespace, pod.job) is not None:
         return False
     return now - datetime.datetime.fromisoformat(pod.created) < _UNKNOWN
@@ -156,7 +157,7 @@ def _drains(claim: views.Managed, profile: Profile | None) -> bool:
 
 
 def _sizes(known: caches.Caches, claim: views.Managed, pods: Iterable[views.Pod]) -> dict[str, int]:
-    """Return how many pods each job still wants on a claim: what succeeded is not made again."""
+    """Return how many pods each job still needs on a claim; pods that succeeded are not made again."""
     sizes = {job.name: job.sizes.get(claim.name, 0) for job in known.jobs.in_namespace(claim.namespace) if job.live}
     for pod in pods:
         if pod.phase == "Succeeded" and sizes.get(pod.job):

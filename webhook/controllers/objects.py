@@ -1,4 +1,4 @@
-"""Makes, replaces and removes the claims and templates of one namespace; what should be is decided in `desired`."""
+"""Makes, replaces and removes the claims and templates of one namespace; `desired` decides which should exist."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from webhook.controllers import caches, desired, views
 __all__ = ["Objects"]
 
 _logger = logging.getLogger(__name__)
-_SOON = 1.0  # seconds, for an object whose name is still taken by one on its way out
+_SOON = 1.0  # seconds until the next try while the name belongs to an object that is being deleted
 
 
 class Objects:
-    """Keeps the objects of namespaces as profiles and jobs want them.
+    """Keeps the claims and templates of namespaces as profiles and jobs need them.
 
     Args:
-        known: what is followed.
-        access: to the API server.
-        profiles: those in force now.
-        recorder: of Events.
+        known: the caches.
+        access: sends requests to the API server.
+        profiles: returns the profiles in force now.
+        recorder: sends Events.
         grace: seconds for which an object stays after nothing names it any more.
-        later: called with a namespace and seconds, to have it looked at again.
-        clock: monotonic seconds.
+        later: called with a namespace and the seconds after which it is checked again.
+        clock: returns monotonic seconds.
     """
 
     def __init__(  # noqa: PLR0913 - each is a part of its own, wired in `run`
@@ -48,14 +48,14 @@ class Objects:
         self._grace = grace
         self._later = later
         self._clock = clock
-        self._unneeded: dict[str, dict[str, float]] = {}  # since when, by namespace and uid
-        self._foreign: set[str] = set()  # uids that were reported
+        self._unneeded: dict[str, dict[str, float]] = {}  # since when nothing names it, by namespace and uid
+        self._foreign: set[str] = set()  # uids of objects of others that were reported
 
     async def reconcile(self, namespace: str) -> None:
-        """Do what is missing in a namespace.
+        """Make, replace and remove what is due in a namespace.
 
         Raises:
-            TransportError: the API server refused or did not answer; try again.
+            TransportError: the API server refused or did not answer; the caller tries again.
         """
         space = self._known.namespaces.get("", namespace)
         if space is None or space.deleting:
@@ -93,13 +93,13 @@ class Objects:
         except writes.ConflictError:
             await self._taken(document)
         except transports.RefusedError as error:
-            if error.status != 404:  # of its namespace: gone since
+            if error.status != 404:  # 404: the namespace was deleted meanwhile
                 raise
         else:
             _logger.info("object made", extra=_where(document["kind"], metadata["namespace"], metadata["name"]))
 
     async def _taken(self, document: Mapping[str, Any]) -> None:
-        """Look at what has the name: ours, which the cache has not seen yet, or something that is not."""
+        """Check the object that has the name: Muster's own, which the cache does not hold yet, or a foreign one."""
         namespace, name = document["metadata"]["namespace"], document["metadata"]["name"]
         found = await self._access.get(kinds.OBJECTS[document["kind"]], namespace, name)
         if found is None or views.is_ours(found):
@@ -111,7 +111,7 @@ class Objects:
         self._foreign.add(uid)
         problem = (
             f"{document['kind']} {name} was not made by Muster, which wants this name for profile "
-            f"{document['metadata']['labels'][names.PROFILE_LABEL]}; it is left alone: rename or delete it"
+            f"{document['metadata']['labels'][names.PROFILE_LABEL]}; Muster does not touch it: rename or delete it"
         )
         _logger.warning("name is taken", extra={**_where(document["kind"], namespace, name), "problem": problem})
         about = events.Regarding(document["apiVersion"], document["kind"], namespace, name, uid)
@@ -122,7 +122,7 @@ class Objects:
             _logger.info("object removed", extra={**_where(each.kind, each.namespace, each.name), "reason": reason})
 
     def _ripe(self, namespace: str, unneeded: tuple[views.Managed, ...]) -> list[views.Managed]:
-        """Return those that nothing has named for the grace; look again when the next one is due."""
+        """Return the objects that nothing has named during the grace period; check again when the next one is due."""
         now, before = self._clock(), self._unneeded.get(namespace, {})
         since = {each.uid: before.get(each.uid, now) for each in unneeded}
         if since:

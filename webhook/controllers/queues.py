@@ -1,7 +1,7 @@
 """A work queue: each key waits at most once, is worked on by one worker at a time, and is tried again later on failure.
 
-As client-go's: what happens to a key while it is worked on makes it come again afterwards. The number of keys is that
-of claims and namespaces in use, so a burst of events costs one entry each, not one per event.
+As in client-go, a key that is added while it is worked on comes again afterwards. There is one key for each claim or
+namespace in use, so a burst of events costs one entry for each key, not one for each event.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class WorkQueue(Generic[Key]):
     """Keys that wait for work.
 
     Args:
-        rng: source of jitter.
-        base, cap: seconds; bounds of the first pause after a failure, and of every pause.
+        rng: the source of jitter.
+        base, cap: bounds of the first pause after a failure and of every pause, in seconds.
     """
 
     def __init__(self, rng: random.Random, *, base: float = 0.05, cap: float = 30.0) -> None:
@@ -32,16 +32,16 @@ class WorkQueue(Generic[Key]):
         self._ready: asyncio.Queue[Key] = asyncio.Queue()
         self._waiting: set[Key] = set()  # in `_ready`
         self._working: set[Key] = set()
-        self._again: set[Key] = set()  # came while being worked on
+        self._again: set[Key] = set()  # added while being worked on
         self._backoffs: dict[Key, backoffs.Backoff] = {}
         self._timers: dict[Key, asyncio.TimerHandle] = {}
 
     def __len__(self) -> int:
-        """Return how many keys wait, those that wait for a time included."""
+        """Return how many keys wait, including those that wait for a time."""
         return len(self._waiting | self._again | self._timers.keys())
 
     def add(self, key: Key) -> None:
-        """Have a key worked on as soon as a worker is free; it may wait already."""
+        """Queue a key for the next free worker; it may be queued already."""
         if key in self._working:
             self._again.add(key)
         elif key not in self._waiting:
@@ -49,7 +49,7 @@ class WorkQueue(Generic[Key]):
             self._ready.put_nowait(key)
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Have a key worked on in a while; the sooner of two wishes counts."""
+        """Queue a key after some seconds; the earlier of two times counts."""
         loop = asyncio.get_running_loop()
         present = self._timers.get(key)
         if present is not None:
@@ -59,19 +59,19 @@ class WorkQueue(Generic[Key]):
         self._timers[key] = loop.call_later(seconds, self._due, key)
 
     async def take(self) -> Key:
-        """Wait for a key and return it; `done` or `failed` has to follow."""
+        """Wait for a key and return it; the caller must then call `done` or `failed`."""
         key = await self._ready.get()
         self._waiting.discard(key)
         self._working.add(key)
         return key
 
     def done(self, key: Key) -> None:
-        """The work on a key has succeeded."""
+        """Record that the work on a key has succeeded."""
         self._backoffs.pop(key, None)
         self._put_back(key)
 
     def failed(self, key: Key) -> float:
-        """The work on a key has failed; it comes again after a pause, whose seconds are returned."""
+        """Record that the work on a key has failed; return the seconds after which it comes again."""
         backoff = self._backoffs.setdefault(key, backoffs.Backoff(self._rng, base=self._base, cap=self._cap))
         pause = backoff.delay()
         self._again.discard(key)
@@ -80,7 +80,7 @@ class WorkQueue(Generic[Key]):
         return pause
 
     def close(self) -> None:
-        """Drop what waits for a time."""
+        """Drop the keys that wait for a time."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

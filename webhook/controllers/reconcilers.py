@@ -1,4 +1,4 @@
-"""Loops: workers that take keys from a queue, do the work of one, and have it done again when it failed."""
+"""Workers that take keys from a queue, do the work of each, and try it again when it failed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Loop(Generic[Key]):
     """Some workers on one queue.
 
     Args:
-        name: in the log.
-        work: makes one key as it should be, and may be called for a key at any time, any number of times.
-        rng: source of jitter.
-        workers: at the same time, each on another key.
+        name: the name in the log.
+        work: does the work of one key; it may be called for a key at any time, any number of times.
+        rng: the source of jitter.
+        workers: how many work at the same time, each on another key.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Loop(Generic[Key]):
         self._workers = workers
 
     async def run(self) -> None:
-        """Work for ever; nothing but cancellation ends it."""
+        """Work until cancelled; no failure ends it."""
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._workers):

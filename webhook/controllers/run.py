@@ -1,6 +1,6 @@
-"""The controllers, put together: lead when elected, follow the cluster, turn its changes into work.
+"""Wiring of the controllers: a replica leads when it is elected, follows the cluster, and turns changes into work.
 
-Wiring only. A replica that does not lead holds nothing but its candidacy.
+A replica that does not lead holds no caches and no watches.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def options_of(settings: configs.ControllerSettings) -> ControllerOptions:
 
 FIGURES: Final = {
     "taken": "Seats of shared claims that are taken",
-    "limit": "Seats of shared claims altogether",
+    "limit": "Seats of shared claims in total",
     "waiting": "Pods that wait for a seat",
 }
-"""What the leader can say of each profile, by name."""
+"""The figures of the leader about each profile, by name."""
 
 
 class Controllers:
@@ -44,9 +44,9 @@ class Controllers:
 
     Args:
         sender: a connection to the API server; not closed here.
-        profiles: return those in force now.
-        options: see there.
-        counted: told verb, plural and outcome of each write.
+        profiles: returns the profiles in force now.
+        options: see `Options`.
+        counted: called with verb, plural and outcome of each write.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class Controllers:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; needs a running event loop. Returns at once."""
+        """Start; needs a running event loop. Returns at once."""
         self._task = asyncio.create_task(self._run(), name="controllers")
 
     async def stop(self) -> None:
-        """Stop what is under way and give the Lease back. Stopping twice does no harm."""
+        """Stop the work and release the Lease. Stopping twice has no further effect."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()

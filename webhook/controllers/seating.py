@@ -1,9 +1,9 @@
-"""Seats pods at one claim: reads who stands in line, swaps the claim's annotation, and only then opens the gates.
+"""Seats pods at one claim: reads which pods wait, swaps the claim's annotation, and only then removes the gates.
 
-A seat is taken by one conditional write, made from what the API server said an instant before, and given up only when
-the API server itself says that its pod is gone or has ended. So two controllers that act at the same time cannot seat
-one too many, and one that dies in between leaves nothing that the next does not put right: a seat without a pod is
-taken back, and a pod with a seat and a gate gets its gate opened.
+A seat is taken by one conditional write, based on what the API server returned just before, and given up only when the
+API server itself reports that the pod is deleted or has ended. So two controllers that act at the same time cannot give
+out one seat too many, and the next controller repairs what one that dies in between leaves behind: a seat without a pod
+is taken back, and the gate of a pod with a seat is removed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from webhook.controllers import caches, lines, seats, views
 __all__ = ["Key", "Seating"]
 
 _logger = logging.getLogger(__name__)
-_TRIES = 5  # swaps against others' writes in one go; after these the key waits its turn again
+_TRIES = 5  # swaps against others' writes; after these the key is queued again
 _SEATS = "/metadata/annotations/" + names.SEATS_ANNOTATION.replace("/", "~1")
-_OPENED = 5.0  # seconds for the cache to learn that a gate was opened
+_OPENED = 5.0  # seconds until the cache knows that a gate was removed
 
 
 class Key(NamedTuple):
@@ -41,13 +41,13 @@ class Seating:
     """Gives and takes seats.
 
     Args:
-        known: what is followed.
-        access: to the API server.
-        profiles: those in force now.
-        recorder: of Events.
-        later: called with a key and seconds, to have it looked at again.
-        rng: source of jitter.
-        clock: monotonic seconds.
+        known: the caches.
+        access: sends requests to the API server.
+        profiles: returns the profiles in force now.
+        recorder: sends Events.
+        later: called with a key and the seconds after which it is checked again.
+        rng: the source of jitter.
+        clock: returns monotonic seconds.
     """
 
     def __init__(  # noqa: PLR0913 - each is a part of its own, wired in `run`
@@ -67,13 +67,13 @@ class Seating:
         self._later = later
         self._rng = rng
         self._clock = clock
-        self._opened: dict[str, float] = {}  # when, by uid of the pod
+        self._opened: dict[str, float] = {}  # when its gate was removed, by uid of the pod
 
     async def reconcile(self, key: Key) -> None:
-        """Settle one claim and open the gates of those who have a seat.
+        """Settle one claim, and remove the gates of pods that have a seat.
 
         Raises:
-            TransportError: the API server refused or did not answer; try again.
+            TransportError: the API server refused or did not answer; the caller tries again.
         """
         claim = self._known.claims.get(*key)
         if claim is None:
@@ -91,7 +91,7 @@ class Seating:
         return lines.look(self._known, claim, self._profiles().get(claim.profile), now)
 
     async def _settled(self, key: Key) -> tuple[views.Pod, ...]:
-        """Swap until it succeeds, and return the gated pods that have their seats then."""
+        """Swap until it succeeds, and return the gated pods that then have their seats."""
         for attempt in range(_TRIES):
             document = await self._access.get(kinds.CLAIM, *key)
             if document is None or not views.is_ours(document):
@@ -107,7 +107,7 @@ class Seating:
                 self._tell(swapped, line, settlement)
                 return self._look(swapped).ready
             await asyncio.sleep(self._rng.uniform(0, 0.02 * 2**attempt))
-        raise transports.UnreachableError(f"claim {key.namespace}/{key.claim} is being changed by others all the time")
+        raise transports.UnreachableError(f"ResourceClaim {key.namespace}/{key.claim} keeps being changed by others")
 
     async def _settlement(self, namespace: str, line: lines.Line) -> seats.Settlement:
         gone = {uid for uid, name in line.missing.items() if not await self._is_live(namespace, name, uid)}
@@ -116,19 +116,18 @@ class Seating:
         return seats.settle(line.claim, line.waiting, now, ended=line.ended | gone, uninvited=uninvited)
 
     async def _is_live(self, namespace: str, name: str, uid: str) -> bool:
-        """Whether the API server has this very pod, and it has not ended."""
+        """Whether the API server has a pod of this uid that has not ended."""
         document = await self._access.get(kinds.POD, namespace, name)
         return (
             document is not None and document["metadata"]["uid"] == uid and not views.Pod.from_document(document).ended
         )
 
     async def _swap(self, claim: views.Managed, settlement: seats.Settlement) -> views.Managed | None:
-        """Write the seats if they still are what was read; return None when they are not.
+        """Write the seats if they are still those that were read; return None when they are not.
 
-        It is the seats that are compared and not the resourceVersion: the status of a claim changes all the time while
-        pods come and go, up to 170 times a second beside an ended pod (kubernetes#141274). Equal seats are as good as
-        an unchanged object, since nothing that a settlement rests on can come back: a pod that has ended or is gone
-        stays so.
+        The seats are compared and not the resourceVersion, because the status of a claim changes while pods come and
+        go, up to 170 times a second beside an ended pod (kubernetes#141274). Equal seats are as safe as an unchanged
+        object, since a pod that has ended or is deleted stays so.
         """
         text = format_seats(settlement.seats)
         body: Any = [
@@ -136,7 +135,7 @@ class Seating:
             {"op": "test", "path": _SEATS, "value": claim.seats},
             {"op": "replace", "path": _SEATS, "value": text},
         ]
-        if not claim.seats:  # there is no annotation that could be compared
+        if not claim.seats:  # there is no annotation to compare with
             body = {"metadata": {"resourceVersion": claim.version, "annotations": {names.SEATS_ANNOTATION: text}}}
         try:
             return views.Managed.from_document(await self._access.patch(kinds.CLAIM, claim.namespace, claim.name, body))
@@ -146,7 +145,7 @@ class Seating:
             return None
 
     async def _open(self, pod: views.Pod) -> None:
-        """Remove the gate of a pod that has its seats; whoever did so before was right as well."""
+        """Remove the gate of a pod that has its seats; another controller may have removed it before."""
         now = self._clock()
         self._opened = {uid: at for uid, at in self._opened.items() if now - at < _OPENED}
         if pod.uid in self._opened:
@@ -160,12 +159,12 @@ class Seating:
         try:
             await self._access.patch(kinds.POD, pod.namespace, pod.name, body)
         except transports.RefusedError as error:
-            if error.status not in {404, 422}:  # gone, another one, or open already
+            if error.status not in {404, 422}:  # the pod is deleted or another one, or its gate is removed already
                 raise
         self._opened[pod.uid] = now
 
     def _tell(self, claim: views.Managed, line: lines.Line, settlement: seats.Settlement) -> None:
-        """Say who got a seat, and to those who wait, for whom."""
+        """Send Events to pods that got a seat, and to waiting pods which jobs and pods have the seats."""
         after = seats.Claim(settlement.seats, line.claim.limit, line.claim.drains, line.claim.sizes)
         taken = f"{len(after.seats)} of {after.limit}"
         for pod in line.waiting:

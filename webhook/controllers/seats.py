@@ -1,12 +1,13 @@
-"""Who gets, keeps and loses the seats of one shared claim: pure rules over what was read.
+"""Which pods get, keep and lose the seats of one shared claim: pure rules over what was read.
 
 The seats are one annotation of the claim, so that a single compare-and-swap decides about all of them. A seat belongs
-to a pod, by its uid; it is written before the pod's scheduling gate goes, and taken back only when the pod is known to
-be gone or to have ended. `status.reservedFor` is never counted: it has no limit below 256, and keeps ended pods.
+to a pod, by its uid; it is written before the pod's scheduling gate is removed, and taken back only when the pod is
+known to be deleted or to have ended. `status.reservedFor` is never counted: its limit is fixed at 256, and it keeps
+ended pods.
 
-The order is by age, and by whole jobs: a job starts when there are seats for all of its pods, because half of a job
-would wait for the other half on a device that nobody uses. A younger job may pass an older one that does not fit yet,
-until the older one has waited for `PATIENCE`.
+Jobs are seated whole, oldest first: a job starts when there are seats for all of its pods, because half of a job would
+hold an idle device while it waits for the other half. A younger job may pass an older one that does not fit yet, until
+the older one has waited for `PATIENCE`.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from webhook.controllers import views
 __all__ = ["PATIENCE", "RESERVED", "Claim", "Settlement", "settle"]
 
 PATIENCE = datetime.timedelta(minutes=5)
-"""After which a pod that waits is not passed by younger ones any more."""
+"""Time after which younger pods may not pass a waiting pod any more."""
 RESERVED = datetime.timedelta(minutes=1)
-"""For which seats are kept for pods of a started job that are not there yet."""
+"""Time for which seats are kept for pods of a started job that do not exist yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What is known of one claim and its jobs.
+    """What is known about one claim and its jobs.
 
     Attributes:
-        seats: that are taken, by uid of the pod.
-        limit: seats altogether.
+        seats: the taken seats, by uid of the pod.
+        limit: the number of seats.
         drains: whether only jobs that have a seat here get further ones.
-        sizes: pods by name of the job, when all that have not succeeded yet run; a job may be missing.
+        sizes: number of pods of each job when all that have not succeeded yet run, by name; a job may be missing.
     """
 
     seats: Mapping[str, Seat]
@@ -46,13 +47,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What came of it.
+    """The result of a settlement.
 
     Attributes:
-        seats: that are taken now, by uid.
+        seats: the taken seats, by uid.
         seated: uids of the pods that got a seat.
-        waiting: pods that got none, the next one first.
-        never: names of the jobs that want more seats than there are, so that all of their pods never run together.
+        waiting: pods that got no seat, the next one first.
+        never: names of the jobs that need more seats than there are, so that all of their pods never run together.
     """
 
     seats: Mapping[str, Seat]
@@ -72,12 +73,12 @@ def settle(
     """Give and take seats.
 
     Args:
-        claim: as it is.
+        claim: the claim with its seats.
         waiting: gated pods without a seat.
-        now: with a time zone.
-        ended: uids with a seat whose pods are known to be gone or to have ended.
-        uninvited: live pods without a gate and without a seat. They use the device, so they get a seat even where
-            there is none left; nobody else does until they are gone.
+        now: the time, with a time zone.
+        ended: uids with a seat whose pods are known to be deleted or to have ended.
+        uninvited: live pods without a gate and without a seat. They use the device, so they get a seat even when none
+            is left; no other pod gets one until they are gone.
     """
     taken = _stamp(now)
     seats = {uid: seat for uid, seat in claim.seats.items() if uid not in ended}
@@ -105,11 +106,11 @@ def settle(
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Pods that are seated together: those of a job that wait, or one pod by itself.
+    """Pods that are seated together: the waiting pods of a job, or a single pod without a job.
 
     Attributes:
         pods: oldest first, at least one.
-        to_come: further pods of the job that are not there yet.
+        to_come: number of further pods of the job that do not exist yet.
         part: whether the job can never be seated whole.
     """
 
@@ -125,12 +126,12 @@ class _Group:
         return self.pods[0].created < _stamp(now - PATIENCE)
 
     def order(self, now: datetime.datetime) -> tuple[bool, tuple[str, str, str]]:
-        """Whole jobs before parts of jobs that never fit, unless these have waited for long."""
+        """Whole jobs come before parts of jobs that never fit, unless these have waited for long."""
         return self.part and not self.is_overdue(now), _age(self.pods[0])
 
 
 class _Jobs:
-    """The jobs of one claim: who waits, who has seats, and how many each wants.
+    """The jobs of one claim: which wait, which have seats, and how many each needs.
 
     Attributes:
         never: see `Settlement`.
@@ -150,7 +151,7 @@ class _Jobs:
         self.never = frozenset(job for job, size in self._sizes.items() if size > claim.limit)
 
     def groups(self) -> tuple[list[_Group], list[_Group]]:
-        """Return the groups of jobs that have a seat, and the others, each in the order of their turns."""
+        """Return the groups of jobs that have a seat, and the others, each in the order of seating."""
         started, others = [], []
         for job, pods in self._waiting.items():
             if job in self.never:
@@ -162,7 +163,7 @@ class _Jobs:
         return started, sorted(others, key=lambda group: group.order(self._now))
 
     def reserved(self) -> int:
-        """Return how many seats are kept for pods of started jobs that are not there yet."""
+        """Return how many seats are kept for pods of started jobs that do not exist yet."""
         recent = {seat.job for seat in self._seats if seat.since >= _stamp(self._now - RESERVED)}
         there = {job: self._held[job] + len(self._waiting.get(job, ())) for job in recent - self.never}
         return sum(self._sizes[job] - count for job, count in there.items())

@@ -1,4 +1,4 @@
-"""A look at claims and seats from outside, once: what `muster claims` shows."""
+"""Reads claims and seats once, for `muster claims`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class ClaimRow:
     """One shared claim.
 
     Attributes:
-        limit: of its seats; None when its profile is not known here.
-        devices: that it has, as `pool/device`.
-        seats: that are taken, oldest first.
-        waiting: names of pods that wait for one, oldest first.
+        limit: the number of its seats; None when its profile is not known here.
+        devices: the allocated devices, as `pool/device`.
+        seats: the taken seats, oldest first.
+        waiting: names of the pods that wait for a seat, oldest first.
         state: `free`, `in use`, `old` (of another version of its profile), `deleting`, or `unreadable`.
     """
 
@@ -52,7 +52,7 @@ class TemplateRow:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Everything of Muster's in some namespaces."""
+    """All claims and templates that Muster made in some namespaces."""
 
     claims: tuple[ClaimRow, ...]
     templates: tuple[TemplateRow, ...]
@@ -64,9 +64,9 @@ async def take(
     """Read claims, templates and pods of one namespace, "" for all.
 
     Args:
-        api: not closed here.
-        profiles: for limits and versions; those that are missing are shown without.
-        namespace: name.
+        api: a connection to the API server; not closed here.
+        profiles: the profiles, for limits and versions; claims of unknown profiles are shown without these.
+        namespace: its name.
         deadline: seconds for each page.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the controllers see of pods, JobSets, claims and namespaces: small values made from the API's documents."""
+"""The parts of pods, JobSets, claims and namespaces that the controllers use, as small values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = [
 ]
 
 PROFILES_ANNOTATION = "muster.dev/profiles"
-"""On a namespace: names of profiles, with commas, whose objects it wants before a job asks for them."""
+"""A namespace's annotation: comma-separated names of profiles whose objects are made before a job asks for them."""
 
 Document = Mapping[str, Any]
 Kind = Literal["ResourceClaim", "ResourceClaimTemplate"]
-_TRACKED = "batch.kubernetes.io/job-tracking"  # finalizer of pods that their Job has not counted
+_TRACKED = "batch.kubernetes.io/job-tracking"  # finalizer of pods that their Kubernetes Job has not counted yet
 _ENDED = frozenset({"Succeeded", "Failed"})
 
 
@@ -34,13 +34,13 @@ class Pod:
     Attributes:
         profile: value of the label.
         job: name of its JobSet, "" when it has none.
-        created: RFC 3339 in UTC, so that texts compare as times do.
+        created: creation time, RFC 3339 in UTC, so that texts compare as times do.
         gates: names of its scheduling gates.
-        claims: names of the ResourceClaims that it names, sorted; generated ones are not among them.
-        templates: names of the ResourceClaimTemplates that it names.
-        phase: of its status.
-        deleting: whether it is on its way out.
-        counted: whether a Job made it and, should it have ended, has taken note of that.
+        claims: names of the ResourceClaims in its spec, sorted; generated claims are not among them.
+        templates: names of the ResourceClaimTemplates in its spec.
+        phase: the phase in its status.
+        deleting: whether it is being deleted.
+        counted: whether a Kubernetes Job made it and, if it has ended, has counted that.
     """
 
     namespace: str
@@ -58,7 +58,7 @@ class Pod:
 
     @classmethod
     def from_document(cls, document: Document) -> Pod:
-        """Read a pod."""
+        """Make a view of a pod."""
         metadata, spec = document["metadata"], document.get("spec") or {}
         labels = metadata.get("labels") or {}
         return cls(
@@ -78,7 +78,7 @@ class Pod:
 
     @property
     def ended(self) -> bool:
-        """Whether its containers run no more, and never will."""
+        """Whether its containers have ended and will not run again."""
         return self.phase in _ENDED
 
     @property
@@ -93,8 +93,8 @@ class JobSet:
 
     Attributes:
         live: whether it has neither completed nor failed.
-        profiles: that its pods use.
-        sizes: pods by name of the claim that they share, when all of them run.
+        profiles: names of the profiles that its pods use.
+        sizes: number of pods that share a claim when all of them run, by name of the claim.
         templates: names of the ResourceClaimTemplates of its pods.
     """
 
@@ -108,7 +108,7 @@ class JobSet:
 
     @classmethod
     def from_document(cls, document: Document) -> JobSet:
-        """Read a JobSet."""
+        """Make a view of a JobSet."""
         metadata, status = document["metadata"], document.get("status") or {}
         profiles: set[str] = set()
         templates: set[str] = set()
@@ -138,15 +138,15 @@ class JobSet:
 
 @dataclass(frozen=True, slots=True)
 class Managed:
-    """A ResourceClaim or ResourceClaimTemplate of ours.
+    """A ResourceClaim or ResourceClaimTemplate that Muster made.
 
     Attributes:
         version: its resourceVersion.
         profile: name of the profile that it was made from.
-        hash: of the spec that the profile gave it.
+        hash: hash of the spec that the profile gave it.
         seats: the annotation, "" when there is none.
-        allocated: whether it has a device, or pods that are reserved for it.
-        deleting: whether it is on its way out.
+        allocated: whether it has a device, or is reserved for pods.
+        deleting: whether it is being deleted.
     """
 
     kind: Kind
@@ -162,7 +162,7 @@ class Managed:
 
     @classmethod
     def from_document(cls, document: Document) -> Managed:
-        """Read a claim or a template."""
+        """Make a view of a claim or a template."""
         metadata, status = document["metadata"], document.get("status") or {}
         annotations = metadata.get("annotations") or {}
         return cls(
@@ -181,7 +181,7 @@ class Managed:
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """One namespace: what it asks for ahead, and whether it is on its way out."""
+    """One namespace: the profiles that it asks for in advance, and whether it is being deleted."""
 
     name: str
     profiles: frozenset[str]
@@ -189,7 +189,7 @@ class Namespace:
 
     @classmethod
     def from_document(cls, document: Document) -> Namespace:
-        """Read a namespace."""
+        """Make a view of a namespace."""
         metadata = document["metadata"]
         asked = (metadata.get("annotations") or {}).get(PROFILES_ANNOTATION) or ""
         profiles = frozenset(name for part in asked.split(",") if (name := part.strip()))
@@ -197,7 +197,7 @@ class Namespace:
 
 
 def is_ours(document: Document) -> bool:
-    """Whether a claim or template was made by the controllers; nothing else is ever changed or deleted."""
+    """Whether the controllers made a claim or template; they never change or delete any other."""
     labels = document["metadata"].get("labels") or {}
     return labels.get(kinds.MANAGED_LABEL) == kinds.MANAGER and names.PROFILE_LABEL in labels
 
