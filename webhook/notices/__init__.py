@@ -1,1 +1,1 @@
-"""Telling the cluster about decisions: Events on denials, and one report in each namespace."""
+"""Publishes decisions in the cluster: Events on denials, and one report in each namespace."""

@@ -1,9 +1,9 @@
-"""Events on denials: `kubectl get events` says which job was refused, and why, to those who did not see the answer.
+"""Events on denials: `kubectl get events` shows which job was denied, and why, to people who did not see the answer.
 
-A job that a pipeline or another controller creates is refused where nobody looks. Its Event stands in the job's
-namespace, about an object that does not exist: by kind and name, without a uid. An admission only leaves its record
-here; one task redacts, writes and counts. The same denial again raises the count of its Event, a few Events are written
-in a second at most, and what finds no room is counted and dropped.
+When a pipeline or another controller creates a job, nobody sees that it is denied. The Event is in the job's namespace
+and is about an object that does not exist: by kind and name, without a uid. An admission only queues its record here;
+one task redacts and writes it. A repeated denial raises the count of its Event, at most a few Events are written in a
+second, and denials for which there is no room are counted and dropped.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _Key: TypeAlias = tuple[str, str, str, tuple[tuple[str, str], ...]]
 
 @dataclass(frozen=True, slots=True)
 class EventPace:
-    """How much is written.
+    """How many Events are written.
 
     Attributes:
-        room: different denials that may wait.
+        room: how many different denials may wait.
         pause: seconds between two writes.
         quiet: seconds between two writes of one Event.
     """
@@ -66,14 +66,14 @@ class _Written:
 
 
 class Denials:
-    """Writes Events on denied jobs.
+    """Writes Events about denied jobs.
 
     Args:
-        access: to the API server; needs create and patch on events.
-        redactor: takes the secrets out of a record.
-        dropped: told how many denials found no Event.
-        pace: how much is written.
-        clock: monotonic seconds.
+        access: sends requests to the API server; needs the verbs create and patch on events.
+        redactor: removes the secrets from a record.
+        dropped: called with the number of denials without an Event.
+        pace: how many Events are written.
+        clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Denials:
         self._failing = False
 
     def take(self, record: Record) -> None:
-        """Leave a record here; one that is no denial of a new job, or of a dry run, is passed over. Never waits."""
+        """Queue a record; it is ignored unless it denies a new job and is not of a dry run. Never waits."""
         if record["decision"] != "denied" or record["operation"] != "CREATE" or record["dryRun"]:
             return
         key = _key(record)
@@ -109,7 +109,7 @@ class Denials:
             self._news.set()
 
     async def run(self) -> None:
-        """Write what is there, for ever."""
+        """Write queued denials until cancelled."""
         while True:
             self._news.clear()
             key, seconds = self._next()
@@ -120,7 +120,7 @@ class Denials:
             await asyncio.sleep(self._pace.pause)
 
     def _next(self) -> tuple[_Key | None, float | None]:
-        """Return a denial whose turn it is, or none and the seconds until there is one."""
+        """Return the denial to write next, or None and the seconds until one is due."""
         now, soonest = self._clock(), None
         for key in self._waiting:
             written = self._written.get(key)
@@ -151,14 +151,14 @@ class Denials:
             self._written.popitem(last=False)
 
     def _say(self, error: Exception) -> None:
-        """Warn once until it goes well again; a namespace that ends is nothing to warn about."""
+        """Warn once until a write succeeds again; a namespace that is being deleted needs no warning."""
         gone = writes.is_of_no_namespace(error)
         level = logging.DEBUG if self._failing or gone else logging.WARNING
         self._failing = self._failing or not gone
         _logger.log(level, "event on a denial not written", extra={"problem": str(error)})
 
     async def _counted(self, key: _Key, waiting: _Waiting, written: _Written | None) -> tuple[str, int]:
-        """Raise the count of the Event that there is, or make one; return its name and count."""
+        """Raise the count of the existing Event, or create one; return its name and count."""
         kind, namespace, job, _ = key
         if written is not None:
             count = written.count + waiting.hits

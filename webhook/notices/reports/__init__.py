@@ -1,6 +1,6 @@
-"""Reports: one object of each namespace says which of its jobs were corrected, warned about or refused, and why.
+"""Reports: one object in each namespace shows which of its jobs were corrected, warned about or denied, and why.
 
-A record of the audit log becomes results (`outcomes`), which wait (`queues`), are folded into what the report says
-already (`folds`), take the form that was asked for (`formats`) and are written beside admissions (`writers`).
+A record of the audit log becomes results (`outcomes`), which are queued (`queues`), merged into the existing results
+(`folds`), converted to the configured format (`formats`) and written outside of admissions (`writers`).
 See docs/audit.md#reports.
 """

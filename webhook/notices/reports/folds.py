@@ -1,8 +1,9 @@
-"""The results of a report: the newest of each job, counted, no more than an object can hold.
+"""The results of a report: the newest of each job, counted, and limited to what an object can hold.
 
-Pure. One report is about one namespace. A decision about a job takes the place of what was said of that job in the same
-phase before, so writing it twice is the same as writing it once, and a job that was put right and applied again is not
-shown as refused for ever. What is too old, or one too many, is left out: corrections first, for they need nobody.
+Pure. One report is about one namespace. A decision about a job replaces the earlier results of that job in the same
+phase, so writing it twice has the same effect as writing it once, and a job that was fixed and applied again is not
+shown as denied any more. Results that are too old or too many are left out, corrections first, since they need no
+action.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from webhook.notices.reports.outcomes import Result, Said, Subject
 __all__ = ["OUTCOMES", "Limits", "folded", "summary"]
 
 OUTCOMES = ("pass", "fail", "warn", "error", "skip")
-"""What a result can be, in the order of a summary; Muster says nothing of jobs that it skips."""
+"""The outcomes of a result, in the order of a summary; Muster reports nothing about jobs that it skips."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a report holds.
+    """The limits of a report.
 
     Attributes:
-        results: in one report.
-        seconds: after which a result is left out.
-        octets: of all results of a report; an object that etcd stores has 1.5 MiB at most.
+        results: the number of results in one report.
+        seconds: the age after which a result is left out.
+        octets: the size of all results of a report; etcd stores objects of at most 1.5 MiB.
     """
 
     results: int = 100
@@ -37,12 +38,12 @@ class Limits:
 
 
 def folded(present: Iterable[object], fresh: Iterable[Said], limits: Limits, now: float) -> list[Result]:
-    """Return the results of a report after further decisions, newest first.
+    """Return the results of a report after new decisions, newest first.
 
     Args:
-        present: results that it has; what is none of Muster's is left out.
-        fresh: decisions in any order; one that is older than what is there of the same job is passed over.
-        limits: of the report.
+        present: the results that it has; results that Muster did not write are left out.
+        fresh: decisions in any order; one that is older than a present result of the same job is ignored.
+        limits: the limits of the report.
         now: seconds since 1970.
     """
     by_subject: dict[Subject, list[Result]] = {}
@@ -71,7 +72,7 @@ def summary(results: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 def _of_jobs_that_are(
     about: Subject, results: Iterable[Result], by_subject: Mapping[Subject, Sequence[Result]]
 ) -> Iterator[Result]:
-    """Yield results, but for corrections of a job that was denied after them: nothing came of these."""
+    """Yield results without corrections of a job that was denied afterwards, since these had no effect."""
     verdicts = by_subject.get(about._replace(phase="validate"), ())
     denied = max((_at(each) for each in verdicts if each["properties"].get("decision") == "denied"), default=(0, 0))
     for each in results:
@@ -80,7 +81,7 @@ def _of_jobs_that_are(
 
 
 def _chosen(results: Iterable[Result], limits: Limits) -> Iterator[Result]:
-    """Yield the newest that there is room for; problems go before corrections."""
+    """Yield the newest results that fit; problems come before corrections."""
     room = limits.octets
     ranked = sorted(results, key=lambda each: (each["result"] == "pass", _newest(each)))
     for each in ranked[: limits.results]:
@@ -100,7 +101,7 @@ def _at(result: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _subject_of(result: object) -> Subject | None:
-    """Return whom a result of a report is about, None for one that Muster would not have written."""
+    """Return the job that a result of a report is about, None for a result that Muster would not have written."""
     match result:
         case {
             "source": "muster",

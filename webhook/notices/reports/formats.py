@@ -1,8 +1,8 @@
-"""The two formats of reports, which differ in little more than their names.
+"""The two formats of reports, which differ in little but their names.
 
 Report is that of `openreports.io/v1alpha1` in github.com/openreports/reports-api (v0.2.1); PolicyReport is that of
-`wgpolicyk8s.io/v1alpha2`, as Kyverno brings it (v1.18). Reports of a tool other than Muster are never touched: its
-own one has a fixed name and says who manages it.
+`wgpolicyk8s.io/v1alpha2`, as Kyverno installs it (v1.18). Muster never changes reports of other tools: its own report
+has a fixed name and a label that names its manager.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from webhook.notices.reports import folds, outcomes
 __all__ = ["FORMATS", "NAME", "Format", "is_ours", "rendered"]
 
 NAME = "muster"
-"""Of the one report of a namespace; RBAC names it too."""
+"""The name of the report in each namespace; RBAC names it too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format.
+    """One format of reports.
 
     Attributes:
-        kind: of its objects.
-        brought: what brings the CustomResourceDefinition.
-        rights: the file with what Muster must be allowed.
-        own_source: whether a report itself, besides each result, says who made it, and how many results it can have.
+        kind: the kind of its objects.
+        brought: what installs the CustomResourceDefinition.
+        rights: the file with the RBAC rules that Muster needs.
+        own_source: whether the report itself, besides each result, names its source and its limit of results.
     """
 
     kind: served.Kind
@@ -51,7 +51,7 @@ FORMATS: Mapping[str, Format] = {
         own_source=False,
     ),
 }
-"""By the value of `audit.reports`."""
+"""The formats, by the value of `audit.reports`."""
 
 
 def is_ours(report: Mapping[str, Any]) -> bool:
@@ -63,14 +63,14 @@ def is_ours(report: Mapping[str, Any]) -> bool:
 def rendered(
     form: Format, present: Mapping[str, Any] | None, namespace: str, results: Sequence[outcomes.Result], most: int
 ) -> dict[str, Any]:
-    """Return a report with these results: the present one with all else that it has, or a new one.
+    """Return a report with these results: the present report with its other members unchanged, or a new one.
 
     Args:
         form: the format.
-        present: as the API server has it.
-        namespace: of a new one.
-        results: all that it shall have.
-        most: how many it can have.
+        present: the report as the API server has it, None when there is none.
+        namespace: the namespace of a new report.
+        results: all of its results.
+        most: how many results it can have.
     """
     base: dict[str, Any] = (
         dict(present)

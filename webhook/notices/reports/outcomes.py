@@ -1,7 +1,7 @@
-"""What a report says of one decision: results that any reader of policy reports understands.
+"""The results of one decision, in the form that tools for policy reports read.
 
 Pure. Results have the members that Report of `openreports.io/v1alpha1` and PolicyReport of `wgpolicyk8s.io/v1alpha2`
-share. They have rules, fields and reasons; the values of fields stay in the audit log.
+share. They contain rules, fields and reasons; the values of fields stay in the audit log.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Result: TypeAlias = dict[str, Any]
 
 SOURCE = "muster"
 WEIGHTS = range(3)
-"""How much a record has to say: nothing, a correction, a problem."""
+"""The weights of a record: it reports nothing, a correction or a problem."""
 
 _API_VERSIONS = {"TrainJob": names.TRAINER_API_VERSION, "JobSet": names.JOBSET_API_VERSION}
 _SEVERITIES = {"pass": "info", "fail": "high", "warn": "medium", "error": "high"}
-_RESULTS = 16  # of one decision
-_FIELDS = 3  # in a message
+_RESULTS = 16  # results of one decision
+_FIELDS = 3  # fields in a message
 _LONGEST = 1000  # characters of a message
 _NAME = 253  # characters of a name, the API server's limit
 
 
 class Subject(NamedTuple):
-    """Whom a decision is about: one job in one phase of its admission."""
+    """The subject of a decision: one job in one phase of its admission."""
 
     kind: str
     name: str
@@ -41,12 +41,12 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One decision as results, none when there was nothing to say.
+    """One decision as results, which are empty when there is nothing to report.
 
     Attributes:
-        about: the job.
+        about: the job and the phase.
         at: seconds and nanoseconds since 1970.
-        results: for the report.
+        results: the results for the report.
     """
 
     about: Subject
@@ -55,19 +55,19 @@ class Said:
 
     @property
     def replaces_errors_only(self) -> bool:
-        """Whether it may be the second call of one admission, which finds done what the first call reported."""
+        """Whether it may be the second call of one admission, which finds the changes of the first call done."""
         return self.about.phase == "mutate" and not self.results
 
 
 def subject(record: Record) -> Subject:
-    """Return whom a record is about; a job without a name yet is called as its generateName, with a star."""
+    """Return the job that a record is about; a job without a name yet is called by its generateName and a star."""
     about = record["object"]
     name = about["name"] or f"{about.get('generateName', '')}*"
     return Subject(about["kind"], name[:_NAME], record["phase"])
 
 
 def weight(record: Record) -> int:
-    """Return how much a record has to say, one of `WEIGHTS`."""
+    """Return the weight of a record, one of `WEIGHTS`."""
     if record["decision"] == "error" or _findings(record):
         return 2
     if any(each["rule"] not in BOOKKEEPING for each in record["changes"]):
@@ -76,20 +76,20 @@ def weight(record: Record) -> int:
 
 
 def said(record: Record) -> Said:
-    """Return what a record, with its secrets taken out, says."""
+    """Return the results of a redacted record."""
     results = tuple(_result(record, *each) for _, each in zip(range(_RESULTS), _told(record), strict=False))
     moment = datetime.datetime.fromisoformat(record["time"])
     return Said(subject(record), (int(moment.timestamp()), moment.microsecond * 1000), results)
 
 
 def _findings(record: Record) -> list[RecordedFinding]:
-    """Return what validation said; of misfits, mutation only says that it left them to validation."""
+    """Return the findings of validation; about misfits, mutation only records that it left them to validation."""
     found = record["findings"]
     return [each for each in found if record["decision"] != "unchanged" or each["rule"] != "core/shape"]
 
 
 def _told(record: Record) -> Iterator[tuple[str, str, Sequence[str], str]]:
-    """Yield outcome, rule, fields and message of each thing that there is to say, the worst first."""
+    """Yield outcome, rule, fields and message of each result, the worst first."""
     if record["decision"] == "error":
         yield "error", "core/error", (), record.get("message", "Muster could not decide")
     for each in sorted(_findings(record), key=lambda each: each["severity"] != "error"):

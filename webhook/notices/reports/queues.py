@@ -1,7 +1,7 @@
-"""Decisions that wait to be reported: no more of a namespace than its report has room for, and a bounded number of all.
+"""Decisions that wait to be reported: per namespace no more than its report can hold, and a limited number in total.
 
-What falls out of a namespace's share would not have stood in its report either, so nothing is lost by that; only what
-finds no room among all namespaces is.
+A decision beyond a namespace's share would not fit into its report either, so dropping it loses nothing; a decision is
+lost only when the total is reached.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Pending:
     """Records by namespace and job, the newest of each.
 
     Args:
-        share: records of one namespace.
-        room: records of all.
+        share: the most records of one namespace.
+        room: the most records in total.
     """
 
     def __init__(self, share: int, room: int) -> None:
@@ -30,14 +30,14 @@ class Pending:
         self._count = 0
 
     def __iter__(self) -> Iterator[str]:
-        """The namespaces that wait, the longest waiting first."""
+        """The namespaces with waiting records, the longest waiting first."""
         return iter(self._spaces)
 
     def __len__(self) -> int:
         return self._count
 
     def add(self, record: Record) -> bool:
-        """Have a record wait; False when there is no room."""
+        """Queue a record; return False when there is no room."""
         namespace, about, heavy = (
             record["object"]["namespace"],
             outcomes.subject(record),
@@ -48,7 +48,7 @@ class Pending:
         if there is None and self._count >= self._room:
             return False
         if there is not None and not heavy and about.phase == "mutate" and there["decision"] != "error":
-            return True  # the second call of one admission; the first said what was done
+            return True  # the second call of one admission; the first reported the changes
         before = len(space)
         space.put(about, heavy, record)
         if len(space) > self._share:
@@ -58,13 +58,13 @@ class Pending:
         return True
 
     def take(self, namespace: str) -> list[Record]:
-        """Return what waits of a namespace, and have it wait no more."""
+        """Remove the waiting records of a namespace from the queue, and return them."""
         taken = (self._spaces.pop(namespace, None) or _Space()).records()
         self._count -= len(taken)
         return taken
 
     def put_back(self, records: list[Record]) -> int:
-        """Have records wait again, but for jobs with a newer one by now; return how many find no room."""
+        """Queue records again, except for jobs that have a newer one now; return how many found no room."""
         lost = 0
         for record in records:
             space = self._spaces.get(record["object"]["namespace"])
@@ -74,7 +74,7 @@ class Pending:
 
 
 class _Space:
-    """The records of a namespace by weight, of each weight the oldest first: the lightest go before the heavier."""
+    """The records of a namespace by weight, the oldest of each weight first: the lightest are dropped first."""
 
     def __init__(self) -> None:
         self._lanes: tuple[dict[Subject, Record], ...] = tuple({} for _ in outcomes.WEIGHTS)

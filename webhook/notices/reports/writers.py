@@ -1,10 +1,10 @@
-"""Reports: who looks after a namespace sees in one object which jobs were corrected, warned about or refused, and why.
+"""Writes reports: one object in each namespace shows which jobs were corrected, warned about or denied, and why.
 
-An admission only leaves its record here. One task redacts and writes, paced: the report of a namespace is read, the
-decisions are folded in, and it is replaced if nobody was faster (compare and swap). Server-side apply would not do: the
-results are one list to the API server, so the last of two replicas would take away what the other said. So the object
-itself is the memory: it outlives replicas, and ends with its namespace. It has no owner, since at CREATE a job has no
-uid, and a refused one never gets any.
+An admission only queues its record here. One task redacts and writes at a limited rate: it reads the report of a
+namespace, merges the decisions, and replaces the report if it has not changed (compare and swap). Server-side apply
+would not work: the results are one atomic list to the API server, so the last of two replicas would remove the other's
+results. The object itself is the memory: it outlives replicas, and is deleted with its namespace. It has no owner,
+since at CREATE a job has no uid, and a denied one never gets one.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ __all__ = ["ReportPace", "Reports"]
 
 _logger = logging.getLogger(__name__)
 _REMEMBERED = 4096
-_TRIES = 4  # against other replicas
-_LAST = 2.0  # seconds for what waits when the service ends
+_TRIES = 4  # writes that may conflict with other replicas
+_LAST = 2.0  # seconds to write what waits when the service ends
 _HOPELESS = frozenset({400, 413, 422})
 
 
 class _OccupiedError(ValueError):
-    """Somebody else has a report of Muster's name there."""
+    """A report with Muster's name exists that Muster did not make."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportPace:
-    """How much is written.
+    """How many reports are written.
 
     Attributes:
-        room: records that may wait, of all namespaces.
+        room: how many records of all namespaces may wait.
         pause: seconds between two reports.
-        settle: seconds from the first decision to the report that has it; most jobs get several decisions at once.
+        settle: seconds from the first decision to its report; most jobs get several decisions at once.
         quiet: seconds between two writes of one report.
-        first, longest: bounds of the pause after a failure and after many, in seconds.
+        first, longest: bounds of the pause after a failure and after many failures, in seconds.
     """
 
     room: int = 1024
@@ -62,13 +62,13 @@ class Reports:
     """Writes one report for each namespace.
 
     Args:
-        access: to the API server; needs get, create and update on the format's objects.
+        access: sends requests to the API server; needs the verbs get, create and update on the format's objects.
         form: the format.
-        redactor: takes the secrets out of a record.
-        dropped: told how many decisions will stand in no report.
-        limits: of a report.
-        pace: how much is written.
-        clock: seconds since 1970.
+        redactor: removes the secrets from a record.
+        dropped: called with the number of decisions that no report will contain.
+        limits: the limits of a report.
+        pace: how many reports are written.
+        clock: returns seconds since 1970.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with, and what a test sets
@@ -96,7 +96,7 @@ class Reports:
         self._failing = False
 
     def take(self, record: Record) -> None:
-        """Leave a record here; one that is about no new job, of a dry run, or skipped, is passed over. Never waits."""
+        """Queue a record of a new job; it is ignored when it is of a dry run or skipped. Never waits."""
         if record["operation"] != "CREATE" or record["dryRun"] or record["decision"] == "skipped":
             return
         if self._pending.add(record):
@@ -106,7 +106,7 @@ class Reports:
             self._dropped(1)
 
     async def run(self) -> None:
-        """Write what is there, for ever; when cancelled, what waits is written once more, within two seconds."""
+        """Write queued decisions until cancelled; then write what still waits once more, within two seconds."""
         try:
             while True:
                 self._news.clear()
@@ -126,7 +126,7 @@ class Reports:
                 await self._write(namespace, self._pending.take(namespace))
 
     def _next(self) -> tuple[str | None, float | None]:
-        """Return a namespace whose turn it is, or none and the seconds until there is one."""
+        """Return the namespace to write next, or None and the seconds until one is due."""
         now, soonest = time.monotonic(), None
         for namespace in self._pending:
             settled = self._since.get(namespace, 0.0) + self._pace.settle
@@ -141,7 +141,7 @@ class Reports:
             await asyncio.wait_for(self._news.wait(), seconds)
 
     async def _turn(self, namespace: str) -> float:
-        """Write the report of a namespace, or see to it later; return seconds to wait before the next."""
+        """Write the report of a namespace, or postpone it; return the seconds to wait before the next."""
         records = self._pending.take(namespace)
         self._since.pop(namespace, None)
         try:
@@ -169,7 +169,7 @@ class Reports:
         return self._pace.pause + self._backoff.delay(getattr(error, "retry_after", None))
 
     def _say(self, namespace: str, error: Exception) -> None:
-        """Warn once until it goes well again; a namespace that ends is nothing to warn about."""
+        """Warn once until a write succeeds again; a namespace that is being deleted needs no warning."""
         level = logging.DEBUG if self._failing or writes.is_of_no_namespace(error) else logging.WARNING
         self._failing = self._failing or not writes.is_of_no_namespace(error)
         more = {"namespace": namespace, "problem": str(error), "advice": self._advice(error)}
@@ -180,8 +180,8 @@ class Reports:
         if status == 404 and not _is_hopeless(error):
             return f"install the CustomResourceDefinition {kind.plural}.{kind.group}: {self._form.brought}"
         if status == 403:
-            return f"apply manifests/overlays/production/{self._form.rights}; Helm's config.audit.reports brings it"
-        return "it is tried again" if not _is_hopeless(error) else "what was to be reported is in the audit log"
+            return f"apply manifests/overlays/production/{self._form.rights}, or set config.audit.reports of the chart"
+        return "Muster tries again" if not _is_hopeless(error) else "the decisions are in the audit log"
 
     async def _write(self, namespace: str, records: list[Record]) -> None:
         fresh = []
@@ -198,7 +198,7 @@ class Reports:
                 return
 
     async def _swap(self, namespace: str, fresh: list[outcomes.Said]) -> None:
-        """Put further decisions into a report, unless it changes meanwhile; one that would be empty is not made."""
+        """Put decisions into a report, unless it changes meanwhile; a report that would be empty is not created."""
         kind, most = self._form.kind, self._limits.results
         present = await self._access.get(kind, namespace, formats.NAME)
         if present is not None and not formats.is_ours(present):
@@ -214,7 +214,7 @@ class Reports:
 
 
 def _is_hopeless(error: Exception) -> bool:
-    """Whether the same would be refused again: what is wrong is this namespace or this document."""
+    """Whether the same write would be refused again, because of this namespace or this document."""
     return (
         not isinstance(error, transports.TransportError)
         or getattr(error, "status", 0) in _HOPELESS
