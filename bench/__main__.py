@@ -1,4 +1,4 @@
-"""`python -m bench [evaluations] [requests] [commands]`: all without arguments; `admissions` needs a cluster."""
+"""`python -m bench [evaluations] [requests] [commands]`: runs all three by default; `admissions` needs a cluster."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Jobs at a fixed rate through a real API server, for minutes: `python -m bench admissions` in KUBECONFIG's cluster.
 
-An open load: each job is due at its moment, whether or not those before have been answered, so that a slow second is
-seen by all who come in it; the wait for a connection counts. Nothing is created (dry runs). A job is two admissions,
-it is mutated and validated. `RATE` (jobs a second), `SECONDS` and `CONNECTIONS` (at most) are read from the
-environment; so is `MUSTER_PIDS`, process ids whose memory is reported. The suite `load` asks for the same while
-certificates change and replicas are replaced.
+An open load: each job is due at its time, whether or not earlier ones have been answered, so that a slow second delays
+all jobs in it; the wait for a connection counts. Nothing is created (dry runs). A job takes two admissions, since it is
+mutated and validated. `RATE` (jobs a second), `SECONDS` and `CONNECTIONS` (at most) are read from the environment; so
+is `MUSTER_PIDS`, the ids of processes whose memory is reported. The suite `load` sends the same load while certificates
+change and replicas are replaced.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from bench import figures, pools
 __all__ = ["WINDOW", "Result", "line", "measure", "run"]
 
 WINDOW = 30.0
-"""Seconds of a window."""
+"""The length of a window in seconds."""
 _RATE, _SECONDS = float(os.environ.get("RATE", "100")), float(os.environ.get("SECONDS", "600"))
-_OPEN = 5000  # jobs that wait for an answer at most
+_OPEN = 5000  # the most jobs that wait for an answer
 _CONNECTIONS = int(os.environ.get("CONNECTIONS", "100"))  # half of --max-mutating-requests-inflight by default
 _PATIENCE = 30.0
 _PATH = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs?dryRun=All"
@@ -40,10 +40,10 @@ _JOB = {
 
 @dataclass(slots=True)
 class Result:
-    """What was answered.
+    """The answers to a load.
 
     Attributes:
-        answers: how often each; "" is an admission.
+        answers: how often each answer came; "" is an admission.
         windows: seconds from due to answered, by the window in which a job was due.
     """
 
@@ -52,7 +52,7 @@ class Result:
 
     @property
     def seconds(self) -> list[float]:
-        """Of all windows."""
+        """The seconds of all windows."""
         return [each for window in self.windows.values() for each in window]
 
 
@@ -68,13 +68,13 @@ def run() -> None:
 async def measure(
     server: pools.Server, rate: float, seconds: float, ended: Callable[[int, Sequence[float]], None]
 ) -> Result:
-    """Ask for so many jobs a second, and wait for all answers.
+    """Send jobs at a rate, and wait for all answers.
 
     Args:
-        server: to ask.
+        server: the API server.
         rate: jobs a second.
-        seconds: for so long.
-        ended: told each window that is over, and the answers to it that have come.
+        seconds: the length of the load.
+        ended: called with each finished window and the answers to it that have come.
     """
     pool, result = pools.Pool(server, _PATIENCE, _CONNECTIONS), Result()
     begun, tasks, shown = time.perf_counter(), set[asyncio.Task[None]](), 0
@@ -83,7 +83,7 @@ async def measure(
         await asyncio.sleep(max(due - time.perf_counter(), 0))
         window = int((due - begun) / WINDOW)
         if len(tasks) >= _OPEN:
-            result.answers[f"not asked: {_OPEN} were not answered yet"] += 1
+            result.answers[f"not sent: {_OPEN} jobs were not answered yet"] += 1
             continue
         task = asyncio.create_task(_ask(pool, result, number, due, window))
         tasks.add(task)
@@ -97,7 +97,7 @@ async def measure(
 
 
 async def _ask(pool: pools.Pool, result: Result, number: int, due: float, window: int) -> None:
-    """Ask for one job, and count its time from when it was due."""
+    """Send one job, and count its time from when it was due."""
     job: dict[str, Any] = {**_JOB, "metadata": {**_JOB["metadata"], "name": f"load-{number}"}}
     try:
         answer = await pool.post(_PATH, json.dumps(job).encode())

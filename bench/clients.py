@@ -1,4 +1,4 @@
-"""A load generator that costs less than what it loads: prepared bytes over kept TLS connections.
+"""A load generator that costs less than the server that it loads: prepared bytes over kept TLS connections.
 
 Bounded in requests and time, loopback only.
 """
@@ -15,7 +15,7 @@ __all__ = ["Load", "drive"]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one run gave: requests per second and each latency in seconds."""
+    """The result of one run: requests per second and each latency in seconds."""
 
     rate: float
     latencies: list[float]
@@ -24,10 +24,10 @@ class Load:
 async def drive(  # noqa: PLR0913  # what makes up one load
     port: int, path: str, body: bytes, *, connections: int, seconds: float, context: ssl.SSLContext
 ) -> Load:
-    """Send the body as fast as answers come, on so many connections, for so long.
+    """Send the body as fast as answers come, on some connections, for some seconds.
 
     Raises:
-        RuntimeError: an answer that is not 200 with `"allowed":true`.
+        RuntimeError: an answer is not 200 with `"allowed":true`.
     """
     head = (
         f"POST {path} HTTP/1.1\r\nHost: muster\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"

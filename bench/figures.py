@@ -28,7 +28,7 @@ def rounds(values: Sequence[float]) -> Figure:
 
 
 def percentile(samples: Sequence[float], share: float) -> float:
-    """Return the sample below which `share` of all lie."""
+    """Return the sample below which a `share` of all samples lies."""
     ordered = sorted(samples)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 

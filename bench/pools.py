@@ -1,7 +1,7 @@
 """Requests to an API server on a bounded number of connections: prepared bytes, TLS, answers of any length.
 
-`clients` sends as fast as answers come; here requests are due at moments, and wait for a connection if they have to.
-Both are bytes on asyncio's streams, because a client costs the cores that it measures.
+`clients` sends as fast as answers come; here each request is due at its time, and waits for a connection if it has to.
+Both send bytes over asyncio's streams, because a heavier client would use the cores that it measures.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _END_OF_CHUNKS = b"\r\n0\r\n\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An API server and who one is there.
+    """An API server and the credentials for it.
 
     Attributes:
-        host: of it.
-        port: of it.
+        host: its host name or address.
+        port: its TCP port.
         token: a bearer token.
-        context: trusts it.
+        context: a TLS context that trusts its certificate.
     """
 
     host: str
@@ -54,7 +54,7 @@ def current(*kubectl: str) -> Server:
         kubectl: the command, `kubectl` by default.
 
     Raises:
-        RuntimeError: the user has none.
+        RuntimeError: the user has no token.
     """
     command = [*(kubectl or ("kubectl",)), "config", "view", "--raw", "--minify", "--flatten"]
     shown = subprocess.run(command, check=True, capture_output=True)  # noqa: S603  # the caller's own kubectl
@@ -71,10 +71,10 @@ class Pool:
     """Connections to one server, kept while they are good.
 
     Args:
-        server: to ask.
-        patience: seconds for one request, the connection included, the wait for one not.
-        limit: connections at most; a request waits for one in its turn. Without an end to them a server that falls
-            behind is given handshakes to make instead of answers.
+        server: the API server.
+        patience: seconds for one request, including the connection but not the wait for a free one.
+        limit: the most connections; further requests wait in order. Without a limit, a server that falls behind would
+            spend its time on handshakes instead of answers.
     """
 
     def __init__(self, server: Server, patience: float, limit: int) -> None:
@@ -87,7 +87,7 @@ class Pool:
         """Send a JSON document.
 
         Raises:
-            OSError, EOFError, TimeoutError: no whole answer came.
+            OSError, EOFError, TimeoutError: no complete answer came.
         """
         head = (
             f"POST {path} HTTP/1.1\r\nHost: {self._server.host}\r\nAuthorization: Bearer {self._server.token}\r\n"
@@ -105,13 +105,13 @@ class Pool:
             return answer
 
     async def close(self) -> None:
-        """Close what is free."""
+        """Close the free connections."""
         for _, writer in self._free:
             writer.close()
         await asyncio.gather(*(writer.wait_closed() for _, writer in self._free), return_exceptions=True)
 
     def _kept(self) -> _Streams | None:
-        """Return the connection that was used last, so that few are in use; the server ends those that idle."""
+        """Return the connection that was used last, so that few are in use; the server closes idle ones."""
         while self._free:
             reader, writer = self._free.pop()
             if not reader.at_eof():

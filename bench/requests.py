@@ -1,6 +1,6 @@
 """What one HTTPS request costs `muster serve`, with TLS, audit file and metrics on, pinned to one core.
 
-The load runs in this process on the other core; the server is the real command in a process of its own.
+The load runs in this process on the other core; the server is the real command in its own process.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _port(server: subprocess.Popen[str]) -> int:
         message = yaml.safe_load(line)
         if message.get("message") == "serving":
             return int(message["port"])
-    raise RuntimeError("muster serve ended before it served")
+    raise RuntimeError("muster serve ended before it was ready")
 
 
 def _measure(server: subprocess.Popen[str], folder: Path) -> None:

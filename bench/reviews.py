@@ -1,4 +1,4 @@
-"""The two reviews that everything is measured with: a TrainJob of about 6 kB and a JobSet of about 12 kB.
+"""The two reviews that all measurements use: a TrainJob of about 6 kB and a JobSet of about 12 kB.
 
 The TrainJob is what `kubectl apply` sends for a two-node TRL job; the JobSet is what Trainer makes from it, with two
 initializers. As on a cluster, a good part of each is managed fields.

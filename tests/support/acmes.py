@@ -1,4 +1,4 @@
-"""A framework of somebody else, `acme`, and a strategy for it that behaves but for the methods that a test gives it."""
+"""A third-party framework, `acme`, and a correct strategy for it whose methods a test can replace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def well(job, changes):
 
 
 def acme(**methods):
-    """A strategy that behaves, but for these methods."""
+    """A correct strategy, except for these methods."""
     return plugins.make_strategy("acme", "7", **{"enforce_command": well, **methods})
 
 

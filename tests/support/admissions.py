@@ -64,7 +64,7 @@ def decide(document, *cluster, phase="mutate", policy=POLICY, reader=None, **rev
 
 
 def respond(document, *cluster, **how):
-    """As `decide`, and answer: the AdmissionReview that goes back, read again from its bytes."""
+    """As `decide`, but return the answer: the AdmissionReview, parsed from its bytes."""
     return orjson.loads(reviews.dumps(answers.answer(decide(document, *cluster, **how))))["response"]
 
 
@@ -74,7 +74,7 @@ def patch_of(response):
 
 
 def patched(document, response):
-    """The document as the API server would make it of this response."""
+    """The document that the API server would make from this response."""
     return jsonpatch.apply_patch(copy.deepcopy(document), patch_of(response))
 
 

@@ -1,7 +1,7 @@
 """Drives a headless Chromium by its DevTools protocol, over the websocket of aiohttp.
 
-Only what the tests of pages need: open, press keys, ask the page, take its picture. Every page is opened in a context
-of its own, so that nothing is left from the one before.
+It has only what the tests of pages need: open a page, press keys, evaluate expressions, take a screenshot. Every page
+is opened in its own context, so that nothing is left from the previous one.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ KEYS = {"Tab": 9, "Enter": 13}
 
 @contextlib.asynccontextmanager
 async def browser(program, profile):
-    """Start a browser; ended with the context."""
+    """Start a browser, which ends with the context."""
     command = [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
     quiet = asyncio.subprocess.DEVNULL
-    # A session of its own, so that its helpers end with it.
+    # It gets its own session, so that its helpers end with it.
     process = await asyncio.create_subprocess_exec(
         *command, stdout=quiet, stderr=asyncio.subprocess.PIPE, start_new_session=True
     )
@@ -100,7 +100,7 @@ class Browser:
         return said["result"]
 
     async def page(self, width=1280, height=900, scheme="light"):
-        """Open an empty page of this size, for somebody who prefers this colour scheme."""
+        """Open an empty page of this size, for a user who prefers this colour scheme."""
         context = (await self.send("Target.createBrowserContext"))["browserContextId"]
         target = await self.send("Target.createTarget", url="about:blank", browserContextId=context)
         attached = await self.send("Target.attachToTarget", targetId=target["targetId"], flatten=True)
@@ -116,7 +116,7 @@ class Browser:
 
 @dataclass
 class Page:
-    """One page; `requests` are the URLs that it asked for, `complaints` what the browser had to say."""
+    """One page; `requests` are the URLs that it requested, `complaints` the messages of the browser."""
 
     browser: Browser
     session: str
@@ -139,7 +139,7 @@ class Page:
 
     @contextlib.asynccontextmanager
     async def another(self):
-        """Wait at the end for the page that what is done here leads to."""
+        """Wait at the end of the context for the page that its actions lead to."""
         self.loaded.clear()
         yield
         await asyncio.wait_for(self.loaded.wait(), SECONDS)
@@ -165,10 +165,10 @@ class Page:
         await self.send("Input.insertText", text=text)
 
     async def tree(self):
-        """(role, name) of everything that a screen reader is told, in order."""
+        """(role, name) of everything that a screen reader gets, in order."""
         nodes = (await self.send("Accessibility.getFullAXTree"))["nodes"]
         return [(each["role"]["value"], each.get("name", {}).get("value", "")) for each in nodes if not each["ignored"]]
 
     async def picture(self):
-        """The page in its window, as PNG."""
+        """A screenshot of the page, as PNG."""
         return base64.b64decode((await self.send("Page.captureScreenshot", format="png"))["data"])

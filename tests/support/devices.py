@@ -1,4 +1,4 @@
-"""What tests of claims are made of: profiles, a policy that offers them, and the cluster's side of devices."""
+"""Material of the tests of claims: profiles, a policy that offers them, and the cluster's objects about devices."""
 
 from __future__ import annotations
 

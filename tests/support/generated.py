@@ -1,7 +1,7 @@
 """Random JSON and random Kubernetes-like documents, as hypothesis strategies.
 
-Keyed lists (`env`, `containers`, ...) come out as they do in real files: mostly with distinct names, sometimes with a
-name twice, without one, or with one that looks like an index, a pointer or a field path.
+Keyed lists (`env`, `containers`, ...) look as in real files: mostly with distinct names, sometimes with a name twice,
+without a name, or with a name that looks like an index, a pointer or a field path.
 """
 
 from __future__ import annotations

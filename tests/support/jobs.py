@@ -1,4 +1,4 @@
-"""Builders of TrainJobs, runtimes and JobSets: each gives a small, complete document that a test then makes its own."""
+"""Builders of TrainJobs, runtimes and JobSets: each returns a small, complete document that a test then changes."""
 
 from __future__ import annotations
 

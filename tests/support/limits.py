@@ -1,4 +1,4 @@
-"""How many examples a property is tried with: many for cheap ones, few for those that build a world.
+"""How many examples a property is tested with: many for cheap properties, few for those that build a world.
 
 There is no deadline per example; a shared machine stalls now and then, and a property is not a benchmark.
 """

@@ -1,7 +1,7 @@
-"""Server-side apply and kubectl's two other ways to send a file again, as small honest functions.
+"""Server-side apply and kubectl's two other ways to send a file again, as small functions.
 
-Merge keys are those of the CRDs of Trainer v2.3.0 and JobSet v0.12.0; lists without one are atomic. What the applier
-owned before and leaves out now is taken away; what it never owned survives.
+Merge keys are those of the CRDs of Trainer v2.3.0 and JobSet v0.12.0; lists without one are atomic. Fields that the
+applier owned before and leaves out now are removed; fields that it never owned survive.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Strategies for tests: one that does nothing, to be given methods that do."""
+"""Strategies for tests: one that does nothing, whose methods a test replaces."""
 
 from __future__ import annotations
 

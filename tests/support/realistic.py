@@ -1,6 +1,6 @@
-"""Random jobs as people write them: every framework, every way of launching, numbers, devices, env, and odd extras.
+"""Random jobs as users write them: every framework, every way of launching, numbers, devices, env, and odd extras.
 
-A drawn case is a runtime and a TrainJob that names it; from both, the JobSet that Trainer would make.
+A drawn case is a runtime, a TrainJob that names it, and the JobSet that Trainer would make from both.
 """
 
 from __future__ import annotations

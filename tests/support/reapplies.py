@@ -1,4 +1,4 @@
-"""What is stored after CREATE and UPDATE, and files that people send again: the material of the tests of restoring."""
+"""What is stored after CREATE and UPDATE, and files that users send again: the material of the tests of restoring."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stored(document, *cluster, **how):
 
 
 def updated(old, incoming, **how):
-    """What is stored after UPDATE; the cluster knows nothing, for an UPDATE needs nothing of it."""
+    """What is stored after UPDATE; the cluster is empty, because an UPDATE reads nothing from it."""
     return admissions.patched(incoming, admissions.respond(incoming, operation="UPDATE", old=old, **how))
 
 

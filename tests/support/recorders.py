@@ -1,7 +1,7 @@
-"""Programs that write down how they were called: the edge where a script of ours ends and others' programs begin.
+"""Programs that record how they were called, in place of the programs that Muster's scripts run.
 
-They stand alone on the PATH, with the few programs of the system that a script may use, so that what this machine has
-or lacks makes no difference.
+PATH holds only them and the few programs of the system that a script may use, so that the result does not depend on
+what this machine has or lacks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ printf '%s\n' "$line" >> "$calls"
 
 
 class Programs:
-    """A PATH of its own.
+    """A PATH for one test.
 
     Args:
         folder: an empty one.
@@ -46,7 +46,7 @@ class Programs:
                 (self._programs / name).symlink_to(found)
 
     def add(self, name, then=""):
-        """Put a program there; after it is written down, it does `then`, in sh, and ends with its exit code.
+        """Add a program; it records its call, runs `then` in sh, and ends with its exit code.
 
         `$number` is how many calls there were before.
         """
@@ -57,12 +57,12 @@ class Programs:
         return program
 
     def link(self, name, program):
-        """Put a real one there."""
+        """Add a real program."""
         (self._programs / name).unlink(missing_ok=True)
         (self._programs / name).symlink_to(program)
 
     def remove(self, name):
-        """Take one away."""
+        """Remove a program."""
         (self._programs / name).unlink()
 
     @property

@@ -1,7 +1,7 @@
-"""A machine that stands still now and then: a pytest plugin, loaded by hand, that finds tests which depend on time.
+"""Simulates a machine that stalls: a pytest plugin, loaded by hand, that finds tests which depend on time.
 
-`python -m pytest -p tests.support.stalls tests/controllers`. For up to `STALL` seconds at a time (0.5 by default) no
-Python code of the process runs, as when a busy machine gives it no processor; what is due meanwhile comes all at once.
+Use: `python -m pytest -p tests.support.stalls tests/controllers`. For up to `STALL` seconds at a time (0.5 by default)
+no Python code of the process runs, as on a busy machine; what is due meanwhile comes all at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An audit log of real decisions: the shipped examples, admitted as the server does it, redacted and sealed."""
+"""An audit log of real decisions: the shipped examples, admitted as by the server, redacted and sealed."""
 
 from __future__ import annotations
 

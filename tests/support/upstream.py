@@ -1,6 +1,6 @@
-"""What Trainer v2.3.0, JobSet v0.12.0 and Kueue do to the objects that Muster sees; no more than Muster can notice.
+"""What Trainer v2.3.0, JobSet v0.12.0 and Kueue do to the objects that Muster sees, as far as Muster can notice it.
 
-Facts: docs and sources named in each function; the same was seen on a real API server with both controllers.
+Each function names its docs and sources; the same was observed on a real API server with both controllers.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def start(trainjob, flavor="h200"):
 
 
 def stop(trainjob):
-    """Kueue evicts: suspends and takes its placement back."""
+    """Kueue evicts: suspends and removes its placement."""
     out = copy.deepcopy(trainjob)
     kept = [each for each in out["spec"].get("runtimePatches") or () if not each["manager"].startswith("kueue")]
     if "runtimePatches" in out["spec"]:

@@ -1,11 +1,11 @@
-"""Waiting for what tells nobody that it has happened."""
+"""Waiting for a condition that sends no event."""
 
 from __future__ import annotations
 
 import asyncio
 
 LIMIT = 60.0
-"""Seconds; ends a test that has failed, and nothing else: a machine may stand still for a while."""
+"""Seconds; long, since it only ends a test that has failed and a machine may stall for a while."""
 
 
 async def until(condition, limit=LIMIT):

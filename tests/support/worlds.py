@@ -1,6 +1,6 @@
-"""A cluster in small: API server, Trainer's controller, JobSet's webhooks and Muster around one TrainJob.
+"""A small cluster: API server, Trainer's controller, JobSet's webhooks and Muster around one TrainJob.
 
-Everything that a real cluster would refuse is raised as `Denied`, with who refused what.
+Everything that a real cluster would refuse is raised as `DeniedError`, which names who refused what.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class World:
     """One TrainJob and its JobSet under one runtime.
 
     Attributes:
-        runtime: in force; Trainer freezes it for the job in a snapshot, which is the same here.
-        policy: of the Muster that answers now; a test may swap it between two steps.
+        runtime: the runtime in force; Trainer freezes it for the job in a snapshot, which is the same here.
+        policy: the policy of the Muster that answers now; a test may change it between two steps.
         others: further documents of the cluster.
     """
 
