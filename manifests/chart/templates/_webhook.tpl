@@ -32,7 +32,7 @@ nothing outside the object is written. No subresource is named, so writes of sta
   {{- end }}
   sideEffects: None
   admissionReviewVersions: [v1]
-  # Neither Muster's own namespace nor the system's wait for Muster.
+  # Muster's own namespace and kube-system do not depend on Muster.
   namespaceSelector:
     matchExpressions:
       - key: kubernetes.io/metadata.name
@@ -40,17 +40,17 @@ nothing outside the object is written. No subresource is named, so writes of sta
         values: {{ concat (list "kube-system" $namespace) .root.Values.webhooks.excludedNamespaces | uniq | toJson }}
   {{- if eq .operation "UPDATE" }}
   matchConditions:
-    # Finalizers being taken off an object that goes anyway.
+    # An object that is being deleted: only its finalizers are removed.
     - name: not-being-deleted
       expression: "!has(object.metadata.deletionTimestamp)"
     {{- if and (eq .phase "mutate") (eq .resource "trainjobs") }}
-    # Restoring works from this annotation; without it on either side there is nothing to restore.
+    # Restoring needs this annotation; without it on either side there is nothing to restore.
     - name: changed-by-muster
       expression: >-
         [object, oldObject].exists(each,
         has(each.metadata.annotations) && 'muster.dev/applied' in each.metadata.annotations)
     {{- else if eq .phase "mutate" }}
-    # Restoring works from this annotation; without it on either side only volume claims can have to be given back.
+    # Restoring needs this annotation; without it on either side only volume claims may have to be restored.
     - name: something-to-restore
       expression: >-
         (has(object.spec) && has(object.spec.volumeClaimPolicies)) || [object, oldObject].exists(each,
