@@ -1,4 +1,4 @@
-"""A real browser for the tests of the audit pages: found, or installed from Debian when root, or missed in words.
+"""A real browser for the tests of the audit pages: found, or installed from Debian when root, or reported as missing.
 
 python -m e2e.browsers
 """
@@ -18,17 +18,17 @@ _FONTS = "fonts-liberation"  # without any font, a page has no letters and no wi
 
 
 def find() -> str | None:
-    """Return the path of a browser that speaks the DevTools protocol, None without one."""
+    """Return the path of a browser that speaks the DevTools protocol, None when there is none."""
     return next((path for name in _NAMES if (path := shutil.which(name))), None)
 
 
 def main() -> int:
-    """Install a browser unless there is one; a machine that cannot is told and is no failure."""
+    """Install a browser unless there is one; a machine where that is not possible is reported, and is not a failure."""
     if find() is None:
         try:
             packages.ensure(packages.BROWSER, _FONTS)
         except ClusterError as error:
-            print(f"muster: no browser, so its tests of the audit pages are skipped: {error}")
+            print(f"muster: there is no browser, so the browser tests of the audit pages are skipped: {error}")
     return 0
 
 

@@ -13,7 +13,7 @@ _DEFAULT = "dev"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; 1 with a message when it fails."""
+    """Run one command; return 1 with a message when it fails."""
     options = _parser().parse_args(arguments)
     try:
         where = places.named(options.name, options.state)
@@ -28,8 +28,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m e2e.cluster", description=__doc__)
     parser.add_argument("command", choices=_COMMANDS)
     parser.add_argument("component", nargs="?", help="for logs, stop, start and restart")
-    parser.add_argument("--name", default=_DEFAULT, help="of the cluster (default: %(default)s)")
-    parser.add_argument("--state", type=Path, help="its folder (default: clusters/NAME in the cache folder)")
+    parser.add_argument("--name", default=_DEFAULT, help="name of the cluster (default: %(default)s)")
+    parser.add_argument("--state", type=Path, help="folder of the cluster (default: clusters/NAME in the cache folder)")
     parser.add_argument("--tier", choices=("control-plane", "node"), default="control-plane")
     parser.add_argument(
         "--images", type=lambda text: text.split(","), default=[], metavar="NAME,...",
@@ -63,7 +63,7 @@ def _logs(where: places.Places, options: argparse.Namespace) -> None:
         raise ClusterError(f"logs: name a component; the files are in {where.state / 'logs'}")
     path = where.log(options.component)
     if not path.exists():
-        raise ClusterError(f"{path}: there is no such log")
+        raise ClusterError(f"{path}: this log does not exist")
     sys.stdout.write(path.read_text(errors="replace"))
 
 

@@ -1,4 +1,4 @@
-"""Runs other programs to their end, and says progress to people."""
+"""Runs other programs to their end, and prints progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """What the command wrote to its standard output.
+    """Return what the command wrote to its standard output.
 
     Raises:
         ClusterError: it is missing, ends otherwise than with 0, or takes longer than `timeout` seconds; with the end

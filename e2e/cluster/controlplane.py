@@ -28,7 +28,7 @@ def start(places: Places, site: Site, binaries: Path) -> None:
     """Start all four and wait until the API server is ready.
 
     Raises:
-        ClusterError: it does not become ready; names the log.
+        ClusterError: it does not become ready; the message names the log.
     """
     _start(places, site, "etcd", _etcd(places, site, binaries), site.ports.etcd)
     _start(places, site, "kube-apiserver", _api_server(places, site, binaries), site.ports.api)

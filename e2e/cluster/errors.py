@@ -1,4 +1,4 @@
-"""The one error of this package: what went wrong with the cluster, and what to do about it."""
+"""The error of this package: what went wrong with the cluster, and what to do about it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""KWOK: nodes without machines, whose pods run at once, for what needs many nodes or pods that end when told.
+"""KWOK: nodes without machines, whose pods run at once, for tests that need many nodes or pods that end on demand.
 
-Upstream's stages complete every pod of a Job as soon as it runs; here a pod, whoever made it, ends when its label
-says so, so that a test can look at a job that is running. Nobody else may end such a pod by its status: KWOK writes
-what it decided a moment before, and a pod that was ended in between would run again.
+Upstream's stages complete every pod of a Job as soon as it runs; here every pod ends when its label says so, so that
+a test can look at a running job. Only KWOK may end such a pod by its status: KWOK writes what it decided a moment
+before, so a pod that something else ended in between would run again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IS_TO_END = {"key": f'.metadata.labels["{ENDS}"]', "operator": "In", "values": 
 
 
 def start(places: Places, site: Site, binaries: Path) -> None:
-    """Start KWOK; it looks after nodes with the annotation of `node` and after their pods."""
+    """Start KWOK; it manages nodes with the annotation of `node`, and their pods."""
     config = places.configs / "kwok.yaml"
     config.write_text(yaml.safe_dump_all(stages()))
     command = [
@@ -56,7 +56,7 @@ def node(name: str) -> dict[str, Any]:
 
 
 def stages() -> list[dict[str, Any]]:
-    """Upstream's stages of nodes and pods, with our condition on the end of a pod."""
+    """Upstream's stages of nodes and pods, with Muster's condition for the end of a pod."""
     folder = builds.module_folder("kubernetes", _MODULE) / "kustomize" / "stage"
     files = [
         *(folder / "pod" / "fast").glob("pod-*.yaml"),

@@ -1,7 +1,7 @@
 """The steps of the control plane tier: everything is a process of this machine and listens on 127.0.0.1.
 
-It needs no root and no kernel features, so it runs wherever Python does. What it cannot show are pods that really run
-and webhooks behind Services; the node tier shows those.
+It needs neither root nor kernel features, so it runs wherever Python does. It cannot show pods that really run or
+webhooks behind Services; the node tier shows those.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def install(places: Places, site: sites.Site, binaries: Path) -> None:
     """Install and start JobSet, Trainer and Muster, and then register their webhooks; the API server is up.
 
     Raises:
-        ClusterError: one of them does not start; names its log.
+        ClusterError: one of them does not start; the message names its log.
     """
     kubectl = binaries / "kubectl"
     all_of_them = (_jobset(site, binaries), _trainer(places, site, binaries), _muster(places, site, binaries))

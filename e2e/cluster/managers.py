@@ -1,8 +1,8 @@
 """JobSet, Trainer and Muster as processes of this machine: the control plane tier's way to run them.
 
-What is applied are their own manifests without the Deployments and Services; each process has a token of the
-ServiceAccount that its pod would have, so its RBAC is the real one. Only the webhook configurations must change: the
-API server reaches the processes by URL instead of through a Service.
+Their own manifests are applied without the Deployments and Services; each process has a token of the ServiceAccount
+that its pod would have, so its RBAC is the real one. Only the webhook configurations must change: the API server
+reaches the processes by URL instead of through a Service.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Manager:
 
     Attributes:
         documents: its manifests, as for a cluster with nodes.
-        command: how it is started; `{config}` stands for its configuration file.
+        command: the command line; `{config}` stands for its configuration file.
         account: namespace and name of its ServiceAccount.
-        config: what its configuration file holds.
+        config: the content of its configuration file.
         port: TCP port of its webhooks.
         names: further names in its certificate.
     """
@@ -66,7 +66,7 @@ def prepare(places: Places, kubectl: Path, managers: Iterable[Manager]) -> None:
 
 
 def start(places: Places, site: Site, kubectl: Path, manager: Manager) -> None:
-    """Start a manager without waiting for it; its webhooks come later, when it answers."""
+    """Start a manager without waiting for it; its webhooks are registered later, when it answers."""
     namespace, account = manager.account
     kubeconfig = places.credentials / manager.name / "kubeconfig"
     certificates = manager.certificates(places)
@@ -95,7 +95,7 @@ def config_of(documents: Iterable[upstream.Document], name: str, key: str) -> di
         if document["kind"] == "ConfigMap" and document["metadata"]["name"] == name:
             loaded: dict[str, Any] = yaml.load(document["data"][key], yaml.CSafeLoader)
             return loaded
-    raise ClusterError(f"the manifests hold no ConfigMap {name}")
+    raise ClusterError(f"the manifests contain no ConfigMap {name}")
 
 
 def _by_url(document: upstream.Document, url: str, trust: str) -> upstream.Document:

@@ -1,4 +1,4 @@
-"""The Debian packages that the node tier and the tests run, and how they get here: installed when root, else named.
+"""The Debian packages that the node tier and the tests need: installed when root, else reported.
 
 Everything else is built from Go modules; these are tools of the kernel's side (runc, nft, conntrack), of image
 building (buildah, debootstrap), and the browser that looks at the audit pages.
@@ -32,7 +32,7 @@ _FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
 def missing(commands: Mapping[str, str] = COMMANDS) -> list[str]:
-    """The packages whose commands are not here."""
+    """The packages whose commands are missing."""
     path = os.pathsep.join((os.environ.get("PATH", ""), *_FOLDERS))
     return [package for command, package in commands.items() if shutil.which(command, path=path) is None]
 
@@ -41,17 +41,17 @@ def ensure(commands: Mapping[str, str] = COMMANDS, *further: str) -> None:
     """Install what is missing.
 
     Args:
-        commands: that are needed, with their packages.
+        commands: the needed commands, with their packages.
         further: packages that are installed with them.
 
     Raises:
-        ClusterError: not root, no apt-get, or the installation fails; names the packages.
+        ClusterError: this process is not root, apt-get is missing, or the installation fails; names the packages.
     """
     wanted = missing(commands)
     if not wanted:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise ClusterError(f"missing on this machine: {', '.join(wanted)}; as root: apt-get install {' '.join(wanted)}")
+        raise ClusterError(f"this machine lacks {', '.join(wanted)}; as root, run apt-get install {' '.join(wanted)}")
     wanted = [*wanted, *further]
     programs.say(f"installing Debian packages: {', '.join(wanted)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}

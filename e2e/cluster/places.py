@@ -1,4 +1,4 @@
-"""Where things lie: the cache that clusters share, and the one folder that is a cluster.
+"""The folders of clusters: the cache that clusters share, and the state folder of each cluster.
 
 Both are outside the checkout, so that a fresh clone builds nothing again and `git clean` cannot pull a running
 cluster's files away.
@@ -38,12 +38,12 @@ class Places:
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's."""
+        """The administrator's kubeconfig."""
         return self.state / "kubeconfig"
 
     @property
     def env(self) -> Path:
-        """Lines KEY=VALUE for whoever uses the cluster: the suites, a shell."""
+        """Lines KEY=VALUE for users of the cluster: the suites, a shell."""
         return self.state / "env"
 
     @property
@@ -72,15 +72,15 @@ class Places:
         (self.state / _MARK).touch()
 
     def remove(self) -> None:
-        """Remove the state folder; nothing happens when there is none.
+        """Remove the state folder; do nothing when there is none.
 
         Raises:
-            ClusterError: it holds something and was not made by `make`: a mistyped `--state` must cost nobody's files.
+            ClusterError: it is not empty and was not made by `make`: a mistyped `--state` must not delete other files.
         """
         if not self.state.exists():
             return
         if any(self.state.iterdir()) and not (self.state / _MARK).exists():
-            raise ClusterError(f"--state {self.state}: is no cluster's folder; name one that is empty or not there yet")
+            raise ClusterError(f"--state {self.state}: is not the folder of a cluster; name an empty or a new folder")
         shutil.rmtree(self.state)
 
 
@@ -88,7 +88,7 @@ def named(name: str, state: Path | None = None) -> Places:
     """The places of the cluster called `name`, or of the one in folder `state`.
 
     Raises:
-        ClusterError: the name could not be part of a host name.
+        ClusterError: the name cannot be part of a host name.
     """
     if not _NAME.fullmatch(name):
         raise ClusterError(f"--name {name}: use up to 31 lower-case letters, digits and dashes, first a letter")

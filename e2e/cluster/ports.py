@@ -23,7 +23,7 @@ _BLOCK = 50
 _HELD = contextlib.ExitStack()
 atexit.register(_HELD.close)
 _left: dict[str, Iterator[int]] = {}
-"""The ports that this process has not given away yet, by address."""
+"""The ports that this process has not handed out yet, by address."""
 
 
 def choose(count: int, address: str = "127.0.0.1") -> list[int]:

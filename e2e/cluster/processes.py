@@ -1,7 +1,7 @@
-"""Starts and ends the cluster's processes, so that none is ever left behind and none of another's is touched.
+"""Starts and ends the cluster's processes, so that none is left behind and no process of another cluster is touched.
 
-Every process carries two marks in its environment: the state folder that owns it and the component that it is. What
-runs is read from `/proc`, never from a list of our own, so that a crash between a start and a note cannot lose one.
+Every process carries two marks in its environment: the state folder that owns it and the component that it is. The
+running processes are read from `/proc`, never from a recorded list, so that a crash after a start cannot lose one.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class Component:
         """Read it back.
 
         Raises:
-            ClusterError: this cluster has no such component.
+            ClusterError: this cluster does not have this component.
         """
         path = places.state / "components" / f"{name}.json"
         try:
             document = json.loads(path.read_text())
         except FileNotFoundError:
             known = ", ".join(sorted(file.stem for file in path.parent.glob("*.json"))) or "none"
-            raise ClusterError(f"{name}: no component of this cluster; it has {known}") from None
+            raise ClusterError(f"{name}: is not a component of this cluster; it has {known}") from None
         listens = tuple(document["listens"]) if document.get("listens") else None
         return cls(name, tuple(document["command"]), tuple(document["environment"].items()), listens)
 
@@ -83,7 +83,7 @@ def start(
 def again(places: Places, name: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes] | None:
     """Start a component as before, with further variables for this start only, and wait until it is ready.
 
-    Nothing is started, and None returned, when it runs.
+    When it already runs, nothing is started and None is returned.
     """
     process = None
     if not running(places, name):
@@ -95,10 +95,10 @@ def again(places: Places, name: str, environment: Mapping[str, str] | None = Non
 
 
 def wait(places: Places, name: str, process: subprocess.Popen[bytes] | None = None) -> None:
-    """Wait until a component takes connections; `process` is the one just started, if it is at hand.
+    """Wait until a component accepts connections; `process` is the process just started, if known.
 
     Raises:
-        ClusterError: it ended, or does not within a minute.
+        ClusterError: it ended, or does not accept connections within a minute.
     """
     listens = Component.load(places, name).listens
     deadline = time.monotonic() + _READY
@@ -108,7 +108,7 @@ def wait(places: Places, name: str, process: subprocess.Popen[bytes] | None = No
         if _connects(listens):
             return
         if time.monotonic() > deadline:
-            raise ClusterError(f"{name} takes no connections after {_READY:.0f} s; see {places.log(name)}")
+            raise ClusterError(f"{name} accepts no connections after {_READY:.0f} s; see {places.log(name)}")
         time.sleep(0.05)
 
 
@@ -130,7 +130,7 @@ def end(places: Places, name: str, *, kill: bool = False) -> None:
 
 
 def end_all(places: Places) -> None:
-    """Kill everything that runs for this cluster; what it wrote is about to be removed."""
+    """Kill all processes of this cluster, whose files are about to be removed."""
     _end(places, None, kill=True)
 
 
@@ -146,7 +146,7 @@ def _end(places: Places, name: str | None, kill: bool) -> None:
 
 
 def _signalled(places: Places, name: str | None, number: signal.Signals, patience: float) -> bool:
-    """Signal what runs and wait for its end; whether it ended."""
+    """Signal the running processes and wait for their end; return whether they ended."""
     processes = running(places, name)
     for pid in processes:
         with contextlib.suppress(ProcessLookupError):
@@ -199,7 +199,7 @@ def _spawn(places: Places, component: Component) -> subprocess.Popen[bytes]:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    # Linux tells that the program is executed a moment before it lets its environment be read.
+    # Linux reports that the program is executed a moment before its environment can be read.
     while process.poll() is None and not _marks(Path(f"/proc/{process.pid}")):
         time.sleep(0.001)
     return process

@@ -80,6 +80,6 @@ def load(places: Places) -> Site:
     try:
         document = json.loads(places.description.read_text())
     except FileNotFoundError:
-        raise ClusterError(f"{places.state}: no cluster here; `python -m e2e.cluster up` makes one") from None
+        raise ClusterError(f"{places.state}: holds no cluster; `python -m e2e.cluster up` makes one") from None
     ports = Ports(**document.pop("ports"))
     return Site(ports=ports, prefix=tuple(document.pop("prefix")), **document)

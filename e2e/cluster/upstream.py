@@ -72,7 +72,7 @@ def trainer(kubectl: Path, work: Path) -> list[Document]:
 
 
 def runtimes(kubectl: Path, work: Path) -> list[Document]:
-    """Muster's ClusterTrainingRuntimes, and Trainer's built-in ones of other names; `work` as of `trainer`."""
+    """Muster's ClusterTrainingRuntimes, and Trainer's built-in ones of other names; `work` as for `trainer`."""
     ours = kustomize(kubectl, places.REPOSITORY / "manifests" / "runtimes")
     taken = {document["metadata"]["name"] for document in ours}
     source = builds.module_folder("kubernetes", TRAINER) / "manifests"
@@ -98,7 +98,7 @@ def kustomize(kubectl: Path, folder: Path, *flags: str) -> list[Document]:
     """Render a kustomization.
 
     Raises:
-        ClusterError: kustomize refuses it; with its words.
+        ClusterError: kustomize refuses it; the message quotes kustomize.
     """
     rendered = commands.run([kubectl, "kustomize", *flags, folder])
     return [document for document in yaml.load_all(rendered, yaml.CSafeLoader) if document]
@@ -108,7 +108,7 @@ def apply(kubectl: Path, documents: Iterable[Mapping[str, Any]], kubeconfig: Pat
     """Apply documents server-side in their order.
 
     Raises:
-        ClusterError: the API server refuses one; with its words.
+        ClusterError: the API server refuses one; the message quotes the API server.
     """
     text = "\n---\n".join(json.dumps(document) for document in documents)
     words = (kubectl, "--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "-f", "-")
@@ -118,10 +118,10 @@ def apply(kubectl: Path, documents: Iterable[Mapping[str, Any]], kubeconfig: Pat
 def established(kubectl: Path, kubeconfig: Path, seconds: float = 60.0) -> None:
     """Wait until every CustomResourceDefinition is served.
 
-    `kubectl wait` would not do: it takes a definition whose conditions are still null for a mistake (v1.36.3).
+    `kubectl wait` cannot be used: it fails for a definition whose conditions are still null (v1.36.3).
 
     Raises:
-        ClusterError: one is not in time.
+        ClusterError: one is not served in time.
     """
     deadline = time.monotonic() + seconds
     while True:

@@ -1,7 +1,7 @@
 """`python -m e2e.kind images|install`: what `up.sh` does without kind and Docker.
 
-`images` prints the names of Muster's and the probe's image, `install` installs everything on the cluster whose
-`kubeconfig` lies in the state folder, and says there, in `env`, how the suites reach it.
+`images` prints the names of Muster's and the probe's image. `install` installs everything on the cluster whose
+`kubeconfig` is in the state folder, and writes into the file `env` there how the suites reach it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["install", "main"]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run; 2 with a message when it fails."""
+    """Run; return 2 with a message when it fails."""
     options = _parser().parse_args(arguments)
     if options.action == "images":
         print(images.MUSTER, images.PROBE)
@@ -39,16 +39,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def install(places: Places) -> None:
-    """Install JobSet, Trainer, Muster, KWOK, fake nodes and runtimes; what is there is brought up to date.
+    """Install or update JobSet, Trainer, Muster, KWOK, fake nodes and runtimes.
 
     Raises:
-        ClusterError: there is no kubectl or no such cluster, or a part does not come up.
+        ClusterError: kubectl or the cluster is missing, or a part does not come up.
     """
     found = shutil.which("kubectl")
     if found is None:
-        raise ClusterError("there is no kubectl on PATH")
+        raise ClusterError("kubectl is not on PATH; install it")
     if not places.kubeconfig.exists():
-        raise ClusterError(f"{places.kubeconfig}: there is no such file; e2e/kind/up.sh makes it")
+        raise ClusterError(f"{places.kubeconfig}: this file does not exist; e2e/kind/up.sh makes it")
     kubectl = Path(found)
     manifests = workloads.rendered(places, kubectl)
     workloads.install(places, kubectl, replace(manifests, jobset=_released(manifests.jobset)))

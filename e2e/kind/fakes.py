@@ -27,7 +27,7 @@ def documents(kubectl: Path) -> list[upstream.Document]:
     """Everything that installs KWOK.
 
     Raises:
-        ClusterError: the manifests are not what they were.
+        ClusterError: the manifests do not have the expected form.
     """
     rendered = upstream.kustomize(kubectl, builds.module_folder("kubernetes", _MODULE) / "kustomize" / "kwok")
     for document in rendered:
@@ -36,7 +36,7 @@ def documents(kubectl: Path) -> list[upstream.Document]:
         elif document["kind"] == "Deployment":
             _set_container(document["spec"]["template"]["spec"]["containers"][0])
     if not any(document["kind"] == "ConfigMap" for document in rendered):
-        raise ClusterError(f"{_MODULE}: kustomize/kwok holds no ConfigMap; its stages cannot be set")
+        raise ClusterError(f"{_MODULE}: kustomize/kwok contains no ConfigMap; its stages cannot be set")
     return rendered
 
 

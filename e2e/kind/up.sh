@@ -6,7 +6,7 @@
 # NODE_IMAGE   kind's node image, such as kindest/node:v1.36.1 (default: kind's own choice)
 # PYTHON       a Python with Muster's dependencies (default: .venv of this checkout, which `make cluster` makes as well)
 # STATE        folder for the kubeconfig and the env file (default: below the user's cache folder)
-# Your own kubeconfig is not touched. Run again to build and install anew on the cluster that is there.
+# Your own kubeconfig is not touched. Run it again to build and install again on the existing cluster.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

@@ -23,7 +23,7 @@ _HINT = (
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """End at once, with one clear error, when there is nothing to test against."""
+    """End at once, with one error, when there is no cluster to test."""
     on_a_worker = hasattr(session.config, "workerinput")
     if not on_a_worker and not session.config.option.collectonly:
         problem = reports.missing(kubectls.found())
@@ -33,7 +33,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep together what shares something, see `schedulers`; asked only when pytest-xdist runs."""
+    """Keep tests that share something on one worker, see `schedulers`; called only when pytest-xdist runs."""
     from e2e.suites.support import schedulers  # noqa: PLC0415  # needs pytest-xdist
 
     return schedulers.ByExample(config, log)
@@ -55,7 +55,7 @@ def installation(kubectl: Kubectl) -> Installation:
 
 @pytest.fixture
 def space(kubectl: Kubectl, request: pytest.FixtureRequest) -> Iterator[Space]:
-    """A namespace of this test's own, gone when the test has ended."""
+    """A namespace for this test, which is deleted when the test has ended."""
     made = Space(spaces.named(request.node.name), kubectl).make()
     yield made
     made.remove()
@@ -84,7 +84,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell what the tests of each suite took, set-up included; those of some suites run four at a time."""
+    """Print the seconds of the tests of each suite, set-up included; those of some suites run four at a time."""
     seconds, tests = Counter[str](), Counter[str]()
     for report in itertools.chain.from_iterable(terminalreporter.stats.values()):
         if isinstance(report, pytest.TestReport):

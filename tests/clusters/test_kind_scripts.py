@@ -232,11 +232,12 @@ def test_down_names_a_missing_kind(scripts):
 def test_an_installation_names_a_missing_kubectl(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert kind.main(["install", "--state", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == "muster: there is no kubectl on PATH\n"
+    assert capsys.readouterr().err == "muster: kubectl is not on PATH; install it\n"
 
 
 def test_an_installation_names_a_missing_cluster(scripts, monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PATH", scripts.programs.path)
     assert shutil.which("kubectl")
     assert kind.main(["install", "--state", str(tmp_path)]) == 2
-    assert f"muster: {tmp_path}/kubeconfig: there is no such file; e2e/kind/up.sh makes it" in capsys.readouterr().err
+    message = f"muster: {tmp_path}/kubeconfig: this file does not exist; e2e/kind/up.sh makes it"
+    assert message in capsys.readouterr().err

@@ -34,7 +34,7 @@ def test_the_node_waits_until_all_slices_of_its_driver_are_there(published, tmp_
 
 
 def test_a_driver_that_publishes_nothing_is_named_with_its_log(published, tmp_path):
-    with pytest.raises(ClusterError, match=r"publishes no 8 devices; see .*dra-driver\.log"):
+    with pytest.raises(ClusterError, match=r"has not published 8 devices; see .*dra-driver\.log"):
         drivers.wait(places.Places(tmp_path), tmp_path / "kubectl")
 
 

@@ -97,7 +97,7 @@ def test_a_file_that_a_build_argument_names_is_one_of_the_image(repository):
 
 
 def test_an_image_that_nobody_knows_is_named_beside_those_there_are():
-    with pytest.raises(ClusterError, match="rtl: there are trl, torchtune, vllm"):
+    with pytest.raises(ClusterError, match="rtl: is unknown; use trl, torchtune, vllm"):
         trainings.built(["trl", "rtl"])
 
 
@@ -117,7 +117,7 @@ def test_the_layers_of_an_image_are_read_bottom_first(storage):
 
     assert [(each.digest, each.size) for each in found] == [("sha256:b", 10), ("sha256:t", 20)]
     assert [(each.folder / "file").read_text() for each in found] == ["bottom", "top"]
-    with pytest.raises(ClusterError, match="localhost/b:e2e: no such image"):
+    with pytest.raises(ClusterError, match="localhost/b:e2e: this image does not exist"):
         storages.read(storage, "localhost/b:e2e")
 
 

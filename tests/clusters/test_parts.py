@@ -84,7 +84,7 @@ def test_a_clusters_name_must_fit_in_a_host_name(name):
 def test_a_folder_that_is_no_clusters_is_never_removed(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
 
-    with pytest.raises(ClusterError, match="is no cluster's folder"):
+    with pytest.raises(ClusterError, match="is not the folder of a cluster"):
         bringups.down(places.Places(tmp_path))
 
     assert (tmp_path / "thesis.txt").exists()

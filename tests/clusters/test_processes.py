@@ -127,7 +127,7 @@ def test_a_component_that_ends_at_its_start_is_an_error_that_names_its_log(where
 def test_a_component_that_was_never_started_is_an_error_that_names_those_that_were(where):
     reaped(processes.start(where, "known", [sys.executable, "-c", ""]))
 
-    with pytest.raises(ClusterError, match="unknown: no component of this cluster; it has known"):
+    with pytest.raises(ClusterError, match="unknown: is not a component of this cluster; it has known"):
         processes.Component.load(where, "unknown")
 
 
@@ -136,4 +136,4 @@ def test_the_command_line_says_what_is_wrong_in_one_line(tmp_path):
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert ended.returncode == 1
-    assert ended.stderr.splitlines() == [f"muster: {tmp_path}: no cluster here; `python -m e2e.cluster up` makes one"]
+    assert ended.stderr.splitlines() == [f"muster: {tmp_path}: holds no cluster; `python -m e2e.cluster up` makes one"]

@@ -29,9 +29,9 @@ def test_cases_that_have_names_are_kept_by_name():
 
 
 def test_a_kept_case_that_there_is_not_is_an_error():
-    with pytest.raises(ValueError, match="there is no case 'd'"):
+    with pytest.raises(ValueError, match="case 'd' is unknown"):
         thorough.but("d", of=["a"])
-    with pytest.raises(ValueError, match="there is no case 'd'"):
+    with pytest.raises(ValueError, match="case 'd' is unknown"):
         thorough.but_named("d", of={"a": 1})
 
 

@@ -1,8 +1,8 @@
 """The node tier: a real node with a container runtime, in namespaces that end with one process.
 
 The cluster's other components run inside too, so that the API server reaches webhooks through Services and pods reach
-the API server. In order: `missing` before anything, `prepare` before the control plane, `install` after it, `give`
-for pods that train (what `build` made), `clear` at the end, whatever was reached.
+the API server. The order is: `missing` first, `prepare` before the control plane, `install` after it, `give` for the
+images of pods that train (made by `build`), and `clear` at the end, also after a failure.
 """
 
 from __future__ import annotations

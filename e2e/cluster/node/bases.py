@@ -1,6 +1,6 @@
 """The file system that images are built on: a small Debian with Python, made by debootstrap once and kept as a layer.
 
-It stands in for the public image that Muster's Dockerfile names by default, where no registry can be reached.
+It replaces the public image that Muster's Dockerfile names by default, where no registry can be reached.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ISOLATED = (
     *("setpriv", "--pdeathsig", "KILL", "--"),
     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"),
 )
-"""Before a command that mounts: it ends with us, and its mounts and children with it, also when either is killed."""
+"""Prefix of a command that mounts: it ends with this process, and its mounts and children with it, even when killed."""
 
 _SUITE = "bookworm"
 _PACKAGES = "python3,python3-venv,python3-pip,ca-certificates"
@@ -35,16 +35,16 @@ _LEFT_OUT = (
     "./usr/share/info",
     "./usr/share/locale",
     "./usr/share/man",
-    # Debian keeps pip from its own Python; in an image there is no other to protect.
+    # Debian keeps pip away from its own Python; an image has no other Python to protect.
     "./usr/lib/python3.11/EXTERNALLY-MANAGED",
 )
 
 
 def layer() -> Path:
-    """The layer, an uncompressed tar file in the cache; made in about a minute when it is not there.
+    """The layer, an uncompressed tar file in the cache; it is made in about a minute when it is missing.
 
     Raises:
-        ClusterError: debootstrap failed; with the end of what it printed.
+        ClusterError: debootstrap failed; the message ends with its output.
     """
     recipe = hashlib.sha256(repr((_SUITE, _PACKAGES, _LEFT_OUT)).encode()).hexdigest()[:12]
     path = cache() / f"base-{recipe}.tar"

@@ -1,6 +1,6 @@
 """Builds images from their Dockerfiles by buildah, as for production, on the base of `bases.py`.
 
-buildah keeps each step of a Dockerfile in its storage, so that only what comes after a change is built again.
+buildah keeps each step of a Dockerfile in its storage, so that only the steps after a change are built again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TAIL = 4000
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """buildah with a storage of its own; one process at a time uses it, which holds a lock of the caller.
+    """buildah with its own storage; one process at a time uses it, and holds the caller's lock.
 
     Attributes:
         storage: a folder, not on an overlay; its mounts end with the command that made them.
@@ -34,11 +34,11 @@ class Builder:
 
     @property
     def root(self) -> Path:
-        """Where the layers and images are, as containers/storage lays them out."""
+        """The folder of the layers and images, as containers/storage lays them out."""
         return self.storage / "root"
 
     def take_base(self) -> str:
-        """Bring the base into the storage, and end what an interrupted build left; gives the name for `build`.
+        """Put the base into the storage, and remove what an interrupted build left; return the name for `build`.
 
         Raises:
             ClusterError: debootstrap or buildah failed.
@@ -50,23 +50,23 @@ class Builder:
         layout = layouts.Layout(folder)
         layout.add_image(_BASE, [layout.add_layer(layer)], ["/bin/sh"])
         layout.write()
-        # From beside it: buildah makes a name out of the path, which some paths do not allow.
+        # Run from its folder: buildah derives a name from the path, which fails for some paths.
         pulled = self.run("pull", "--quiet", f"oci:{folder.name}:{_BASE}", folder=folder.parent).split()[-1]
         self.run("tag", pulled, name)
         shutil.rmtree(folder)
         return name
 
     def build(self, name: str, dockerfile: str, arguments: Mapping[str, str], log: Path) -> None:
-        """Build an image called `name`, whose context is the repository; says each step that takes long.
+        """Build an image called `name`, whose context is the repository; print each step that takes long.
 
         Args:
-            name: of the image; the one that had it before is forgotten by `prune`.
+            name: the name of the image; `prune` removes the image that had it before.
             dockerfile: its path in the repository.
             arguments: values of the Dockerfile's ARGs.
-            log: what buildah and the steps print.
+            log: the file for the output of buildah and the steps.
 
         Raises:
-            ClusterError: a step failed; with the end of the log.
+            ClusterError: a step failed; the message ends with the log.
         """
         given = [f"--build-arg={key}={value}" for key, value in arguments.items()]
         command = self._command(
@@ -87,14 +87,14 @@ class Builder:
             raise ClusterError(f"{dockerfile} cannot be built; see {log}:\n{log.read_text()[-_TAIL:]}")
 
     def prune(self) -> None:
-        """Forget the steps that no named image has."""
+        """Remove the steps that no named image uses."""
         self.run("rmi", "--prune", "--force")
 
     def run(self, command: str, *arguments: str, folder: Path | None = None) -> str:
-        """What a command of buildah printed.
+        """Return what a command of buildah printed.
 
         Raises:
-            ClusterError: it failed; with what it printed.
+            ClusterError: the command failed; the message contains its output.
         """
         return commands.run(self._command(command, *arguments), folder=folder)
 

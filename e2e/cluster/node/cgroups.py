@@ -1,8 +1,8 @@
 """The control groups of a cluster: one folder per hierarchy, below which the kubelet keeps those of its pods.
 
-They are the one thing that outlives the sandbox's processes, so that they have a name that follows from the state
-folder alone: whoever takes a cluster down finds them, whatever was noted before a crash. Version 1 and version 2 both
-work; on version 1 every controller is a hierarchy of its own.
+Only they outlive the sandbox's processes, so their name depends on the state folder alone: `down` finds them even when
+a crash kept them from being recorded. Version 1 and version 2 both work; on version 1 every controller has its own
+hierarchy.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def hierarchies() -> list[Path]:
 
 
 def create(name: str) -> None:
-    """Make the group in every hierarchy; on version 2 with every controller that may be handed down.
+    """Make the group in every hierarchy; on version 2 with every controller that may be delegated.
 
     Raises:
-        ClusterError: not permitted, or the hierarchies are mounted read-only.
+        ClusterError: this process may not do that, or the hierarchies are mounted read-only.
     """
     for hierarchy in hierarchies():
         group = hierarchy / name
@@ -48,7 +48,7 @@ def remove(name: str) -> None:
     """Remove the group and all below it from every hierarchy; the processes in it have ended or are ending.
 
     Raises:
-        ClusterError: something in it still runs after a minute.
+        ClusterError: a process in it still runs after a minute.
     """
     deadline = time.monotonic() + _PATIENCE
     while groups := list(remaining(name)):
@@ -56,7 +56,7 @@ def remove(name: str) -> None:
             with contextlib.suppress(OSError):
                 group.rmdir()
         if time.monotonic() > deadline:
-            raise ClusterError(f"these control groups cannot be removed, processes run in them: {groups[:5]}")
+            raise ClusterError(f"these control groups cannot be removed, since processes run in them: {groups[:5]}")
         time.sleep(0.05)
 
 
@@ -70,7 +70,7 @@ def remaining(name: str) -> Iterator[Path]:
 
 
 def _prepare(hierarchy: Path, group: Path) -> None:
-    """What a new group lacks: version 1 starts a CPU set empty, version 2 hands down no controller by itself."""
+    """Set what a new group lacks: version 1 starts with an empty CPU set, version 2 delegates no controller."""
     for file in ("cpuset.cpus", "cpuset.mems"):
         if (group / file).exists() and not (hierarchy / "cgroup.controllers").exists():
             (group / file).write_text((hierarchy / file).read_text())

@@ -66,7 +66,7 @@ def wait(sandbox: Sandbox, binaries: Path) -> None:
     """Wait until containerd answers.
 
     Raises:
-        ClusterError: not within 30 seconds; names the log.
+        ClusterError: it does not answer within 30 seconds; the message names the log.
     """
     deadline = time.monotonic() + _PATIENCE
     while not _answers(sandbox, binaries):

@@ -1,7 +1,7 @@
-"""Drills: what `down` must be able to clean up, tried for real. They take minutes, and need the node tier.
+"""Drills: what `down` must be able to clean up, tested for real. They take minutes, and need the node tier.
 
-`up` is killed, without a chance to tidy, at moments spread over its course; after `down` the machine must be as it was.
-Then two clusters run at the same time, and each must have its own node and nothing of the other's.
+`up` is killed by SIGKILL at several moments of its course; after `down` the machine must be as it was. Then two
+clusters run at the same time, and each must have its own node and nothing of the other's.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _MOMENTS = (0.5, 2.0, 3.0, 5.0, 9.0, 15.0, 22.0, 30.0)
 
 
 def main() -> None:
-    """Run all drills; ends with 1 and the traces when something is left."""
+    """Run all drills; exit with 1 and the traces when something is left."""
     if lacks := node.missing():
-        sys.exit(f"the node tier cannot run here, it needs: {'; '.join(lacks)}")
+        sys.exit(f"the node tier cannot run on this machine; it needs: {'; '.join(lacks)}")
     with tempfile.TemporaryDirectory(prefix="muster-drill-") as folder:
         failed = [line for moment in _MOMENTS for line in crash(Path(folder) / "crashed", moment)]
         failed += side_by_side([Path(folder) / "left", Path(folder) / "right"])
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def crash(state: Path, seconds: float) -> list[str]:
-    """Kill `up` after some seconds, take the cluster down, and give what is left on the machine."""
+    """Kill `up` after some seconds, take the cluster down, and return what is left on the machine."""
     before = leftovers.look()
     command = [sys.executable, "-m", "e2e.cluster", "up", "--tier", "node", "--state", str(state)]
     up = subprocess.Popen(command, cwd=places.REPOSITORY, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -52,7 +52,7 @@ def crash(state: Path, seconds: float) -> list[str]:
 
 
 def side_by_side(states: Sequence[Path]) -> list[str]:
-    """Bring up one cluster in each folder at the same time, and take them down; give what went wrong."""
+    """Bring up one cluster in each folder at the same time, and take them down; return what went wrong."""
     before, failed = leftovers.look(), []
     command = [sys.executable, "-m", "e2e.cluster", "up", "--tier", "node", "--state"]
     started = [subprocess.Popen([*command, str(state)], cwd=places.REPOSITORY) for state in states]
@@ -69,7 +69,7 @@ def side_by_side(states: Sequence[Path]) -> list[str]:
 
 
 def _settled(before: leftovers.Traces, states: Sequence[Path]) -> list[str]:
-    """What is left once the kernel has had a moment to take namespaces apart; what is of other clusters is theirs."""
+    """What is left after the kernel has had a moment to remove namespaces, without traces of other clusters."""
     deadline = time.monotonic() + 5
     while True:
         others = [word for owner in leftovers.owners().difference(states) for word in leftovers.words_about(owner)]

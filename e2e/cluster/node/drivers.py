@@ -47,7 +47,7 @@ def wait(places: Places, kubectl: Path) -> None:
     """Wait until the driver has published all of its devices.
 
     Raises:
-        ClusterError: not within a minute; names the log.
+        ClusterError: it does not do so within a minute; the message names the log.
     """
     deadline = time.monotonic() + _PATIENCE
     command: list[str | Path] = [kubectl, "--kubeconfig", places.kubeconfig, "get", "resourceslices", "--output=json"]
@@ -57,7 +57,7 @@ def wait(places: Places, kubectl: Path) -> None:
         if sum(len(each["spec"]["devices"]) for each in slices) == DEVICES:
             return
         if time.monotonic() > deadline:
-            raise ClusterError(f"the DRA driver publishes no {DEVICES} devices; see {places.log(_COMPONENT)}")
+            raise ClusterError(f"the DRA driver has not published {DEVICES} devices; see {places.log(_COMPONENT)}")
         time.sleep(0.2)
 
 

@@ -37,7 +37,7 @@ def archive(managers: Mapping[str, Path]) -> Path:
     """The archive with Muster's image, the probe, the pods' namespace holder and `managers` (image name to binary).
 
     Raises:
-        ClusterError: an image cannot be built; with the end of what the builder printed.
+        ClusterError: an image cannot be built; the message ends with the builder's output.
     """
     base = bases.layer()
     path = cache() / f"images-{_key(base, managers)}.tar"

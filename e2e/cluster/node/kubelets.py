@@ -19,7 +19,7 @@ _GPUS = 8
 
 
 def start(sandbox: Sandbox, site: Site, binaries: Path) -> None:
-    """Start the kubelet; the node is called as the sandbox's host."""
+    """Start the kubelet; the node has the host name of the sandbox."""
     config = sandbox.places.configs / "kubelet.yaml"
     config.write_text(json.dumps(_config(sandbox, site), indent=1))
     sandbox.own("/var/lib/kubelet")
@@ -36,7 +36,7 @@ def start(sandbox: Sandbox, site: Site, binaries: Path) -> None:
 
 
 def advertise(places: Places, kubectl: Path) -> None:
-    """Let the node offer GPUs that it does not have, so that pods that ask for some run and can be looked at.
+    """Let the node offer GPUs that it does not have, so that pods that ask for GPUs run and can be inspected.
 
     Raises:
         ClusterError: the node has not registered itself within a minute.

@@ -1,7 +1,7 @@
-"""What the node tier needs of a machine, tried before anything is started, and said in words where it is not there.
+"""What the node tier needs of a machine: tried before anything is started, and reported when it is missing.
 
-Each capability is tried in namespaces that vanish at once. A version or a configuration says less: containers,
-sandboxes and hardened kernels refuse in many ways.
+Each capability is tried in namespaces that vanish at once. A version or a configuration would prove less, because
+containers, sandboxes and hardened kernels refuse in many ways.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _TRIALS = {
     "overlayfs": "mount -t tmpfs t /mnt && mkdir /mnt/l /mnt/u /mnt/w /mnt/m"
     " && mount -t overlay -o lowerdir=/mnt/l,upperdir=/mnt/u,workdir=/mnt/w o /mnt/m",
 }
-"""Capability to the shell command that needs it, run in new namespaces."""
+"""For each capability a shell command that needs it, run in new namespaces."""
 
 
 def missing() -> list[str]:
-    """What this machine lacks for the node tier, in words for people; empty when it can run here."""
+    """What this machine lacks for the node tier, for people; empty when the tier can run."""
     if os.geteuid() != 0:
         return ["root"]
     return [*_commands(), *_capabilities(), *_groups()]
@@ -39,7 +39,7 @@ def missing() -> list[str]:
 
 def _commands() -> Iterator[str]:
     yield from (f"the command {tool}" for tool in _TOOLS if shutil.which(tool) is None)
-    # They can be installed, if only where apt-get works.
+    # They can be installed where apt-get works.
     if packages.missing() and shutil.which("apt-get") is None:
         yield from (f"the package {package}" for package in packages.missing())
 

@@ -1,9 +1,9 @@
-"""A sandbox: namespaces of its own that hold a whole cluster, and that end with one process.
+"""A sandbox: its own namespaces that hold a whole cluster, and that end with one process.
 
 Processes, mounts, network devices, bridge, nft tables and the pods' own namespaces all live in namespaces whose first
 process is `inits.py`. When that process dies, for whatever reason, the kernel removes them all; there is no list of
-things to undo that a crash could leave half written. Outside remain only the control groups, which have a name that
-follows from the state folder, and the state folder itself.
+things to undo that a crash could leave half written. Only the control groups, whose name follows from the state
+folder, and the state folder itself remain outside.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COMPONENT = "sandbox"
 _NAMESPACES = ("--pid", "--mount", "--net", "--uts", "--ipc")
 _PATIENCE = 60.0
 
-# The kubelet insists on these values and would set them for the whole machine; what it reads is a file of ours.
+# The kubelet requires these values and would set them for the whole machine; here it reads a file of this package.
 _TUNABLES = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -41,27 +41,27 @@ _TUNABLES = {
     "kernel/keys/root_maxkeys": 1000000,
     "kernel/keys/root_maxbytes": 25000000,
 }
-# Where the container runtime, its network plugins and the kubelet write, whatever they are told.
+# The folders that the container runtime, its network plugins and the kubelet always write to.
 _WRITTEN = ("/var/lib", "/var/log")
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """A sandbox that runs: its state folder, its first process as the host numbers it, and its network."""
+    """A running sandbox: its state folder, the process id of its first process on the host, and its network."""
 
     places: Places
     init: int
     network: networks.Network
 
     def prefix(self) -> list[str]:
-        """What to put before a command to run it inside."""
+        """The prefix that runs a command inside."""
         return ["nsenter", "--target", str(self.init), *_NAMESPACES, "--"]
 
     def run(self, *command: str | Path, stdin: str = "") -> str:
-        """Run a command inside and give its output.
+        """Run a command inside and return its output.
 
         Raises:
-            ClusterError: it failed; the message carries what it printed.
+            ClusterError: the command failed; the message contains its output.
         """
         return commands.run([*self.prefix(), *map(str, command)], stdin=stdin)
 
@@ -99,7 +99,7 @@ class Sandbox:
 
     @property
     def dns_address(self) -> str:
-        """Where the pods ask for names."""
+        """The DNS server of the pods."""
         return str(self.network.node)
 
 
@@ -112,7 +112,7 @@ def create(places: Places) -> Sandbox:
     """Make the sandbox of a cluster, with a link to the host.
 
     Raises:
-        ClusterError: it exists, or the machine does not allow it.
+        ClusterError: the sandbox exists, or the machine does not allow it.
     """
     if processes.running(places, _COMPONENT):
         raise ClusterError(f"{places.state}: this cluster has a sandbox; take it down first")
@@ -138,7 +138,7 @@ def find(places: Places) -> Sandbox | None:
 
 
 def destroy(places: Places) -> None:
-    """End the sandbox and everything in it, and remove what it had outside; nothing happens when there is none.
+    """End the sandbox and everything in it, and remove what it had outside; do nothing when there is none.
 
     Raises:
         ClusterError: something does not end within a minute; the message says what.
@@ -159,7 +159,7 @@ def _first_process(places: Places) -> int:
             return _inner(places)
         except ClusterError:
             time.sleep(0.02)
-    raise ClusterError(f"no namespaces can be made here:\n{places.log(_COMPONENT).read_text()[-1000:]}")
+    raise ClusterError(f"this machine does not allow new namespaces:\n{places.log(_COMPONENT).read_text()[-1000:]}")
 
 
 def _inner(places: Places) -> int:
@@ -202,7 +202,7 @@ def _disconnect(places: Places) -> None:
     """Remove the cable: closing connections keep a namespace and its devices for minutes."""
     link = _link(places)
     if (Path("/sys/class/net") / link).exists():
-        # It may vanish by itself at this moment.
+        # The kernel may remove it at this moment.
         with contextlib.suppress(ClusterError):
             commands.run(["ip", "link", "delete", link])
 

@@ -40,12 +40,12 @@ def read(root: Path, name: str) -> list[Layer]:
         name: with its tag.
 
     Raises:
-        ClusterError: there is no such image.
+        ClusterError: the image does not exist.
     """
     images = json.loads((root / "overlay-images" / "images.json").read_text())
     tops = [image["layer"] for image in images if name in image.get("names", [])]
     if not tops:
-        raise ClusterError(f"{name}: no such image in {root}")
+        raise ClusterError(f"{name}: this image does not exist in {root}")
     known = {layer["id"]: layer for layer in json.loads((root / "overlay-layers" / "layers.json").read_text())}
     found: list[Layer] = []
     above: str | None = tops[0]

@@ -1,7 +1,7 @@
 """The steps of the node tier, in the order in which they depend on each other.
 
-Importing the images takes the longest, so it runs by itself from the moment that the container runtime answers, while
-the control plane starts.
+Importing the images takes the longest, so it runs in the background from the moment that the container runtime answers,
+while the control plane starts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def prepare(places: Places, binaries: Path) -> sites.Site:
     """Build the images, make the sandbox and start the container runtime; gives the site of the other components.
 
     Raises:
-        ClusterError: this machine lacks something, which is named, or a step failed.
+        ClusterError: this machine lacks something, which the message names, or a step failed.
     """
     _ensure()
     (places.state / "node").mkdir(exist_ok=True)
@@ -65,7 +65,7 @@ def install(places: Places, site: sites.Site, binaries: Path) -> None:
     """Make the node and install JobSet, Trainer and Muster on it; the API server is up.
 
     Raises:
-        ClusterError: a step failed or took too long; names the log to look into.
+        ClusterError: a step failed or took too long; the message names the log.
     """
     sandbox = _sandbox(places)
     kubelets.start(sandbox, site, binaries)
@@ -82,14 +82,14 @@ def build(images: Sequence[str]) -> list[trainings.Built]:
     """Build images of trainings that are not in the cache.
 
     Raises:
-        ClusterError: this machine lacks something, which is named, or an image cannot be built.
+        ClusterError: this machine lacks something, which the message names, or an image cannot be built.
     """
     _ensure()
     return trainings.built(images)
 
 
 def give(places: Places, binaries: Path, wanted: Sequence[trainings.Built]) -> None:
-    """Give the node images of trainings; it is up, and may have them.
+    """Give a running node images of trainings; it may have them already.
 
     Raises:
         ClusterError: a step failed.
@@ -105,7 +105,7 @@ def clear(places: Places) -> None:
 
 def _ensure() -> None:
     if lacks := requirements.missing():
-        raise ClusterError(f"the node tier cannot run here, it needs: {'; '.join(lacks)}")
+        raise ClusterError(f"the node tier cannot run on this machine; it needs: {'; '.join(lacks)}")
     packages.ensure()
 
 

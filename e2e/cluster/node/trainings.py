@@ -1,6 +1,6 @@
 """The images that train and serve, built from their Dockerfiles as for production, and kept as folders of layers.
 
-torch for CUDA makes each of them larger than all else here together. So there is no archive of them: a layer is one
+torch for CUDA makes each of them larger than all other images together. So there is no archive of them: a layer is one
 folder in the cache, named by its digest and shared by all images that have it, which a cluster mounts (`mounts`). The
 folder's files are those of buildah's own storage, by hard links, so that on disk there is one copy.
 
@@ -54,7 +54,7 @@ RECIPES: Mapping[str, Recipe] = {
     "torchtune": Recipe("images/torchtune", {}),
     "vllm": Recipe("images/vllm", {"DEVICE": "cpu"}),
 }
-"""What `--images` can name."""
+"""The images that `--images` can name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Built:
     """An image in the cache.
 
     Attributes:
-        name: by which pods ask for it.
+        name: the name by which pods ask for it.
         config: its configuration, a JSON text (OCI image specification 1.1).
         layers: bottom first; their folders are in the cache.
     """
@@ -73,16 +73,16 @@ class Built:
 
 
 def built(names: Sequence[str]) -> list[Built]:
-    """Return these images; what is not in the cache is built first, with network, in about five minutes.
+    """Return these images; those that are not in the cache are built first, with network, in about five minutes.
 
     Args:
         names: of RECIPES.
 
     Raises:
-        ClusterError: there is no such recipe, or an image cannot be built; with the end of what the builder printed.
+        ClusterError: a recipe is unknown, or an image cannot be built; the message ends with the builder's output.
     """
     if unknown := [name for name in names if name not in RECIPES]:
-        raise ClusterError(f"--images {','.join(unknown)}: there are {', '.join(RECIPES)}")
+        raise ClusterError(f"--images {','.join(unknown)}: is unknown; use {', '.join(RECIPES)}")
     place = _place()
     with builds.locked(place):
         found = [_ready(place, name) for name in names]
@@ -118,7 +118,7 @@ def _load(place: Path, record: Path) -> Built | None:
 def _build(place: Path, name: str) -> Built:
     begun, recipe = time.monotonic(), RECIPES[name]
     tagged = f"localhost/muster-{name}:e2e"
-    commands.say(f"building {tagged}, minutes and gigabytes if it is the first of the images with torch")
+    commands.say(f"building {tagged}; the first image with torch takes minutes and gigabytes")
     builder = builders.Builder(place / "storage")
     base = builder.take_base()
     builder.build(tagged, recipe.dockerfile, {"BASE": base, **recipe.arguments}, place / f"{name}.log")
@@ -166,7 +166,7 @@ def _sources(recipe: Recipe) -> Iterator[Path]:
         for name in named[:-1]:
             path = REPOSITORY / name
             if not path.exists():
-                raise ClusterError(f"{recipe.dockerfile}: {line}: there is no {name}")
+                raise ClusterError(f"{recipe.dockerfile}: {line}: {name} does not exist")
             files = path.rglob("*") if path.is_dir() else [path]
             yield from sorted(each for each in files if each.is_file() and "__pycache__" not in each.parts)
 

@@ -1,8 +1,8 @@
-"""JobSet, Trainer and Muster in pods: installed by their own manifests, as on a cluster of production.
+"""JobSet, Trainer and Muster in pods: installed by their own manifests, as on a production cluster.
 
-Nothing in what JobSet and Trainer ship is changed; their images are on the node under the names that the manifests
-ask for. Each makes its own certificates, so that the end of an installation is not a rollout but an answer: a runtime
-and a JobSet that their webhooks let through.
+The manifests of JobSet and Trainer are not changed; their images are on the node under the names that the manifests
+use. Each controller makes its own certificates, so an installation is finished not at the end of a rollout but when
+the webhooks admit a runtime and a JobSet.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Manifests", "install", "rendered"]
 
 _PATIENCE = 120.0
 _AWAY = ("failed calling webhook", "no endpoints", "took longer than", "connection refused", "TLS handshake")
-# Asked of the webhooks without being stored: each is answered by one of the two controllers.
+# Sent to the webhooks in dry runs: one of the two controllers answers each.
 _QUESTIONS: tuple[Mapping[str, object], ...] = (
     {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -64,7 +64,7 @@ def install(places: Places, kubectl: Path, manifests: Manifests) -> None:
     """Install all three and wait until each of them answers the API server.
 
     Raises:
-        ClusterError: one does not within two minutes; with what the API server says.
+        ClusterError: one does not answer within two minutes; the message quotes the API server.
     """
     documents = sorted([*manifests.jobset, *manifests.trainer], key=lambda each: each["kind"] != "Namespace")
     upstream.apply(kubectl, documents, places.kubeconfig)
@@ -100,4 +100,4 @@ def _image(documents: list[upstream.Document]) -> str:
         if document["kind"] == "Deployment":
             name: str = document["spec"]["template"]["spec"]["containers"][0]["image"]
             return name
-    raise ClusterError("the manifests hold no Deployment")
+    raise ClusterError("the manifests contain no Deployment")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stands in for a training: says what a pod really is given, and whether its ranks can meet.
+"""Stands in for a training: prints what a pod really gets, and whether its ranks can meet.
 
 In the probe's image every launcher (torchrun, tune, trl) is this program. It prints JSON, one document per line:
 `started` with argv and environment, `resolved` with the coordinator's address, `met` with the node ranks that came.
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 def main() -> int:
-    """Say, resolve, meet."""
+    """Print what the pod got, resolve the coordinator, and meet the other ranks."""
     _say("started", argv=sys.argv, env=dict(os.environ), host=socket.gethostname())
     named = coordinator(sys.argv[1:], os.environ)
     if named is None:
@@ -55,7 +55,7 @@ def coordinator(arguments: Sequence[str], environment: Mapping[str, str]) -> tup
 
 
 def expected(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """How many nodes there are, as the launcher is told."""
+    """The number of nodes, as the launcher's arguments and environment say."""
     if program in _ALONE:
         return int(flag(arguments, "num-machines") or 1)
     return int(flag(arguments, "nnodes") or environment.get("PET_NNODES") or 1)
@@ -78,7 +78,7 @@ def flag(arguments: Sequence[str], name: str) -> str | None:
 
 
 def _gather(port: int, ours: int, count: int) -> list[int]:
-    """Wait for every other rank, then tell each of them who came."""
+    """Wait for every other rank, then send each of them the list of ranks that came."""
     guests, came = [], [ours]
     with socket.create_server(("", port)) as server:
         server.settimeout(_PATIENCE)
@@ -95,7 +95,7 @@ def _gather(port: int, ours: int, count: int) -> list[int]:
 
 
 def _join(host: str, port: int, ours: int) -> list[int]:
-    """Say our rank to the coordinator and hear who came."""
+    """Send this rank to the coordinator and receive the list of ranks that came."""
     with _retried(lambda: socket.create_connection((host, port), timeout=_PATIENCE), f"reach {host}:{port}") as meeting:
         meeting.sendall(f"{ours}\n".encode())
         came: list[int] = json.loads(meeting.makefile().readline())

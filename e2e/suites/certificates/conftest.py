@@ -1,4 +1,4 @@
-"""Muster with certificates that its replicas share, whose lives are minutes; afterwards all is as it was."""
+"""Muster with shared certificates that live for minutes; afterwards the installation is as it was."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def several(shared: Shared) -> int:
 
 @pytest.fixture
 def frozen_store() -> Callable[[float], None]:
-    """Stop etcd for some seconds, as a disk does that is too slow; skips in a cluster that is not ours."""
+    """Stop etcd for some seconds, as a slow disk does; skip in a cluster that the tests did not make."""
     state = os.environ.get("MUSTER_E2E_STATE")
     pids = list(processes.running(places.Places(Path(state).resolve()), "etcd")) if state else []
     if not pids:
-        pytest.skip("only the etcd of a cluster of ours is stopped")
+        pytest.skip("etcd is only stopped in a cluster that `e2e.cluster` made")
 
     def freeze(seconds: float) -> None:
         for pid in pids:

@@ -1,4 +1,4 @@
-"""Certificates change, get lost and are spoilt while jobs come in; none of them is refused for it."""
+"""Certificates change, get lost and are damaged while jobs come in; no job is refused because of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_authority_and_leaf_change_several_times_and_no_job_is_refused(kubectl, 
     seen = {before}
     with Load(kubectl, space.name, job) as load:
         until("two further authorities", lambda: seen.update(shared.authorities()[:1]) or len(seen) > 2, LONG)
-        until("the first, which has expired, to be trusted no more", lambda: before not in shared.trusted())
+        until("the first, which has expired, not to be trusted any more", lambda: before not in shared.trusted())
 
     assert load.failures == {}
     slowest = load.percentile(0.99)
@@ -44,7 +44,7 @@ def test_a_deleted_secret_comes_back_and_no_job_is_refused(kubectl, shared, spac
             known = shared.authorities()
             shared.lose()
             until("the Secret to be there again", shared.authorities, 20)
-            assert set(shared.authorities()) & set(known), "other authorities than before"
+            assert set(shared.authorities()) & set(known), "the authorities are not those from before"
             time.sleep(2)
 
     assert load.failures == {}
@@ -56,7 +56,7 @@ def test_a_spoilt_bundle_is_mended_within_seconds(kubectl, shared, space, job):
     good = shared.bundles()
     shared.trust({kind: ["" for _ in each] for kind, each in good.items()})
 
-    until("the bundles to be mended", lambda: set(shared.authorities()) & set(shared.trusted()), 15)
+    until("the bundles to be repaired", lambda: set(shared.authorities()) & set(shared.trusted()), 15)
     until("jobs to be admitted", lambda: space.apply(job, dry_run=True).ok, 15)
 
 
@@ -95,7 +95,7 @@ def test_a_restarted_api_server_trusts_every_replica_from_its_first_call_on(
         away = time.monotonic() - begun
         time.sleep(5)
 
-    # What the API server cannot answer while it is away is nobody's refusal.
+    # A request that the API server cannot answer while it is down does not count as a refusal.
     assert [answer for answer in load.failures if all(words in answer for words in OURS)] == []
     shared.wait_leader()
     say(f"{load} around the restart, which took {away:.1f} s")

@@ -1,4 +1,4 @@
-"""Fixtures of the claims suite: devices of a real driver where there is one, else written down for a fake node.
+"""Fixtures of the claims suite: devices of a real driver where there is one, else ResourceSlices for a fake node.
 
 Devices belong to the whole cluster, so that these tests run one after the other, each when all devices are free.
 """
@@ -29,7 +29,7 @@ MAPPED = "e2e.muster.dev/gpu"
 
 @pytest.fixture(scope="session")
 def all_devices(kubectl: Kubectl) -> Iterator[Devices]:
-    """The devices; skips where there are none and no KWOK node to write some down for."""
+    """The devices; skip where there are none and no KWOK node that could be given some."""
     if real := _published(kubectl):
         yield real
         return

@@ -93,12 +93,12 @@ def held(space: Space, job: str, count: int = 1) -> list[str]:
 
 
 def gated(space: Space, job: str) -> str:
-    """Wait until a job's one pod is told that it waits for a seat; gives what it is told."""
+    """Wait until an Event says that a job's pod waits for a seat, and return its message."""
     (name,) = pods(space, job)
 
     def look() -> str:
         pod = space.get("pods", name)
-        assert pod is not None, "there is no such pod"
+        assert pod is not None, "the pod does not exist"
         assert [each["name"] for each in pod["spec"].get("schedulingGates") or ()] == [GATE], "it has no gate"
         told = [str(each["message"]) for each in space.events() if each["involvedObject"]["name"] == name]
         return next(each for each in told if "seat" in each)

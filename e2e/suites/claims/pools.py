@@ -1,4 +1,4 @@
-"""Pools: fake nodes for trainers and for samplers, with devices, and Muster told whose they are.
+"""Pools: fake nodes for trainers and for samplers, with devices, and a configuration of Muster that names them.
 
 Pods of the fixtures tolerate the cluster's own KWOK nodes and select by a label that those of a pool have as well: so
 there is always another node that is free, and only the role keeps a pod off it.
@@ -41,7 +41,7 @@ HOST = "kubernetes.io/hostname"
 DRIVER = "pools.e2e.muster.dev"
 SESSION = "16Gi"
 _GPUS = 8
-_PATIENCE = 90  # the kubelet takes its time to bring a changed file to Muster's pod
+_PATIENCE = 90  # the kubelet takes up to a minute to update a file in Muster's pod
 
 
 def configuration() -> dict[str, Any]:
@@ -66,13 +66,13 @@ def configuration() -> dict[str, Any]:
 
 
 def toleration(pool: str) -> dict[str, str]:
-    """What tolerates the taint of a pool."""
+    """A toleration of the taint of a pool."""
     return {"key": POOL, "operator": "Equal", "value": pool, "effect": "NoSchedule"}
 
 
 @contextmanager
 def nodes(kubectl: Kubectl, pool: str, *names: str, memory: str = "48Gi") -> Iterator[tuple[str, ...]]:
-    """Nodes of a pool with eight devices each; none of it is left afterwards, also when the test failed."""
+    """Nodes of a pool with eight devices each; they are removed afterwards, also when the test failed."""
     slices = [devices.slice_of(name, DRIVER, name, ({"name": f"gpu-{at}"} for at in range(_GPUS))) for name in names]
     try:
         kubectl.apply(*(_node(name, pool, memory) for name in names), *slices).expect()
@@ -91,10 +91,10 @@ def nodes(kubectl: Kubectl, pool: str, *names: str, memory: str = "48Gi") -> Ite
 def refitted(
     space: Space, installation: Installation, roles: Mapping[str, Any], shown: Mapping[str, Any]
 ) -> Iterator[None]:
-    """Muster with members of roles changed, as soon as it goes by them; then as before.
+    """Muster with members of roles changed, once the change is in force; afterwards as before.
 
     Args:
-        space: where it is asked.
+        space: the namespace of the dry runs.
         installation: Muster.
         roles: what changes of `roles`, by role.
         shown: members that the affinity of a sampler has meanwhile, and does not have before and after.
@@ -107,10 +107,10 @@ def refitted(
 
     try:
         with installation.reloaded({"roles": roles}):
-            until("Muster to go by the changed roles", goes_by, _PATIENCE)
+            until("Muster to use the changed roles", goes_by, _PATIENCE)
             yield
     finally:
-        until("Muster to go by the roles of before", lambda: not goes_by(), _PATIENCE)
+        until("Muster to use the former roles again", lambda: not goes_by(), _PATIENCE)
 
 
 def trainer(name: str, nodes: int = 2, **more: Any) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Controllers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop what still runs; the leader gives the Lease back."""
+        """Stop the processes that still run; the leader releases the Lease."""
         for each in self._running:
             each.terminate()
         for each in self._running:
@@ -72,7 +72,7 @@ class Controllers:
             self._running.append(subprocess.Popen(command, stderr=log, env=environment, cwd=self._folder))
 
     def kill(self, number: int) -> None:
-        """Kill one, without a chance to say good-bye."""
+        """Kill one by SIGKILL."""
         self._running[number].send_signal(signal.SIGKILL)
         self._running[number].wait(10)
 
@@ -106,7 +106,7 @@ def witness(space: Space, folder: Path) -> Iterator[list[Counter[str]]]:
     """Watch the pods of a namespace; once the body is left, the list holds who was in after each change, by claim.
 
     Raises:
-        AssertionError: a pod that had ended or was gone was in again; no seat could be given on such a word.
+        AssertionError: a pod that had ended or was deleted was in again; seats could not rely on such a state.
     """
     states: list[Counter[str]] = []
     kubectl = space.kubectl

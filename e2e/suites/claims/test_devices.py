@@ -1,4 +1,4 @@
-"""What Kubernetes and a driver do with claims by themselves: the ground that Muster's additions stand on."""
+"""What Kubernetes and a driver do with claims without Muster, which Muster's additions rely on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who makes claims and what becomes of them: changed profiles, claims of others, and what `muster claims` shows."""
+"""The life of claims: changed profiles, claims that Muster did not make, and what `muster claims` shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from e2e.suites.support.waits import until
 
 pytestmark = [pytest.mark.xdist_group("installation"), pytest.mark.thorough_on_nodes]
 
-_BROUGHT = 120  # seconds that a kubelet may take to bring a changed file to Muster's pod
+_BROUGHT = 120  # seconds that a kubelet may take to update a file in Muster's pod
 
 
 def _profiles(device_class: str, count: int = 1) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def test_a_changed_profile_replaces_free_claims_at_once_and_one_in_use_when_it_i
         space.apply(jobs.sampler(devices, "two", "seat")).expect()
         until("the other claim to be of two devices", lambda: _count(space, used) == 2, _BROUGHT)
         assert len(jobs.held(space, "two")) == 2
-    until("the profile of before to be in force", lambda: 1 in (_count(space, free), _count(space, used)), _BROUGHT)
+    until("the former profile to be in force", lambda: 1 in (_count(space, free), _count(space, used)), _BROUGHT)
 
 
 def test_a_claim_of_somebody_else_is_left_alone_and_named(devices: Devices, space: Space) -> None:

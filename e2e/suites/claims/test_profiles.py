@@ -1,4 +1,4 @@
-"""Profiles of Muster: a job names one, and its pods get devices; nobody writes a claim."""
+"""Profiles of Muster: a job names one, and its pods get devices without a claim of the user's."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_session_that_is_over_leaves_its_claim_in_peace(devices: Devices, spac
     space.apply(*(jobs.sampler(devices, name, "seat") for name in ("ends", "stays"))).expect()
     assert jobs.held(space, "ends") == jobs.held(space, "stays")
     end(space, jobs.pods(space, "ends")[0])
-    until("nobody to write the claim", lambda: _version(space) == _after(space, 2), 30)
+    until("the claim not to change any more", lambda: _version(space) == _after(space, 2), 30)
     assert jobs.held(space, "stays")
 
 

@@ -48,9 +48,7 @@ def _requires(expression: dict[str, Any]) -> dict[str, Any]:
 def pooled(kubectl: Kubectl) -> Iterator[None]:
     """The nodes of both roles, with devices."""
     if not kubectl.all("nodes", selector="type=kwok"):
-        pytest.skip(
-            "this cluster has no KWOK (no node with the label type=kwok), so nobody would play the roles' nodes"
-        )
+        pytest.skip("this cluster has no KWOK (no node with the label type=kwok), which the nodes of the roles need")
     try:
         kubectl.apply(devices.device_class(pools.DRIVER, f"device.driver == '{pools.DRIVER}'")).expect()
         with (
@@ -194,7 +192,7 @@ def test_a_pod_too_large_for_every_node_of_its_role_is_warned_about_until_a_larg
     pending(space, waits, "Insufficient memory")
     with pools.nodes(kubectl, "sampler", "e2e-samples-2", memory="96Gi") as (joined,):
         again = sampler("again", resources={"requests": {"memory": "64Gi"}})
-        until("nothing to be said any more", lambda: not space.apply(again, dry_run=True).expect().warnings)
+        until("the warning to disappear", lambda: not space.apply(again, dry_run=True).expect().warnings)
         assert places(space, "large", 1) == {joined: 1}
         space.delete("jobset", "large").expect()
 

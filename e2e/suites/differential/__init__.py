@@ -1,1 +1,1 @@
-"""What `muster` says offline about a job, beside what a cluster makes of it."""
+"""Compares what `muster` reports offline about a job with what a cluster stores."""

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 __all__ = ["Difference", "applied", "differences", "explained", "recorded", "without_bookkeeping"]
 
 Difference: TypeAlias = tuple[str, Any, Any]
-"""Path, offline value, stored value; `...` stands for a value that is not there."""
+"""Path, offline value, stored value; `...` stands for a missing value."""
 
 _SERVER = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "namespace", "generateName")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

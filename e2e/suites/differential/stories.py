@@ -37,7 +37,7 @@ _NO_PODS = {
 class Story:
     """An example in the cluster.
 
-    No pod is made of it: an example's image may be anybody's, and only what is stored is looked at.
+    No pod is made from it: an example's image may be any image, and only the stored objects are compared.
 
     Attributes:
         example: the example.

@@ -1,1 +1,1 @@
-"""Suite 2, lifecycle: whatever is done to a job that Muster admitted, no controller is ever refused."""
+"""Lifecycle: whatever is done to a job that Muster admitted, no controller is ever refused."""

@@ -103,7 +103,7 @@ class Life:
         scenes.wait(self.space, self.name, "gone")
 
     def check(self, scene: Scene | None = None) -> Scene:
-        """Check that nobody was refused, and that the job is made of what it was made of."""
+        """Check that no controller was refused, and that the job's parts have not changed."""
         scene = scene or scenes.look(self.space, self.name)
         assert scene.denials == []
         assert scene.jobset is not None
@@ -147,7 +147,7 @@ def submit(
 
 
 def edit(what: str, send: Callable[[], Outcome], *, early: str = _CONFLICT) -> Outcome:
-    """Send an edit until it is not refused only because a controller was in between, or has not seen enough yet.
+    """Send an edit again while it is refused only because a controller wrote in between or lags behind.
 
     Args:
         what: is edited; the error names it.

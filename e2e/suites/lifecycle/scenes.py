@@ -16,10 +16,10 @@ from e2e.suites.support.spaces import JOBSETS, TRAINJOBS, Space
 __all__ = ["DENIED", "Scene", "container", "look", "pods_of", "wait"]
 
 DENIED = "TrainJobResourcesCreationFailed"
-"""Reason of the Warning event with which Trainer tells that it could not apply a JobSet."""
+"""Reason of the Warning event with which Trainer reports that it could not apply a JobSet."""
 
 _KINDS = f"{TRAINJOBS},{JOBSETS},jobs.batch,pods,services,configmaps,events"
-# Nobody's refusal where the machine stood still for longer than the API server waits; Trainer tries again.
+# These are not refusals: the machine stalled for longer than the API server waits, and Trainer tries again.
 _LATE = ("context deadline exceeded", "Client.Timeout exceeded", "TLS handshake timeout", "request timed out")
 _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 
@@ -36,7 +36,7 @@ class Scene:
         jobset: None when there is none.
         jobs, pods: made by the JobSet.
         others: ConfigMaps and Services of the job, `kind/name`.
-        denials: messages of the events that tell of a refused apply.
+        denials: messages of the events about a refused apply.
     """
 
     name: str

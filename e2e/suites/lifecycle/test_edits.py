@@ -1,4 +1,4 @@
-"""Edits that the API forbids are refused in the API's own words: Muster neither hides them nor answers for them."""
+"""Edits that the API forbids are refused with the API's own message: Muster neither hides nor replaces it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ends of a job: complete, failed, too late, and gone by itself some time after."""
+"""The ends of a job: complete, failed, past its deadline, and deleted by its TTL."""
 
 from __future__ import annotations
 

@@ -53,5 +53,5 @@ def test_minutes_of_load_lose_no_job_while_certificates_change_and_a_replica_is_
     slow = figures.percentile(result.seconds, 0.99)
     say(f"{result.answers['']} of {result.answers.total()} jobs at {_RATE:g} a second: p99 {slow:.3f} s; MiB {held}")
     assert set(result.answers) == {""}, result.answers
-    assert before not in shared.authorities()[:1], "the authority has had no successor meanwhile"
+    assert before not in shared.authorities()[:1], "the authority got no successor meanwhile"
     assert held[-1] < held[len(held) * 2 // 3] * _GROWTH, held

@@ -1,1 +1,1 @@
-"""What users see while Muster, or what it follows, is away, slow or mad, and that all is well again afterwards."""
+"""What users see while Muster or the API server is down, slow or wrong, and that everything recovers afterwards."""

@@ -1,4 +1,4 @@
-"""Fixtures of the outages: whatever a test does to Muster, the next one finds it well."""
+"""Fixtures of the outages: whatever a test does to Muster, the next test finds it healthy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _HERE = Path(__file__).parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the mark known."""
-    config.addinivalue_line("markers", "last: runs after all others, since it waits for what they pass the time for")
+    """Register the marker."""
+    config.addinivalue_line("markers", "last: runs after all others, since it waits long for something they need not")
 
 
 @pytest.hookimpl(trylast=True)
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _passes_the_time(request: pytest.FixtureRequest) -> None:
-    """Begin at the start what a test at the end looks at."""
+    """Start at the beginning what a test at the end checks."""
     if any("stalled" in getattr(item, "fixturenames", ()) for item in request.session.items):
         request.getfixturevalue("stalled")
 
@@ -56,7 +56,7 @@ def muster(installation: Installation) -> Iterator[Installation]:
 
 @pytest.fixture(scope="module")
 def impostor(installation: Installation) -> Iterator[None]:
-    """A stranger in Muster's place, see `impostor.py`."""
+    """A program that answers in Muster's place, see `impostor.py`."""
     with installation.impostor(Path(program.__file__)):
         yield
 

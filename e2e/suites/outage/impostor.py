@@ -1,8 +1,8 @@
 """Answers in Muster's place, as badly as the object under review asks for.
 
 A program for `Installation.impostor`, standard library only. The annotation `e2e.muster.dev/answer` of the object names
-the answer; an object without it is allowed as it is, so that a test can go on with everything else. One impostor
-therefore serves all tests of bad answers.
+the answer; an object without it is allowed unchanged, so that everything else keeps working. One impostor therefore
+serves all tests of bad answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["ANSWER", "ANSWERS", "LATE"]
 
 ANSWER = "e2e.muster.dev/answer"
 LATE = 60.0  # seconds, beyond the webhook configuration's timeoutSeconds
-_TARDY = 1.0  # and below it
+_TARDY = 1.0  # seconds, below timeoutSeconds
 _HUGE = 16 * 1024 * 1024
 
 
@@ -32,7 +32,7 @@ class Answering(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Say that all is well: to a kubelet's probes, and to an API server that followed a redirect."""
+        """Answer 200 to a kubelet's probes, and to an API server that followed a redirect."""
         self.send(json.dumps(reviewed("redirected")).encode() if self.path == "/elsewhere" else b"ok\n")
 
     def do_POST(self) -> None:
@@ -55,7 +55,7 @@ class Answering(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name
-        """Say nothing."""
+        """Log nothing."""
 
 
 def reviewed(uid: str, **members: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the tests of outages ask about jobs, in one word each."""
+"""Questions of the outage tests about jobs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 _APPLIED = "muster.dev/applied"
 
 TRL_ARGS = ["--model_name_or_path", "m", "--dataset_name", "d", "--output_dir", "/out", "--use_cpu", "--bf16", "false"]
-"""What a `trl sft` needs to be admitted on CPU."""
+"""The arguments that a `trl sft` needs to be admitted on CPU."""
 
 
 def container(jobset: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def env(jobset: Mapping[str, Any]) -> dict[str, str]:
 
 
 def applied(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Muster's memory on an object, empty when Muster has not been there."""
+    """Return Muster's memory on an object, empty when Muster has not changed it."""
     memory: dict[str, Any] = json.loads((found["metadata"].get("annotations") or {}).get(_APPLIED, "{}"))
     return memory
 
@@ -81,12 +81,12 @@ def submit(space: Space, runtime: Mapping[str, Any], job: Mapping[str, Any]) -> 
 
 
 def suspend(space: Space, name: str, *, kind: str = TRAINJOBS) -> None:
-    """Ask for a job to be suspended."""
+    """Suspend a job."""
     space.patch(kind, name, {"spec": {"suspend": True}}).expect()
 
 
 def resume(space: Space, name: str, *, kind: str = TRAINJOBS) -> None:
-    """Ask for a job to go on."""
+    """Resume a job."""
     space.patch(kind, name, {"spec": {"suspend": False}}).expect()
 
 
@@ -97,7 +97,7 @@ def wait_suspended(space: Space, name: str, seconds: float = 30) -> None:
 
 
 def wait_running(space: Space, name: str, pods: int = 1, seconds: float = 30) -> None:
-    """Wait until a job's JobSet goes on and its pods run."""
+    """Wait until a job's JobSet is resumed and its pods run."""
     until(f"JobSet {name} to be resumed", lambda: not is_suspended(space, name), seconds)
     until(f"{pods} pods of {name} to run", lambda: len(runs(space, name)) == pods, seconds)
 
@@ -125,11 +125,11 @@ def runs(space: Space, name: str) -> list[str]:
 def is_suspended(space: Space, name: str) -> bool:
     """Whether a job's JobSet is suspended."""
     found = space.get(JOBSETS, name)
-    assert found is not None, f"there is no JobSet {name}"
+    assert found is not None, f"JobSet {name} does not exist"
     return bool(found["spec"].get("suspend"))
 
 
 def refusals(space: Space, name: str) -> list[str]:
-    """Return what Trainer was told when a job's objects were refused."""
+    """Return the messages that Trainer got when a job's objects were refused."""
     events = [each for each in space.events() if each.get("reason") == "TrainJobResourcesCreationFailed"]
     return [str(each.get("message")) for each in events if each["involvedObject"]["name"] == name]

@@ -60,7 +60,7 @@ class Line:
         return self._do(self._stall)
 
     def close(self) -> None:
-        """End everything."""
+        """End the proxy and all connections."""
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -84,7 +84,7 @@ class Line:
 
     async def _close(self) -> None:
         # A server that is closed, or a task that is cancelled, in the middle of an accept leaves that socket open: so
-        # nothing more is accepted, what is cut comes to its end by itself, and then the server is closed.
+        # nothing more is accepted, cut connections end first, and then the server is closed.
         for listener in self._server.sockets:
             self._loop.remove_reader(listener.fileno())
         self._cut()
@@ -120,7 +120,7 @@ class Line:
                 if self.delay:
                     await asyncio.sleep(self.delay)
                 if connection.stalled:
-                    continue  # swallowed: the other side waits for ever
+                    continue  # dropped: the other side waits forever
                 sink.write(data)
                 await sink.drain()
         if not connection.stalled:

@@ -1,4 +1,4 @@
-"""Taking Muster away, and the figures of how the cluster took it."""
+"""Takes Muster down, and measures how the cluster recovers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Say = Callable[[str], None]
 
 
 def die(muster: Installation) -> None:
-    """Kill Muster, and keep a Deployment from bringing it back."""
+    """Kill Muster, and keep its Deployment from starting it again."""
     muster.kill(for_good=True)
 
 

@@ -21,7 +21,7 @@ _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def blocks() -> dict[str, str]:
     """Return the block of commands of each section that has one, by the section's heading."""
-    # A comment in a block begins like a heading; none of ours has one.
+    # A comment in a block would begin like a heading; the page's blocks have none.
     sections = _SECTION.findall(_PAGE.read_text(encoding="utf-8"))
     found = {heading: _BLOCK.findall(text) for heading, text in sections}
     assert all(len(each) <= 1 for each in found.values()), "a section has two blocks; give each a heading"

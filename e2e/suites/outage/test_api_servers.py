@@ -50,7 +50,7 @@ class Restarted:
 
 
 class Stream(threading.Thread):
-    """Somebody who creates one job after another, whatever the answers are; a context."""
+    """Create one job after another, whatever the answers are; a context."""
 
     def __init__(self, space: Space) -> None:
         super().__init__(name="stream", daemon=True)
@@ -148,7 +148,7 @@ def _settle(space: Space) -> None:
 
 
 def _is_settled(space: Space, numbers: Iterator[int]) -> bool:
-    """Make a job, replace its runtime, and have its JobSet made again: it must be the one of before."""
+    """Make a job, replace its runtime, and have its JobSet made again: it must be the same as before."""
     name = f"probe-{next(numbers)}"
     space.apply(documents.training_runtime(name, nodes=1)).expect()
     if _answered(space, name, name) != "stored":
@@ -160,7 +160,7 @@ def _is_settled(space: Space, numbers: Iterator[int]) -> bool:
 
 
 def _answered(space: Space, name: str, runtime: str) -> str:
-    """Return how a job was answered, "" while Trainer does not know the runtime, or is asked too much to look."""
+    """Return how a job was answered, "" while Trainer does not know the runtime or is too busy to read it."""
     answer = space.apply(documents.trainjob(name, runtime))
     early = any(words in answer.err for words in _EARLY)
     return "" if early else "stored" if answer.ok else answer.err

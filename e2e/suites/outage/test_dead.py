@@ -1,4 +1,4 @@
-"""Muster is dead: nothing new gets in, what is there lives on, and all heals by itself."""
+"""Muster is dead: no new job is admitted, running jobs continue, and everything recovers without help."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_trainers_jobset_waits_for_muster_and_is_made_when_it_is_back(
     outages.die(muster)
     space.delete(JOBSETS, "job", wait=True).expect()
     # Trainer notices the deletion by its watch, which takes up to a minute to come back after an API server's restart.
-    until("Trainer to be refused for Muster's sake", partial(_is_refused, space), 90)
+    until("Trainer to be refused because Muster is down", partial(_is_refused, space), 90)
     assert space.jobset("job") is None, "a JobSet got in without Muster"
 
     muster.start()
@@ -66,7 +66,7 @@ def test_trainers_jobset_waits_for_muster_and_is_made_when_it_is_back(
 
 
 def _is_refused(space: Space) -> bool:
-    """Whether Trainer was refused in Muster's name; else have it try again.
+    """Whether Trainer was refused because Muster is down; else make it try again.
 
     Of several refusals of one version of an object only the first is stored with its words (client-go counts the rest).
     """

@@ -1,4 +1,4 @@
-"""`muster doctor` finds what is broken, names it and says what to do; each test breaks one thing and mends it."""
+"""`muster doctor` finds what is broken, names it and says what to do; each test breaks one thing and repairs it."""
 
 from __future__ import annotations
 

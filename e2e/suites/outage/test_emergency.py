@@ -27,7 +27,7 @@ BROUGHT = 120.0  # seconds in which the kubelet brings a ConfigMap
 
 
 def launch(name: str) -> dict[str, object]:
-    """A job that Muster would mend."""
+    """A job that Muster would correct."""
     return documents.trainjob(name, "trl", trainer={"command": ["trl", "sft"], "args": jobs.TRL_ARGS})
 
 
@@ -47,7 +47,7 @@ def lets_pass(space: Space) -> bool:
 
 
 def refuses(space: Space) -> bool:
-    """Whether it is Muster that refuses, in its own words."""
+    """Whether Muster refuses the job, with its own message."""
     return space.apply(wrong("probe"), dry_run=True).refused_with("spec.trainer.numNodes")
 
 
@@ -58,7 +58,7 @@ def page(space: Space, tmp_path: Path) -> Page:
 
 @pytest.fixture
 def before(space: Space) -> Space:
-    """A namespace with runtimes and a job that Muster has mended, and that runs."""
+    """A namespace with runtimes and a running job that Muster has corrected."""
     space.apply(TORCH).expect()
     lives.submit(space, TRL, launch("before"), partial(Space.apply, server_side=True))
     assert command(space, "before") == MENDED
@@ -69,7 +69,7 @@ def before(space: Space) -> Space:
 @pytest.fixture
 def deployment(space: Space) -> None:
     if space.kubectl.get("deployment", "muster", "muster-system") is None:
-        pytest.skip("Muster is no Deployment here, and has no ConfigMap and no pods")
+        pytest.skip("Muster is not a Deployment in this cluster, so it has no ConfigMap and no pods")
 
 
 def goes_on(space: Space, name: str) -> None:
@@ -121,7 +121,7 @@ def test_switch_2_lets_the_jobs_of_everybody_pass_and_is_undone(
 
 @pytest.fixture
 def webhooks(space: Space, page: Page) -> Iterator[Callable[[], bool]]:
-    """Tell whether both webhook configurations are there; put them back if a test failed between."""
+    """Return whether both webhook configurations exist; put them back if a test failed in between."""
 
     def present() -> bool:
         return all(space.kubectl.get(kind, "muster") is not None for kind in CONFIGURATIONS)

@@ -1,4 +1,4 @@
-"""Caches lag behind the API server; a decision must not be that of a runtime that is no more.
+"""Caches lag behind the API server; a decision must not follow a runtime that has been replaced.
 
 Trainer freezes the runtime of each job (ConfigMap `<job>-runtime-snapshot`), and the JobSet is made from that. So what
 the snapshot shows is the truth about a job: Muster's answer on the JobSet has to be the snapshot's, always. The answer
@@ -93,7 +93,7 @@ def test_a_jobset_that_is_made_again_after_its_runtime_was_replaced_gets_the_ans
 
 
 def test_a_runtime_and_its_job_in_one_apply_are_answered_by_that_runtime(space: Space) -> None:
-    """Trainer's own webhook may refuse the job for its cache's sake; Muster's may not, and fetches what it lacks."""
+    """Trainer's own webhook may refuse the job because its cache lags; Muster's may not, and fetches what it lacks."""
     for number in range(5):
         runtime = documents.training_runtime(f"rt-{number}", "trl", nodes=2, command=["trl", "sft"], args=jobs.TRL_ARGS)
         job = documents.trainjob(f"job-{number}", f"rt-{number}")

@@ -1,4 +1,4 @@
-"""Somebody answers in Muster's place, late or with garbage: a CREATE is refused, an UPDATE passes.
+"""Another program answers in Muster's place, late or with garbage: a CREATE is refused, an UPDATE passes.
 
 This is the API server's doing, by Muster's webhook configuration; a wrong `failurePolicy` or `timeoutSeconds` there
 fails here. Muster itself is not in it.

@@ -1,10 +1,10 @@
-"""Jobs of which Muster overwrote a field, while it is dead.
+"""Jobs in which Muster overwrote a field, while Muster is dead.
 
 On an UPDATE Muster gives back what it overwrote at CREATE. Without it the API refuses whoever sends the old value:
 
 * A JobSet of a TrainJob that nobody corrected (it came before Muster, or its namespace was in mode `off`), of which
   the `trl` launch was replaced: Trainer sends the old command with each suspend and resume. This is the only case in
-  which a controller is stopped, and it goes on by itself after Muster's return.
+  which a controller is blocked, and it recovers without help after Muster's return.
 * A TrainJob whose `command`, `args` or `numProcPerNode` was replaced (`trl`, `accelerate`, `tune run`, a process
   count): a server-side re-apply of its file is refused. Suspend, resume and Trainer do not send these fields.
 * A JobSet that Trainer did not make, of which a `trl` launch or a `vllm serve` was replaced: likewise.
@@ -74,7 +74,7 @@ def test_what_is_asked_for_in_an_outage_happens_by_itself_after_it(
     touched = time.monotonic() - started
     until("the other to be suspended", lambda: jobs.is_suspended(space, "ends"), HEALED)
     ended = time.monotonic() - started
-    until("the third to go on", lambda: not jobs.is_suspended(space, "goes-on"), HEALED)
+    until("the third to be resumed", lambda: not jobs.is_suspended(space, "goes-on"), HEALED)
     say(
         f"after an outage of {OUTAGE:g} s: suspended after {ended:.1f} s, resumed after"
         f" {time.monotonic() - started:.1f} s, one that was touched after {touched:.1f} s"

@@ -1,4 +1,4 @@
-"""Muster ends and starts again while people work: nothing gets past it, and its log stays whole."""
+"""Muster ends and starts again while jobs are created: no job gets past it, and its log stays complete."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Stream:
         space: where.
 
     Attributes:
-        refused: how often they were.
-        others: what was not Muster's absence.
+        refused: how often jobs were refused.
+        others: refusals for other reasons than Muster's absence.
     """
 
     def __init__(self, space: Space) -> None:
@@ -106,7 +106,7 @@ def log() -> Path:
     """Muster's audit log, where it is a file of this machine."""
     path = Path(os.environ.get("MUSTER_E2E_STATE", "")) / "logs" / "audit.log"
     if os.environ.get("MUSTER_E2E_TIER") != "control-plane" or not path.exists():
-        pytest.skip("Muster's audit log is no file of this machine")
+        pytest.skip("Muster's audit log is not a file on this machine")
     return path
 
 

@@ -1,10 +1,10 @@
-"""The line between Muster and the API server is cut, stalls or is slow: what its caches are then worth.
+"""The connection between Muster and the API server is cut, stalls or is slow: what Muster's caches then answer.
 
-What Muster promises: what its cache holds is an answer while its watch is sound; what it does not hold, or holds by a
-watch that is broken or silent, is asked for. Only the API server itself ever says that something does not exist. A
-changed runtime may be answered by its old version while the API server cannot be reached at all
-(`muster_cluster_cache_age_seconds` tells since when), a new one never, and a job whose runtime cannot be read is
-refused rather than let through.
+Muster promises that a cached document is an answer while its watch works, and that other documents, and those whose
+watch is broken or silent, are fetched. Only the API server itself decides that a document does not exist. A changed
+runtime may be answered by its old version while the API server cannot be reached at all
+(`muster_cluster_cache_age_seconds` shows since when), a new one never, and a job whose runtime cannot be read is
+refused rather than admitted.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_a_change_is_followed_within_a_moment(twin: Twin, known: Space) -> None:
 
     within("the twin to go by the new runtime", lambda: knows(twin, known, "trl"), 5)
 
-    assert fetched(twin, lambda: knows(twin, known, "trl")) == 0, "a warm cache asks nobody"
+    assert fetched(twin, lambda: knows(twin, known, "trl")) == 0, "a warm cache sends no request"
 
 
 @pytest.mark.thorough
@@ -106,7 +106,7 @@ def test_cut_lines_again_and_again_lose_no_change(twin: Twin, known: Space) -> N
 
 @pytest.mark.thorough
 def test_every_review_is_answered_while_the_line_comes_and_goes(twin: Twin, known: Space) -> None:
-    """Connections that fail to the API server are none of the business of those that come from it."""
+    """Failed connections to the API server do not affect the connections that come from it."""
     for number in range(30):
         twin.line.cut()
         assert knows(twin, known, "torch")

@@ -65,7 +65,7 @@ class Twin(Spare):
 class Stalled:
     """A twin whose watches stalled at some moment, when runtime `old` was changed from torch to trl.
 
-    To doubt a watch takes Muster more than a minute, so it begins with the first test and is looked at by the last.
+    Muster notices a silent watch after more than a minute, so it begins with the first test; the last test checks it.
 
     Attributes:
         twin: that Muster.

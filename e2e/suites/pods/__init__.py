@@ -1,1 +1,1 @@
-"""What pods really get: apply, mutate, and look from inside the containers that run."""
+"""What pods really get: jobs are applied and mutated, and the result is read inside running containers."""

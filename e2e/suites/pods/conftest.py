@@ -17,7 +17,7 @@ def real_nodes(kubectl: Kubectl) -> list[dict[str, Any]]:
     """The cluster's nodes that run containers; skips where there is none."""
     found = [node for node in kubectl.all("nodes") if _FAKE not in (node["metadata"].get("annotations") or {})]
     if not found:
-        pytest.skip("this cluster has no node that runs containers; the node tier has one, and so has kind")
+        pytest.skip("this cluster has no node that runs containers; the node tier and kind have one")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What remains of a decision: annotations on the job, and a record for each thing that was decided."""
+"""What a decision leaves behind: annotations on the job, and an audit record."""
 
 from __future__ import annotations
 

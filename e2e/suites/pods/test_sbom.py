@@ -1,4 +1,4 @@
-"""The bill of materials of the image that serves in the cluster, asked of the running pod."""
+"""The bill of materials of the image that serves in the cluster, read from the running pod."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PROGRAM = REPOSITORY / "images" / "webhook" / "sbom.py"
 
 def test_the_pod_of_muster_says_what_its_image_holds(kubectl: Kubectl) -> None:
     if kubectl.get("deployment", "muster", "muster-system") is None:
-        pytest.skip("Muster is no Deployment in this cluster")
+        pytest.skip("Muster is not a Deployment in this cluster")
     inside = ("exec", "-i", "-n", "muster-system", "deploy/muster", "--", "python3", "-")
     bill = json.loads(kubectl.run(*inside, stdin=_PROGRAM.read_text()).expect().out)
 

@@ -1,4 +1,4 @@
-"""Trainings that a probe stands in for: applied as people do, run to their end, and told by each pod from inside.
+"""Trainings with a probe in place of the program: applied as users do, run to their end, and reported by each pod.
 
 In the probe's image every launcher is a program that prints what it was given, resolves its coordinator, and meets the
 other ranks there (`e2e/images/probe`).
@@ -30,7 +30,7 @@ _INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What one pod told.
+    """The report of one pod.
 
     Attributes:
         step: the replicated job that it belongs to.

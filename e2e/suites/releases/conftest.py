@@ -1,4 +1,4 @@
-"""A cluster without Muster, and helm; afterwards Muster is there as before."""
+"""A cluster without Muster, and helm; afterwards Muster is installed as before."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def helm(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """helm, in a cluster from which Muster was taken; the tests install and uninstall it in their order."""
     deployment = kubectl.get("deployment", "muster", NAMESPACE)
     if deployment is None:
-        pytest.skip("Muster is a process here; the node tier has it in pods")
+        pytest.skip("Muster is a process in this cluster; the node tier runs it in pods")
     binary = Path(kubectl.binary).with_name("helm")
     found = str(binary) if binary.exists() else shutil.which("helm")
     if found is None:
-        pytest.skip("there is no helm beside kubectl and none on the PATH")
+        pytest.skip("helm is neither beside kubectl nor on PATH")
     image = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
     program = installer.Kubectl(kubectl.binary, Path(kubectl.kubeconfig))
     installer.uninstall(program, lambda _: None)

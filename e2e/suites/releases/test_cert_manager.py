@@ -104,7 +104,7 @@ def test_an_installation_changes_over_to_certificates_of_its_own_and_refuses_no_
         time.sleep(5)
 
     assert load.failures == {}
-    # Cert-manager's stays for an hour: pods of before may still show leaves of it.
+    # cert-manager's authority stays for an hour, because older pods may still serve leaves that it signed.
     assert set(replicas.trusted()) == {*replicas.authorities(), *theirs}
     say(f"{load} while both replicas were replaced by such as share certificates")
 

@@ -1,1 +1,1 @@
-"""Reports that readers of policy reports show, of both formats, with their real CustomResourceDefinitions."""
+"""Reports of both formats, with their real CustomResourceDefinitions."""

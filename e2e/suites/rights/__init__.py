@@ -1,1 +1,1 @@
-"""Each right of Muster's roles: taken away, what fails; given back, it works."""
+"""Each right of Muster's roles: what fails when it is taken away, and that it works when it is given back."""

@@ -1,4 +1,4 @@
-"""What a spare Muster says and shows of a right that it lacks."""
+"""What a spare Muster logs and counts about a right that it lacks."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def is_told(muster: Spare, right: Right, about: str = "") -> bool:
 
 
 def is_mended(muster: Spare, right: Right) -> bool:
-    """Whether it logged that a watch which this right had broken is sound again."""
+    """Whether it logged that a watch that failed without this right works again."""
     return any(line["message"] == _MENDED for line in _forbidden(muster, right))
 
 
 def is_sound(muster: Spare, right: Right) -> bool:
-    """Whether it said that the watch is sound again, or began to lead anew and was not forbidden since."""
+    """Whether it logged that the watch works again, or began to lead again and was not forbidden since."""
     said, last = muster.said(), list(_forbidden(muster, right))[-1]
     began = any(line["message"] == "leading" for line in said[said.index(last) + 1 :])
     return last["message"] == _MENDED or began

@@ -98,7 +98,7 @@ def test_a_bundle_that_was_spoilt_stays_so(right: Right, account: Account, muste
     assert not trust.is_whole(kind)
 
     account.give_back()
-    until("the bundle to be mended", lambda: trust.is_whole(kind))
+    until("the bundle to be repaired", lambda: trust.is_whole(kind))
 
 
 @rights((LEASES, "create"), (LEASES, "get"), (LEASES, "update"))
@@ -114,4 +114,4 @@ def test_nobody_mends_a_bundle_without_a_lease(
         trust.spoil(kind)
 
     account.give_back()
-    until("the bundles to be mended", lambda: all(map(trust.is_whole, KINDS)))
+    until("the bundles to be repaired", lambda: all(map(trust.is_whole, KINDS)))

@@ -245,6 +245,6 @@ def said(space: Space, name: str) -> list[str]:
 
 
 def begin_a_term(home: Space) -> None:
-    """Let somebody else have the Lease for a second, so that Muster begins to lead anew."""
+    """Give the Lease to another holder for a second, so that Muster begins to lead again."""
     taken = {"spec": {"holderIdentity": "somebody else", "leaseDurationSeconds": 1}}
     home.patch("lease", ROLE, taken).expect()

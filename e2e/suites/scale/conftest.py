@@ -20,7 +20,7 @@ _ROOM = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
 def nodes(kubectl: Kubectl) -> Iterator[int]:
     """Fake nodes, ready; gone afterwards. Where nobody plays them, the test is skipped."""
     if not kubectl.all("nodes", selector="type=kwok"):
-        pytest.skip("this cluster has no KWOK (no node with the label type=kwok), so nobody would run 200 fake nodes")
+        pytest.skip("this cluster has no KWOK (no node with the label type=kwok), which runs the 200 fake nodes")
     kubectl.create(*(_node(f"scale-{number}") for number in range(NODES))).expect()
     try:
         until(f"{NODES} fake nodes to be ready", lambda: len(_ready(kubectl)) == NODES, 90)

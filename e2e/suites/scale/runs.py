@@ -29,7 +29,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of it.
+    """The result of a run.
 
     Attributes:
         space: the namespace.

@@ -28,7 +28,7 @@ PODS = sum(JOBS.values())
 def done(nodes: int, kubectl: Kubectl) -> Iterator[Allocations]:
     """The run, made once; the node tier's scheduler and fake nodes are those of the control plane tier."""
     if os.environ.get("MUSTER_E2E_TIER") == "node":
-        pytest.skip("nothing of this depends on a real node; it runs on the control plane tier")
+        pytest.skip("this does not depend on real nodes; it runs in the control plane tier")
     space = Space(spaces.named("scale-claims"), kubectl).make()
     try:
         name = allocations.publish(kubectl, [f"scale-{number}" for number in range(nodes)], DEVICES)

@@ -1,1 +1,1 @@
-"""What all suites share: kubectl, waiting, one namespace per test, documents, and a hand on Muster itself."""
+"""What all suites share: kubectl, waiting, one namespace per test, documents, and control of Muster itself."""

@@ -160,7 +160,7 @@ class Deployed:
 
     @contextmanager
     def _edited(self, edit: Callable[[PodSpec], None], files: Mapping[str, Path]) -> Iterator[None]:
-        """Run other pods, with `files` under /e2e; then those of before."""
+        """Run other pods, with `files` under /e2e; afterwards the former ones."""
         before = self._deployment()["spec"]["template"]
         after = copy.deepcopy(before)
         keys = {f"file-{number}": name for number, name in enumerate(sorted(files))}

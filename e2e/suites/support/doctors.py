@@ -17,7 +17,7 @@ __all__ = ["Examination", "examine"]
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What the doctor said.
+    """The report of the doctor.
 
     Attributes:
         code: the exit code.

@@ -178,7 +178,7 @@ class Processes:
             _CHILDREN[self._places.state] = child
 
     def _ended(self) -> None:
-        """Wait until nothing listens, and take leave of the process if it was a child of ours."""
+        """Wait until nothing listens, and reap the process if it is a child of this one."""
         config = yaml.safe_load(self._config().read_text())
         address = ("127.0.0.1", int(config["server"]["port"]))
         waits.until("Muster's port to be closed", lambda: not _is_open(address), 20)

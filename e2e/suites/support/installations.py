@@ -1,4 +1,4 @@
-"""Muster as it is installed in the cluster under test: stopped, killed, configured anew, replaced, and read.
+"""Muster as installed in the cluster under test, which tests stop, kill, reconfigure, replace and read.
 
 Two ways to run it, one way to test it. `look` finds out which one a cluster has. All that is changed is put back when
 its `with` block ends, also when a test fails in it; what changes the installation must not run beside other tests.
@@ -43,7 +43,7 @@ class Installation(Protocol):
         """Wait until it answers the API server."""
 
     def configure(self, changes: Mapping[str, Any]) -> AbstractContextManager[None]:
-        """Run it with further keys of its configuration file, merged into what is there; then as before."""
+        """Run it with further keys merged into its configuration file; afterwards as before."""
 
     def reloaded(self, changes: Mapping[str, Any]) -> AbstractContextManager[None]:
         """As `configure`, for keys that take effect without a restart; it does not wait until they do.

@@ -1,8 +1,8 @@
 """kubectl, as people use it: the suites see the answers, warnings and errors that a user sees.
 
-Nothing here raises because the cluster said no; a refusal is what half of the tests are about. Reading (`get`, `all`,
-`raw`) does raise when kubectl fails for another reason than that there is no such object, so that a broken cluster is
-never taken for an empty one.
+Nothing here raises because the cluster refused something; half of the tests are about refusals. Reading (`get`, `all`,
+`raw`) does raise when kubectl fails for another reason than a missing object, so that a broken cluster is never
+mistaken for an empty one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class KubectlError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run of kubectl came to.
+    """The outcome of one run of kubectl.
 
     Attributes:
         command: as typed, without the configuration.
@@ -175,15 +175,15 @@ class Kubectl:
         return items
 
     def told(self, kind: str, namespace: str, document: Document) -> str:
-        """Return the API server's error and warnings for an object that nobody creates, "" when it says nothing.
+        """Return the API server's error and warnings for a creation in a dry run, "" when there are none.
 
-        It is no kubectl's answer: whoever waits for one asks often.
+        kubectl is not started for it, because callers that wait ask often.
 
         Raises:
             KubectlError: no answer.
         """
         reader = self._reader(kind)
-        assert reader is not None, f"{kind}: a kind that no path is known of"
+        assert reader is not None, f"{kind}: the API path of this kind is not known"
         try:
             return reader.told(kind, namespace, document)
         except readings.ReadError as error:
@@ -218,7 +218,7 @@ class Kubectl:
         """GET a path of the API server; JSON is decoded, other text is returned as it is.
 
         Raises:
-            KubectlError: the answer is no success.
+            KubectlError: the answer is not a success.
         """
         out = self.run("get", "--raw", path).expect().out
         try:
@@ -234,7 +234,7 @@ def found() -> Kubectl | None:
     if not kubeconfig or not binary:
         return None
     state = os.environ.get("MUSTER_E2E_STATE")
-    # What kubectl caches about a cluster of ours goes with it.
+    # kubectl's cache about a cluster that `e2e.cluster` made is deleted with the cluster.
     return Kubectl(kubeconfig, binary, {"KUBECACHEDIR": str(Path(state, "kubectl-cache"))} if state else {})
 
 

@@ -1,4 +1,4 @@
-"""A steady load of admissions through the API server: jobs that nobody creates, one after another."""
+"""A steady load of admissions through the API server: jobs in dry runs, one after another."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class Load:
 
     @property
     def failures(self) -> dict[str, int]:
-        """Every answer that was no admission, and how often it was given while the machine did not stand still."""
+        """Every answer that was not an admission, and how often it was given while the machine did not stall."""
         return dict(Counter(answer for answer, begun, ended in self._failed if not stalls.overlap(begun, ended)))
 
     def __str__(self) -> str:
-        """How many were admitted, and how many were not because the machine stood still."""
+        """How many were admitted, and how many were not because the machine stalled."""
         excused = len(self._failed) - sum(self.failures.values())
         left_out = f" ({excused} others while the machine stood still)" if excused else ""
         return f"{self.answers['']} admissions{left_out}"

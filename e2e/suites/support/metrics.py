@@ -33,7 +33,7 @@ def scraped(kubectl: Kubectl) -> list[Sample]:
 
 
 def get(url: str, body: bytes | None = None, timeout: float = 20) -> str:
-    """Return what an HTTPS server of ours answers, whatever certificate it shows."""
+    """Return the answer of a test's HTTPS server, whatever certificate it serves."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310  # https, of ours

@@ -48,7 +48,7 @@ def is_refused(kubectl: Kubectl) -> bool:
 
 
 def is_unreachable(kubectl: Kubectl) -> bool:
-    """Whether the API server gets no answer of Muster, for whatever reason."""
+    """Whether the API server gets no answer from Muster, for any reason."""
     return "failed calling webhook" in _told(kubectl)
 
 
@@ -122,7 +122,7 @@ def _merged(present: Any, changes: Any) -> Any:
 
 
 def _time(line: str) -> str:
-    """Return when a line was logged, as text that sorts; "" for a line that is none of Muster's log."""
+    """Return when a line was logged, as text that sorts; "" for a line that is not from Muster's log."""
     try:
         return str(json.loads(line)["time"])
     except (ValueError, KeyError, TypeError):

@@ -105,7 +105,7 @@ class Reader:
         return [{**marks, **item} for item in listed["items"]]
 
     def told(self, kind: str, namespace: str, document: Mapping[str, Any]) -> str:
-        """Return what the API server says of an object that somebody would create: its error and its warnings.
+        """Return the API server's error and warnings for a creation in a dry run.
 
         Raises:
             ReadError: no answer.

@@ -1,4 +1,4 @@
-"""Reports: what a failing test shows, so that nobody needs the cluster of that moment to find out why."""
+"""Reports: what a failing test shows, so that its cause can be found without the cluster."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _LINES = 60
 
 
 def missing(kubectl: Kubectl | None) -> str:
-    """Return what a cluster lacks to be tested, "" for nothing."""
+    """Return what a cluster lacks for the suites, "" when nothing is missing."""
     if kubectl is None:
         return "KUBECONFIG or kubectl (on PATH, or its path in MUSTER_E2E_KUBECTL) is missing"
     answer = kubectl.run("get", "--raw", "/readyz", timeout=20)
     if not answer.ok:
-        return f"no cluster answers: {answer.err.strip()}"
+        return f"the cluster does not answer: {answer.err.strip()}"
     wanted = [("customresourcedefinitions", name) for name in _CRDS] + [(kind, "muster") for kind in _CONFIGURATIONS]
     absent = [f"{kind}/{name}" for kind, name in wanted if not kubectl.run("get", kind, name, timeout=20).ok]
     return f"the cluster has no {', '.join(absent)}" if absent else ""

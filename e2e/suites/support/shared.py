@@ -162,7 +162,7 @@ def installed(kubectl: Kubectl, installation: Installation, lives: Mapping[str, 
             made.scale(2)
             yield made
             made.scale(1)
-            # The certificate of before is served again when the block ends, and must be trusted then.
+            # The former certificate is served again when the block ends, and must be trusted then.
             made.trust(bundles)
     finally:
         made.trust(bundles)

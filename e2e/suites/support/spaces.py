@@ -1,4 +1,4 @@
-"""Spaces: each test has a namespace of its own, so that tests run side by side and leave each other alone."""
+"""Spaces: each test has its own namespace, so that tests can run in parallel."""
 
 from __future__ import annotations
 
@@ -130,8 +130,8 @@ class Space:
     def mode(self, mode: str | None) -> None:
         """Label the namespace with a mode (None takes the label away), and wait until Muster goes by it.
 
-        Audit and off look the same from outside, and so do enforce and a label that is no mode; between those nothing
-        is waited for.
+        Audit and off look the same from outside, and so do enforce and a label that is not a mode; a change between
+        those is not waited for.
         """
         self.kubectl.patch("namespace", self.name, None, {"metadata": {"labels": {_MODE_LABEL: mode}}}).expect()
         look = {"warn": "warn", "audit": "silent", "off": "silent"}.get(str(mode), "enforce")

@@ -1,6 +1,6 @@
-"""A spare: a second, real `muster serve` as a process of this machine, beside the Muster that is installed.
+"""A spare: a second, real `muster serve` as a process on this machine, beside the installed Muster.
 
-No webhook configuration names it, so that it stands in nobody's way: tests send it their AdmissionReviews themselves.
+No webhook configuration names it, so it affects no other test: tests send it AdmissionReviews themselves.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PLURALS = {"TrainJob": "trainjobs", "JobSet": "jobsets"}
 
 
 class Answer:
-    """What an AdmissionReview came to.
+    """The answer to an AdmissionReview.
 
     Attributes:
         allowed: whether the job may be stored.

@@ -1,6 +1,6 @@
-"""When the machine stood still: a thread that sleeps for a moment each time, and notes when it slept for seconds.
+"""Detects stalls of the machine: a thread sleeps for short times, and records when one took seconds.
 
-What was under way then ran out of time everywhere, in the API server and in Muster too, and says nothing of either.
+Requests under way then time out everywhere, which says nothing about the API server or Muster.
 """
 
 from __future__ import annotations

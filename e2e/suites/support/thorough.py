@@ -19,7 +19,7 @@ def but(*kept: Any, of: Iterable[Any], called: Callable[[Any], str] | None = Non
         called: gives a value's id; by itself pytest's own.
 
     Raises:
-        ValueError: a kept value is none of them.
+        ValueError: a kept value is not one of them.
     """
     values = list(of)
     return [_case(value, called(value) if called else None, value in kept) for value in _known(values, kept)]
@@ -33,7 +33,7 @@ def but_named(*kept: str, of: Mapping[str, Any]) -> list[Any]:
         of: all values by name.
 
     Raises:
-        ValueError: there is no value of a kept name.
+        ValueError: a kept name is unknown.
     """
     _known(list(of), kept)
     return [_case(value, name, name in kept) for name, value in of.items()]
@@ -41,7 +41,7 @@ def but_named(*kept: str, of: Mapping[str, Any]) -> list[Any]:
 
 def _known(values: list[Any], kept: Iterable[Any]) -> list[Any]:
     if unknown := [each for each in kept if each not in values]:
-        raise ValueError(f"there is no case {unknown[0]!r}")
+        raise ValueError(f"case {unknown[0]!r} is unknown")
     return values
 
 

@@ -1,4 +1,4 @@
-"""Waiting with a deadline: the cluster is never slept for, it is asked."""
+"""Waiting with a deadline: a condition is polled, and nothing sleeps for a fixed time."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ __all__ = ["until", "within"]
 
 _Value = TypeVar("_Value")
 _FIRST, _LONGEST, _GROWTH = 0.1, 1.0, 1.5
-_PATIENCE = 3  # a machine of two cores stands still for ten seconds now and then
+_PATIENCE = 3  # a machine of two cores stalls for ten seconds now and then
 
 
 def until(what: str, check: Callable[[], _Value], seconds: float = 30) -> _Value:
     """Ask `check` until its answer is truthy, and return that.
 
     Args:
-        what: is waited for; the error names it.
+        what: what is waited for; the error names it.
         check: is asked at once, after 0.1 s, and at growing distances of up to 1 s. An exception of it counts as
             "not yet": things may not be there.
-        seconds: that it takes at most where nothing else is in the way; three times that are waited.
+        seconds: the longest that it takes on an idle machine; the wait is three times as long.
 
     Raises:
         AssertionError: the time is over; with the last answer or exception.

@@ -35,7 +35,7 @@ def images(kubectl: Kubectl, request: pytest.FixtureRequest) -> None:
         }
 
     if os.environ.get("MUSTER_E2E_TIER") == "node":
-        # The kubelet tells of its images now and then.
+        # The kubelet reports its images at intervals.
         waits.until(f"the node to have {', '.join(wanted)} (`up --images`)", lambda: not missing(), 90)
     elif lacking := missing():
         pytest.skip(f"no node of this cluster has {', '.join(sorted(lacking))}")

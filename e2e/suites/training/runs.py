@@ -1,6 +1,6 @@
-"""Trainings in the shipped images: applied as people do, run to their end, and told by their pods.
+"""Trainings in the shipped images: applied as users do, run to their end, and read from their pods.
 
-What they read and write lies in one folder of the node, so that a checkpoint written by one pod is seen by another.
+Their files are in one folder of the node, so that one pod sees the checkpoint of another.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def runtime(
         name or framework, framework, fake=False, container=container(image, env), pod=pod, **more
     )
     job = made["spec"]["template"]["spec"]["replicatedJobs"][0]
-    # As in the runtimes that we ship: what the guard has ended does not become better by another try.
+    # As in the shipped runtimes: a retry does not help a training that the guard has ended.
     codes = {"containerName": "node", "operator": "In", "values": [GUARDED]}
     policy = {"rules": [{"action": "FailJob", "onExitCodes": codes}]}
     job["template"]["spec"].update(backoffLimit=retries, podFailurePolicy=policy)

@@ -1,4 +1,4 @@
-"""A pod is lost in the middle of a training: the other meets the next one, and they go on from the checkpoint."""
+"""A pod is lost during a training: the other pod meets its replacement, and both resume from the checkpoint."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ def test_a_training_goes_on_when_one_of_its_pods_is_killed(space: Space, models:
     ended = [rank for rank in runs.ended(space, name) if rank.code == 0]
     assert [rank.report()["worldSize"] for rank in ended] == [2, 2]
     begun = [int(step) for rank in ended for step in re.findall(r"of 2 begins after step (\d+)", rank.log)]
-    assert max(begun) >= 5, "they go on from the checkpoint"
+    assert max(begun) >= 5, "the ranks did not resume from the checkpoint"
     assert f"step {_STEPS}\n" in "".join(rank.log for rank in ended)

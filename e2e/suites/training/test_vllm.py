@@ -58,7 +58,7 @@ def server(name: str, *args: str, features: str | None = None, **env: str) -> di
     spec["backoffLimit"] = 0
     pod = spec["template"]["spec"]
     pod["restartPolicy"] = "Never"
-    # vLLM's processes share more memory than the 64 MiB that a container has by itself.
+    # vLLM's processes share more memory than the 64 MiB of /dev/shm that a container has by default.
     pod["volumes"] = [*runs.volumes(), {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}]
     pod["containers"][0].update(runs.container("vllm", known))
     pod["containers"][0]["volumeMounts"].append({"name": "shm", "mountPath": "/dev/shm"})
@@ -99,7 +99,7 @@ def test_a_server_answers_and_takes_adapters_and_weights_while_it_runs(space: Sp
 
     assert before["usage"]["completion_tokens"] == 12
     assert "Success" in loaded, loaded
-    assert text(by_adapter) != text(before), "the adapter answers"
+    assert text(by_adapter) != text(before), "the adapter did not answer"
     assert "Success" in unloaded, unloaded
     assert without["status"] == 404, without
     assert text(after) != text(before), f"other weights answer: {reloaded}"

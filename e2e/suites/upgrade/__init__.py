@@ -1,1 +1,1 @@
-"""Suite 3, upgrade: jobs keep the answer that they were created with, whatever Muster comes next; runs alone."""
+"""Upgrade: jobs keep the answer that they were created with, whatever version of Muster follows; runs alone."""

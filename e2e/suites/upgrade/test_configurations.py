@@ -1,4 +1,4 @@
-"""Another configuration takes over: jobs keep what they were created with, new ones get what is configured now."""
+"""The configuration changes: jobs keep what they were created with, new ones get what is configured now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another version of a strategy takes over: jobs keep the answer of their creation, new ones get the new one."""
+"""The version of a strategy changes: jobs keep the answer of their creation, new ones get the new answer."""
 
 from __future__ import annotations
 

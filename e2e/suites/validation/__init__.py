@@ -1,1 +1,1 @@
-"""What people see of Muster's judgement at `kubectl apply`."""
+"""What users see of Muster's validation at `kubectl apply`."""

@@ -1,4 +1,4 @@
-"""Modes: how far Muster goes is chosen by a label of the namespace, before what is set for the whole cluster."""
+"""Modes: a label of the namespace sets how far Muster goes, and wins over the setting for the whole cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Muster cannot enforce is told by kubectl as a warning; what it does not know is left as it was written."""
+"""kubectl shows a warning for what Muster cannot enforce; what Muster does not know stays as it was written."""
 
 from __future__ import annotations
 

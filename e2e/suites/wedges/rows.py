@@ -25,7 +25,7 @@ OVERWRITES = tuple(row for row in mutations.ROWS if row not in ADDITIONS)
 """Mutations of what Trainer applies: each further apply undoes them, which JobSet refuses."""
 
 NEVER_RUN = ("add claims", "swap a limit for a claim", "everything at once")
-"""Their pods wait for devices that nobody here has."""
+"""Their pods wait for devices that this cluster does not have."""
 
 PLACED = {"metadata": {"labels": {"kueue.x-k8s.io/podset": "node"}}, "spec": documents.FAKE}
 """What a queue writes into a pod template."""

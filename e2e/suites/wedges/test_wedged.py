@@ -1,4 +1,4 @@
-"""The same mutations made without Muster: what it protects from is real on this very cluster.
+"""The same mutations made without Muster: the problems that it prevents are real on this cluster.
 
 An impostor in Muster's place makes them at CREATE, as a common mutating webhook would, and restores nothing.
 """

@@ -1,4 +1,4 @@
-"""A training that can be interrupted: the first rank writes a checkpoint at each step, and all go on from it."""
+"""A training that can be interrupted: the first rank writes a checkpoint at each step, and all ranks resume from it."""
 
 import sys
 import time

@@ -1,1 +1,1 @@
-"""A distribution for Muster that does to JobSets what a mutating webhook had better not do; never install it."""
+"""A distribution for Muster that does to JobSets what a mutating webhook should not do; never install it."""
