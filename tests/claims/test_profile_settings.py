@@ -106,7 +106,7 @@ def test_a_profile_that_policy_gives_must_be_one_of_the_file():
     with pytest.raises(configs.ConfigError) as caught:
         policy("frameworks: {trl: {profile: big}}\nroles: {sampler: {profile: small}}\nprofiles: {}")
     text = str(caught.value)
-    assert "frameworks.trl.profile: 'big'; roles.sampler.profile: 'small': no profile of this name" in text
+    assert "frameworks.trl.profile: 'big'; roles.sampler.profile: 'small': there is no profile of this name" in text
 
 
 def test_profiles_take_effect_without_a_restart():

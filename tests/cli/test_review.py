@@ -117,10 +117,10 @@ def test_a_denial_is_an_answer_like_any_other(muster):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "is not JSON"),
-        (b"{", "is not JSON"),
+        (b"", "is not readable JSON"),
+        (b"{", "is not readable JSON"),
         (b"[]", "is not an AdmissionReview"),
-        (b"\xff", "is not JSON"),
+        (b"\xff", "is not readable JSON"),
         (b'{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}', "request: an object is required"),
     ],
 )

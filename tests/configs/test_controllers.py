@@ -25,7 +25,7 @@ def test_what_the_file_says_is_what_the_controllers_do():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("controllers: {lease: {retry: 10}}", "controllers.lease: .*each less than the next"),
+        ("controllers: {lease: {retry: 10}}", "controllers.lease: .*each must be less than the next"),
         ("controllers: {lease: {duration: 5}}", "controllers.lease: .*deadline 10.0, duration 5.0"),
         ("controllers: {grace: -1}", "controllers.grace: -1"),
         ("controllers: {lease: {name: Not_A_Name}}", "controllers.lease.name: 'Not_A_Name'"),

@@ -135,7 +135,7 @@ def test_manifests_that_cannot_be_read_are_an_error(tmp_path):
 
 def test_manifests_without_webhooks_are_an_error(tmp_path):
     (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\n")
-    with pytest.raises(expectations.ExpectationError, match="holds no MutatingWebhookConfiguration or no Validating"):
+    with pytest.raises(expectations.ExpectationError, match="has no MutatingWebhookConfiguration and no Validating"):
         expectations.read([tmp_path])
 
 

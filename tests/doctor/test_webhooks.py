@@ -31,7 +31,7 @@ SPOILT = {
     "a wrong path of a URL": (
         CREATE,
         lambda e: e.update(clientConfig={"url": "https://h:1/x?y", "caBundle": worlds.bundle()}),
-        "error webhooks: {}: it calls the path /x, and",
+        "error webhooks: {}: it calls the path /x, but",
     ),
     "another Service": (
         CREATE,
@@ -152,7 +152,7 @@ async def test_entries_that_leave_every_namespace_out_are_an_error(world, examin
 async def test_an_entry_that_takes_musters_own_namespace_is_a_warning(world, examine):
     world.entries[CREATE]["namespaceSelector"] = {}
     (line,) = await examine("namespaces")
-    assert line.startswith(f"warning namespaces: {TITLE}{CREATE}: its namespaceSelector takes muster-system")
+    assert line.startswith(f"warning namespaces: {TITLE}{CREATE}: its namespaceSelector matches muster-system")
 
 
 async def test_namespaces_that_are_left_out_are_named_five_at_most(world, examine):

@@ -163,7 +163,7 @@ async def test_one_replica_leads_the_controllers(world, examine, leading, told):
         text = f'muster_controller_leading{{lease="muster-controllers"}} {value}.0\n'
         world.texts[worlds.proxied(pod, "metrics")] = (200, text)
     found = [line.split(": ")[1] for line in await examine("replicas") if line.startswith("warning")]
-    assert [line.partition(" say")[0] for line in found] == told
+    assert [line.partition(" report")[0] for line in found] == told
 
 
 async def test_a_replica_that_is_on_its_way_out_is_not_asked(world, examine):

@@ -22,7 +22,7 @@ def test_the_api_server_calls_muster_only_when_it_serves():
 
 def test_when_muster_does_not_serve_nothing_calls_it_and_its_log_is_shown():
     kubectl = kubectls.FakeKubectl(fails="rollout")
-    with pytest.raises(installer.InstallError, match="does not serve") as raised:
+    with pytest.raises(installer.InstallError, match="did not become ready") as raised:
         kubectls.install(kubectl)
     assert not any("Webhook" in kind for kind in kubectl.done)
     assert "its last words" in str(raised.value)
@@ -72,7 +72,7 @@ def test_removal_first_lets_go_of_the_api_server_and_may_be_repeated():
     assert kubectl.done[-1] == "namespace"
     said = []
     installer.uninstall(kubectl, said.append)
-    assert all(line.startswith("was not there") for line in said)
+    assert all(line.startswith("not found: ") for line in said)
 
 
 def test_an_upgrade_is_an_installation_where_there_is_one_and_refused_elsewhere():

@@ -123,5 +123,5 @@ def test_a_cursor_in_a_deleted_file_is_gone(written):
     path = written("a", range(4))
     found = scans.scan(Shelf([path]), ANY, budget=scans.Budget(rows=2))
     path.unlink()
-    with pytest.raises(GoneError, match="rotated away"):
+    with pytest.raises(GoneError, match="deleted by rotation"):
         scans.scan(Shelf([path]), ANY, found.older)

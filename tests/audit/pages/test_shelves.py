@@ -55,9 +55,9 @@ def test_a_file_that_is_rotated_while_it_is_read_is_neither_missed_nor_read_twic
 def test_a_place_in_a_deleted_file_is_gone(shelf, log):
     place = list(shelf.upwards(0))[-1].place
     log.with_name("audit.log.2").unlink()
-    with pytest.raises(GoneError, match="rotated away"):
+    with pytest.raises(GoneError, match="deleted by rotation"):
         shelf.at(place)
-    with pytest.raises(GoneError, match="rotated away"):
+    with pytest.raises(GoneError, match="deleted by rotation"):
         list(shelf.upwards(0, place))
 
 

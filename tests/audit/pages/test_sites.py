@@ -226,8 +226,8 @@ async def test_a_name_of_the_web_that_points_here_is_refused(site, real_log, hos
     ("path", "status", "said"),
     [
         ("/record/x", 404, "is not a place in a log"),
-        ("/record/0.0123456789abcdef.0", 404, "rotated away"),
-        ("/record/9.0123456789abcdef.0", 404, "rotated away"),
+        ("/record/0.0123456789abcdef.0", 404, "deleted by rotation"),
+        ("/record/9.0123456789abcdef.0", 404, "deleted by rotation"),
         ("/json/../../../etc/passwd", 404, "neither"),
         ("/record/", 404, "is not a place"),
         ("/wp-admin", 404, "neither"),
