@@ -35,7 +35,7 @@ def test_a_missing_file_is_named(mounted, complaint, part):
 def test_an_empty_file_is_named(mounted, complaint, part):
     path = getattr(mounted, part)
     path.write_bytes(b"\n")
-    assert str(complaint()).startswith(f"{path}: is empty; wait until")
+    assert str(complaint()).startswith(f"{path}: is empty; issue the")
 
 
 @pytest.mark.parametrize("part", ["certificate", "key", "authority"])

@@ -89,7 +89,7 @@ async def test_a_context_that_would_show_another_certificate_goes_back(listening
 
 
 def test_a_fingerprint_that_is_not_the_leafs_is_noticed(new_material):
-    with pytest.raises(errors.ServingError, match="in place of 00"):
+    with pytest.raises(errors.ServingError, match="instead of 00"):
         contexts.ServingContext(dataclasses.replace(new_material(), fingerprint="00"))
 
 

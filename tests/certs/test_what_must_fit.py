@@ -42,7 +42,7 @@ def test_a_ca_that_expires_before_its_leaf_is_named(mount, mounted, complaint, f
 def test_names_that_are_not_covered_are_listed_with_those_that_are(mount, complaint, forge):
     mount(forge(sans=("muster.default.svc",)))
     error = complaint(("muster.default.svc", *NAME))
-    assert error.problem == "is for muster.default.svc, not for muster.muster-system.svc"
+    assert error.problem == "is issued for muster.default.svc, not for muster.muster-system.svc"
 
 
 def test_a_common_name_alone_is_no_name(mount, complaint, forge):

@@ -198,7 +198,7 @@ async def test_there_is_one_age_for_each_watched_kind(reader):
 
 async def test_starting_twice_is_an_error_and_stopping_twice_is_not(reader, until):
     reader.start()
-    with pytest.raises(RuntimeError, match="started before"):
+    with pytest.raises(RuntimeError, match="already started"):
         reader.start()
     await reader.stop()
     await reader.stop()

@@ -99,7 +99,7 @@ class SharedSecret:
         except errors.MaterialError as error:
             if not mine.members:
                 raise
-            _logger.warning("the shared authorities are damaged and written anew", extra=error.facts())
+            _logger.warning("the shared authorities are damaged and written again", extra=error.facts())
             return rings.Ring()
 
     async def _write(self, document: Mapping[str, Any] | None, ring: rings.Ring) -> None:
