@@ -58,7 +58,7 @@ def test_people_are_told_how_to_go_on(helm):
 
     assert "kubectl -n elsewhere rollout status deployment/muster" in notes({})
     assert "creating one is refused" in notes({})
-    assert "goes by it unseen" in notes(CHOICES["it may fail open"])
+    assert "is not checked by Muster" in notes(CHOICES["it may fail open"])
     assert "--set webhooks.enabled=true" in notes(CHOICES["nothing calls it"])
     assert "delete mutatingwebhookconfiguration,validatingwebhookconfiguration muster" in notes({})
     assert "Secret ring" in notes(CHOICES["short certificates"])

@@ -1,6 +1,6 @@
 {{/*
-Muster's configuration, as YAML: `config` of the values, and what the chart alone can know: where certificates come
-from, which namespace this is, whether the controllers have their rights.
+Muster's configuration, as YAML: `config` of the values, and what only the chart knows: the source of the certificates,
+the namespace, and whether the controllers have their rights.
 */}}
 {{- define "muster.config" -}}
 {{- $config := deepCopy .Values.config -}}
@@ -25,15 +25,15 @@ from, which namespace this is, whether the controllers have their rights.
 {{- end }}
 
 {{/*
-Changes when pods must start anew. Muster follows the file for the keys left out here, and a change of mode is no
-reason to restart every replica.
+Changes when pods must restart. Muster follows the file for the keys that are left out here, so that a change of mode does
+not restart every replica.
 */}}
 {{- define "muster.configDigest" -}}
 {{- $config := include "muster.config" . | fromYaml -}}
 {{- omit $config "mode" "frameworks" "profiles" "roles" "onFailure" "pluginBudget" | toJson | sha256sum | trunc 16 -}}
 {{- end }}
 
-{{/* The Leases that replicas compete for, by the names that they have rights to. */}}
+{{/* The names of the Leases that replicas compete for; the roles use them too. */}}
 {{- define "muster.certificatesLease" -}}
 {{- dig "lease" "name" "muster-certificates" .Values.tls.secret.settings -}}
 {{- end }}
@@ -45,7 +45,7 @@ reason to restart every replica.
 {{- dig "server" "port" 8443 .Values.config | int -}}
 {{- end }}
 
-{{/* What no schema can compare, each with what to do. */}}
+{{/* Checks that a schema cannot express; each message says what to do. */}}
 {{- define "muster.check" -}}
 {{- $timeout := dig "server" "requestTimeout" 4.0 .Values.config | float64 -}}
 {{- range $operation := list "create" "update" -}}

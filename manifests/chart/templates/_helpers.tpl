@@ -1,6 +1,6 @@
-{{/* Names are fixed: two Musters in one cluster would each change what the other did. */}}
+{{/* Names are fixed: two installations of Muster in one cluster would change each other's jobs. */}}
 
-{{/* What a Deployment, a Service, a disruption budget select pods by. Must not change between versions. */}}
+{{/* The labels by which Deployment, Service and PodDisruptionBudget select pods. They must not change between versions. */}}
 {{- define "muster.selector" -}}
 app.kubernetes.io/name: muster
 app.kubernetes.io/component: webhook
@@ -27,7 +27,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if eq .Values.tls.mode "files" -}}{{ .Values.tls.files.secretName }}{{- else -}}muster-tls{{- end -}}
 {{- end }}
 
-{{/* What RoleBindings and ClusterRoleBindings give rights to. */}}
+{{/* The subjects of RoleBindings and ClusterRoleBindings. */}}
 {{- define "muster.subjects" -}}
 - kind: ServiceAccount
   name: muster

@@ -5,8 +5,8 @@ One entry per kind and operation, because the two operations must fail different
 * CREATE fails closed (Fail). A job that slipped by unmutated would train on a part of its GPUs and end with success.
 * UPDATE fails open (Ignore). Suspending, resuming and ending a job are updates; Muster's outage must not hold quota.
 
-reinvocationPolicy IfNeeded: another webhook after this one may change the job; ours are idempotent. sideEffects None:
-nothing outside the object is written. No subresource is named, so writes of status and scale never come here.
+reinvocationPolicy IfNeeded: another webhook may change the job afterwards; Muster's changes are idempotent. sideEffects
+None: nothing outside the object is written. No subresource is named, so writes of status and scale are not sent here.
 */}}
 {{- define "muster.webhook" -}}
 {{- $api := get (dict "trainjobs" (list "trainer.kubeflow.org" "v1alpha1") "jobsets" (list "jobset.x-k8s.io" "v1alpha2")) .resource -}}
