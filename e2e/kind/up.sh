@@ -58,7 +58,7 @@ create
 build "$muster" "$probe"
 "$python" -m e2e.kind install --state "$state"
 if [[ $again ]]; then
-  # The image has the name of before, so nothing but this tells the Deployment that it is another one.
+  # The image keeps its name, so only this restart makes the Deployment use the new one.
   kubectl --kubeconfig "$kubeconfig" --namespace muster-system rollout restart deployment/muster
   kubectl --kubeconfig "$kubeconfig" --namespace muster-system rollout status deployment/muster --timeout=120s
 fi

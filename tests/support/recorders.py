@@ -30,7 +30,7 @@ class Programs:
         folder: an empty one.
 
     Attributes:
-        path: for the variable PATH.
+        path: the value of the variable PATH.
     """
 
     def __init__(self, folder):

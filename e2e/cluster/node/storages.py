@@ -37,7 +37,7 @@ def read(root: Path, name: str) -> list[Layer]:
 
     Args:
         root: buildah's `--root`, of its overlay driver.
-        name: with its tag.
+        name: its name with the tag.
 
     Raises:
         ClusterError: the image does not exist.

@@ -37,7 +37,7 @@ _IMPORT = "images"
 
 
 def prepare(places: Places, binaries: Path) -> sites.Site:
-    """Build the images, make the sandbox and start the container runtime; gives the site of the other components.
+    """Build the images, make the sandbox and start the container runtime; return the site of the other components.
 
     Raises:
         ClusterError: this machine lacks something, which the message names, or a step failed.

@@ -36,8 +36,8 @@ class Recipe:
     """How an image is built.
 
     Attributes:
-        folder: in the repository, with the Dockerfile.
-        arguments: of the Dockerfile, without BASE.
+        folder: the folder of the Dockerfile in the repository.
+        arguments: the build arguments of the Dockerfile, without BASE.
     """
 
     folder: str
@@ -76,7 +76,7 @@ def built(names: Sequence[str]) -> list[Built]:
     """Return these images; those that are not in the cache are built first, with network, in about five minutes.
 
     Args:
-        names: of RECIPES.
+        names: keys of `RECIPES`.
 
     Raises:
         ClusterError: a recipe is unknown, or an image cannot be built; the message ends with the builder's output.

@@ -76,7 +76,7 @@ def sessions(devices: Devices, kubectl: Kubectl) -> Iterator[str]:
 
 @pytest.fixture
 def mapped(devices: Devices, kubectl: Kubectl) -> Iterator[str]:
-    """A DeviceClass of all devices that stands for an extended resource; gives the resource's name."""
+    """A DeviceClass of all devices that stands for an extended resource; return the resource's name."""
     known = claims.device_class(MAPPED_CLASS, f"device.driver == '{devices.driver}'", MAPPED)
     kubectl.apply(known).expect()
     yield MAPPED

@@ -77,7 +77,7 @@ def started(space: Space, *applied: Mapping[str, Any]) -> None:
 
 
 def pods(space: Space, job: str, count: int = 1, seconds: float = 60) -> list[str]:
-    """Wait for the pods of a job to be there; gives the names of those that have not ended, in their order."""
+    """Wait for the pods of a job to be there; return the names of those that have not ended, in their order."""
 
     def look() -> list[str]:
         found = [each["metadata"]["name"] for each in space.pods(f"{_JOBSET}={job}") if _is_alive(each)]
@@ -88,7 +88,7 @@ def pods(space: Space, job: str, count: int = 1, seconds: float = 60) -> list[st
 
 
 def held(space: Space, job: str, count: int = 1) -> list[str]:
-    """Wait until the pods of a job run; gives the devices of all of them, as `pool/device`."""
+    """Wait until the pods of a job run; return the devices of all of them, as `pool/device`."""
     return [device for name in pods(space, job, count) for device in claims.held(space, name)]
 
 

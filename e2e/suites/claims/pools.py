@@ -134,7 +134,7 @@ def template(jobset: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def places(space: Space, job: str, count: int) -> Counter[str]:
-    """Wait until all pods of a job have a node; gives how many are on each."""
+    """Wait until all pods of a job have a node; return how many are on each."""
 
     def look() -> Counter[str]:
         found = [space.get("pods", name) or {} for name in jobs.pods(space, job, count)]

@@ -33,8 +33,8 @@ class Controllers:
     """Processes of `python -m webhook.controllers`, ended with the context.
 
     Args:
-        kubectl: as the administrator.
-        folder: for their files.
+        kubectl: kubectl with the administrator's rights.
+        folder: a folder for their files.
         config: Muster's configuration.
     """
 

@@ -64,7 +64,7 @@ def test_fifty_pods_and_eight_controllers_never_take_a_thirteenth_seat(
 
 
 def _everybody_in_turn(space: Space) -> set[str]:
-    """End those who are in, half of them by deletion, until nobody waits; gives the names of all that ever were in."""
+    """End those who are in, half of them by deletion, until nobody waits; return the names of all that ever were in."""
     ever: set[str] = set()
 
     def over() -> bool:

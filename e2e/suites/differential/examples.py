@@ -48,7 +48,7 @@ class Example:
     """One TrainJob or JobSet of an example, and what its folder has beside it.
 
     Attributes:
-        file: that it stands in, without its ending.
+        file: the name of its file, without the ending.
         job: the document, as the file has it except for the kind of a runtime that became namespaced.
         others: runtimes and other objects that the job needs.
     """

@@ -28,8 +28,8 @@ class Offline:
     """`muster`, reading documents from a folder.
 
     Args:
-        folder: for the files.
-        namespace: of jobs that name none.
+        folder: a folder for the files.
+        namespace: the namespace of jobs that do not name one.
         known: what the cluster holds: runtimes, namespaces, TrainJobs and frozen runtimes.
     """
 

@@ -44,9 +44,9 @@ class Story:
         space: its namespace.
         twin: a namespace in which Muster is off.
         installation: Muster.
-        folder: for the files of the offline side.
+        folder: a folder for the files of the offline side.
         outcome: what kubectl said when the job was applied.
-        name: of the job, generated or not.
+        name: the name of the job, generated or not.
     """
 
     example: Example

@@ -33,9 +33,9 @@ class Life:
     """A job in a namespace, from the moment its JobSet and Jobs are there.
 
     Args:
-        space: where it is.
-        name: of the job.
-        installation: whose audit log tells that Trainer applied once more; without one, pokes are not waited for.
+        space: the namespace of the job.
+        name: the name of the job.
+        installation: Muster, whose audit log shows that Trainer applied again; without it, pokes are not waited for.
         runs: whether its pods can run on the nodes there are; if not, `resume` waits for pods only.
 
     Attributes:
@@ -150,7 +150,7 @@ def edit(what: str, send: Callable[[], Outcome], *, early: str = _CONFLICT) -> O
     """Send an edit again while it is refused only because a controller wrote in between or lags behind.
 
     Args:
-        what: is edited; the error names it.
+        what: what is edited; the error names it.
         send: reads, if it has to, and writes.
         early: words of such a refusal.
     """

@@ -31,7 +31,7 @@ class Scene:
     """A job with everything made from it.
 
     Attributes:
-        name: of the job.
+        name: the name of the job.
         trainjob: None when there is none.
         jobset: None when there is none.
         jobs, pods: made by the JobSet.
@@ -106,10 +106,10 @@ def wait(space: Space, name: str, state: str, seconds: float = 60) -> Scene:
     """Wait until the scene is in a state.
 
     Args:
-        space: where the job is.
-        name: of the job.
+        space: the namespace of the job.
+        name: the name of the job.
         state: `suspended`, `released`, `running` or `gone`.
-        seconds: until the scene is shown as it is then.
+        seconds: the longest wait; the error then shows the scene.
     """
 
     def check() -> Scene:

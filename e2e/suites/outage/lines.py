@@ -27,7 +27,7 @@ class Line:
     """A proxy to one address, in order until told otherwise.
 
     Args:
-        host, port: of the API server.
+        host, port: the address of the API server.
 
     Attributes:
         port: where the proxy listens, on 127.0.0.1.

@@ -32,12 +32,12 @@ class Page:
     """The page in the hands of a person with a folder, whose kubectl is the cluster's administrator.
 
     Args:
-        kubectl: of the cluster.
-        folder: where commands run and leave their files.
+        kubectl: kubectl for the cluster.
+        folder: the folder where commands run and leave their files.
         variables: env of the commands, such as `NAMESPACE`.
 
     Attributes:
-        folder: as given.
+        folder: the folder.
     """
 
     def __init__(self, kubectl: Kubectl, folder: Path, variables: Mapping[str, str]) -> None:

@@ -105,8 +105,8 @@ def test_jobs_of_new_and_of_changed_runtimes_are_answered_right(restarted: Resta
     new = space.trainjob("of-new-0")
     assert new is not None
     assert jobs.applied(new)["strategy"] == "trl"
-    # After a question that a busy API server did not answer in time Muster goes by its caches for a moment.
-    name = until("Muster to go by the changed runtime", partial(_of_now, space, itertools.count()), SETTLED)
+    # After a fetch that a busy API server did not answer in time, Muster answers from its caches for a moment.
+    name = until("Muster to use the changed runtime", partial(_of_now, space, itertools.count()), SETTLED)
     jobset = space.wait_jobset(name, SETTLED)
     assert jobs.env(jobset)["MUSTER_EXPECTED_WORLD_SIZE"] == jobs.env(jobset)["PET_NNODES"]
     if name != "of-changed-0":

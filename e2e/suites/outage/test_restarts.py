@@ -34,7 +34,7 @@ class Stream:
     """People who create one TrainJob after another, and try again when they are refused.
 
     Args:
-        space: where.
+        space: the namespace.
 
     Attributes:
         refused: how often jobs were refused.

@@ -28,7 +28,7 @@ MENDED = live.ASK_AGAIN + 30  # seconds until Muster asks again after the API se
 
 
 def knows(twin: Twin, space: Space, framework: str) -> bool:
-    """Whether the twin goes by this framework for runtime `old`."""
+    """Whether the twin uses this framework for runtime `old`."""
     return twin.ask(JOB, space.name).strategy == framework
 
 
@@ -37,7 +37,7 @@ def known(twin: Twin, space: Space) -> Space:
     """A namespace with runtime `old` of framework torch, which the twin needs no GET for."""
     space.apply(documents.training_runtime("old", "torch")).expect()
     until("the twin to hold the runtime", lambda: fetched(twin, lambda: knows(twin, space, "torch")) == 0)
-    until("the twin to go by it", lambda: knows(twin, space, "torch"))
+    until("the twin to use it", lambda: knows(twin, space, "torch"))
     return space
 
 
@@ -51,7 +51,7 @@ def fetched(twin: Twin, act: Callable[[], object]) -> float:
 def test_a_change_is_followed_within_a_moment(twin: Twin, known: Space) -> None:
     known.apply(documents.training_runtime("old", "trl")).expect()
 
-    within("the twin to go by the new runtime", lambda: knows(twin, known, "trl"), 5)
+    within("the twin to use the new runtime", lambda: knows(twin, known, "trl"), 5)
 
     assert fetched(twin, lambda: knows(twin, known, "trl")) == 0, "a warm cache sends no request"
 
@@ -101,7 +101,7 @@ def test_cut_lines_again_and_again_lose_no_change(twin: Twin, known: Space) -> N
         twin.line.cut()
         known.apply(documents.training_runtime("old", framework)).expect()
         twin.line.mend()
-        until(f"the twin to go by {framework}", partial(knows, twin, known, framework), MENDED)
+        until(f"the twin to use {framework}", partial(knows, twin, known, framework), MENDED)
 
 
 @pytest.mark.thorough
@@ -166,7 +166,7 @@ def test_a_watch_that_stalls_without_a_word_is_doubted_and_what_it_missed_is_ask
     since = stalled.seconds()
     left = live.SILENT + 10 - since
 
-    within("the twin to go by the runtime of now", lambda: stalled.goes_by("trl"), max(left, 5))
+    within("the twin to use the current runtime", lambda: stalled.goes_by("trl"), max(left, 5))
 
     say(
         f"{stalled.seconds():.0f} s after a watch stalled a changed runtime was known (looked at from {since:.0f} s on)"

@@ -26,8 +26,8 @@ class Twin(Spare):
     """A Muster behind a line; it is ready when the context is entered.
 
     Args:
-        kubectl: of the cluster that it follows.
-        folder: for its files.
+        kubectl: kubectl for the cluster that it follows.
+        folder: a folder for its files.
     """
 
     def __init__(self, kubectl: Kubectl, folder: Path) -> None:
@@ -68,8 +68,8 @@ class Stalled:
     Muster notices a silent watch after more than a minute, so it begins with the first test; the last test checks it.
 
     Attributes:
-        twin: that Muster.
-        namespace: of the runtime.
+        twin: the Muster.
+        namespace: the namespace of the runtime.
         since: the moment.
     """
 
@@ -93,7 +93,7 @@ class Stalled:
         return (datetime.datetime.now(datetime.UTC) - self.since).total_seconds()
 
     def _is_held(self) -> bool:
-        """Whether the twin goes by the first runtime without asking the API server for it."""
+        """Whether the twin uses the first runtime without fetching it."""
         before = self._fetches()
         return self.goes_by("torch") and self._fetches() == before
 

@@ -66,7 +66,7 @@ def runtime(
 
 
 def run(space: Space, *applied: Mapping[str, Any]) -> list[Pod]:
-    """Apply documents, the last of which is a TrainJob, and wait for its end; gives the pods of its training."""
+    """Apply documents, the last of which is a TrainJob, and wait for its end; return the pods of its training."""
     *before, job = applied
     space.apply(*before).expect()
     known(space, job).expect()
@@ -75,7 +75,7 @@ def run(space: Space, *applied: Mapping[str, Any]) -> list[Pod]:
 
 
 def known(space: Space, job: Mapping[str, Any]) -> Outcome:
-    """Wait until Trainer, whose webhook reads a cache, knows the runtime of a job; gives the last dry run."""
+    """Wait until Trainer, whose webhook reads a cache, knows the runtime of a job; return the last dry run."""
 
     def look() -> Outcome | None:
         outcome = space.create(job, dry_run=True)
@@ -87,7 +87,7 @@ def known(space: Space, job: Mapping[str, Any]) -> Outcome:
 
 
 def ended(space: Space, name: str, step: str = "node") -> list[Pod]:
-    """Wait until a TrainJob is complete; gives the pods of one of its steps, by their index.
+    """Wait until a TrainJob is complete; return the pods of one of its steps, by their index.
 
     Raises:
         AssertionError: it failed, or takes longer than two minutes; with its conditions and what its pods printed.

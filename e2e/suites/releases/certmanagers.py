@@ -23,8 +23,8 @@ class CertManager:
     """cert-manager, running.
 
     Args:
-        kubectl: of the cluster.
-        namespace: of the Certificates, whose Secrets have their names.
+        kubectl: kubectl for the cluster.
+        namespace: the namespace of the Certificates, whose Secrets have their names.
     """
 
     def __init__(self, kubectl: Kubectl, namespace: str) -> None:

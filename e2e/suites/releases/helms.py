@@ -21,10 +21,10 @@ class Helm:
 
     Args:
         binary: path of helm.
-        kubectl: of the cluster.
+        kubectl: kubectl for the cluster.
         chart: the folder.
-        image: of Muster, on the nodes already.
-        environment: of helm.
+        image: the image of Muster, which is on the nodes already.
+        environment: the environment of helm.
     """
 
     def __init__(self, binary: str, kubectl: Kubectl, chart: Path, image: str, environment: Mapping[str, str]) -> None:

@@ -24,7 +24,7 @@ class Early:
 
     Attributes:
         space: a namespace with a job of that time.
-        outcome: of that job's `kubectl apply`.
+        outcome: the outcome of that job's `kubectl apply`.
         told: what Muster logged about it.
     """
 

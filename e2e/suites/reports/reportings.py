@@ -35,7 +35,7 @@ class Reporting:
 
     Attributes:
         format: the value of `audit.reports`.
-        kubectl: as the administrator.
+        kubectl: kubectl with the administrator's rights.
         installation: Muster.
     """
 

@@ -40,9 +40,9 @@ class Account:
     """A ServiceAccount with roles of the manifests; `made` makes one and takes it away again.
 
     Args:
-        kubectl: as the administrator.
+        kubectl: kubectl with the administrator's rights.
         home: its namespace, in the place of muster-system; it may write there and wherever it is let in.
-        files: of the manifests, `rbac.yaml` for example.
+        files: names of manifests, such as `rbac.yaml`.
     """
 
     def __init__(self, kubectl: Kubectl, home: Space, files: Sequence[str]) -> None:
@@ -80,14 +80,14 @@ class Account:
             self._spaces.remove(space)
 
     def take(self, right: Right) -> None:
-        """Take one right away, and wait until the API server goes by that."""
+        """Remove one right, and wait until the API server enforces that."""
         self._taken = right
         assert any(_lacks(role, right) for role in self._roles), f"no role of this account has the right {right}"
         self._apply()
         until(f"nobody to {called(right)}", lambda: not any(self.may(right, space) for space in self._spaces))
 
     def give_back(self) -> None:
-        """Give back what was taken, if anything was, and wait until the API server goes by that."""
+        """Give back the removed rights, if any, and wait until the API server enforces that."""
         if (right := self._taken) is not None:
             self._taken = None
             self._apply()

@@ -18,8 +18,8 @@ def is_told(muster: Spare, right: Right, about: str = "") -> bool:
     """Whether it logged that the API server forbids it this.
 
     Args:
-        muster: that lacks the right.
-        right: that was taken away.
+        muster: the Muster that lacks the right.
+        right: the right that was taken away.
         about: further words of the same message, a namespace for example.
     """
     return any(about in str(line["problem"]) for line in _forbidden(muster, right) if line["message"] != _MENDED)

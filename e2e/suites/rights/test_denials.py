@@ -48,7 +48,7 @@ def forbidden(kubectl: Kubectl, space: Space) -> Iterator[None]:
     if role:
         kubectl.patch("clusterrole", "muster-controllers", None, {"rules": less}).expect()
     try:
-        until("the API server to go by it", lambda: not may_write(kubectl, space), 10)
+        until("the API server to enforce it", lambda: not may_write(kubectl, space), 10)
     except AssertionError:
         pytest.skip(f"{ACCOUNT} may write Events here by roles that this suite does not know")
     else:
@@ -67,7 +67,7 @@ def allow(kubectl: Kubectl, space: Space) -> Iterator[Callable[[], None]]:
     def allowed() -> None:
         if not theirs:
             kubectl.apply(*rules).expect()
-        until("the API server to go by the rights", lambda: may_write(kubectl, space))
+        until("the API server to grant the rights", lambda: may_write(kubectl, space))
 
     yield allowed
     for each in () if theirs else rules:

@@ -42,8 +42,8 @@ class Trust:
     """The two configurations of one name.
 
     Args:
-        kubectl: as the administrator.
-        name: of both.
+        kubectl: kubectl with the administrator's rights.
+        name: the name of both.
     """
 
     def __init__(self, kubectl: Kubectl, name: str) -> None:

@@ -25,10 +25,10 @@ class Allocations:
     """One run.
 
     Attributes:
-        space: in which it happened.
+        space: the namespace of the run.
         wanted: devices of each pod, by the name of its Job.
-        pods, claims: as they were when all pods ran.
-        seconds: from the creation of the Jobs until all pods ran, or patience was over.
+        pods, claims: the pods and claims when all pods ran.
+        seconds: the time from the creation of the Jobs until all pods ran, or the wait was over.
     """
 
     space: Space

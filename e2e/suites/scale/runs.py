@@ -36,12 +36,12 @@ class Run:
         asked: how many jobs were applied.
         applied: what `kubectl apply` printed.
         trainjobs, jobsets: as they are stored at the end, by name.
-        events: of the namespace.
-        records: of Muster's audit log, of the namespace.
-        memory: of Muster.
+        events: the events of the namespace.
+        records: the records of Muster's audit log, of the namespace.
+        memory: the memory of Muster.
         before, after: its metrics.
-        apply_seconds: that `kubectl apply` took.
-        seconds: until the last job had ended, or patience had.
+        apply_seconds: the duration of `kubectl apply`.
+        seconds: the time until the last job had ended, or the wait was over.
         lost: seconds of them for which the machine stood still.
     """
 

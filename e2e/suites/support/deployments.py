@@ -29,7 +29,7 @@ class Deployed:
     What a pod logged is lost with the pod, so its log is followed while one is taken away.
 
     Args:
-        kubectl: of the cluster.
+        kubectl: kubectl for the cluster.
     """
 
     def __init__(self, kubectl: Kubectl) -> None:

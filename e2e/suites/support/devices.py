@@ -45,11 +45,11 @@ class Devices:
     """The devices that a test may claim.
 
     Attributes:
-        driver: that publishes them, or whose name stands in written ResourceSlices.
-        device_class: that selects all of them.
+        driver: the driver that publishes them, or the name in the tests' own ResourceSlices.
+        device_class: the DeviceClass that selects all of them.
         count: how many there are.
-        node: where all of them are.
-        image: of containers that run there; "" when nobody runs containers there (KWOK).
+        node: the node of all of them.
+        image: the image of containers that run there; "" on nodes of KWOK, which run no containers.
     """
 
     driver: str
@@ -139,11 +139,11 @@ def taken(space: Space) -> list[str]:
 
 
 def held(space: Space, name: str, seconds: float = 60) -> list[str]:
-    """Wait until a pod runs; gives the devices of its claims, as `pool/device`."""
+    """Wait until a pod runs; return the devices of its claims, as `pool/device`."""
 
     def look() -> dict[str, Any]:
         pod = space.get("pods", name)
-        assert pod is not None, "there is no such pod"
+        assert pod is not None, "the pod does not exist"
         assert pod["status"].get("phase") == "Running", f"{pod['status']}; {why_pending(space, name)}"
         return pod
 
@@ -166,7 +166,7 @@ def told(space: Space, name: str) -> set[str]:
 def end(space: Space, name: str) -> None:
     """Let a pod that stays succeed, and wait until it has."""
     pod = space.get("pods", name)
-    assert pod is not None, f"there is no pod {space.name}/{name}"
+    assert pod is not None, f"pod {space.name}/{name} does not exist"
     if pod["spec"]["containers"][0]["image"] == documents.IMAGE:
         let_end(space, name).expect()
     else:

@@ -42,7 +42,7 @@ def training_runtime(
     """A namespaced TrainingRuntime with one replicated job `node`, and one for each initializer before it.
 
     Args:
-        name: of the runtime.
+        name: the name of the runtime.
         framework: value of its framework label; None for no label.
         nodes: `mlPolicy.numNodes`.
         image, command, args, env, resources: of the training container `node`.
@@ -51,8 +51,8 @@ def training_runtime(
         policy: members of `mlPolicy` besides numNodes; `{"torch": {}}` by default.
         container, pod: further members of the container and of the pod's spec; they win.
         initializers: `dataset-initializer`, `model-initializer`; the training waits for them.
-        annotations: of the runtime.
-        network: of the JobSet template.
+        annotations: the annotations of the runtime.
+        network: the network of the JobSet template.
     """
     wanted = {"image": image, "command": command, "args": args, "env": _env(env), "resources": resources}
     node = {"name": "node", **_given(wanted), **(container or {})}
@@ -87,13 +87,13 @@ def trainjob(
     """A TrainJob.
 
     Args:
-        name: of the job, or with `generate` what its generated name starts with.
+        name: the name of the job, or with `generate` the start of its generated name.
         runtime: name of its runtime.
-        kind: of its runtime.
+        kind: the kind of its runtime.
         trainer: `spec.trainer`, which is left out when it is None.
         suspend: `spec.suspend`, likewise.
         generate: whether the API server completes the name; such a job is created, not applied.
-        labels, annotations: of the job.
+        labels, annotations: the labels and annotations of the job.
         spec: further members of the spec.
     """
     metadata = {"generateName" if generate else "name": name, **_given({"labels": labels, "annotations": annotations})}

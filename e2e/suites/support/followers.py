@@ -23,8 +23,8 @@ def followed(kubectl: Kubectl, namespace: str, pods: Sequence[str]) -> Iterator[
     """Follow the logs of pods that the body ends; the list holds all their lines once the body is left.
 
     Args:
-        kubectl: of the cluster.
-        namespace: of the pods.
+        kubectl: kubectl for the cluster.
+        namespace: the namespace of the pods.
         pods: their names.
     """
     lines: list[str] = []

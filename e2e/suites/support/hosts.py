@@ -34,7 +34,7 @@ class Processes:
     """An `Installation` that is a component of a cluster in a state folder.
 
     Args:
-        kubectl: of the cluster.
+        kubectl: kubectl for the cluster.
         state: the folder.
     """
 

@@ -27,7 +27,7 @@ class Installation(Protocol):
         """End it in order, and wait until nothing answers at its address."""
 
     def kill(self, *, for_good: bool = False) -> None:
-        """End it without any order, as a crash would, and wait until that process is no more.
+        """Kill it, as a crash would, and wait until that process has ended.
 
         Args:
             for_good: a Deployment, too, starts no other one until `start`.

@@ -32,7 +32,7 @@ class Outcome:
     """The outcome of one run of kubectl.
 
     Attributes:
-        command: as typed, without the configuration.
+        command: the command line, without the configuration.
         code: exit code.
         out, err: what it printed.
     """
@@ -121,7 +121,7 @@ class Kubectl:
             documents: applied in one run.
             server_side: `--server-side`.
             manager: `--field-manager`.
-            namespace: of documents that name none.
+            namespace: the namespace of documents that do not name one.
             dry_run: `--dry-run=server`.
             options: further ones, `("-o", "json")` for example.
         """

@@ -22,8 +22,8 @@ class Load:
     A refused connection, an error of the API server and Muster's refusal are all answers; none is tried again.
 
     Args:
-        kubectl: of the cluster.
-        namespace: of the job.
+        kubectl: kubectl for the cluster.
+        namespace: the namespace of the job.
         job: a TrainJob that is admitted.
         rate: admissions per second, together.
         hands: requests at the same time, at most.

@@ -59,7 +59,7 @@ class Reader:
 
     Args:
         command: kubectl with its configuration.
-        environment: of kubectl.
+        environment: the environment of kubectl.
     """
 
     def __init__(self, command: tuple[str, ...], environment: Mapping[str, str]) -> None:

@@ -36,10 +36,10 @@ class Shared:
     """The objects by which replicas share certificates.
 
     Args:
-        kubectl: of the cluster.
+        kubectl: kubectl for the cluster.
 
     Attributes:
-        replicas: as last asked for by `scale`, 0 for a process.
+        replicas: the number last set by `scale`, 0 for a process.
     """
 
     def __init__(self, kubectl: Kubectl) -> None:
@@ -147,7 +147,7 @@ def installed(kubectl: Kubectl, installation: Installation, lives: Mapping[str, 
     """Run Muster with certificates that its replicas share, two of them where it is a Deployment; then as before.
 
     Args:
-        kubectl: of the cluster.
+        kubectl: kubectl for the cluster.
         installation: Muster.
         lives: `settle`, `interval`, `authorityValidity` and `leafValidity` of `tls.secret`, seconds.
     """

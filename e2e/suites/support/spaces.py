@@ -23,8 +23,8 @@ class Space:
     """One namespace of one test.
 
     Attributes:
-        name: of the namespace.
-        kubectl: of the cluster.
+        name: the name of the namespace.
+        kubectl: kubectl for the cluster.
     """
 
     name: str
@@ -120,7 +120,7 @@ class Space:
         return waits.until(f"TrainJob {self.name}/{name} to be {condition}={status}", look, seconds)
 
     def wait_gone(self, kind: str, name: str, seconds: float = 30) -> None:
-        """Wait until an object is no more."""
+        """Wait until an object is deleted."""
         waits.until(f"{kind} {self.name}/{name} to be gone", lambda: self.get(kind, name) is None, seconds)
 
     def conditions(self, found: Mapping[str, Any]) -> dict[str, str]:
@@ -128,7 +128,7 @@ class Space:
         return conditions(found)
 
     def mode(self, mode: str | None) -> None:
-        """Label the namespace with a mode (None takes the label away), and wait until Muster goes by it.
+        """Label the namespace with a mode (None removes the label), and wait until Muster uses it.
 
         Audit and off look the same from outside, and so do enforce and a label that is not a mode; a change between
         those is not waited for.

@@ -36,7 +36,7 @@ class Answer:
     Attributes:
         allowed: whether the job may be stored.
         message: why not.
-        warnings: that its author is shown.
+        warnings: the warnings that its author gets.
         strategy: the framework whose strategy changed the job, "" for none.
     """
 
@@ -57,8 +57,8 @@ class Spare:
     """One such process; it begins and ends with the context.
 
     Args:
-        folder: for its files, of its own.
-        kubeconfig: by which it reaches the API server, and whose rights it has.
+        folder: an empty folder for its files.
+        kubeconfig: the kubeconfig by which it reaches the API server.
         config: further keys of its configuration file, which win.
     """
 

@@ -16,7 +16,7 @@ def but(*kept: Any, of: Iterable[Any], called: Callable[[Any], str] | None = Non
     Args:
         kept: what `make test` runs.
         of: all values.
-        called: gives a value's id; by itself pytest's own.
+        called: returns a value's id; by default pytest's own.
 
     Raises:
         ValueError: a kept value is not one of them.

@@ -32,9 +32,9 @@ def within(what: str, check: Callable[[], _Value], seconds: float) -> _Value:
     """Do as `until`, where the seconds themselves are what is tested.
 
     Args:
-        what: is waited for.
-        check: is asked.
-        seconds: until the last question.
+        what: what is waited for.
+        check: the condition.
+        seconds: the longest wait.
 
     Raises:
         AssertionError: the time is over; with the last answer or exception.

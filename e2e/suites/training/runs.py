@@ -118,11 +118,11 @@ def runtime(
 
     Args:
         framework: its label.
-        image: of its training container, by its folder.
-        name: of the runtime, else the framework's.
-        retries: of a pod that ended otherwise than by success.
-        env: of the container.
-        more: as of `documents.training_runtime`.
+        image: the image of its training container, by its folder.
+        name: the name of the runtime, by default the framework's.
+        retries: how often a failed pod is retried.
+        env: the env of the container.
+        more: see `documents.training_runtime`.
     """
     pod = {"volumes": volumes(), "restartPolicy": "Never"}
     made = documents.training_runtime(
@@ -146,7 +146,7 @@ def start(space: Space, *applied: Mapping[str, Any]) -> str:
 
 
 def ended(space: Space, name: str, condition: str = "Complete") -> list[Rank]:
-    """Wait for the end of a TrainJob, which is to be this one; gives the ranks by their index.
+    """Wait for the end of a TrainJob, which is to be this one; return the ranks by their index.
 
     Raises:
         AssertionError: it ended otherwise, or not within five minutes; with what its pods printed.

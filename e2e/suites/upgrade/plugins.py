@@ -12,10 +12,10 @@ def installed(folder: Path, package: Path, entry: str, version: str = "1") -> Pa
     """Install a package of one entry point into a folder, as pip would, and return the folder.
 
     Args:
-        folder: is made.
+        folder: a folder, which is made.
         package: the package's source.
         entry: what the entry point names, `package.module:Class`.
-        version: of the distribution.
+        version: the version of the distribution.
     """
     name = package.name
     shutil.copytree(package, folder / name, ignore=shutil.ignore_patterns("__pycache__"))

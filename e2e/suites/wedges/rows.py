@@ -38,7 +38,7 @@ def submit(space: Space, row: str, *, suspend: bool, by_runtime: bool = False, a
     """Store the job of a row.
 
     Args:
-        space: where.
+        space: the namespace.
         row: the mutation, told to whoever makes it by an annotation of the JobSet.
         suspend: whether the job waits first.
         by_runtime: whether the launch is the runtime's, else it is the TrainJob's.

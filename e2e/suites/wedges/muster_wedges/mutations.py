@@ -1,8 +1,8 @@
 """Mutations of a JobSet, each one row of what is known about mutating what Trainer applies.
 
-Every mutation says how the object shall be, not what to do, so that made twice it changes nothing more. This file is a
-library for the strategy beside it, and by itself a program: a webhook in Muster's place (`Installation.impostor`),
-which makes them without restoring anything. It needs the standard library only.
+Every mutation describes the desired object, not a step, so that applying it twice changes nothing more. This file is a
+library for the strategy beside it, and also a program: a webhook in Muster's place (`Installation.impostor`), which
+makes the mutations without restoring anything. It needs the standard library only.
 """
 
 from __future__ import annotations
