@@ -92,7 +92,7 @@ def test_a_file_that_a_build_argument_names_is_one_of_the_image(repository):
     (repository / "images/pins-cpu.txt").write_text("after")
 
     assert trainings._key(trainings.Recipe("images/a", {"DEVICE": "cpu"})) != before
-    with pytest.raises(ClusterError, match=r"images/a/Dockerfile: COPY .*: there is no images/pins-cuda\.txt"):
+    with pytest.raises(ClusterError, match=r"images/a/Dockerfile: COPY .*: images/pins-cuda\.txt does not exist"):
         trainings._key(trainings.Recipe("images/a", {"DEVICE": "cuda"}))
 
 
