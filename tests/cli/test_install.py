@@ -64,7 +64,7 @@ def test_uninstall_says_what_was_deleted_and_may_be_repeated(muster, cluster):
     ]
     again = muster("uninstall")
     assert again.code == 0
-    assert all(line.startswith("muster: not found:  ") for line in again.err.splitlines())
+    assert all(line.startswith("muster: not found: ") for line in again.err.splitlines())
 
 
 @pytest.mark.parametrize("command", ["install", "upgrade", "uninstall"])

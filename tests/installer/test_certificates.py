@@ -70,7 +70,7 @@ def test_a_certificate_of_somebody_elses_is_used_as_it_is_however_old():
         (kubectls.secret_of(400 * kubectls.DAY), r"muster-tls/tls.crt: expired .* or delete the Secret"),
         (
             kubectls.secret_of(kubectls.DAY, sans=("another.svc",)),
-            r"is for another.svc, not for muster.muster-system.svc",
+            r"is issued for another.svc, not for muster.muster-system.svc",
         ),
         ({**kubectls.secret_of(kubectls.DAY), "data": {}}, r"tls.crt: is empty"),
     ],
