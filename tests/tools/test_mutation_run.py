@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.mutants.measures import SITE
+
 ROOT = Path(__file__).parents[2]
 SHOP = """\
     def price(count):
@@ -87,6 +89,18 @@ def test_a_fault_that_only_a_started_program_runs_is_noticed(results):
 def test_a_fault_that_no_test_tells_apart_survives(results):
     fault = results["+    return count * 3 if count < 11 else 30"]
     assert (fault["outcome"], fault["tests"]) == ("survived", 2)
+
+
+def test_a_program_imports_the_fault_though_it_cannot_import_the_tool(shop, tmp_path):
+    trial = tmp_path / "mutant.json"
+    trial.write_text(
+        json.dumps({"root": str(shop), "file": "shop/prices.py", "source": "def price(n): return 'wrong'"})
+    )
+    environment = {"PYTHONPATH": os.pathsep.join((str(SITE), str(shop))), "MUTANTS_TRIAL": str(trial)}
+    ran = subprocess.run(
+        [sys.executable, "-m", "shop"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (ran.stdout, ran.stderr) == ("wrong\n", "")
 
 
 def test_a_fault_on_a_line_that_no_test_runs_survives(results):
