@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tools.mutants import judgements, measures, mutations, reach, reports, samples, trials
+from tools.mutants import journals, judgements, measures, mutations, reach, reports, samples, trials
 from tools.mutants.mutations import Mutant
 from tools.mutants.reports import Judged
-from tools.mutants.trials import Outcome, Trial
+from tools.mutants.trials import Outcome, Result, Trial
 
 _ROOT = Path(__file__).parents[2]
 _BUILD = Path("build", "mutants")
@@ -55,6 +55,7 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--reuse", action="store_true", help="take the last measurements; tests that are new are unknown to them"
     )
+    parser.add_argument("--again", action="store_true", help="try only what the last run left or did not come to")
     parser.add_argument("--root", type=_folder, default=_ROOT, help="of the repository (default: this one)")
     parser.add_argument("--only", default="", help="of the sample, try only mutants whose FILE:LINE contains this")
     return parser.parse_args(argv)
@@ -79,15 +80,25 @@ def _tried(drawn: dict[str, list[Mutant]], measured: measures.Measurement, asked
         for mutant in mutants
         if asked.only in f"{mutant.file}:{mutant.lines[0]}"
     }
-    todo = [Trial(mutant, reached.of(mutant)) for mutant in strata]
+    journal = build / "journal.jsonl"
+    if not asked.again:
+        journal.unlink(missing_ok=True)
+    results = {mutant: result for mutant, result in journals.read(journal).items() if result.outcome in reports.NOTICED}
+    todo = [Trial(mutant, reached.of(mutant)) for mutant in strata if mutant not in results]
     _control(root, todo, measured, asked.workers)
-    known, out = judgements.load(judgements.PLACE), []
     began = time.monotonic()
-    for result in trials.run(root, build / "trials", todo, measured.seconds, asked.workers):
-        difference = result.mutant.difference((root / result.mutant.file).read_bytes())
-        out.append(Judged(strata[result.mutant], result, difference, judgements.why(known, difference)))
-        _say(out, len(todo), began)
-    return sorted(out, key=lambda each: (each.result.mutant.file, each.result.mutant.lines))
+    for number, result in enumerate(trials.run(root, build / "trials", todo, measured.seconds, asked.workers), 1):
+        journals.note(journal, result)
+        results[result.mutant] = result
+        _say(result, f"{number}/{len(todo)} {time.monotonic() - began:.0f} s")
+    known = judgements.load(judgements.PLACE)
+    judged = [_judged(root, folder, results[mutant], known) for mutant, folder in strata.items()]
+    return sorted(judged, key=lambda each: (each.result.mutant.file, each.result.mutant.lines))
+
+
+def _judged(root: Path, folder: str, result: Result, known: judgements.Known) -> Judged:
+    difference = result.mutant.difference((root / result.mutant.file).read_bytes())
+    return Judged(folder, result, difference, judgements.why(known, difference))
 
 
 def _control(root: Path, todo: Sequence[Trial], measured: measures.Measurement, workers: int) -> None:
@@ -108,11 +119,9 @@ def _unplanted(trial: Trial) -> Trial:
     return Trial(mutant, reach.Selection(trial.selection.first, ()))
 
 
-def _say(done: Sequence[Judged], total: int, began: float) -> None:
-    last = done[-1].result
-    where = f"{last.mutant.file}:{last.mutant.lines[0]}"
-    seconds = time.monotonic() - began
-    print(f"{len(done)}/{total} {seconds:.0f} s {last.outcome.value}: {where} {last.mutant.kind}", file=sys.stderr)
+def _say(result: Result, how_far: str) -> None:
+    mutant = result.mutant
+    print(f"{how_far} {result.outcome.value}: {mutant.file}:{mutant.lines[0]} {mutant.kind}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -10,21 +10,22 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["PLACE", "load", "why"]
+__all__ = ["PLACE", "Known", "load", "why"]
 
 PLACE = Path(__file__).parent / "equivalents.toml"
 """Where the judgements are."""
 
-_Key = tuple[tuple[str, ...], tuple[str, ...]]
+Known = Mapping[tuple[tuple[str, ...], tuple[str, ...]], str]
+"""The reason by the lines that go and those that come."""
 
 
-def load(place: Path) -> dict[_Key, str]:
-    """Read judgements: the reason by what goes and what comes."""
+def load(place: Path) -> Known:
+    """Read judgements."""
     read = tomllib.loads(place.read_text())
     return {(_bare(each["before"]), _bare(each["after"])): each["why"] for each in read.get("equivalent", [])}
 
 
-def why(known: Mapping[_Key, str], difference: Sequence[str]) -> str | None:
+def why(known: Known, difference: Sequence[str]) -> str | None:
     """Return why a difference is no fault, or None where nobody said so."""
     went = "\n".join(line[1:] for line in difference if line.startswith("-"))
     came = "\n".join(line[1:] for line in difference if line.startswith("+"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Container, Generator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,29 +20,31 @@ class Picks:
 
     Args:
         nodes: node ids, in order.
+        known: all tests that were measured; one that is new in the same files runs after the others.
         limits: seconds by node id after which a test hangs, and the process ends.
         note: file for a JSON list: how many tests were begun, the one that runs or failed, whether the run has ended.
     """
 
-    def __init__(self, nodes: Sequence[str], limits: Mapping[str, float], note: Path) -> None:
+    def __init__(self, nodes: Sequence[str], known: Container[str], limits: Mapping[str, float], note: Path) -> None:
         self._order = {node: index for index, node in enumerate(nodes)}
-        self._limits, self._note = limits, note
+        self._known, self._limits, self._note = known, limits, note
         self._begun, self._failed = 0, ""
         self._watch(_BETWEEN)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Keep the tests, in order; one whose name hangs on what is mutated may be missing, which proves nothing."""
+        new = [item for item in items if item.nodeid not in self._known]
         kept = sorted((item for item in items if item.nodeid in self._order), key=lambda item: self._order[item.nodeid])
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in self._order])
-        items[:] = kept
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept and item not in new])
+        items[:] = [*kept, *new]
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Let the test hang for as long as it may."""
         self._begun += 1
         self._write(item.nodeid)
-        self._watch(self._limits[item.nodeid])
+        self._watch(self._limits.get(item.nodeid, _BETWEEN))
         try:
             return (yield)
         finally:

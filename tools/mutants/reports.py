@@ -9,7 +9,10 @@ from pathlib import Path
 
 from tools.mutants.trials import Outcome, Result
 
-__all__ = ["Judged", "as_json", "lines", "share"]
+__all__ = ["NOTICED", "Judged", "as_json", "lines", "share"]
+
+NOTICED = (Outcome.KILLED, Outcome.TIMED_OUT)
+"""Outcomes of a fault at which a test failed or hung."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Judged:
     @property
     def noticed(self) -> bool:
         """Whether a test failed or hung."""
-        return self.result.outcome in (Outcome.KILLED, Outcome.TIMED_OUT)
+        return self.result.outcome in NOTICED
 
     @property
     def counts(self) -> bool:

@@ -1,5 +1,7 @@
 """Trials: a process for each mutant, in which tests run until one fails.
 
+All mutants have their first helping of tests before any has its second, so that most verdicts come soon.
+
 A process is forked from one that has imported the libraries, but nothing of the product: what a mutant changes is
 imported by every trial anew. The order of the tests and the data of property tests are the same every time.
 """
@@ -104,11 +106,20 @@ class _Runner:
     def __init__(self, root: Path, folder: Path, seconds: Mapping[str, float]) -> None:
         self._root, self._folder, self._seconds = root, folder, seconds
         self._running: dict[int, _Running] = {}
+        self._later: list[_Running] = []
 
     def __len__(self) -> int:
         return len(self._running)
 
+    def go_on(self) -> bool:
+        """Begin the second helping of a mutant that survived its first; return whether there was one."""
+        if self._later:
+            self._fork(self._later.pop(0))
+            return True
+        return False
+
     def begin(self, index: int, trial: Trial) -> None:
+        """Begin the first helping of a mutant."""
         helpings = [each for each in (trial.selection.first, trial.selection.others) if each]
         nodes = helpings.pop(0) if helpings else ()
         folder = self._folder / str(index)
@@ -120,7 +131,7 @@ class _Runner:
         limits = {node: _PATIENCE + _SLOWER * self._seconds.get(node, 1.0) for node in running.nodes}
         process = os.fork()
         if process == 0:
-            _child(self._root, running, limits)
+            _child(self._root, running, picks.Picks(running.nodes, self._seconds, limits, running.folder / "note.json"))
         self._running[process] = running
 
     def wait(self) -> Result | None:
@@ -131,22 +142,21 @@ class _Runner:
             os.killpg(process, signal.SIGKILL)
         outcome, tests, by = _judged(running.folder, status)
         running.tests += tests
-        if (further := self._further(running, outcome, by)) is not None:
-            self._fork(further)
+        if self._is_doubtful(running, outcome, by):
+            rest = tuple(node for node in running.nodes if node != by)
+            self._fork(replace(running, nodes=(by,), left=[rest, *running.left], doubted=by))
+            return None
+        if outcome is Outcome.SURVIVED and running.left:
+            self._later.append(replace(running, nodes=running.left[0], left=running.left[1:]))
             return None
         shutil.rmtree(running.folder / "tmp", ignore_errors=True)
         seconds = time.monotonic() - running.began
         return Result(running.trial.mutant, outcome, running.tests, by, seconds, _files(running.trial.selection))
 
-    def _further(self, running: _Running, outcome: Outcome, by: str) -> _Running | None:
-        """Return what is still to run: a test that failed and may be unsteady again, then all that is left."""
+    def _is_doubtful(self, running: _Running, outcome: Outcome, by: str) -> bool:
+        """Tell whether a test failed that may be unsteady, and has to fail again."""
         unsteady = outcome is Outcome.TIMED_OUT or self._seconds.get(by, 0.0) > _STEADY
-        if outcome is not Outcome.SURVIVED and by not in ("", running.doubted) and unsteady:
-            rest = tuple(node for node in running.nodes if node != by)
-            return replace(running, nodes=(by,), left=[rest, *running.left], doubted=by)
-        if outcome is Outcome.SURVIVED and running.left:
-            return replace(running, nodes=running.left[0], left=running.left[1:])
-        return None
+        return outcome is not Outcome.SURVIVED and by not in ("", running.doubted) and unsteady
 
 
 def _judged(folder: Path, status: int) -> tuple[Outcome, int, str]:
@@ -170,7 +180,7 @@ def _files(selection: Selection) -> dict[str, int]:
     return out
 
 
-def _child(root: Path, running: _Running, limits: Mapping[str, float]) -> None:
+def _child(root: Path, running: _Running, plugin: picks.Picks) -> None:
     """Become the trial; never return."""
     code = int(pytest.ExitCode.INTERNAL_ERROR)
     try:
@@ -178,7 +188,6 @@ def _child(root: Path, running: _Running, limits: Mapping[str, float]) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
         _redirect(running.folder / "log.txt")
         _plant(root, running)
-        plugin = picks.Picks(running.nodes, limits, running.folder / "note.json")
         code = int(pytest.main([*_arguments(running)], plugins=[plugin])) if running.nodes else 0
         sys.stdout.flush()
     finally:
@@ -246,8 +255,12 @@ def run(
     """
     shutil.rmtree(folder, ignore_errors=True)
     runner, left = _Runner(root, folder, seconds), list(enumerate(trials))
-    while left or len(runner):
+    while True:
         while left and len(runner) < workers:
             runner.begin(*left.pop(0))
+        while len(runner) < workers and runner.go_on():
+            pass
+        if not len(runner):
+            return
         if (result := runner.wait()) is not None:
             yield result
