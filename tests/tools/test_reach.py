@@ -78,3 +78,8 @@ def test_a_few_files_come_first_and_those_that_are_most_about_the_line(tmp_path)
     selection = reach.of(Mutant("shop.py", "constant", (2, 2), (0, 0), ""))
     assert {node.partition("::")[0] for node in selection.first} == {"tests/c.py", "tests/a.py", "tests/b.py"}
     assert set(selection.others) == {"tests/d.py::0", "tests/e.py::0"}
+
+
+def test_a_constant_is_reached_by_its_name_though_a_program_that_a_test_starts_runs_it_too(reached):
+    selection = reached(3, line3={"tests/c.py::far"}, line4={"tests/c.py::far"}, line13={"tests/b.py::other"})
+    assert set(selection.first) == {"tests/b.py::other", "tests/c.py::far"}

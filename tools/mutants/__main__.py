@@ -18,6 +18,7 @@ from tools.mutants.reports import Judged
 from tools.mutants.trials import Outcome, Result, Trial
 
 _ROOT = Path(__file__).parents[2]
+_CONTROL = 20  # tests of each trial without a fault
 _BUILD = Path("build", "mutants")
 
 
@@ -116,7 +117,7 @@ def _control(root: Path, todo: Sequence[Trial], measured: measures.Measurement, 
 
 def _unplanted(trial: Trial) -> Trial:
     mutant = dataclasses.replace(trial.mutant, span=(0, 0), text="")
-    return Trial(mutant, reach.Selection(trial.selection.first, ()))
+    return Trial(mutant, reach.Selection(trial.selection.first[:_CONTROL], ()))
 
 
 def _say(result: Result, how_far: str) -> None:

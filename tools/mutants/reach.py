@@ -20,9 +20,11 @@ from tools.mutants.places import name_of
 
 __all__ = ["Reach", "Selection"]
 
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
 _CACHES = frozenset({"cache", "cached_property", "lru_cache"})
 _FIRST_FILES = 3
+_FIRST_TESTS = 150
 _DEPTH = 4
 
 
@@ -45,13 +47,14 @@ class Reach:
     def __init__(self, root: Path, measurement: Measurement) -> None:
         self._root, self._measured = root, measurement
         self._trees: dict[str, ast.Module] = {}
+        self._imported: dict[tuple[str, int], bool] = {}
 
     def of(self, mutant: Mutant) -> Selection:
         """Return the tests that may notice a fault."""
         direct = self._by_line(mutant.file, range(mutant.lines[0], mutant.lines[1] + 1))
         statement = _innermost(self._tree(mutant.file), mutant.lines[0])
         direct = direct or self._by_line(mutant.file, [statement.lineno])
-        if not direct or self._cached(mutant):
+        if not direct or self._cached(mutant) or self._at_import(mutant.file, mutant.lines[0]):
             direct |= self._by_name(mutant.file, mutant.lines[0], _DEPTH)
         return self._ordered(mutant.file, direct)
 
@@ -74,11 +77,18 @@ class Reach:
         out: set[str] = set()
         for name in names:
             for where, at in self._said.get(name, ()):
-                ran = self._by_line(where, [at])
-                out |= ran
-                if not ran and depth:
+                out |= self._by_line(where, [at])
+                if depth and self._at_import(where, at):
                     out |= self._by_name(where, at, depth - 1, seen | names)
         return out
+
+    def _at_import(self, file: str, line: int) -> bool:
+        """Tell whether a line runs while its module is imported, whoever the test was that started a program then."""
+        if (file, line) not in self._imported:
+            around = _around(self._tree(file), line)
+            inside = [each for each in around if isinstance(each, _FUNCTIONS) and line >= each.body[0].lineno]
+            self._imported[file, line] = not inside
+        return self._imported[file, line]
 
     @cached_property
     def _said(self) -> Mapping[str, set[tuple[str, int]]]:
@@ -101,10 +111,8 @@ class Reach:
         first = set(about[:_FIRST_FILES])
         near = self._by_line(file, self._measured.lines.get(file, {}))
         rest = {node for node in near - direct if _file(node) in chosen}
-        return Selection(
-            tuple(self._fastest(node for node in direct if _file(node) in first)),
-            (*self._fastest(node for node in direct if _file(node) not in first), *self._fastest(rest)),
-        )
+        nearest = tuple(self._fastest(node for node in direct if _file(node) in first))[:_FIRST_TESTS]
+        return Selection(nearest, (*self._fastest(direct.difference(nearest)), *self._fastest(rest)))
 
     def _fastest(self, nodes: Iterable[str]) -> Sequence[str]:
         return sorted(nodes, key=lambda node: (self._measured.seconds.get(node, 1.0), node))

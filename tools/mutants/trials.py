@@ -126,7 +126,7 @@ class _Runner:
         self._fork(_Running(index, trial, helpings, nodes, time.monotonic(), folder))
 
     def _fork(self, running: _Running) -> None:
-        running.folder.mkdir(parents=True, exist_ok=True)
+        (running.folder / "tmp").mkdir(parents=True, exist_ok=True)
         (running.folder / "note.json").unlink(missing_ok=True)
         limits = {node: _PATIENCE + _SLOWER * self._seconds.get(node, 1.0) for node in running.nodes}
         process = os.fork()
