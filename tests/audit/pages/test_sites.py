@@ -182,7 +182,9 @@ async def test_the_json_of_a_record_is_its_line(site, real_log, trail):
 async def test_an_edited_record_is_marked_in_the_list_and_on_its_page(site, real_log):
     real_log.write_bytes(real_log.read_bytes().replace(b'"grace"', b'"mallory"', 1))
     client = await site(real_log)
-    assert (await client.get(user="mallory")).count("badge broken") == 1
+    page = await client.get(user="mallory")
+    assert page.count("badge broken") == 1
+    assert re.search(r'class="badge broken"[^>]*>edited<', page)
     assert "badge broken" not in await client.get(user="ada")
     (path,) = await client.records(user="mallory")
     page = await client.get(path)
