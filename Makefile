@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LESS := $(if $(QUICK),-m "not thorough")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast venv tiers lint types layers rooms unit contract packaging prepare binaries downloads promtool browser e2e cluster cluster-down bench sbom fix clean
+.PHONY: help demo test test-all test-fast venv tiers lint types layers rooms unit contract packaging prepare binaries downloads promtool browser e2e cluster cluster-down bench mutants sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -114,6 +114,11 @@ cluster-down: $(VENV)/.dev ## end it and leave nothing behind
 
 bench: $(VENV)/.dev ## measured costs of a decision and of a request
 	@$(BIN)/python -m bench
+
+# Where faults are planted, and what the unit tier is; a low priority, for it takes every core for a while.
+MUTATED := strategies webhook/admission certs webhook/controllers webhook/audit webhook/server
+mutants: $(VENV)/.dev ## plant faults in the product and say which the unit tests notice; ARGS: --count, --seed, ...
+	@nice -n 15 $(BIN)/python -m tools.mutants $(MUTATED) --tests="--ignore=tests/contract --ignore=tests/packaging" $(ARGS)
 
 sbom: ## what is in the webhook's image, as CycloneDX in build/sbom.json; IMAGE: which one; ENGINE: docker, podman
 	@mkdir -p build

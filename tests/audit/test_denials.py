@@ -144,6 +144,15 @@ async def test_many_findings_make_one_message_that_fits(written, denied, make_fi
     assert message.startswith("refused for alice: spec.field0: ")
 
 
+@pytest.mark.parametrize(("count", "end"), [(3, "spec.f2: is wrong (r)"), (4, "; and 1 more")])
+async def test_findings_that_are_not_shown_are_counted(written, denied, make_finding, count, end):
+    made = written()
+    found = [make_finding(f"spec.f{number}", 1, "is wrong") for number in range(count)]
+    made.take(denied(findings=[{**each, "severity": "error", "rule": "r"} for each in found]))
+    await waits.until(lambda: events(made))
+    assert events(made)[0]["message"].endswith(end)
+
+
 async def test_more_than_there_is_room_for_is_dropped_and_counted(written, denied):
     made = written(denials.EventPace(room=8, pause=0, quiet=0))
     for number in range(20):

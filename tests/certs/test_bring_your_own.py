@@ -71,6 +71,11 @@ def test_a_huge_file_is_not_swallowed(mounted, complaint):
     assert complaint().problem == f"is larger than {files.LIMIT} bytes"
 
 
+def test_a_file_of_the_largest_size_is_read_whole(tmp_path):
+    (tmp_path / "ca.crt").write_bytes(b"x" * files.LIMIT)
+    assert len(files.read(tmp_path / "ca.crt")) == files.LIMIT
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data(), part=st.sampled_from(["certificate", "key", "authority"]))
 def test_a_file_cut_off_anywhere_is_named(mounted, clock, data, part):

@@ -64,6 +64,7 @@ def test_an_authority_near_its_end_gives_way_to_one_that_was_just_seen_but_not_t
 
     assert rings.signer(ring, just_seen, end - margin, margin) is old
     assert rings.signer(ring, just_seen, end, margin) is new
+    assert rings.signer(ring, just_seen, end) is old, "without a margin until its last second"
     assert rings.signer(ring, dict.fromkeys(ring.fingerprints, False), end, margin) is new, "bundles just mended"
     assert rings.signer(ring, {old.fingerprint: True}, end, margin) is old
     assert rings.signer(rings.Ring.unexpired((old,), NOW), {old.fingerprint: True}, end, margin) is old

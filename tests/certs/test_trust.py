@@ -50,6 +50,14 @@ def test_the_leaf_of_another_authority_is_refused(service, authority, clock):
         _verify(leaf, [authority.certificate], service[0], clock())
 
 
+def test_a_leaf_signs_and_is_no_authority(service, authority, clock):
+    certificate = leaves.issue(authority, service, clock()).certificate
+    constraints = _value(certificate, x509.BasicConstraints)
+    usage = _value(certificate, x509.KeyUsage)
+    assert (constraints.critical, constraints.value.ca) == (True, False)
+    assert (usage.critical, usage.value.digital_signature, usage.value.key_cert_sign) == (True, True, False)
+
+
 def test_the_ca_signs_leaves_and_nothing_else(authority):
     certificate = authority.certificate
     constraints = _value(certificate, x509.BasicConstraints)

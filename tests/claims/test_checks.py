@@ -241,6 +241,17 @@ def test_more_pods_than_one_claim_seats_could_never_run_as_a_whole():
     assert devices.errors(jobset(profile="seats", nodes=2), CLASS) == []
 
 
+@pytest.mark.parametrize(
+    ("replicas", "parallelism", "said"),
+    [(1, 2, []), (2, 1, []), (1, 3, ["claims/never-seated"]), (3, 1, ["claims/never-seated"]), (None, None, [])],
+)
+def test_pods_beside_the_training_are_counted_by_replicas_and_parallelism(replicas, parallelism, said):
+    made = devices.two_jobs(sampler=devices.annotated(profile="seats"))
+    sampler = made["spec"]["replicatedJobs"][1]
+    sampler["replicas"], sampler["template"]["spec"]["parallelism"] = replicas, parallelism
+    assert devices.errors(made, CLASS) == said
+
+
 def test_ranks_that_share_a_device_are_warned_of():
     job, runtime = trainjob(profile="seats")
     job["spec"]["trainer"]["numNodes"] = 2

@@ -88,6 +88,7 @@ def test_without_a_command_and_args_the_launch_is_written_out():
 def test_another_program_is_left_alone_with_a_word():
     out = enforced("bash -c vllm")
     assert (len(out.changes), out.rules) == (0, ["vllm/not-enforced"])
+    assert [finding.value for finding in out.changes.findings] == ["bash -c vllm"]
     assert enforced("vllm bench serve").rules == ["vllm/not-enforced"]
     assert enforced("python -m my.server --model m").rules == ["vllm/not-enforced"]
 

@@ -61,6 +61,20 @@ def test_the_memory_of_a_trainjob_is_judged_when_it_is_applied():
     assert places.said(trainjob, runtime, node) == [("warning", "spec.runtimeRef.name", "roles/memory")]
 
 
+def test_what_a_trainjob_writes_over_its_container_leaves_the_others_as_they_are():
+    node = places.make_node(labels={"pool": "training"}, taints=[{**places.TAINTED, "operator": None}])
+    trainjob = jobs.make_trainjob(
+        metadata={"labels": {places.ROLE: "trainer"}}, resourcesPerNode={"requests": {"memory": "24Gi"}}
+    )
+    runtime = jobs.make_runtime()
+    assert places.said(trainjob, runtime, node) == []
+    cache = {"name": "cache", "resources": {"requests": {"memory": "30Gi"}}}
+    runtime["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"] += [
+        cache
+    ]
+    assert places.said(trainjob, runtime, node) == [("warning", "spec.runtimeRef.name", "roles/memory")]
+
+
 def test_taints_that_the_pods_do_not_tolerate_on_every_node_are_found():
     jobset = places.make_sampler()
     assert places.said(jobset, places.make_node(taints=[TAINT])) == [

@@ -7,6 +7,7 @@ import html
 import re
 import urllib.parse
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,66 @@ async def lead_to(client, path):
     page = html.unescape(await client.get(path))
     queries = [dict(urllib.parse.parse_qsl(each)) for each in re.findall(r'href="/\?([^"]*)"', page)]
     return [await client.records(**query) for query in queries]
+
+
+ELEMENTS = {
+    "a", "article", "body", "button", "caption", "code", "dd", "del", "div", "dl", "dt", "em", "form", "h1", "h2", "h3",
+    "head", "header", "html", "input", "ins", "label", "li", "link", "main", "meta", "nav", "option", "p",
+    "pre", "section", "select", "span", "strong", "table", "tbody", "td", "th", "thead", "time", "title", "tr",
+    "ul",
+}  # fmt: skip
+VOID = {"input", "link", "meta"}
+STYLE = Path(asked.__file__).with_name("style.css")
+
+
+class Shape(HTMLParser):
+    """How a page is built: classes, what is wrong with its elements, and the width of each row of a table."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.classes, self.wrong, self.widths, self._open = set(), [], [], []
+        self.feed(page)
+        self.wrong += self._open
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.classes |= set((attributes.get("class") or "").split())
+        self.wrong += [] if tag in ELEMENTS else [tag]
+        self._open += [] if tag in VOID else [tag]
+        if tag == "tr":
+            self.widths.append(0)
+        elif tag in ("td", "th"):
+            self.widths[-1] += int(attributes.get("colspan", 1))
+
+    def handle_endtag(self, tag):
+        if not self._open or self._open.pop() != tag:
+            self.wrong.append(f"/{tag}")
+
+
+async def test_every_page_is_well_formed_html_whose_classes_have_a_style(site, real_log):
+    with real_log.open("ab") as stream:
+        stream.write(b"no record\n")
+    real_log.write_bytes(real_log.read_bytes().replace(b'"grace"', b'"mallory"', 1))
+    client = await site(real_log)
+    known = set(re.findall(r"\.([a-z-]+)", STYLE.read_text())) | set(asked.DECISIONS) | {"empty"}
+    paths = [
+        "/",
+        "/?user=nobody",
+        "/?decision=unreadable",
+        "/nowhere",
+        *await client.records(),
+        *await client.records(decision="unreadable"),
+    ]
+    for path in paths:
+        shape = Shape((await client.ask(path))[2])
+        assert shape.wrong == [], path
+        assert shape.classes <= known, path
+    assert set(Shape(await client.get()).widths) == {5}
+
+
+async def test_the_list_says_what_its_columns_are(site, real_log):
+    heads = re.findall(r'<th scope="col">([^<]*)</th>', await (await site(real_log)).get())
+    assert heads == ["Time (UTC)", "Decision", "Job", "What was changed or found, and why", "Asked by"]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +182,9 @@ async def test_the_json_of_a_record_is_its_line(site, real_log, trail):
 async def test_an_edited_record_is_marked_in_the_list_and_on_its_page(site, real_log):
     real_log.write_bytes(real_log.read_bytes().replace(b'"grace"', b'"mallory"', 1))
     client = await site(real_log)
-    assert (await client.get(user="mallory")).count("badge broken") == 1
+    page = await client.get(user="mallory")
+    assert page.count("badge broken") == 1
+    assert re.search(r'class="badge broken"[^>]*>edited<', page)
     assert "badge broken" not in await client.get(user="ada")
     (path,) = await client.records(user="mallory")
     page = await client.get(path)
