@@ -89,7 +89,7 @@ def test_of_a_runtime_with_command_and_args_a_job_runs(governing, trainer, annot
 def test_the_reason_says_what_named_the_method():
     governed = runtime("trl", command=TORCHRUN_SFT, args=list(NEEDED))
     out = enforce("trl", trainjob(TWO_NODES, annotations={METHOD: "dpo"}), governed)
-    assert "the method dpo was chosen by TrainJob annotation" in out.reasons
+    assert "the method dpo comes from the TrainJob annotation" in out.reasons
 
 
 def test_an_annotation_of_the_runtime_does_not_rename_the_runtimes_own_command():
