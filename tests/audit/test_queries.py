@@ -51,6 +51,7 @@ def chosen(entries, **questions):
         ({"user": "BOB"}, ""),
         ({"decision": "denied"}, "c"),
         ({"framework": "trl"}, "ac"),
+        ({"framework": "?*"}, "ac"),
         ({"kind": "jobset"}, "b"),
         ({"uid": "b"}, "b"),
         ({"rule": "trl/launch"}, "c"),

@@ -27,10 +27,10 @@ class Cluster:
         self.server.put(namespace())
         self.server.put(namespace("muster-system"))
 
-    def start(self, *, terms=None, grace=0.2, ended_pods=None):
+    def start(self, *, terms=None, grace=0.2, ended_pods=None, resync=0.3):
         connection = self.server.connection()
         pace = reflector.Pace(rng=random.Random(1))  # noqa: S311 - the same in every run
-        options = run.ControllerOptions(terms, grace=grace, resync=0.3, look=0.02, ended_pods=ended_pods, pace=pace)
+        options = run.ControllerOptions(terms, grace=grace, resync=resync, look=0.02, ended_pods=ended_pods, pace=pace)
         made = run.Controllers(connection, lambda: self.profiles, options)
         made.connection = connection
         made.start()

@@ -86,6 +86,15 @@ def count(cluster, name):
     return found and found["spec"]["devices"]["requests"][0]["exactly"]["count"]
 
 
+async def test_changes_are_followed_long_before_everything_is_looked_at_again(cluster):
+    cluster.start(resync=3600)
+    cluster.server.put(jobset("one", ("muster-sampler-0", 1)))
+    await cluster.until(lambda: claims(cluster) == BOTH)
+    for number in (4, 2):
+        cluster.profiles = {"sampler": dataclasses.replace(SHARED, count=number)}
+        await cluster.until(lambda: count(cluster, "muster-sampler-1") == number)  # noqa: B023 - waited for here
+
+
 async def test_a_changed_profile_replaces_its_template(cluster):
     cluster.start()
     cluster.server.put(jobset("two", ("muster-trainer", 1), profile="trainer"))
