@@ -53,7 +53,7 @@ def test_a_jobset_is_warned_about_as_well(space):
     server = documents.jobset("server", "vllm", args=["--tensor-parallel-size=1"], resources=gpus, suspend=True)
     warnings = space.apply(server).expect().warnings
     assert [each.partition(": ")[0] for each in warnings] == [f"{CONTAINER}.args"] * 2
-    assert ["no model is named" in each for each in warnings] == [True, False]
+    assert ["the job names no model" in each for each in warnings] == [True, False]
     assert space.get(JOBSETS, "server") is not None
 
 
