@@ -26,5 +26,5 @@ elif os.environ.get("MUTANTS_TRIAL"):
     import runpy
 
     # By its path: what a program may import is what it could without this folder.
-    _hooks = runpy.run_path(os.path.join(os.path.dirname(__file__), "..", "hooks.py"))  # noqa: PTH118, PTH120
+    _hooks = runpy.run_path(os.path.join(os.path.dirname(__file__), "..", "hooks.py"))  # noqa: PTH118, PTH120 - as above
     _hooks["install_from"](os.environ["MUTANTS_TRIAL"])
