@@ -10,8 +10,8 @@ The names below are the whole public face for authors of strategies. Everything 
   of every framework on torch.distributed, and `enforce_claims` writes the claims for any other framework.
 * What it reads: `Job` with its `Settings` and `Runtime`; `find_site` returns the `Site` of the command line that will
   run, and `read_topology` returns the `Topology`: the nodes and processes that the job asks for.
-* What it writes: `Changes`, each a `Change`; `error` and `warning` make a `Finding` of a `Severity`; `unenforced` warns
-  about a launch that was left as it is.
+* What it writes: `Changes`, each a `Change`; `error`, `warning` and `note` make a `Finding` of a `Severity`;
+  `unenforced` warns about a launch that was left as it is.
 * What loads it: `Registry` holds each strategy as `Registered`; `PluginError` and `PluginImportError` say what failed.
 """
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from strategies.changes.changes import Change, Changes
 from strategies.claims.additions import enforce as enforce_claims
-from strategies.documents.findings import Finding, Severity, error, warning
+from strategies.documents.findings import Finding, Severity, error, note, warning
 from strategies.documents.runtimes import Runtime
 from strategies.frameworks.torch.strategy import TorchFamily, unenforced
 from strategies.jobs.jobs import Job, Settings
@@ -47,6 +47,7 @@ __all__ = [
     "enforce_claims",
     "error",
     "find_site",
+    "note",
     "read_topology",
     "strategy",
     "unenforced",

@@ -11,21 +11,26 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-__all__ = ["Finding", "Severity", "error", "errors", "warning"]
+__all__ = ["Finding", "Severity", "error", "errors", "note", "warning"]
 
 _SHOWN = 120
 
 
 class Severity(Enum):
-    """`ERROR` denies the job in mode `enforce`; `WARNING` is shown, and the job passes."""
+    """How much a finding says against a job.
+
+    `ERROR` denies the job in mode `enforce`. `WARNING` is shown, and the job passes. `NOTE` says what Muster could not
+    see, or why it stayed silent; the command line and the audit log show it, and kubectl does not.
+    """
 
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One error or warning about one field.
+    """One error, warning or note about one field.
 
     Attributes:
         severity: whether it denies the job.
@@ -59,6 +64,11 @@ def error(field: str, value: Any, message: str, *, rule: str) -> Finding:
 def warning(field: str, value: Any, message: str, *, rule: str) -> Finding:
     """Make a finding that is shown while the job passes."""
     return Finding(Severity.WARNING, field, value, message, rule)
+
+
+def note(field: str, value: Any, message: str, *, rule: str) -> Finding:
+    """Make a finding about what Muster could not see, which is not a reproach."""
+    return Finding(Severity.NOTE, field, value, message, rule)
 
 
 def errors(findings: Iterable[Finding]) -> list[Finding]:

@@ -25,6 +25,10 @@ class Launcher(Enum):
     ACCELERATE = "accelerate"
     TUNE = "tune"
     VLLM = "vllm"
+    DEEPSPEED = "deepspeed"
+    COMPOSER = "composer"
+    MPI = "mpirun"
+    RAY = "ray"
     PYTHON = "python"
     SHELL = "shell"
     OTHER = "other"
@@ -44,6 +48,10 @@ class Launch:
         module: whether `target` is a Python module (`-m`).
         target: program, module, subcommand or recipe that is started; "" when there is none.
         rest: its arguments.
+        repeated: the launcher's own options that stand more than once with different values, by full name: all values.
+        env: variables that a wrapper or a shell sets for this launch; None for a value that cannot be read.
+        through: programs around the launch, outermost first: `("bash", "uv run")`; empty for a bare launch.
+        certain: whether it runs exactly once; False inside a branch, a loop, a function or the background of a shell.
     """
 
     launcher: Launcher
@@ -53,6 +61,10 @@ class Launch:
     module: bool = False
     target: str = ""
     rest: tuple[str, ...] = ()
+    repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    env: Mapping[str, str | None] = field(default_factory=dict)
+    through: tuple[str, ...] = ()
+    certain: bool = True
 
     @property
     def starts_torchrun(self) -> bool:

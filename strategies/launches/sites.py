@@ -13,8 +13,9 @@ from strategies.changes.changes import Changes
 from strategies.documents.paths import Path, field
 from strategies.documents.pods import Container, EnvVar
 from strategies.jobs.jobs import Job
-from strategies.launches import launches
+from strategies.launches import launches, readings
 from strategies.launches.launches import Launch
+from strategies.launches.readings import Reading
 
 __all__ = ["Site", "find_site"]
 
@@ -46,8 +47,13 @@ class Site:
 
     @property
     def launch(self) -> Launch:
-        """The parsed command line."""
+        """The bare launch: the first word decides, and wrappers and shells are not looked into."""
         return launches.parse(self.argv)
+
+    @property
+    def reading(self) -> Reading:
+        """Every launch that the command line makes, also through wrappers and a shell's text."""
+        return readings.read(self.argv)
 
     def locate(self, index: int) -> str:
         """Return the field path of word `index` of `argv`."""

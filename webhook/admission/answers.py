@@ -51,7 +51,7 @@ def warnings(decision: Decision) -> list[str]:
     lines = [
         str(found)
         for found in decision.findings
-        if found.severity is Severity.WARNING or decision.mode is Mode.WARN
+        if found.severity is Severity.WARNING or (decision.mode is Mode.WARN and found.severity is Severity.ERROR)
         if decision.verdict != "unchanged" or found.rule != "core/shape"
     ]
     if decision.mode is Mode.WARN:
