@@ -34,6 +34,11 @@ class Reading:
             return None
         return self.launches[0]
 
+    @property
+    def training(self) -> Launch | None:
+        """The launch of the training, where all was read: the last one, since what runs before it prepares it."""
+        return self.launches[-1] if self.launches and not self.unread else None
+
 
 def read(argv: Sequence[str]) -> Reading:
     """Read a command line (`command` followed by `args`)."""

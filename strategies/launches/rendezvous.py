@@ -9,7 +9,6 @@ own store on the coordinator assigns the ranks, and members may leave and return
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,16 +17,13 @@ from strategies.documents import names, paths, pods
 from strategies.documents.findings import warning
 from strategies.documents.pods import EnvVar
 from strategies.jobs.jobs import Job, Rendezvous
-from strategies.launches import coordinators, launches, topologies
+from strategies.launches import coordinators, sites, topologies, worlds
 from strategies.launches.launches import Launch, Launcher
 from strategies.trainer import resources
 
 __all__ = ["Choice", "choose", "enforce"]
 
 _JOB_INDEX_FIELD = "metadata.annotations['jobset.sigs.k8s.io/job-index']"
-_PROCESSES = re.compile(r"--num[_-]processes[= ](\d+)(?: |$)")
-_MACHINES = re.compile(r"--num[_-]machines")
-_OWN_NUMBERS = re.compile(r"--(?:nproc|nnodes|standalone)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +65,10 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
         changes: the record of changes.
         rule: prefix of the rule ids, the framework's name.
     """
-    place, coordinator = job.container, coordinators.find_coordinator(job)
-    if job.kind != "JobSet" or place is None or coordinator is None:
+    place, site, coordinator = job.container, sites.find_site(job), coordinators.find_coordinator(job)
+    if job.kind != "JobSet" or place is None or site is None or coordinator is None:
         return
-    launch = launches.parse([*(place.container.get("command") or ()), *(place.container.get("args") or ())])
+    launch = site.reading.training or site.launch
     topology = topologies.launched(topologies.read_topology(job), launch)
     rank, choice = _rank(place), choose(job, launch)
     if rank is None and choice.kind == "static" and topology.nodes > 1:
@@ -85,7 +81,7 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
         *_pet(job, place, coordinator, topology, rank),
         *_masters(coordinator),
         *_kind(job, choice, launch, place, coordinator),
-        *_world(topology, launch),
+        *_world(worlds.find_world(job)),
         *_ranks(launch, topology, rank),
     ]
     present = {entry.get("name"): entry for entry in place.container.get("env") or ()}
@@ -163,43 +159,44 @@ def _flag(entry: EnvVar) -> str:
     return entry["name"].removeprefix("PET_").lower()
 
 
-def _world(topology: topologies.Topology, launch: Launch) -> Iterator[_Wanted]:
-    size = _asked_for(topology, launch)
-    if size is not None:
-        reason = f"{topology.size}; an image that checks this value can stop a job of another world size"
-        yield {"name": names.EXPECTED_WORLD_SIZE, "value": str(size)}, reason
+def _world(world: worlds.World | None) -> Iterator[_Wanted]:
+    """Yield the guard's number only where the launch certainly makes it: a guard must never end a good job."""
+    if world is not None and world.world_size is not None and not _may_start_more(world):
+        size = f"{_plural(world.nodes, 'node')} x {_plural(world.processes, 'process', 'es')}"
+        reason = f"{size}; an image that checks this value can stop a job of another world size"
+        yield {"name": names.EXPECTED_WORLD_SIZE, "value": str(world.world_size)}, reason
 
 
-def _asked_for(topology: topologies.Topology, launch: Launch) -> int | None:
-    """Return the world size that the job asks for; None where it is elastic, unknown, or up to the program.
+def _may_start_more(world: worlds.World) -> bool:
+    return world.own and (world.devices is None or world.devices > 1)
 
-    On several nodes the guard exists to stop a launch that cannot reach this size, so the launch's own abilities do not
-    count. On one node a program may use several devices with one process or with many.
-    """
-    if launch.launcher in (Launcher.TORCHRUN, Launcher.TUNE):
-        return topology.world_size
-    if launch.launcher in (Launcher.TRL, Launcher.ACCELERATE):
-        written, machines = _PROCESSES.search(launch.text), _MACHINES.search(launch.text)
-        if written and (topology.nodes == 1 or machines):
-            return int(written[1])
-    if launch.launcher is Launcher.SHELL and _OWN_NUMBERS.search(launch.text):
-        return None
-    counted = topology.on_cpu and topology.processes != 1  # Trainer counted CPUs; the job asked for no number of ranks
-    free = counted or (topology.nodes == 1 and (topology.processes != 1 or (topology.devices.count or 0) > 1))
-    plain = launch.launcher is Launcher.PYTHON and topology.processes == 1
-    return None if free and not plain and not launch.starts_torchrun else topology.world_size
+
+def _plural(count: int | None, noun: str, ending: str = "s") -> str:
+    return f"{count} {noun}{ending if count != 1 else ''}"
 
 
 def _ranks(launch: Launch, topology: topologies.Topology, rank: _Rank | None) -> Iterator[_Wanted]:
-    """Yield ranks only where nothing else sets them: they break torchrun and accelerate, which set their own."""
-    if launch.launcher is not Launcher.PYTHON or topology.processes != 1 or topology.nodes < 2:
+    """Yield ranks only where nothing else sets them: they break torchrun and accelerate, which set their own.
+
+    Lightning reads NODE_RANK and starts the processes of its node itself, unless LOCAL_RANK is set; composer reads
+    NODE_RANK together with WORLD_SIZE (docs/launchers.md).
+    """
+    if topology.nodes < 2 or topology.elastic or rank is None:
         return
-    if topology.elastic or rank is None:
+    if launch.launcher is Launcher.COMPOSER and topology.world_size is not None:
+        reason = "composer reads the number of all processes and the node's rank from the environment"
+        yield {"name": "WORLD_SIZE", "value": str(topology.world_size)}, reason
+        yield {"name": "NODE_RANK", "valueFrom": rank}, reason
+    if launch.launcher is not Launcher.PYTHON:
         return
-    reason = "this is a plain program with one process per node: its rank is the pod's index, and no launcher sets it"
-    yield {"name": "RANK", "valueFrom": rank}, reason
-    yield {"name": "WORLD_SIZE", "value": str(topology.nodes)}, reason
-    yield {"name": "LOCAL_RANK", "value": "0"}, reason
+    reason = "this is a plain program: Lightning and others read the node's rank, the pod's index, from NODE_RANK"
+    yield {"name": "NODE_RANK", "valueFrom": rank}, reason
+    if topology.processes == 1:
+        reason = "this is a plain program with one process per node: its rank is the pod's index"
+        yield {"name": "RANK", "valueFrom": rank}, reason
+        yield {"name": "WORLD_SIZE", "value": str(topology.nodes)}, reason
+        yield {"name": "LOCAL_RANK", "value": "0"}, reason
+        yield {"name": "LOCAL_WORLD_SIZE", "value": "1"}, reason
 
 
 def _add(  # noqa: PLR0913  # what to add, where, and why

@@ -60,6 +60,21 @@ class Site:
         inside = index - len(self.command)
         return f"{self.place}.command[{index}]" if inside < 0 else f"{self.place}.args[{inside}]"
 
+    def locate_option(self, launch: Launch, option: str) -> str:
+        """Return the field path of a long option of a launch in any of its spellings, else that of the launch.
+
+        Inside a shell's text, the word that holds the text is the place.
+        """
+        spelled = option.replace("_", "-")
+        for index, word in enumerate(self.argv):
+            name = word.lstrip("-").partition("=")[0].replace("_", "-")
+            if option and word.startswith("-") and name and spelled.startswith(name):
+                return self.locate(index)
+        if option and launch.through:
+            texts = (i for i, word in enumerate(self.argv) if f"--{spelled}" in word or f"--{option}" in word)
+            return self.locate(next(texts, 0))
+        return f"{self.place}.{'command' if self.command else 'args'}"
+
     def write(self, changes: Changes, command: Sequence[str], args: Sequence[str], *, rule: str, reason: str) -> None:
         """Make this the command line.
 

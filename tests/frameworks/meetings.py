@@ -8,7 +8,7 @@ TORCHRUN = {"command": ["torchrun", "train.py"]}
 KIND = "muster.dev/rendezvous"
 MASTERS = {"MASTER_ADDR": "job-node-0-0.job", "MASTER_PORT": "29500"}
 C10D = {"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "job-node-0-0.job:29500", "PET_RDZV_ID": "job"}
-RANKS = {"RANK": INDEX, "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
+RANKS = {"NODE_RANK": INDEX, "RANK": INDEX, "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
 
 
 def world(size):

@@ -83,7 +83,7 @@ SIZES = {
     "a plain program for one process": ("python x.py", {"numProcPerNode": 1}, "1"),
     "a plain program on several GPUs may use them as it likes": ("python x.py", {}, None),
     "torchrun in a shell": ("bash -c torchrun\tx.py", {"numNodes": 2}, "8"),
-    "torchrun with its own numbers in a shell": ("bash -c torchrun\t--nproc_per_node\t2\tx.py", {}, None),
+    "torchrun with its own numbers in a shell": ("bash -c torchrun\t--nproc_per_node\t2\tx.py", {}, "2"),
     "a shell": ("bash -c accelerate\tlaunch\tx.py", {}, None),
     "accelerate with numbers": ("accelerate launch --num_processes 2 x.py", {}, "2"),
     "accelerate with numbers for one node on two": ("accelerate launch --num-processes=2 x.py", {"numNodes": 2}, "8"),
@@ -96,13 +96,14 @@ SIZES = {
     "trl on more GPUs than processes": ("trl sft", {"numProcPerNode": 1}, None),
     "trl on one GPU": ("trl sft", {"resourcesPerNode": gpus(1)}, "1"),
     "trl on two nodes of one GPU": ("trl sft", {"resourcesPerNode": gpus(1), "numNodes": 2}, "2"),
-    "an unknown program": ("deepspeed x.py", {}, None),
+    "deepspeed": ("deepspeed x.py", {}, "4"),
+    "an unknown program": ("start x.py", {}, None),
     "a plain program on two nodes of CPUs": (
         "python x.py",
         {"numNodes": 2, "resourcesPerNode": {"limits": {"cpu": 8, "nvidia.com/gpu": 0}}},
         None,
     ),
-    "an unknown program on two nodes": ("deepspeed x.py", {"numNodes": 2}, "8"),
+    "an unknown program on two nodes": ("deepspeed x.py", {"numNodes": 2}, None),
     "a shell on two nodes": ("bash -c accelerate\tlaunch\tx.py", {"numNodes": 2}, "8"),
 }
 

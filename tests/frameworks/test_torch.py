@@ -79,26 +79,30 @@ NODES = {
     "standalone on two": (
         "torchrun --standalone x.py",
         {"numNodes": 2},
-        [(Severity.ERROR, "torch/standalone", "spec.trainer.command[1]", "--standalone")],
+        [(Severity.ERROR, "core/standalone", "spec.trainer.command[1]", "--standalone")],
     ),
     "as many as there are": ("torchrun --nnodes=2 x.py", {"numNodes": 2}, []),
     "a range around what there is": ("torchrun --nnodes=1:4 x.py", {"numNodes": 2}, []),
     "more than there are, by hand": (
         "torchrun --nnodes=2 x.py",
         {},
-        [(Severity.ERROR, "torch/nnodes", "spec.trainer.command[1]", "--nnodes 2")],
+        [(Severity.ERROR, "core/nodes", "spec.trainer.command[1]", "--nnodes 2")],
     ),
     "a range beyond what there is": (
         "torchrun --nnodes=3:4 x.py",
         {"numNodes": 2},
-        [(Severity.ERROR, "torch/nnodes", "spec.trainer.command[1]", "--nnodes 3:4")],
+        [(Severity.ERROR, "core/nodes", "spec.trainer.command[1]", "--nnodes 3:4")],
     ),
     "fewer than there are": (
         "torchrun --nnodes=1 x.py",
         {"numNodes": 2},
-        [(Severity.WARNING, "torch/nnodes", "spec.trainer.command[1]", "--nnodes 1")],
+        [(Severity.ERROR, "core/nodes", "spec.trainer.command[1]", "--nnodes 1")],
     ),
-    "a number that only the pod knows": ("torchrun --nnodes=$(N) x.py", {"numNodes": 2}, []),
+    "a number that only the pod knows": (
+        "torchrun --nnodes=$(N) x.py",
+        {"numNodes": 2},
+        [(Severity.NOTE, "core/unknown-world", "spec.trainer.command", "torchrun --nnodes=$(N) x.py")],
+    ),
     "a flag of the program": ("python x.py --nnodes=3 --standalone", {"numNodes": 2}, []),
 }
 
@@ -110,8 +114,10 @@ def test_nodes_on_the_command_line_are_compared_with_the_jobs(line, trainer, wan
 
 def test_missing_nodes_of_a_jobset_may_come_from_another_of_its_jobs():
     command = ["torchrun", "--nnodes=3", "x.py"]
-    document = jobset(replicated_job("node", {"name": "node", "command": command}, parallelism=2))
-    assert [each[0] for each in judged("", document=document)] == [Severity.WARNING]
+    node = replicated_job("node", {"name": "node", "command": command}, parallelism=2)
+    more = replicated_job("more", {"name": "more", "command": ["sleep", "1"]})
+    assert [each[0] for each in judged("", document=jobset(node))] == [Severity.ERROR]
+    assert [each[0] for each in judged("", document=jobset(node, more))] == [Severity.WARNING]
 
 
 def test_nodes_of_a_jobset_of_trainers_were_compared_with_its_trainjob():

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from strategies.changes.changes import Changes
 from strategies.claims import additions
 from strategies.documents import names
-from strategies.documents.findings import Finding, error, warning
+from strategies.documents.findings import Finding, error, note, warning
 from strategies.frameworks.torch import trainer_sections
 from strategies.jobs.jobs import Job
-from strategies.launches import rendezvous, sites, topologies
+from strategies.launches import counts, meetings, rendezvous, sites, topologies
 from strategies.launches.launches import Launcher
 from strategies.plugins import registry
 
@@ -41,10 +41,11 @@ class TorchFamily:
         additions.enforce(job, changes, self.framework)
 
     def validate(self, job: Job) -> Iterable[Finding]:
-        """Check the runtime against its label, and the launch against the topology."""
+        """Check the runtime against its label, and the launch against pods, devices and the rendezvous."""
         yield from _runtime_disagrees(job, self.framework)
         yield from _dropped_claims(job, self.framework)
-        yield from _nodes(job, self.framework)
+        yield from counts.check_counts(job)
+        yield from meetings.check_meetings(job)
 
 
 @registry.strategy
@@ -64,22 +65,36 @@ class TorchStrategy(TorchFamily):
 
 
 def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) -> Iterator[Finding]:
-    """Warn about a program that may not start all processes that the job asks for."""
-    launch, rule = site.launch, f"{framework}/not-enforced"
-    alone = topology.nodes > 1 and launch.launcher is Launcher.SHELL and "--standalone" in launch.text
-    if not topology.is_distributed or (launch.starts_torchrun and not alone):
+    """Tell what Muster cannot see of a launch that may not start all processes that the job asks for.
+
+    On one node it is a note: a program may use several devices with one process. On several nodes it is a warning.
+    """
+    if not topology.is_distributed:
         return
-    size = topology.size
-    if not site.command:
+    reading, size = site.reading, topology.size
+    launch = reading.training
+    if launch is not None and launch.launcher not in (Launcher.PYTHON, Launcher.OTHER):
+        return  # counted, or said to be unknown, by the check of counts
+    report = warning if topology.nodes > 1 else note
+    if not site.command and launch is None:
         message = f"the job has no command, so the image decides whether {size} start; Muster set only the rendezvous"
-    elif launch.launcher is Launcher.PYTHON and topology.processes == 1:
+    elif launch is None:
+        unread = "; ".join(reading.unread) or "the program is not one that Muster reads"
+        message = f"{unread}, so Muster set the rendezvous but cannot know whether {size} start"
+    elif topology.processes == 1:
         return
+    elif topology.nodes == 1:
+        message = (
+            f"this is a plain program in one process: it may use all devices by itself (DataParallel, device_map), or "
+            f"start {size} itself as Lightning does; Muster cannot see that"
+        )
     else:
         message = (
-            f"this launch is your own and was not changed; Muster set the rendezvous but cannot make it start {size}"
+            f"this is a plain program in one process on each node, and the job asks for {size}: unless it starts the "
+            "others itself, as Lightning does, they do not run; start it with torchrun"
         )
     field = f"{site.place}.command" if site.command else f"{site.place}.args"
-    yield warning(field, " ".join(site.argv[:3]) or None, message, rule=rule)
+    yield report(field, " ".join(site.argv[:3])[:80] or None, message, rule=f"{framework}/not-enforced")
 
 
 def _runtime_disagrees(job: Job, framework: str) -> Iterator[Finding]:
@@ -103,30 +118,3 @@ def _dropped_claims(job: Job, framework: str) -> Iterator[Finding]:
             "them, so the container would not see the devices; remove it"
         )
         yield warning("spec.trainer.resourcesPerNode", None, message, rule=f"{framework}/claims-dropped")
-
-
-def _nodes(job: Job, framework: str) -> Iterator[Finding]:
-    """Compare the number of nodes that torchrun waits for with the number of pods."""
-    site = sites.find_site(job)
-    if site is None or job.owner is not None or not site.launch.starts_torchrun:
-        return
-    nodes, values = topologies.read_topology(job).nodes, site.launch.values
-    if "standalone" in values and nodes > 1:
-        message = f"--standalone makes each of the {nodes} nodes train alone; remove it"
-        yield error(_locate(site, "standalone"), "--standalone", message, rule=f"{framework}/standalone")
-        return
-    low, _, high = values.get("nnodes", "").partition(":")
-    field, shown, rule = _locate(site, "nnodes"), f"--nnodes {values.get('nnodes')}", f"{framework}/nnodes"
-    if low.isdecimal() and int(low) > nodes:
-        message = f"torchrun would wait for {low} nodes, and the job has {nodes}; set numNodes, or remove the flag"
-        # Another replicated job of a JobSet may bring the missing ones.
-        yield (error if job.kind == "TrainJob" else warning)(field, shown, message, rule=rule)
-    elif (high or low).isdecimal() and int(high or low) < nodes:
-        message = f"the job has {nodes} nodes, and the others would wait or train alone; remove the flag"
-        yield warning(field, shown, message, rule=rule)
-
-
-def _locate(site: sites.Site, option: str) -> str:
-    """Return the field path of a long option in any of its spellings."""
-    names_ = [word.lstrip("-").partition("=")[0].replace("-", "_") for word in site.argv]
-    return site.locate(next((index for index, name in enumerate(names_) if name and option.startswith(name)), 0))

@@ -1,0 +1,136 @@
+"""Counts: the processes and nodes that a launch makes, compared with the devices and pods that the job has.
+
+A smaller number is waste and warned about, a larger one cannot run and is an error. A plain program is left alone: one
+process may use all devices of its node (DataParallel, `device_map`), or start the others itself (Lightning).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from strategies.documents.findings import Finding, error, note, warning
+from strategies.jobs.jobs import Job
+from strategies.launches import sites, topologies, worlds
+from strategies.launches.sites import Site
+from strategies.launches.topologies import Topology
+from strategies.launches.worlds import World
+
+__all__ = ["check_counts", "idle"]
+
+
+def check_counts(job: Job) -> Iterator[Finding]:
+    """Compare every launch of a job that Trainer did not make with the job's pods and devices."""
+    site = sites.find_site(job)
+    if site is None or job.owner is not None:
+        return
+    if job.kind == "TrainJob" and not (job.runtime is not None and job.runtime.is_torch):
+        return  # Trainer sets no PET_* for such a runtime, and that is reported
+    topology = topologies.read_topology(job)
+    every = worlds.worlds_of(job, site, topology)
+    for world in every:
+        yield from _twice(site, world)
+        yield from _faults(job, site, world, topology)
+        yield from _too_many(job, site, world, topology)
+        yield from _unknown(site, world, topology)
+    if every and all(world.launch.certain for world in every):
+        yield from _alone(site, every, topology)
+        yield from _idle(job, site, every, topology)
+    elif site.reading.unread and topology.explicit:
+        yield from _written(job, topology)
+
+
+def idle(used: int, devices: int, nodes: int) -> str:
+    """Return `3 of 4 GPUs idle on each node`, or `... idle` for one node."""
+    return f"{devices - used} of {devices} GPUs idle{' on each node' if nodes > 1 else ''}"
+
+
+def _twice(site: Site, world: World) -> Iterator[Finding]:
+    for name, values in world.launch.repeated.items():
+        said = " and ".join(f"--{name}={value}" for value in values)
+        message = f"is given twice with different values ({said}), and the last one wins; remove one"
+        yield error(site.locate_option(world.launch, name), values[-1], message, rule="core/flag-twice")
+
+
+def _faults(job: Job, site: Site, world: World, topology: Topology) -> Iterator[Finding]:
+    report = error if world.launch.certain else warning
+    if world.fault:
+        shown = f"--{world.option}" if world.option else _shown(world)
+        rule = "core/standalone" if world.option == "standalone" else "core/launch"
+        yield report(site.locate_option(world.launch, world.option), shown, world.fault, rule=rule)
+    if world.waits:
+        # Another replicated job of a JobSet may bring the missing ones.
+        others = job.kind == "JobSet" and len((job.document.get("spec") or {}).get("replicatedJobs") or ()) > 1
+        report = warning if others else report
+        shown = f"--nnodes {world.launch.values['nnodes']}" if "nnodes" in world.launch.values else f"{world.waits}"
+        have = f"the job has {topology.nodes}"
+        message = f"the launch would wait for {world.waits} nodes, and {have}; set numNodes, or remove the flag"
+        yield report(site.locate_option(world.launch, "nnodes"), shown, message, rule="core/nodes")
+
+
+def _unknown(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
+    if world.unknown and not world.own and not world.fault and topology.is_distributed:
+        message = f"{world.unknown}, so Muster cannot know whether {topology.size} start"
+        yield note(site.locate_option(world.launch, ""), _shown(world), message, rule="core/unknown-world")
+
+
+def _too_many(job: Job, site: Site, world: World, topology: Topology) -> Iterator[Finding]:
+    processes, devices = world.processes, world.devices
+    if world.own or processes is None or devices is None or topology.on_cpu or processes <= devices:
+        return
+    seen = f"{devices} GPU{'s' if devices != 1 else ''}"
+    message = f"each node would start {processes} processes on {seen}; start at most {devices}, or ask for more GPUs"
+    if topology.devices.kind == "mig":
+        message = f"each node would start {processes} processes, and a pod can use only one MIG slice; start 1"
+    report = error if world.launch.certain else warning
+    yield report(_number_field(job, site, world), processes, message, rule="core/too-many-processes")
+
+
+def _alone(site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:
+    world = max(every, key=lambda each: each.nodes or topology.nodes)
+    if world.own or world.fault or world.waits or world.nodes is None or world.nodes >= topology.nodes:
+        return
+    trained = "each of them would train alone" if world.nodes == 1 else "the others would not take part"
+    message = f"the launch spans {world.nodes} of the job's {topology.nodes} nodes: {trained}"
+    flag = next((name for name in ("nnodes", "num_machines") if name in world.launch.values), "")
+    cure = "remove the flag" if flag else "start it with torchrun, which reads what Trainer sets"
+    shown = f"--{flag} {world.launch.values[flag]}" if flag else _shown(world)
+    yield error(site.locate_option(world.launch, flag), shown, f"{message}; {cure}", rule="core/nodes")
+
+
+def _idle(job: Job, site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:
+    if any(world.own or world.processes is None or world.fault for world in every):
+        return
+    world = max(every, key=lambda each: each.processes or 0)
+    devices, processes = topology.devices.count, world.processes
+    if not devices or processes is None or processes >= devices:
+        return
+    started = f"the launch starts {processes} process{'es' if processes != 1 else ''}"
+    message = f"{started}{' on each node' if topology.nodes > 1 else ''}: {idle(processes, devices, topology.nodes)}"
+    cure = f"start {devices}, or ask for fewer GPUs"
+    yield warning(_number_field(job, site, world), processes, f"{message}; {cure}", rule="core/idle-devices")
+
+
+def _written(job: Job, topology: Topology) -> Iterator[Finding]:
+    """Judge `numProcPerNode` alone, where the launch was not read: it is what a launcher in it would take."""
+    devices, processes = topology.devices.count, topology.processes
+    if not devices or processes is None or processes == devices or job.kind != "TrainJob":
+        return
+    more = f"there are {devices}, so the launch would fail if it starts that many"
+    message = f"each node has {more}" if processes > devices else idle(processes, devices, topology.nodes)
+    rule = "core/too-many-processes" if processes > devices else "core/idle-devices"
+    yield warning("spec.trainer.numProcPerNode", processes, message, rule=rule)
+
+
+def _number_field(job: Job, site: Site, world: World) -> str:
+    """Return where the number of processes is written: a flag, the job's own number, or the launch."""
+    for name in ("nproc_per_node", "num_processes", "num_gpus", "nproc"):
+        if name in world.launch.values and "$" not in world.launch.values[name]:
+            return site.locate_option(world.launch, name)
+    if job.kind == "TrainJob" and job.trainer.get("numProcPerNode") is not None:
+        return "spec.trainer.numProcPerNode"
+    return site.locate_option(world.launch, "")
+
+
+def _shown(world: World) -> str:
+    launch = world.launch
+    return " ".join((*launch.head, *launch.options, launch.target))[:120].strip()

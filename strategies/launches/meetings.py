@@ -1,0 +1,235 @@
+"""Meetings: whether the nodes of a job can find each other, by the addresses, ranks and env that the job itself writes.
+
+Trainer and Muster set all that a launch needs; what a job writes beside that wins, and is judged here, where its author
+reads it. Each launcher reads other variables: torchrun its flags and PET_*, a plain program MASTER_ADDR, RANK and
+WORLD_SIZE (torch 2.13 `torch/distributed/run.py`, `rendezvous.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strategies.documents import names, pods
+from strategies.documents.findings import Finding, error, warning
+from strategies.documents.paths import field
+from strategies.jobs.jobs import Job
+from strategies.launches import coordinators, sites, topologies
+from strategies.launches.launches import Launch, Launcher
+from strategies.launches.sites import Site
+
+__all__ = ["check_meetings"]
+
+_LOOPBACK = re.compile(r"(localhost|127(\.\d+){1,3}|\[?::1\]?|0\.0\.0\.0|0)(:\d+)?")
+_REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
+_OF_ONE_POD = frozenset({"HOSTNAME", "RANDOM", "SRANDOM", "BASHPID", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME"})
+"""Variables of a shell, or of every container, that differ from pod to pod."""
+_OWN_FIELDS = ("status.podIP", "status.hostIP", "metadata.name", "metadata.uid", "spec.nodeName")
+_OWN_COMMANDS = re.compile(r"\$\(\s*(hostname|uuidgen|date|whoami|ip |ifconfig)")
+_FROM_INDEX = re.compile(r"metadata\.(annotations|labels)\[")
+_ADDRESSES = ("rdzv_endpoint", "master_addr")
+_READ_BY_PROGRAM = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK")
+_READ_BY_TORCHRUN = ("PET_RDZV_ENDPOINT", "PET_NODE_RANK", "PET_NNODES", "PET_STANDALONE", "PET_MASTER_ADDR")
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A value that decides how nodes meet: its field, how it is shown, and its text."""
+
+    field: str
+    shown: str
+    text: str
+
+
+def check_meetings(job: Job) -> Iterator[Finding]:
+    """Check what a job of several nodes writes about its rendezvous; each launch is judged by what it reads."""
+    site, place = sites.find_site(job), job.container
+    nodes = topologies.read_topology(job).nodes
+    if site is None or place is None or job.owner is not None or nodes < 2:
+        return
+    if job.kind == "TrainJob" and not (job.runtime is not None and job.runtime.is_torch):
+        return
+    seen = _Seen(job, site, place, nodes)
+    reading = site.reading
+    for launch in reading.launches:
+        if launch.launcher is Launcher.TORCHRUN or (launch.launcher is Launcher.TUNE and launch.options):
+            yield from _torchrun(seen, launch)
+        elif launch.launcher is Launcher.PYTHON:
+            yield from _program(seen, launch)
+    if reading.unread or not reading.launches:
+        yield from _unread(seen)
+    yield from _from_elsewhere(seen)
+
+
+class _Seen:
+    """The env of a job with the place of each entry."""
+
+    def __init__(self, job: Job, site: Site, place: pods.Place, nodes: int) -> None:
+        self.job, self.site, self.place, self.nodes = job, site, place, nodes
+        own = {str(entry.get("name")) for entry in job.trainer.get("env") or ()} if job.kind == "TrainJob" else set()
+        self._own, self._entries = own, {str(entry.get("name")): entry for entry in site.env}
+        self.report = error
+
+    def entry(self, name: str) -> Mapping[str, Any] | None:
+        if self.job.kind == "TrainJob" and name in names.RESERVED_ENV:
+            return None  # Trainer writes its own over it, or refuses the job
+        return self._entries.get(name)
+
+    def variable(self, launch: Launch | None, name: str) -> _Written | None:
+        """Return the literal value of a variable as the launch sees it."""
+        if launch is not None and name in launch.env:
+            text = launch.env[name]
+            return None if text is None else _Written(f"{self.site.place}.command", f"{name}={text}", text)
+        entry = self.entry(name)
+        if entry is None or entry.get("valueFrom") is not None:
+            return None
+        text = str(entry.get("value") or "")
+        return _Written(self.where(name), text, text)
+
+    def where(self, name: str) -> str:
+        if self.job.kind == "JobSet":
+            return f"{field(self.job.document, self.place.path)}.env[{name}]"
+        return f"spec.trainer.env[{name}]" if name in self._own else "spec.runtimeRef.name"
+
+    def setting(self, launch: Launch, option: str) -> _Written | None:
+        """Return what torchrun reads for an option: its flag, else its PET_* variable."""
+        if option in launch.values:
+            text = launch.values[option]
+            place = self.site.locate_option(launch, option)
+            return _Written(place, f"--{option} {text}", self.expand(launch, text))
+        found = self.variable(launch, f"PET_{option.upper()}")
+        return None if found is None else _Written(found.field, found.shown, self.expand(launch, found.text))
+
+    def expand(self, launch: Launch, text: str) -> str:
+        def known(found: re.Match[str]) -> str:
+            value = self.variable(launch, found[1])
+            return found[0] if value is None else value.text
+
+        return _REFERENCE.sub(known, text) if "$" in text else text
+
+    def is_of_one_pod(self, text: str) -> bool:
+        """Whether a value differs from pod to pod: its name, its address, a random number."""
+        if _OWN_COMMANDS.search(text) or "$$" in text:
+            return True
+        for name in _REFERENCE.findall(text):
+            source = ((self.entry(name) or {}).get("valueFrom") or {}).get("fieldRef") or {}
+            if name in _OF_ONE_POD or str(source.get("fieldPath")) in _OWN_FIELDS:
+                return True
+        return False
+
+
+def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
+    report = error if launch.certain else warning
+    backend = seen.setting(launch, "rdzv_backend")
+    kind = backend.text if backend else ""
+    endpoint = seen.setting(launch, "rdzv_endpoint")
+    address = endpoint or (None if kind == "c10d" else seen.setting(launch, "master_addr"))
+    if address is not None:
+        yield from _address(seen, address, report, static=kind in ("", "static"))
+    rank = seen.setting(launch, "node_rank")
+    if kind in ("", "static") and not _is_c10d(seen.job, launch) and rank is not None:
+        yield from _fixed_rank(seen, rank, report)
+    identity = seen.setting(launch, "rdzv_id")
+    if identity is not None and seen.is_of_one_pod(identity.text):
+        message = "differs from node to node, so the nodes would never meet; use the same value on all, or remove it"
+        yield report(identity.field, identity.shown, message, rule="core/rdzv-id")
+    if kind not in ("", "static", "c10d") and endpoint is None:
+        message = f"needs --rdzv_endpoint, the address of the {kind} store; add it, or use c10d"
+        yield report(backend.field if backend else "", f"--rdzv_backend {kind}", message, rule="core/endpoint")
+
+
+def _is_c10d(job: Job, launch: Launch) -> bool:
+    """Whether Muster will choose c10d, which assigns ranks itself; see `rendezvous.choose`."""
+    annotated = job.annotation(names.RENDEZVOUS_ANNOTATION)
+    if annotated is not None:
+        return annotated[0] == "c10d"
+    low, _, high = launch.values.get("nnodes", "").partition(":")
+    return job.settings.rendezvous == "c10d" or bool(high and low != high) or "max_restarts" in launch.values
+
+
+def _address(seen: _Seen, written: _Written, report: Any, *, static: bool) -> Iterator[Finding]:
+    host = written.text.strip()
+    if _LOOPBACK.fullmatch(host):
+        message = (
+            f"is an address of the pod itself, so each of the {seen.nodes} nodes would wait for the others in its own "
+            "pod; remove it, and the coordinator's address is used"
+        )
+        yield report(written.field, written.shown, message, rule="core/loopback")
+    elif seen.is_of_one_pod(host):
+        message = "is another address on each node, so the nodes would never meet; remove it"
+        yield report(written.field, written.shown, message, rule="core/loopback")
+    elif static:
+        yield from _foreign(seen, written, host.partition(":")[0])
+
+
+def _foreign(seen: _Seen, written: _Written, host: str) -> Iterator[Finding]:
+    """Warn about an address that is not the one of pod 0, at which rank 0 listens."""
+    coordinator = coordinators.find_coordinator(seen.job)
+    if coordinator is None or not host or "$" in host or coordinator.host == "localhost":
+        return
+    if host != coordinator.host and not host.startswith(f"{coordinator.host}."):
+        message = f"is not the address of pod 0, at which rank 0 listens ({coordinator.host}); remove it"
+        yield warning(written.field, written.shown, message, rule="core/other-coordinator")
+
+
+def _fixed_rank(seen: _Seen, written: _Written, report: Any) -> Iterator[Finding]:
+    if written.text.isdecimal() and topologies.pods_of(seen.job) > 1 and _same_on_all(seen):
+        message = (
+            f"is the same on all {seen.nodes} nodes, and each needs a rank of its own; remove it, and each node's "
+            "index is used"
+        )
+        yield report(written.field, written.shown, message, rule="core/fixed-rank")
+
+
+def _same_on_all(seen: _Seen) -> bool:
+    """Whether the pods of the container are several, so that a literal in it is shared."""
+    if seen.job.kind == "TrainJob":
+        return True
+    spec = seen.place.job["template"]["spec"]
+    return (seen.place.job.get("replicas") or 1) * (spec.get("parallelism") or 1) > 1
+
+
+def _program(seen: _Seen, launch: Launch) -> Iterator[Finding]:
+    address = seen.variable(launch, names.MASTER_ADDR)
+    if address is not None:
+        expanded = _Written(address.field, address.shown, seen.expand(launch, address.text))
+        yield from _address(seen, expanded, error, static=True)
+    for name in ("RANK", "NODE_RANK"):
+        rank = seen.variable(launch, name)
+        if rank is not None:
+            yield from _fixed_rank(seen, rank, error)
+    size = seen.variable(launch, "WORLD_SIZE")
+    topology = topologies.read_topology(seen.job)
+    if size is not None and size.text.isdecimal() and topology.processes == 1 and int(size.text) != seen.nodes:
+        effect = "would wait for more" if int(size.text) > seen.nodes else "would leave the others out"
+        message = f"is not the number of nodes, {seen.nodes}, so the ranks {effect}; remove it, and Muster sets it"
+        yield error(size.field, size.shown, message, rule="core/world-size")
+
+
+def _unread(seen: _Seen) -> Iterator[Finding]:
+    """Warn where the launch cannot be read: an address or a rank of the job is then probably what it uses."""
+    for name in (names.MASTER_ADDR, names.PET_RDZV_ENDPOINT, names.PET_MASTER_ADDR):
+        written = seen.variable(None, name)
+        if written is not None:
+            yield from _address(seen, written, warning, static=False)
+    for name in ("RANK", "NODE_RANK", names.PET_NODE_RANK):
+        written = seen.variable(None, name)
+        if written is not None:
+            yield from _fixed_rank(seen, written, warning)
+
+
+def _from_elsewhere(seen: _Seen) -> Iterator[Finding]:
+    """Warn about env that comes whole from a ConfigMap: a name in it may be one that decides the meeting."""
+    container: Mapping[str, Any] = seen.place.container
+    base = f"{field(seen.job.document, seen.place.path)}.envFrom" if seen.job.kind == "JobSet" else ""
+    for index, source in enumerate(container.get("envFrom") or ()):
+        prefix, named = source.get("prefix") or "", (source.get("configMapRef") or {}).get("name")
+        if not named or not any(name.startswith(prefix) for name in (*_READ_BY_PROGRAM, *_READ_BY_TORCHRUN)):
+            continue
+        message = (
+            f"Muster cannot see which variables ConfigMap {named} holds: MASTER_ADDR, MASTER_PORT and PET_* of Trainer "
+            "and Muster win over it, and RANK, WORLD_SIZE or NODE_RANK in it would win over the launcher's"
+        )
+        yield warning(f"{base}[{index}]" if base else "spec.runtimeRef.name", named, message, rule="core/env-from")

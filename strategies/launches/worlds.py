@@ -1,0 +1,255 @@
+"""Worlds: how many nodes and processes a launch really brings together, by what its launcher reads.
+
+A topology is what the job means; a world is what its command line makes of that: flags first, then the env that Trainer
+and Muster set, then the launcher's defaults. Where a number cannot be seen, it is None and `unknown` says why. Sources:
+torch 2.13 `torch/distributed/run.py`, torchtune 0.6.1 `torchtune/_cli/run.py`, deepspeed 0.18 `launcher/runner.py`; for
+accelerate see `strategies.launches.accelerate`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from strategies.documents import names
+from strategies.jobs.jobs import Job
+from strategies.launches import accelerate, sites, topologies
+from strategies.launches.launches import Launch, Launcher
+from strategies.launches.sites import Site
+from strategies.launches.topologies import Topology
+
+__all__ = ["World", "find_world", "read_world", "worlds_of"]
+
+_REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
+_TRUE = frozenset({"1", "t", "true", "y", "yes"})
+_UNSEEN = "$"
+_Env = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What one launch makes of a job's pods.
+
+    Attributes:
+        launch: the launch.
+        nodes: pods that train together; None when that is not known, or decided at run time.
+        processes: processes that the launcher starts in each pod; None when the number is not known.
+        devices: devices that the processes of one pod see; None when the number is not known.
+        own: whether the program may start more processes, or use several devices with one.
+        waits: number of nodes that the launch waits for, where it is more than there are.
+        fault: why the launch fails or its nodes cannot meet, as a clause; "" where nothing is known to be wrong.
+        option: the launcher's option that the fault is about; "" for the whole launch.
+        unknown: why a number is None, as a clause; "" where all is known.
+    """
+
+    launch: Launch
+    nodes: int | None
+    processes: int | None
+    devices: int | None
+    own: bool = False
+    waits: int = 0
+    fault: str = ""
+    option: str = ""
+    unknown: str = ""
+
+    @property
+    def world_size(self) -> int | None:
+        """Number of ranks; None when it is not known."""
+        if self.nodes is None or self.processes is None or self.fault or self.waits:
+            return None
+        return self.nodes * self.processes
+
+
+def find_world(job: Job) -> World | None:
+    """Return the world of the job's training; None where no launch, or more than one kind of world, was read."""
+    site = sites.find_site(job)
+    if site is None or site.reading.unread:
+        return None
+    every = worlds_of(job, site, topologies.read_topology(job))
+    if not every or any(not world.launch.certain for world in every):
+        return None
+    return every[-1] if len({(each.nodes, each.processes) for each in every}) == 1 else None
+
+
+def worlds_of(job: Job, site: Site, topology: Topology) -> list[World]:
+    """Return the world of each launch that the site's command line makes."""
+    env = _environment(job, site, topology)
+    return [read_world(launch, {**env, **launch.env}, topology) for launch in site.reading.launches]
+
+
+def read_world(launch: Launch, env: Mapping[str, str | None], topology: Topology) -> World:
+    """Return the world that a launch makes.
+
+    Args:
+        launch: one launch.
+        env: its environment; None for a value that only the pod knows.
+        topology: what the job means: its pods and devices.
+    """
+    world = World(launch, topology.nodes, None, _visible(env, topology))
+    reader = _READERS.get(launch.launcher)
+    if reader is not None:
+        return reader(world, env, topology)
+    return replace(world, nodes=None, unknown=f"Muster does not know how {launch.launcher.value} starts processes")
+
+
+def _environment(job: Job, site: Site, topology: Topology) -> dict[str, str | None]:
+    """Return the env with which the command line starts: that of the documents, with PET_* on top or below.
+
+    Trainer writes its five variables over those of a runtime; on a JobSet of a user, Muster adds those that lack.
+    """
+    env = _values(site.env)
+    processes = "auto" if topology.processes is None else str(topology.processes)
+    injected = {names.PET_NNODES: str(topology.nodes), names.PET_NPROC_PER_NODE: processes}
+    if job.kind == "TrainJob":
+        return {**env, **(injected if job.runtime is not None and job.runtime.is_torch else {})}
+    return {**injected, **env}
+
+
+def _values(env: Iterable[Mapping[str, object]]) -> dict[str, str | None]:
+    return {
+        str(entry.get("name")): None if entry.get("valueFrom") is not None else str(entry.get("value") or "")
+        for entry in env
+    }
+
+
+def _expand(text: str, env: _Env) -> str:
+    """Replace each `$(NAME)` whose value is known; the others stay, and hold a `$`."""
+
+    def known(found: re.Match[str]) -> str:
+        value = env.get(found[1])
+        return found[0] if value is None else value
+
+    return _REFERENCE.sub(known, text) if _UNSEEN in text else text
+
+
+def _setting(launch: Launch, env: _Env, name: str, default: str = "") -> str:
+    """Return what torchrun reads for an option: its flag, else its PET_* variable, else the default."""
+    if name in launch.values:
+        return _expand(launch.values[name], env)
+    variable = f"PET_{name.upper()}"
+    if variable not in env:
+        return default
+    value = env[variable]
+    return f"$({variable})" if value is None else _expand(value, env) or default
+
+
+def _standalone(launch: Launch, env: _Env) -> bool:
+    return "standalone" in launch.values or (env.get("PET_STANDALONE") or "").lower() in _TRUE
+
+
+def _visible(env: _Env, topology: Topology) -> int | None:
+    """Return the devices that processes see: those of the pod, or the part that CUDA_VISIBLE_DEVICES leaves."""
+    count, chosen = topology.devices.count, env.get("CUDA_VISIBLE_DEVICES", "all")
+    if count is None or chosen == "all":
+        return count
+    if chosen is None or _UNSEEN in chosen:
+        return None
+    return min(count, len([each for each in chosen.split(",") if each.strip() not in ("", "-1")]))
+
+
+def _torchrun(world: World, env: _Env, topology: Topology) -> World:
+    return _under_torchrun(world, env, topology, standalone=_standalone(world.launch, env))
+
+
+def _under_torchrun(world: World, env: _Env, topology: Topology, *, standalone: bool) -> World:
+    text = _setting(world.launch, env, "nnodes", "1")
+    world = _per_node(world, _setting(world.launch, env, "nproc_per_node", "1"), topology)
+    low, colon, high = text.partition(":")
+    if not low.isdecimal() or (colon and not high.isdecimal()):
+        return _no_number(world, "--nnodes", text)
+    least, most = int(low), int(high or low)
+    if standalone and least > 1:
+        fault = f"makes each node wait in its own pod for {least} nodes, and end after the time-out; remove it"
+        return replace(world, nodes=None, fault=fault, option="standalone")
+    if standalone or most == 1:
+        return replace(world, nodes=1)
+    if least > topology.nodes:
+        return replace(world, nodes=None, waits=least)
+    return replace(world, nodes=None if least != most or topology.elastic else least)
+
+
+def _no_number(world: World, flag: str, text: str) -> World:
+    if _UNSEEN in text:
+        return replace(world, nodes=None, unknown=world.unknown or f"the value of {flag} is known only in the pod")
+    fault = f"{text!r} is not a number, and the launch would not start; write a number"
+    return replace(world, nodes=None, fault=fault, option=flag.lstrip("-"))
+
+
+def _per_node(world: World, text: str, topology: Topology) -> World:
+    if text.isdecimal():
+        return replace(world, processes=int(text))
+    if text in ("auto", "gpu"):
+        if world.devices:
+            return replace(world, processes=world.devices)
+        none = topology.on_cpu and text == "auto"
+        why = "torchrun starts one process per CPU of the node" if none else "the number of devices is not known"
+        return replace(world, unknown=why)
+    if text == "cpu":
+        return replace(world, unknown="torchrun starts one process per CPU of the node")
+    if _UNSEEN in text or text == "xpu":
+        return replace(world, unknown="the value of --nproc_per_node is known only in the pod")
+    fault = f"{text!r} is neither a number nor auto, gpu or cpu, and torchrun would not start"
+    return replace(world, fault=fault, option="nproc_per_node")
+
+
+def _tune(world: World, env: _Env, topology: Topology) -> World:
+    """Read `tune run`: one process without an option of torchrun, a standalone torchrun without an endpoint."""
+    if world.launch.head[-1:] != ("run",) or not world.launch.options:
+        return replace(world, nodes=1, processes=1)
+    alone = not _setting(world.launch, env, "rdzv_endpoint") or _standalone(world.launch, env)
+    return _under_torchrun(world, env, topology, standalone=alone)
+
+
+def _accelerate(world: World, env: _Env, topology: Topology) -> World:
+    values = {name: _expand(value, env) for name, value in world.launch.values.items()}
+    found = accelerate.read_accelerate(values, topology.nodes, world.devices, env)
+    return replace(world, nodes=found.nodes, processes=found.per_node, fault=found.fault, unknown=found.unknown)
+
+
+def _deepspeed(world: World, env: _Env, _topology: Topology) -> World:
+    """Read `deepspeed`: without a host file it starts the processes of its own node alone, one per device."""
+    values = {name: _expand(value, env) for name, value in world.launch.values.items()}
+    if {"hostfile", "H"} & set(values) or "no_ssh" in values or "autotuning" in values:
+        return replace(world, nodes=None, unknown="the hosts of deepspeed are in a file that Muster cannot see")
+    asked = values.get("num_gpus", "-1")
+    if "include" in values or "i" in values or "exclude" in values or "e" in values:
+        return replace(world, nodes=1, unknown="the devices are chosen by --include or --exclude")
+    if not asked.lstrip("-").isdecimal():
+        return _no_number(replace(world, nodes=1), "--num_gpus", asked)
+    return replace(world, nodes=1, processes=world.devices if int(asked) < 0 else int(asked))
+
+
+def _composer(world: World, env: _Env, topology: Topology) -> World:
+    """Read `composer`: WORLD_SIZE counts all processes, and Muster sets it where the job does not."""
+    values = world.launch.values
+    text = values.get("nproc") or values.get("n") or env.get("LOCAL_WORLD_SIZE") or ""
+    processes = int(text) if text.isdecimal() else None if text else world.devices
+    size = values.get("world_size") or env.get("WORLD_SIZE", "") or ""
+    if not size or not processes:
+        nodes = topology.nodes if processes == topology.processes or topology.nodes == 1 else None
+        return replace(world, nodes=nodes, processes=processes, unknown="" if nodes else _COMPOSER)
+    if not size.isdecimal():
+        return replace(world, nodes=None, processes=processes, unknown=_COMPOSER)
+    return replace(world, nodes=int(size) // processes, processes=processes)
+
+
+_COMPOSER = "the number of all processes, WORLD_SIZE of composer, is known only in the pod"
+
+
+def _python(world: World, env: _Env, topology: Topology) -> World:
+    """Read a plain program: one process, whose number of peers is in WORLD_SIZE (`env://` of torch.distributed)."""
+    size = env.get("WORLD_SIZE", str(topology.nodes) if topology.processes == 1 else "")
+    nodes = int(size) if size is not None and size.isdecimal() else None
+    return replace(world, nodes=nodes, processes=1, own=True, unknown="" if nodes else "the program itself decides")
+
+
+_READERS: Mapping[Launcher, Callable[[World, _Env, Topology], World]] = {
+    Launcher.TORCHRUN: _torchrun,
+    Launcher.TUNE: _tune,
+    Launcher.TRL: _accelerate,
+    Launcher.ACCELERATE: _accelerate,
+    Launcher.DEEPSPEED: _deepspeed,
+    Launcher.COMPOSER: _composer,
+    Launcher.PYTHON: _python,
+}
