@@ -11,7 +11,7 @@ import re
 from fractions import Fraction
 from math import ceil, floor
 
-__all__ = ["count", "value"]
+__all__ = ["count", "value", "whole"]
 
 _QUANTITY = re.compile(
     r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([+-]?[0-9]+)|(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E))?"
@@ -45,6 +45,13 @@ def value(quantity: str | float) -> int:
     power = max(-_MAX_EXPONENT, min(_MAX_EXPONENT, int(exponent or 0)))
     amount = Fraction(number) * Fraction(10) ** power * _FACTORS.get(suffix, 1)
     return max(-_MAX, min(_MAX, ceil(amount) if amount > 0 else floor(amount)))
+
+
+def whole(text: str | None) -> int | None:
+    """Return a number written as digits alone, as flags and env hold it; None for any other or a longer text."""
+    if text is None or len(text) > _MAX_DIGITS or not (text.isascii() and text.isdigit()):
+        return None
+    return int(text)
 
 
 def count(quantity: str | float | None) -> int:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from strategies.documents import names, pods
+from strategies.documents import names, pods, quantities
 from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
 from strategies.launches import topologies
@@ -76,8 +76,8 @@ def _chosen(job: Job) -> tuple[str, int, int] | None:
 def _port(container: pods.Container) -> int:
     for name in (names.PET_MASTER_PORT, names.MASTER_PORT):
         written = pods.env_value(container.get("env"), name)
-        if written is not None and written.isdecimal():
-            return int(written)
+        if (number := quantities.whole(written)) is not None:
+            return number
     return names.DEFAULT_PORT
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from strategies.documents import names, pods
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.paths import field
+from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
 from strategies.launches import coordinators, sites, topologies
 from strategies.launches.launches import Launch, Launcher
@@ -175,7 +176,7 @@ def _foreign(seen: _Seen, written: _Written, host: str) -> Iterator[Finding]:
 
 
 def _fixed_rank(seen: _Seen, written: _Written, report: Any) -> Iterator[Finding]:
-    if written.text.isdecimal() and topologies.pods_of(seen.job) > 1 and _same_on_all(seen):
+    if whole(written.text) is not None and topologies.pods_of(seen.job) > 1 and _same_on_all(seen):
         message = (
             f"is the same on all {seen.nodes} nodes, and each needs a rank of its own; remove it, and each node's "
             "index is used"
@@ -202,8 +203,9 @@ def _program(seen: _Seen, launch: Launch) -> Iterator[Finding]:
             yield from _fixed_rank(seen, rank, error)
     size = seen.variable(launch, "WORLD_SIZE")
     topology = topologies.read_topology(seen.job)
-    if size is not None and size.text.isdecimal() and topology.processes == 1 and int(size.text) != seen.nodes:
-        effect = "would wait for more" if int(size.text) > seen.nodes else "would leave the others out"
+    number = whole(size.text) if size is not None else None
+    if size is not None and number is not None and topology.processes == 1 and number != seen.nodes:
+        effect = "would wait for more" if number > seen.nodes else "would leave the others out"
         message = f"is not the number of nodes, {seen.nodes}, so the ranks {effect}; remove it, and Muster sets it"
         yield error(size.field, size.shown, message, rule="core/world-size")
 

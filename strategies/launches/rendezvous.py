@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from strategies.changes.changes import Changes
-from strategies.documents import names, paths, pods
+from strategies.documents import names, paths, pods, quantities
 from strategies.documents.findings import warning
 from strategies.documents.pods import EnvVar
 from strategies.jobs.jobs import Job, Rendezvous
@@ -48,7 +48,7 @@ def choose(job: Job, launch: Launch) -> Choice:
     if backend:
         return Choice("c10d" if backend == "c10d" else "static", f"the job's own backend {backend}")
     restarts = launch.values.get("max_restarts") or pods.env_value(env, "PET_MAX_RESTARTS") or ""
-    if restarts.isdecimal() and int(restarts) > 0:
+    if quantities.whole(restarts):
         return Choice("c10d", f"the launch allows {restarts} restarts of its workers")
     nodes = launch.values.get("nnodes") or pods.env_value(env, names.PET_NNODES) or ""
     low, _, high = nodes.partition(":")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strategies.claims import plans
-from strategies.documents import names, pods
+from strategies.documents import names, pods, quantities
 from strategies.jobs.jobs import Job
 from strategies.launches.launches import Launch, Launcher
 from strategies.platform import devices
@@ -83,15 +83,16 @@ def launched(topology: Topology, launch: Launch) -> Topology:
 
 def _nodes(written: str, otherwise: Topology) -> tuple[int, bool]:
     low, colon, high = written.partition(":")
-    if low.isdecimal() and (high.isdecimal() or not colon):
-        return int(high or low), bool(colon) and low != high
+    least, most = quantities.whole(low), quantities.whole(high if colon else low)
+    if least is not None and most is not None:
+        return most, least != most
     return otherwise.nodes, otherwise.elastic or bool(written)
 
 
 def _processes(written: str, found: devices.Devices) -> int | None:
     """Return the processes that torchrun starts for `nproc_per_node`: a number, or one for each device it finds."""
-    if written.isdecimal():
-        return int(written)
+    if (number := quantities.whole(written)) is not None:
+        return number
     return found.count or None if written in ("auto", "gpu") else None
 
 

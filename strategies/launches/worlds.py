@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from strategies.documents import names
+from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
 from strategies.launches import accelerate, sites, topologies
 from strategies.launches.launches import Launch, Launcher
@@ -155,10 +156,10 @@ def _torchrun(world: World, env: _Env, topology: Topology) -> World:
 def _under_torchrun(world: World, env: _Env, topology: Topology, *, standalone: bool) -> World:
     text = _setting(world.launch, env, "nnodes", "1")
     world = _per_node(world, _setting(world.launch, env, "nproc_per_node", "1"), topology)
-    low, colon, high = text.partition(":")
-    if not low.isdecimal() or (colon and not high.isdecimal()):
+    low, _, high = text.partition(":")
+    least, most = whole(low), whole(high if ":" in text else low)
+    if least is None or most is None:
         return _no_number(world, "--nnodes", text)
-    least, most = int(low), int(high or low)
     if standalone and least > 1:
         fault = f"makes each node wait in its own pod for {least} nodes, and end after the time-out; remove it"
         return replace(world, nodes=None, fault=fault, option="standalone")
@@ -177,8 +178,8 @@ def _no_number(world: World, flag: str, text: str) -> World:
 
 
 def _per_node(world: World, text: str, topology: Topology) -> World:
-    if text.isdecimal():
-        return replace(world, processes=int(text))
+    if (number := whole(text)) is not None:
+        return replace(world, processes=number)
     if text in ("auto", "gpu"):
         if world.devices:
             return replace(world, processes=world.devices)
@@ -215,23 +216,25 @@ def _deepspeed(world: World, env: _Env, _topology: Topology) -> World:
     asked = values.get("num_gpus", "-1")
     if "include" in values or "i" in values or "exclude" in values or "e" in values:
         return replace(world, nodes=1, unknown="the devices are chosen by --include or --exclude")
-    if not asked.lstrip("-").isdecimal():
+    if asked == "-1":
+        return replace(world, nodes=1, processes=world.devices)
+    if (number := whole(asked)) is None:
         return _no_number(replace(world, nodes=1), "--num_gpus", asked)
-    return replace(world, nodes=1, processes=world.devices if int(asked) < 0 else int(asked))
+    return replace(world, nodes=1, processes=number)
 
 
 def _composer(world: World, env: _Env, topology: Topology) -> World:
     """Read `composer`: WORLD_SIZE counts all processes, and Muster sets it where the job does not."""
     values = world.launch.values
     text = values.get("nproc") or values.get("n") or env.get("LOCAL_WORLD_SIZE") or ""
-    processes = int(text) if text.isdecimal() else None if text else world.devices
+    processes = whole(text) if text else world.devices
     size = values.get("world_size") or env.get("WORLD_SIZE", "") or ""
     if not size or not processes:
         nodes = topology.nodes if processes == topology.processes or topology.nodes == 1 else None
         return replace(world, nodes=nodes, processes=processes, unknown="" if nodes else _COMPOSER)
-    if not size.isdecimal():
+    if (every := whole(size)) is None:
         return replace(world, nodes=None, processes=processes, unknown=_COMPOSER)
-    return replace(world, nodes=int(size) // processes, processes=processes)
+    return replace(world, nodes=every // processes, processes=processes)
 
 
 _COMPOSER = "the number of all processes, WORLD_SIZE of composer, is known only in the pod"
@@ -240,7 +243,7 @@ _COMPOSER = "the number of all processes, WORLD_SIZE of composer, is known only 
 def _python(world: World, env: _Env, topology: Topology) -> World:
     """Read a plain program: one process, whose number of peers is in WORLD_SIZE (`env://` of torch.distributed)."""
     size = env.get("WORLD_SIZE", str(topology.nodes) if topology.processes == 1 else "")
-    nodes = int(size) if size is not None and size.isdecimal() else None
+    nodes = whole(size)
     return replace(world, nodes=nodes, processes=1, own=True, unknown="" if nodes else "the program itself decides")
 
 

@@ -108,13 +108,18 @@ def test_whatever_starts_processes_itself_is_given_no_rank(command):
     assert not RANKS.keys() & out.env.keys()
 
 
-@pytest.mark.parametrize(
-    "trainer",
-    [{"numNodes": 1}, {"numNodes": 2, "numProcPerNode": 2}],
-    ids=["on one node", "with several processes per node"],
-)
-def test_a_plain_program_is_given_no_rank(trainer):
-    assert not RANKS.keys() & made(trainer | {"command": ["python", "x.py"]}, runtime(resources=gpus(1))).env.keys()
+def test_a_plain_program_on_one_node_is_given_no_rank():
+    assert not RANKS.keys() & made({"command": ["python", "x.py"]}, runtime(resources=gpus(1))).env.keys()
+
+
+def test_a_plain_program_with_several_processes_per_node_is_given_the_rank_of_its_node_alone():
+    out = made({"command": ["python", "x.py"], "numNodes": 2}, runtime(resources=gpus(4)))
+    assert RANKS.keys() & out.env.keys() == {"NODE_RANK"}
+
+
+def test_composer_is_given_the_number_of_all_processes():
+    out = made({"command": ["composer", "x.py"], "numNodes": 2}, runtime(resources=gpus(4)))
+    assert (out.env["WORLD_SIZE"], out.env["NODE_RANK"]) == ("8", INDEX)
 
 
 # --- an address that is wrong, or missing -----------------------------------------------------------------------------
@@ -164,7 +169,7 @@ def test_what_such_a_jobset_has_of_it_is_left_and_the_rest_is_added():
 def test_a_jobset_of_trainers_without_its_env_gets_it():
     governing, document = runtime(), trainjob(None)
     out = enforce("torch", jobset_of(document, governing), governing, owner=document)
-    assert out.added == PET | {"PET_NNODES": "1"} | MASTERS | world(1)
+    assert out.added == PET | {"PET_NNODES": "1"} | MASTERS
 
 
 def test_devices_of_unknown_number_are_left_to_torchrun():

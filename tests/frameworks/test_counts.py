@@ -1,0 +1,121 @@
+"""Processes against devices and nodes against pods: what is wasted is warned about, what cannot run is an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frameworks.builders import enforce, found, gpus, jobset, replicated_job, runtime, trainjob
+
+FOUR = runtime(resources=gpus(4))
+
+
+def judged(line, trainer=None, governing=FOUR, env=None):
+    """Return (severity, rule, field) of each finding about a command line."""
+    section = {"command": line.split(), **(trainer or {})}
+    if env:
+        section["env"] = [{"name": name, "value": value} for name, value in env.items()]
+    document = enforce("torch", trainjob(section), governing).document
+    return [(each.severity.value, each.rule, each.field) for each in found("torch", document, governing)]
+
+
+FITTING = {
+    "torchrun with Trainer's numbers": ("torchrun x.py", {}, {}),
+    "torchrun with the number itself": ("torchrun --nproc-per-node=4 x.py", {}, {}),
+    "torchrun that counts": ("torchrun --nproc_per_node gpu x.py", {"numNodes": 2}, {}),
+    "torchrun by a variable of the job": ("torchrun --nproc_per_node=$(N) x.py", {}, {"N": "4"}),
+    "the job's own number": ("torchrun x.py", {"numProcPerNode": 4, "numNodes": 3}, {}),
+    "only the devices that are visible": (
+        "torchrun x.py",
+        {"resourcesPerNode": gpus(1)},
+        {"CUDA_VISIBLE_DEVICES": "0"},
+    ),
+    "deepspeed on one node": ("deepspeed x.py", {}, {}),
+    "deepspeed by number": ("deepspeed --num_gpus 4 x.py", {}, {}),
+    "composer on one node": ("composer x.py", {}, {}),
+    "composer on several nodes": ("composer x.py", {"numNodes": 2}, {}),
+    "a plain program on one node": ("python x.py", {}, {}),
+    "more processes than CPUs": ("torchrun --nproc_per_node=8 x.py", {"resourcesPerNode": {"limits": {"cpu": 2}}}, {}),
+}
+
+
+@pytest.mark.parametrize(("line", "trainer", "env"), FITTING.values(), ids=FITTING)
+def test_nothing_is_found_where_the_numbers_fit(line, trainer, env):
+    governing = runtime() if "cpu" in str(trainer) else FOUR
+    assert judged(line, trainer, governing, env=env) == []
+
+
+IDLE = {
+    "a flag": ("torchrun --nproc_per_node=1 x.py", {}, {}, "spec.trainer.command[1]"),
+    "an abbreviated flag": ("torchrun --nproc 3 x.py", {}, {}, "spec.trainer.command[1]"),
+    "a variable in a flag": ("torchrun --nproc_per_node=$(N) x.py", {}, {"N": "2"}, "spec.trainer.command"),
+    "the job's own number": ("torchrun x.py", {"numProcPerNode": 1}, {}, "spec.trainer.numProcPerNode"),
+    "visible devices": (
+        "torchrun --nproc_per_node gpu x.py",
+        {},
+        {"CUDA_VISIBLE_DEVICES": "0,1"},
+        "spec.trainer.command[1]",
+    ),
+    "deepspeed": ("deepspeed --num_gpus=2 x.py", {}, {}, "spec.trainer.command[1]"),
+    "a recipe of torchtune without torchrun": ("tune run full_finetune_single_device", {}, {}, "spec.trainer.command"),
+}
+
+
+@pytest.mark.parametrize(("line", "trainer", "env", "field"), IDLE.values(), ids=IDLE)
+def test_devices_without_a_process_are_warned_about_where_the_number_is(line, trainer, env, field):
+    assert judged(line, trainer, env=env) == [("warning", "core/idle-devices", field)]
+
+
+def test_a_warning_tells_how_many_devices_idle():
+    document = trainjob({"command": ["torchrun", "--nproc_per_node=1", "x.py"], "numNodes": 2})
+    (finding,) = found("torch", document, FOUR)
+    assert "3 of 4 GPUs idle on each node" in finding.message
+
+
+TOO_MANY = {
+    "a flag": ("torchrun --nproc_per_node=8 x.py", {}, {}),
+    "the job's own number": ("torchrun x.py", {"numProcPerNode": 5}, {}),
+    "fewer visible devices": ("torchrun --nproc_per_node=4 x.py", {}, {"CUDA_VISIBLE_DEVICES": "0,1"}),
+    "deepspeed": ("deepspeed --num_gpus 8 x.py", {}, {}),
+    "composer": ("composer -n 8 x.py", {}, {}),
+    "torchtune": ("tune run --nproc_per_node 8 --nnodes 1 full_finetune_distributed", {}, {}),
+    "a number that nobody can count to": ("torchrun --nproc_per_node=999999999999 x.py", {}, {}),
+}
+
+
+@pytest.mark.parametrize(("line", "trainer", "env"), TOO_MANY.values(), ids=TOO_MANY)
+def test_more_processes_than_devices_are_an_error(line, trainer, env):
+    assert ("error", "core/too-many-processes") in [each[:2] for each in judged(line, trainer, env=env)]
+
+
+NODES = {
+    "torchrun for one of two": ("torchrun --nnodes 1 x.py", {"numNodes": 2}),
+    "torchrun for a part": ("torchrun --nnodes=2 x.py", {"numNodes": 3}),
+    "deepspeed without hosts": ("deepspeed x.py", {"numNodes": 2}),
+    "torchtune without torchrun": ("tune run my_recipe", {"numNodes": 2, "resourcesPerNode": gpus(1)}),
+}
+
+
+@pytest.mark.parametrize(("line", "trainer"), NODES.values(), ids=NODES)
+def test_a_launch_that_leaves_nodes_out_is_an_error(line, trainer):
+    assert ("error", "core/nodes") in [each[:2] for each in judged(line, trainer)]
+
+
+def test_a_flag_with_two_values_is_refused():
+    assert ("error", "core/flag-twice") in [
+        each[:2] for each in judged("torchrun --nproc_per_node=4 --nnodes=1 --nproc-per-node 2 x.py")
+    ]
+
+
+def test_a_launch_that_muster_cannot_read_is_noted():
+    assert judged("mpirun -n 4 python x.py") == [("note", "core/unknown-world", "spec.trainer.command")]
+
+
+def test_a_number_that_torchrun_refuses_is_an_error():
+    assert judged("torchrun --nproc_per_node=four x.py") == [("error", "core/launch", "spec.trainer.command[1]")]
+
+
+def test_a_jobset_is_judged_by_its_own_env():
+    env = [{"name": "PET_NPROC_PER_NODE", "value": "1"}]
+    node = replicated_job("node", {"name": "node", "command": ["torchrun", "x.py"], "env": env, "resources": gpus(4)})
+    (finding,) = found("torch", jobset(node))
+    assert (finding.rule, finding.severity.value) == ("core/idle-devices", "warning")
