@@ -92,10 +92,15 @@ def pretended(gpus: int, env: dict[str, str]) -> Iterator[None]:
 
 def launched(case: Result) -> Result:
     """What one command line would start."""
-    module = {"trl": "trl.cli.main", "torchrun": "torch.distributed.run"}[case["program"]]
-    main = importlib.import_module(module).main
-    with pretended(case.get("gpus", 0), case.get("env", {})), mock.patch.object(sys, "argv", [case["program"]]):
-        return outcome(lambda: main(case["argv"]))
+    program, argv = case["program"], case["argv"]
+    with pretended(case.get("gpus", 0), case.get("env", {})):
+        if program == "accelerate":
+            main = importlib.import_module("accelerate.commands.launch").main
+            with mock.patch.object(sys, "argv", [program, *argv]):
+                return outcome(main)
+        module = {"trl": "trl.cli.main", "torchrun": "torch.distributed.run"}[program]
+        with mock.patch.object(sys, "argv", [program]):
+            return outcome(lambda: importlib.import_module(module).main(argv))
 
 
 def configured(case: Result) -> Result:
