@@ -2,6 +2,18 @@
 
 A pod can use only one of several MIG slices: CUDA shows a process one slice, whatever its container holds (NVIDIA MIG
 user guide, device enumeration), so a second rank fails with an invalid device ordinal (pytorch/pytorch#130181).
+
+An amount is not always a number of devices. The tables below say what the names of vendors and of schedulers that share
+GPUs mean, as their own documentation or source has it:
+
+* percent of one device: koordinator `pkg/scheduler/plugins/deviceshare/utils.go` (below 100, or a multiple of 100),
+  tkestack/gpu-manager README (`tencent.com/vcuda-core`), TKE qGPU (`tke.cloud.tencent.com/qgpu-core`);
+* replicas of a shared GPU: NVIDIA k8s-device-plugin README, "Shared Access to GPUs" (`nvidia.com/gpu.shared`): two
+  replicas may be the same GPU, so only one is a known number;
+* memory, cores and percentages beside a number of devices: HAMi (`nvidia.com/gpumem`), Volcano
+  (`volcano.sh/vgpu-memory` beside `volcano.sh/vgpu-number`);
+* one device that is several to a program: Neuron devices hold several cores (AWS Neuron, Kubernetes setup), a TPU host
+  runs one process for all of its chips or one for each (PyTorch/XLA), so their number of processes is unknown.
 """
 
 from __future__ import annotations
@@ -14,10 +26,41 @@ from typing import Any
 from strategies.documents import quantities
 from strategies.documents.pods import ResourceRequirements
 
-__all__ = ["Devices", "accelerators", "gpus", "seen", "sounds_like_one"]
+__all__ = ["KNOWN", "Devices", "accelerators", "gpus", "seen", "sounds_like_one", "vendors"]
 
 _Amounts = Mapping[str, str | int]
-_ACCELERATOR = re.compile(r"gpu|gaudi|ascend|tpu|npu|neuron|mlu|dcu|xpu|vcuda", re.IGNORECASE)
+_ACCELERATOR = re.compile(r"gpu|gaudi|ascend|tpu|npu|neuron|mlu|dcu|xpu|vcuda|gcu", re.IGNORECASE)
+_IMPLICIT = "deviceclass.resource.kubernetes.io/"  # Kubernetes maps it to the class of this name (DRAExtendedResource)
+_PERCENT = 100
+_GENERIC = frozenset({"gpu", "npu", "mlu", "dcu", "gcu"})
+"""Names after the vendor's domain that are a number of devices, whoever the vendor is."""
+_WHOLE = frozenset(
+    {
+        *("gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi", "aws.amazon.com/neuroncore"),
+        *("hygon.com/dcunum", "cambricon.com/vmlu", "enflame.com/vgcu", "kunlunxin.com/xpu", "kunlunxin.com/vxpu"),
+        *("iluvatar.ai/vgpu", "mthreads.com/vgpu", "metax-tech.com/sgpu"),
+        *("volcano.sh/vgpu-number", "volcano.sh/gpu-number", "koordinator.sh/gpu.shared"),
+    }
+)
+_PERCENTAGES = frozenset(
+    {"koordinator.sh/gpu", "koordinator.sh/gpu-memory-ratio", "tencent.com/vcuda-core"}
+    | {"tke.cloud.tencent.com/qgpu-core"}
+)
+_REPLICAS = frozenset({"nvidia.com/gpu.shared"})
+_PATTERNS = re.compile(
+    r"huawei\.com/ascend\d+[a-z]?\d?(?:-\d+c(?:\.\w+)*)?|amd\.com/[a-z]{3}_nps\d|cambricon\.com/mlu\d+", re.IGNORECASE
+)
+_TILED = frozenset({"gpu.intel.com/i915", "gpu.intel.com/xe"})
+KNOWN = frozenset(
+    {"nvidia.com/gpu", "amd.com/gpu", "google.com/tpu", "aws.amazon.com/neuron", "aws.amazon.com/neurondevice"}
+    | {"cambricon.com/mlu", "hygon.com/dcu", "enflame.com/gcu", "huawei.com/npu", "huawei.com/Ascend910"}
+    | {"huawei.com/Ascend310P", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"}
+    | {"iluvatar.ai/gpu", "mthreads.com/gpu", "metax-tech.com/gpu", "aliyun.com/gpu-mem"}
+    | _WHOLE
+    | _PERCENTAGES
+    | _REPLICAS
+)
+"""Names of accelerators that device plugins publish, those that are often written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +69,17 @@ class Devices:
 
     Attributes:
         count: devices for which a process can be started; None when it is unknown: for a claim, or for a resource whose
-            amount is not a number of devices (`aliyun.com/gpu-mem`, shares of a GPU, another vendor's accelerator).
-        kind: `gpu`, `mig`, `claim`, `other` or `none`.
+            amount is not a number of devices (`aliyun.com/gpu-mem`, replicas of a shared GPU, Neuron devices).
+        kind: `gpu`, `mig`, `claim`, `other` or `none`. Trainer counts only `gpu`, by finding "gpu" in the name.
         idle: devices that no process can reach.
+        exact: whether more processes than `count` are certainly too many; False for a device of several parts that a
+            program may see as devices (the tiles of an Intel GPU, ZE_FLAT_DEVICE_HIERARCHY).
     """
 
     count: int | None
     kind: str
     idle: int = 0
+    exact: bool = True
 
 
 def seen(
@@ -47,9 +93,13 @@ def seen(
         known: devices by ResourceClaimTemplate or ResourceClaim name.
     """
     names = _names(resources)
-    if whole := gpus(resources):
-        return Devices(whole, "gpu")
-    slices = sum(_largest(resources, name) for name in names if "/mig-" in name)
+    counted = _counted(resources, names)
+    if len(set(map(_vendor, counted))) > 1:
+        return Devices(None, "other")
+    if counted:
+        kind = "gpu" if any("gpu" in name.lower() for name in counted) else "other"
+        return Devices(_total(counted), kind, exact=not _TILED & counted.keys())
+    slices = sum(_largest(resources, name) for name in names if _is_slice(name))
     if slices:
         return Devices(1, "mig", idle=slices - 1)
     claimed = _claimed(resources, pod_claims, known)
@@ -59,9 +109,17 @@ def seen(
 
 
 def gpus(resources: ResourceRequirements) -> int:
-    """Return the whole GPUs asked for: resources named `<vendor>/gpu`, not shares of one (`nvidia.com/gpumem`)."""
-    exact = [name for name in _names(resources) if name.rsplit("/", 1)[-1].lower() == "gpu"]
-    return sum(_largest(resources, name) for name in exact)
+    """Return the whole GPUs asked for, in the meaning of each name; of several vendors, those of the one with most."""
+    found: dict[str, dict[str, int]] = {}
+    for name, amount in _counted(resources, _names(resources)).items():
+        if "gpu" in name.lower():
+            found.setdefault(_vendor(name), {})[name] = amount
+    return max(map(_total, found.values()), default=0)
+
+
+def vendors(resources: ResourceRequirements) -> tuple[str, ...]:
+    """Return the domains of the devices asked for, sorted: `("amd.com", "nvidia.com")`."""
+    return tuple(sorted({_vendor(name) for name in _counted(resources, _names(resources))}))
 
 
 def accelerators(resources: ResourceRequirements) -> dict[str, int]:
@@ -73,6 +131,44 @@ def accelerators(resources: ResourceRequirements) -> dict[str, int]:
 def sounds_like_one(name: str) -> bool:
     """Whether the name of a resource or a device class is one of an accelerator, rather than of a network card."""
     return "mig" in re.split(r"[-./]", name) or _ACCELERATOR.search(name) is not None
+
+
+def _counted(resources: ResourceRequirements, names: Iterable[str]) -> dict[str, int]:
+    """Return the number of devices behind each resource whose amount says it, without those of amount 0."""
+    found = {}
+    for name in names:
+        amount = _largest(resources, name)
+        devices = _count(name, amount) if amount > 0 else None
+        if devices:
+            found[name] = devices
+    return found
+
+
+def _total(counted: Mapping[str, int]) -> int:
+    """Return the devices of one vendor; a percentage beside a number says how much of each device is wanted."""
+    numbers = [amount for name, amount in counted.items() if name not in _PERCENTAGES]
+    return sum(numbers) if numbers else max(counted.values())
+
+
+def _count(name: str, amount: int) -> int | None:
+    """Return the devices that an amount of a resource is, None where it does not say."""
+    domain, slash, rest = name.rpartition("/")
+    if name in _PERCENTAGES:
+        return -(-amount // _PERCENT)
+    if name in _REPLICAS:
+        return 1 if amount == 1 else None
+    if name.startswith(_IMPLICIT):
+        return amount if sounds_like_one(rest) and not _is_slice(name) else None
+    whole = rest.lower() in _GENERIC or name in _WHOLE or _PATTERNS.fullmatch(name)
+    return amount if slash and domain and whole else None
+
+
+def _is_slice(name: str) -> bool:
+    return "/mig-" in name or (name.startswith(_IMPLICIT) and "mig" in re.split(r"[-./]", name))
+
+
+def _vendor(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def _claimed(

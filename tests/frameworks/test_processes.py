@@ -44,6 +44,12 @@ WRONG = {
         1,
         "Trainer does not count MIG slices: it would start 16 processes per node instead of 1",
     ),
+    "another maker's accelerators": (
+        {"resourcesPerNode": {"limits": {"habana.ai/gaudi": 8, "cpu": 96}}},
+        {},
+        8,
+        "Trainer counts only resources with gpu in their name: it would start 96 processes per node instead of 8",
+    ),
     "a claim": ({}, CLAIM, 2, "Trainer does not count devices of a ResourceClaim"),
 }
 
@@ -87,7 +93,7 @@ def test_a_number_that_somebody_wrote_is_never_changed(trainer, governing, count
 UNKNOWN = {
     "a claim": ({}, CLAIM, "the claim's number of devices is not known"),
     "another maker's accelerator": (
-        {"resourcesPerNode": {"limits": {"habana.ai/gaudi": 8, "cpu": 16}}},
+        {"resourcesPerNode": {"limits": {"google.com/tpu": 8, "cpu": 16}}},
         {},
         "the number of devices behind the resources is not known",
     ),

@@ -37,7 +37,7 @@ TRAINJOBS = {
         {"resources": gpus(4)},
         (1, 4, "gpu"),
     ),
-    "GPUs of two makers": ({"resourcesPerNode": {"limits": {"amd.com/gpu": 2, GPU: 1}}}, {}, (1, 3, "gpu")),
+    "GPUs of two makers": ({"resourcesPerNode": {"limits": {"amd.com/gpu": 2, GPU: 1}}}, {}, (1, None, "other")),
     "memory of a GPU is no number of GPUs": (
         {"resourcesPerNode": {"limits": {"aliyun.com/gpu-mem": 16, "cpu": 8}}},
         {},
@@ -52,7 +52,7 @@ TRAINJOBS = {
     "another maker's accelerator": (
         {"resourcesPerNode": {"limits": {"habana.ai/gaudi": 8, "cpu": 96}}},
         {},
-        (1, None, "other"),
+        (1, 8, "other"),
     ),
     "a network card is no accelerator": (
         {"resourcesPerNode": {"limits": {"rdma/hca": 1, "cpu": 2}}},

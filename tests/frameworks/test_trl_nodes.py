@@ -18,7 +18,7 @@ ALONE = {
     "the preset for one GPU": ("trl sft --accelerate_config single_gpu", FOUR_GPUS, {}),
     "a file that may hold settings of accelerate": ("trl sft --config sft.yaml", FOUR_GPUS, {}),
     "a claim of unknown size": ("trl sft", CLAIM, {}),
-    "another maker's accelerator": ("trl sft", {"resources": {"limits": {"habana.ai/gaudi": 8}}}, {}),
+    "an accelerator of unknown processes": ("trl sft", {"resources": {"limits": {"google.com/tpu": 8}}}, {}),
     "python and one GPU": ("python -m trl.scripts.sft", ONE_GPU, {}),
 }
 
@@ -40,6 +40,7 @@ SEVERAL = {
         FOUR_GPUS,
         TORCHRUN_SFT,
     ),
+    "another maker's accelerators": ("trl sft", {}, {"resources": {"limits": {"habana.ai/gaudi": 8}}}, TORCHRUN_SFT),
     "what torchrun would hang on, on one GPU too": ("torchrun --no-python trl sft", {}, ONE_GPU, TORCHRUN_SFT),
     "what torchrun would hang on": ("torchrun --no-python trl sft", {}, FOUR_GPUS, TORCHRUN_SFT),
     "what python would leave idle": (

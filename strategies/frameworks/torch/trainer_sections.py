@@ -23,6 +23,7 @@ _WHY = {
     "mig": "Trainer does not count MIG slices",
     "claim": "Trainer does not count devices of a ResourceClaim",
     "none": "Trainer reads only resourcesPerNode, but the pods keep the runtime's CPUs",
+    "other": "Trainer counts only resources with gpu in their name",
 }
 _UNKNOWN = {
     "claim": "the claim's number of devices is not known",
