@@ -69,7 +69,9 @@ def _faults(job: Job, site: Site, world: World, topology: Topology) -> Iterator[
 
 def _unknown(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
     if world.unknown and not world.own and not world.fault and topology.is_distributed:
-        message = f"{world.unknown}, so Muster cannot know whether {topology.size} start"
+        message = f"{world.unknown}, and so not whether {topology.size} start"
+        if not world.unknown.startswith("Muster"):
+            message = f"{world.unknown}, so Muster cannot know whether {topology.size} start"
         yield note(site.locate_option(world.launch, ""), _shown(world), message, rule="core/unknown-world")
 
 

@@ -196,7 +196,9 @@ def _per_node(world: World, text: str, topology: Topology) -> World:
 
 def _tune(world: World, env: _Env, topology: Topology) -> World:
     """Read `tune run`: one process without an option of torchrun, a standalone torchrun without an endpoint."""
-    if world.launch.head[-1:] != ("run",) or not world.launch.options:
+    if world.launch.head[-1:] != ("run",) or not world.launch.target:
+        return replace(world, nodes=None, unknown="this command of tune trains nothing")
+    if not world.launch.options:
         return replace(world, nodes=1, processes=1)
     alone = not _setting(world.launch, env, "rdzv_endpoint") or _standalone(world.launch, env)
     return _under_torchrun(world, env, topology, standalone=alone)
@@ -205,7 +207,8 @@ def _tune(world: World, env: _Env, topology: Topology) -> World:
 def _accelerate(world: World, env: _Env, topology: Topology) -> World:
     values = {name: _expand(value, env) for name, value in world.launch.values.items()}
     found = accelerate.read_accelerate(values, topology.nodes, world.devices, env)
-    return replace(world, nodes=found.nodes, processes=found.per_node, fault=found.fault, unknown=found.unknown)
+    unknown = f"Muster cannot see {found.unknown}" if found.unknown else ""
+    return replace(world, nodes=found.nodes, processes=found.per_node, fault=found.fault, unknown=unknown)
 
 
 def _deepspeed(world: World, env: _Env, _topology: Topology) -> World:

@@ -80,7 +80,7 @@ SIZES = {
     "a standalone torchrun": ("torchrun --standalone x.py", {}, "4"),
     "a recipe for one device": ("tune run full_finetune_single_device", {}, "1"),
     "a recipe under torchrun": ("tune run --rdzv_endpoint=h full_finetune_distributed", {}, "4"),
-    "a plain program for one process": ("python x.py", {"numProcPerNode": 1}, "1"),
+    "a plain program on one GPU": ("python x.py", {"resourcesPerNode": gpus(1)}, "1"),
     "a plain program on several GPUs may use them as it likes": ("python x.py", {}, None),
     "torchrun in a shell": ("bash -c torchrun\tx.py", {"numNodes": 2}, "8"),
     "torchrun with its own numbers in a shell": ("bash -c torchrun\t--nproc_per_node\t2\tx.py", {}, "2"),
