@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LESS := $(if $(QUICK),-m "not thorough")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast venv tiers lint types layers rooms unit contract packaging prepare binaries downloads promtool browser e2e cluster cluster-down bench mutants sbom fix clean
+.PHONY: help demo test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings prepare binaries downloads promtool browser e2e cluster cluster-down bench mutants sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -68,6 +68,9 @@ layers: $(VENV)/.dev
 
 rooms: $(VENV)/.dev ## the rooms of strategies and webhook, the imports between them, and circles
 	@$(BIN)/python -m tools.rooms
+
+findings: $(VENV)/.dev ## docs/findings.md, written from the rules.toml of each room
+	@$(BIN)/python -m tools.findings > docs/findings.md.new && mv docs/findings.md.new docs/findings.md
 
 unit: $(VENV)/.dev promtool browser
 	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging $(LESS)

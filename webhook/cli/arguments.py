@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
-    for add in (_demo, _render, _check, _explain, _review, _strategies, _claims, _doctor):
+    for add in (_demo, _render, _check, _explain, _rule, _review, _strategies, _claims, _doctor):
         add(commands.add_parser)
     for add in (_install, _upgrade, _uninstall, _serve, _audit):
         add(commands.add_parser)
@@ -92,6 +92,13 @@ def _explain(add: _Adder) -> None:
         default=True,
         help="also explain the JobSet that Trainer would make (predicted)",
     )
+
+
+def _rule(add: _Adder) -> None:
+    command = add("rule", help="list the rules of findings and changes, or explain one", allow_abbrev=False)
+    command.set_defaults(command="rule")
+    command.add_argument("id", nargs="?", metavar="ID", help="id such as trl/launch, or a group such as trl")
+    _output(command, "text", "json")
 
 
 def _review(add: _Adder) -> None:
