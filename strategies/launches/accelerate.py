@@ -17,11 +17,11 @@ It follows accelerate 1.15.0 (`commands/launch.py`: `_validate_launch_command`, 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["AccelerateWorld", "read_accelerate"]
+__all__ = ["PRESETS", "AccelerateWorld", "read_accelerate", "read_trl"]
 
 _MODES = ("multi_gpu", "cpu", "tpu", "use_deepspeed", "use_fsdp")
 _SPANNING = ("multi_gpu", "use_fsdp", "use_deepspeed", "use_megatron_lm")
@@ -30,6 +30,15 @@ _VARIABLE = re.compile(r"\$\((\w+)\)|\$\{(\w+)\}|\$(\w+)")
 _WHOLE = ("num_processes", "num_machines", "machine_rank", "main_process_port")
 _INTEGER = re.compile(r"\s*[+-]?\d+(_\d+)*\s*")
 _LOOPBACK = re.compile(r"localhost(\.localdomain)?|127\.\d+\.\d+\.\d+|::1|\[::1\]|0\.0\.0\.0")
+_PRESET = {"num_machines": 1, "num_processes": 8, "machine_rank": 0}
+_DEEPSPEED = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"deepspeed_multinode_launcher": "standard"}}
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "single_gpu": _PRESET | {"distributed_type": "NO"},
+    "multi_gpu": _PRESET | {"distributed_type": "MULTI_GPU"},
+    **dict.fromkeys(("fsdp1", "fsdp2"), _PRESET | {"distributed_type": "FSDP"}),
+    **dict.fromkeys(("zero1", "zero2", "zero3"), _PRESET | _DEEPSPEED),
+}
+"""What the configurations packaged in trl 1.16.0 say about processes, by the name that `--accelerate_config` takes."""
 _ADD_ALL = "--machine_rank $(PET_NODE_RANK) --main_process_ip $(PET_MASTER_ADDR) --main_process_port $(PET_MASTER_PORT)"
 
 
@@ -69,6 +78,27 @@ def read_accelerate(
         config: the content of the configuration file, where it is known; else `config_file` in `values` is unseen.
     """
     return _Case(values, nodes, devices, env, config).world()
+
+
+def read_trl(
+    values: Mapping[str, str], words: Sequence[str], nodes: int, devices: int | None, env: Mapping[str, str | None]
+) -> AccelerateWorld:
+    """Return what `trl <method>` makes: accelerate's launch, with a packaged configuration or a file of its own.
+
+    Args:
+        values: the flags of accelerate among the arguments, by full name; `accelerate_config` is TRL's own.
+        words: all arguments; a file of `--config` may hold flags of accelerate too.
+        nodes: pods that run this command line.
+        devices: devices that each of them sees, 0 on CPU, None when unknown.
+        env: env of the container, as for `read_accelerate`.
+    """
+    named = values.get("accelerate_config", "")
+    if named and named not in PRESETS:
+        return read_accelerate({"config_file": named, **values}, nodes, devices, env)
+    if "--config" in words[:-1] and not named:
+        file = words[words.index("--config") + 1]
+        return read_accelerate({"config_file": file, **values}, nodes, devices, env)
+    return read_accelerate(values, nodes, devices, env, PRESETS.get(named))
 
 
 class _Case:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.launches.accelerate import AccelerateWorld, read_accelerate
+from strategies.frameworks.trl import flags
+from strategies.launches.accelerate import PRESETS, AccelerateWorld, read_accelerate, read_trl
 
 RANK, ADDRESS = "--machine_rank=$(PET_NODE_RANK)", "--main_process_ip=$(PET_MASTER_ADDR) --main_process_port=29501"
 MACHINES = f"--num_machines=2 {RANK} {ADDRESS}"
@@ -172,3 +173,43 @@ def test_a_configuration_that_is_known_gives_what_flags_do_not():
 
 def test_a_number_of_any_length_costs_nothing():
     assert read(f"--num_processes={'9' * 5000}", 1).per_node is None
+
+
+# --- trl ------------------------------------------------------------------------------------------------------------
+
+
+def read_words(written, nodes=2, devices=4, **values):
+    return read_trl(values, written.split(), nodes, devices, {})
+
+
+def test_trl_starts_what_accelerate_starts():
+    assert read_words("") == AccelerateWorld(4, 2)
+    assert "train alone" in read_words("", devices=1).fault
+    assert read_words("", 1, num_processes="2") == AccelerateWorld(2, 1)
+
+
+def test_a_preset_of_trl_brings_its_own_number_and_kind():
+    assert read_words("", devices=1, accelerate_config="fsdp2") == AccelerateWorld(8, 2)
+    assert "train alone" in read_words("", accelerate_config="single_gpu").fault
+    assert read_words("", 1, accelerate_config="zero3", num_processes="4") == AccelerateWorld(4, 1)
+
+
+@pytest.mark.parametrize("words", ["--config sft.yaml", "--lr 1 --config sft.yaml"])
+def test_a_file_of_trl_may_hold_flags_of_accelerate(words):
+    found = read_words(words, devices=1)
+    assert (found.fault, found.unknown) == ("", "the settings in sft.yaml")
+
+
+def test_a_configuration_of_ones_own_is_not_seen():
+    found = read_words("", accelerate_config="mine.yaml")
+    assert (found.fault, found.unknown) == ("", "the settings in mine.yaml")
+
+
+def test_what_is_known_of_the_presets_is_what_trl_packages():
+    members = ("num_machines", "num_processes", "machine_rank", "distributed_type")
+    packaged = {name: {each: preset[each] for each in members} for name, preset in flags.presets().items()}
+    assert {name: {each: preset[each] for each in members} for name, preset in PRESETS.items()} == packaged
+    launchers = {name: preset.get("deepspeed_config", {}) for name, preset in flags.presets().items()}
+    for name, preset in PRESETS.items():
+        own = preset.get("deepspeed_config", {})
+        assert own.get("deepspeed_multinode_launcher") == launchers[name].get("deepspeed_multinode_launcher")
