@@ -32,7 +32,7 @@ def test_one_rule_is_explained_with_why_example_and_source(muster):
 
 
 def test_a_rule_that_frameworks_share_names_the_others(muster):
-    assert "the same: torch/standalone, torchtune/standalone" in muster("rule", "trl/standalone").out
+    assert "the same: torch/label-disagrees, torchtune/label-disagrees" in muster("rule", "trl/label-disagrees").out
 
 
 def test_an_example_that_needs_more_than_a_job_says_so(muster):
@@ -40,9 +40,9 @@ def test_an_example_that_needs_more_than_a_job_says_so(muster):
 
 
 def test_a_framework_of_another_package_uses_the_rules_of_torch(muster):
-    said = muster("rule", "axolotl/standalone")
+    said = muster("rule", "axolotl/mig")
     assert said.code == 0
-    assert "the catalogue has no axolotl/standalone; this is what the rule of this name means for torch" in said.out
+    assert "the catalogue has no axolotl/mig; this is what the rule of this name means for torch" in said.out
 
 
 def test_an_unknown_rule_ends_in_one_line_with_the_closest_ids(muster):
@@ -50,6 +50,7 @@ def test_an_unknown_rule_ends_in_one_line_with_the_closest_ids(muster):
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith("muster: 'trl/lanch' is not in the catalogue of rules; the nearest are trl/launch, ")
     assert said.err.count("\n") == 1
-    assert "torch/standalone" in muster("rule", "trl/standalon").err
+    assert "core/standalone" in muster("rule", "trl/standalon").err
+    assert "torch/mig" in muster("rule", "axolotl/nothing/mig").err
     assert "`muster rule` lists all" in muster("rule", "x" * 5000).err
     assert len(muster("rule", "x" * 5000).err) < 300
