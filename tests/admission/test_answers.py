@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import error, warning
+from strategies import error, note, warning
 from strategies.changes.changes import Changes
 from tests.support import admissions, jobs, limits, plugins
 from webhook.admission import Decision, Mode, answer, answers, reviews
@@ -54,6 +54,11 @@ def test_a_denial_lists_every_error_with_its_cause():
     ]
     assert status["details"]["kind"] == "TrainJob"
     assert response["warnings"] == ["spec.x: 1: is odd"]
+
+
+@pytest.mark.parametrize("mode", [Mode.ENFORCE, Mode.WARN, Mode.AUDIT])
+def test_kubectl_never_shows_a_note(mode):
+    assert "warnings" not in answer(decided(findings=[note("spec.x", 1, "cannot be seen", rule="b")], mode=mode))
 
 
 def test_a_single_error_stands_alone():

@@ -60,6 +60,13 @@ def test_a_warning_is_a_warning_and_is_not_scored(told, make_finding):
     assert (result["result"], result["severity"], result["scored"]) == ("warn", "medium", False)
 
 
+def test_a_note_is_not_told_and_a_job_with_notes_alone_is_not_listed(told, make_record, make_finding):
+    note = {**make_finding("spec.x", 1), "severity": "note"}
+    warned = {"decision": "allowed", "phase": "validate", "findings": [note, make_finding("spec.y", 1)]}
+    assert [each[0] for each in shown(told(**warned).results)] == ["warn"]
+    assert outcomes.weight(make_record(decision="allowed", phase="validate", findings=[note])) == 0
+
+
 def test_corrections_are_passes_one_for_each_rule_without_the_values(told, make_change):
     changes = [
         make_change("spec.trainer.command", before=["trl", "sft"], after=["torchrun"]),

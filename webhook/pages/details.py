@@ -115,11 +115,10 @@ def _line(text: str | None, kind: str) -> Child:
 
 def _finding(finding: RecordedFinding) -> Markup:
     value = None if finding["value"] is None else element("pre", "\n".join(values.lines(finding["value"])))
-    severity = "error" if finding["severity"] == "error" else "warning"
     return element(
         "article",
         element("h3", element("code", finding["field"]), _rule(finding["rule"])),
-        element("p", element("strong", severity), ": ", finding["message"], class_="reason"),
+        element("p", element("strong", finding["severity"]), ": ", finding["message"], class_="reason"),
         value,
     )
 

@@ -10,6 +10,8 @@ from webhook.pages.markup import Child, Markup, element
 
 __all__ = ["badge", "document", "job_name", "job_query", "moment", "ordered", "problem_page"]
 
+_SEVERITIES = {"error": 0, "warning": 1, "note": 2}
+
 """Rules whose changes are not about the job itself; these are shown last."""
 
 
@@ -70,4 +72,4 @@ def job_query(namespace: str, name: str, kind: str = "") -> str:
 def ordered(record: Sealed) -> tuple[list[RecordedChange], list[RecordedFinding]]:
     """Return changes and findings, the most important ones first."""
     changes = sorted(record["changes"], key=lambda change: change["rule"] in BOOKKEEPING)
-    return changes, sorted(record["findings"], key=lambda finding: finding["severity"] != "error")
+    return changes, sorted(record["findings"], key=lambda finding: _SEVERITIES.get(finding["severity"], 0))

@@ -11,6 +11,7 @@ from webhook.pages.markup import Child, Markup, element
 
 __all__ = ["page"]
 
+_CLASSES = {"error": "rule error", "note": "rule note"}
 _SHOWN = 2  # maximum number of changes or findings in one row
 _LONGEST = 220
 _LONGEST_FIELD = 50
@@ -135,7 +136,7 @@ def _change(change: RecordedChange) -> Iterator[Child]:
 
 def _finding(finding: RecordedFinding) -> Iterator[Child]:
     yield element("code", _end(finding["field"]), title=finding["field"])
-    yield element("span", finding["rule"], class_=f"rule {'error' if finding['severity'] == 'error' else ''}".strip())
+    yield element("span", finding["rule"], class_=_CLASSES.get(finding["severity"], "rule"))
     yield element("span", _cut(finding["message"]))
 
 

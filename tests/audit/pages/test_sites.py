@@ -49,6 +49,26 @@ async def test_a_denied_job_shows_each_finding_with_its_value(site, real_log, pl
     assert text.count("error :") == 3
 
 
+async def test_findings_say_their_severity_and_errors_stand_before_warnings_before_notes(
+    site, log, make_record, make_finding, plain
+):
+    found = [{**make_finding(f"spec.{word}", 1), "severity": word} for word in ("note", "warning", "error")]
+    log.write_bytes(chain.Chain().seal(make_record(phase="validate", decision="denied", findings=found)))
+    client = await site(log)
+    (path,) = await client.records()
+    text = plain(await client.get(path))
+    assert text.index("error :") < text.index("warning :") < text.index("note :")
+    listed = await client.get()
+    assert '<code title="spec.note">' not in listed
+    assert 'class="rule error"' in listed
+
+
+async def test_a_note_looks_unlike_a_warning(site, log, make_record, make_finding):
+    note = {**make_finding("spec.x", 1), "severity": "note"}
+    log.write_bytes(chain.Chain().seal(make_record(phase="validate", decision="allowed", findings=[note])))
+    assert 'class="rule note"' in await (await site(log)).get()
+
+
 async def test_a_trainjob_and_its_jobsets_lead_to_each_other(site, real_log):
     client = await site(real_log)
     trainjob = await client.records(kind="TrainJob", job="trl-sft-two-nodes")

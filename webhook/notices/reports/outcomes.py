@@ -83,8 +83,8 @@ def said(record: Record) -> Said:
 
 
 def _findings(record: Record) -> list[RecordedFinding]:
-    """Return the findings of validation; about misfits, mutation only records that it left them to validation."""
-    found = record["findings"]
+    """Return the findings that a report tells: no notes, and no misfits of mutation, which validation reports."""
+    found = [each for each in record["findings"] if each["severity"] != "note"]
     return [each for each in found if record["decision"] != "unchanged" or each["rule"] != "core/shape"]
 
 
