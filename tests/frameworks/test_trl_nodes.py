@@ -127,6 +127,23 @@ CONTRADICTIONS = {
     "more machines than nodes": ("--num_machines 4", {}, "--num_machines is 4, and the job has 2 nodes"),
     "machines on one node": ("--num_machines 2", {"numNodes": 1}, "--num_machines is 2, and the job has 1 node;"),
     "processes that cannot be divided": ("--num_machines 2 --num_processes 3", {}, "cannot be divided among 2 nodes"),
+    "more processes than there are GPUs": (
+        "--num_machines 2 --num_processes 32",
+        {},
+        "--num_processes 32 asks for 16 processes on each node, and each has 4 GPUs; remove it, or set 8",
+    ),
+    "more processes than there are GPUs, for each node": ("--num_processes 6", {}, "6 processes on each node"),
+    "more processes than there are GPUs, with a preset": (
+        "--accelerate_config zero3 --num_processes 8",
+        {"numNodes": 1},
+        "asks for 8 processes, and the node has 4 GPUs; remove it, or set 4",
+    ),
+    "more GPUs by number than there are": (
+        "--gpu_ids 0,1,2,3,4 --use_fsdp",
+        {},
+        "--gpu_ids 0,1,2,3,4 asks for 5 processes on each node",
+    ),
+    "a very long number": ("--num_processes " + "9" * 50, {}, "1000000000 processes on each node"),
     "processes of an env for several machines": ("--num_machines 2 --num_processes $(N)", {}, "cannot be divided"),
 }
 
@@ -147,3 +164,19 @@ def test_a_file_of_settings_on_two_nodes_is_warned_of():
     assert out.container["args"] == ["--config", "sft.yaml"]
     assert out.rules == ["trl/launch"]
     assert "accelerate in sft.yaml" in out.warnings[0]
+
+
+def test_more_processes_than_mig_slices_that_a_process_can_use_are_refused():
+    document = trainjob({"command": ["trl", "sft"], "args": [*NEEDED, "--num_processes", "2"]})
+    governing = runtime("trl", resources={"limits": {"nvidia.com/mig-1g.10gb": 2}})
+    document["spec"]["trainer"]["numNodes"] = 2
+    assert "trl/launch" not in {each.rule for each in found("trl", document, governing)}
+    document["spec"]["trainer"]["args"][-1] = "4"
+    (message,) = [each.message for each in found("trl", document, governing) if each.rule == "trl/launch"]
+    assert "each has 1 MIG slice that a process can use" in message
+
+
+@pytest.mark.parametrize("written", ["--num_processes 6", "--num_machines 2 --num_processes 32"])
+def test_a_number_is_not_compared_with_devices_that_nobody_counted(written):
+    out = enforced("trl sft", args=[*NEEDED, *written.split()], **CLAIM)
+    assert any(option.startswith("--nproc_per_node=") for option in out.container["command"])

@@ -224,7 +224,7 @@ def test_a_refused_launch_without_args_is_found_in_the_command():
 
 @pytest.mark.parametrize("form", ["torchrun -m trl.scripts.sft", "python -m trl.scripts.sft"])
 def test_flags_of_accelerate_under_a_script_are_refused(form):
-    document = trainjob({"command": form.split(), "args": [*NEEDED, "--num_processes", "2"]})
+    document = trainjob({"command": form.split(), "args": [*NEEDED, "--num_processes", "1"]})
     governing = runtime("trl", resources=gpus(1))
     errors = [(each.rule, each.field, each.value) for each in found("trl", document, governing)]
     assert errors == [("trl/launcher-flag", "spec.trainer.args[2]", "--num_processes")]

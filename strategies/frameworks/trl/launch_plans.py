@@ -84,12 +84,19 @@ def plan(found: Invocation, topology: Topology, *, subdomain: bool) -> LaunchPla
     preset = _preset_name(parsed)
     try:
         per_node = numbers.per_node(parsed, topology, single=preset == _SINGLE)
+        if not _counted(found):
+            numbers.compare(parsed, topology, per_node)
     except numbers.ContradictionError as contradiction:
         return Refused(str(contradiction))
     used = set(parsed.launcher_values) - _TORCHRUN_FLAGS
     if used <= _TOPOLOGY_FLAGS and ("accelerate_config" not in used or preset):
         return _torchrun(found, parsed, topology, per_node)
     return _accelerate(found, parsed, topology, per_node, subdomain=subdomain)
+
+
+def _counted(found: Invocation) -> bool:
+    """Whether torchrun's own options give the number of processes."""
+    return any(option.startswith("--nproc") for option in found.options)
 
 
 def _stays(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology) -> bool:
@@ -128,8 +135,7 @@ def _torchrun(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology,
     options = [*found.options, *_translated(parsed)]
     if per_node is None and topology.devices.kind == "claim" and topology.processes is None:
         per_node = "gpu"  # torchrun counts the devices of a claim of unknown size
-    counted = any(option.startswith("--nproc") for option in found.options)
-    if per_node is not None and per_node != str(topology.processes) and not counted:
+    if per_node is not None and per_node != str(topology.processes) and not _counted(found):
         options.append(f"--nproc_per_node={per_node}")
     args = [arg for index, arg in enumerate(found.args) if index not in parsed.launcher_tokens]
     return LaunchPlan(
@@ -167,7 +173,7 @@ def _accelerate(
         return Refused(
             "accelerate's flags do not reliably span processes on CPU; remove them, and Muster uses torchrun"
         )
-    processes = topology.processes if per_node is None else int(per_node) if per_node.isdecimal() else None
+    processes = topology.processes if per_node is None else numbers.whole(per_node)
     if processes is None:
         return Refused("the number of processes is not known, so accelerate's flags cannot be set; set numProcPerNode")
     drop = numbers.words(found.args, parsed, _TOPOLOGY_FLAGS - _KEPT)

@@ -12,7 +12,10 @@ from collections.abc import Sequence
 from strategies.frameworks.trl import flags, parsing
 from strategies.launches.topologies import Topology
 
-__all__ = ["ContradictionError", "machines", "per_node", "words"]
+__all__ = ["ContradictionError", "compare", "machines", "per_node", "whole", "words"]
+
+
+_LONG = 10
 
 
 class ContradictionError(ValueError):
@@ -21,8 +24,7 @@ class ContradictionError(ValueError):
 
 def machines(parsed: parsing.ParsedArgs) -> int | None:
     """Return `--num_machines`, None when it is missing or its value is known only in the pod."""
-    written = parsed.launcher_values.get("num_machines")
-    return int(written) if isinstance(written, str) and written.isdecimal() else None
+    return whole(parsed.launcher_values.get("num_machines"))
 
 
 def per_node(parsed: parsing.ParsedArgs, topology: Topology, *, single: bool) -> str | None:
@@ -50,9 +52,36 @@ def per_node(parsed: parsing.ParsedArgs, topology: Topology, *, single: bool) ->
         return None
     if count in (None, 1):
         return written
-    if not written.isdecimal() or int(written) % topology.nodes:
+    total = whole(written)
+    if total is None or total % topology.nodes:
         raise ContradictionError(f"--num_processes {written} cannot be divided among {topology.nodes} nodes; remove it")
-    return str(int(written) // topology.nodes)
+    return str(total // topology.nodes)
+
+
+def compare(parsed: parsing.ParsedArgs, topology: Topology, asked: str | None) -> None:
+    """Compare the processes of one node with its devices, where both are known; `asked` is what `per_node` returned.
+
+    Raises:
+        ContradictionError: there are more processes than devices.
+    """
+    devices = topology.devices.count
+    if not devices or (whole(asked) or 0) <= devices:
+        return
+    flag = "num_processes" if "num_processes" in parsed.launcher_values else "gpu_ids"
+    kind = "MIG slice that a process can use" if topology.devices.kind == "mig" else "GPU"
+    each, node = (" on each node", "each") if topology.nodes > 1 else ("", "the node")
+    right = f", or set {topology.nodes * devices}" if flag == "num_processes" else ""
+    raise ContradictionError(
+        f"--{flag} {str(parsed.launcher_values[flag])[:40]} asks for {whole(asked)} processes{each}, "
+        f"and {node} has {devices} {kind}{'s' if devices != 1 else ''}; remove it{right}"
+    )
+
+
+def whole(written: object) -> int | None:
+    """Return the number that a flag's value is; None where it is none. A very long one counts as 10^9."""
+    if not isinstance(written, str) or not written.isdecimal():
+        return None
+    return int(written) if len(written) < _LONG else 10 ** (_LONG - 1)
 
 
 def words(args: Sequence[str], parsed: parsing.ParsedArgs, wanted: frozenset[str]) -> set[int]:
