@@ -206,7 +206,12 @@ def _tune(world: World, env: _Env, topology: Topology) -> World:
 
 def _accelerate(world: World, env: _Env, topology: Topology) -> World:
     values = {name: _expand(value, env) for name, value in world.launch.values.items()}
-    found = accelerate.read_accelerate(values, topology.nodes, world.devices, env)
+    if world.launch.launcher is Launcher.TRL:
+        if world.launch.target in _NO_TRAINING:
+            return replace(world, nodes=None, own=True)
+        found = accelerate.read_trl(values, world.launch.rest, topology.nodes, world.devices, env)
+    else:
+        found = accelerate.read_accelerate(values, topology.nodes, world.devices, env)
     unknown = f"Muster cannot see {found.unknown}" if found.unknown else ""
     return replace(world, nodes=found.nodes, processes=found.per_node, fault=found.fault, unknown=unknown)
 
@@ -250,6 +255,8 @@ def _python(world: World, env: _Env, topology: Topology) -> World:
     return replace(world, nodes=nodes, processes=1, own=True, unknown="" if nodes else "the program itself decides")
 
 
+_NO_TRAINING = frozenset({"", "env", "skills", "vllm-serve"})
+"""Commands of trl 1.10 to 1.16 that start no training (`trl/cli/commands/__init__.py`)."""
 _READERS: Mapping[Launcher, Callable[[World, _Env, Topology], World]] = {
     Launcher.TORCHRUN: _torchrun,
     Launcher.TUNE: _tune,

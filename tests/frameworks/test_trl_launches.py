@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strategies.frameworks.trl import flags
-from tests.frameworks.builders import GPU, NEEDED, enforce, gpus, run, runtime, trainjob
+from tests.frameworks.builders import GPU, NEEDED, enforce, found, gpus, run, runtime, trainjob
 from tests.frameworks.trl_jobs import FOUR_GPUS, METHOD, TORCHRUN_SFT, TWO_NODES, enforced
 
 FORMS = {
@@ -155,3 +155,9 @@ def test_a_second_pass_changes_nothing():
         out = enforced(FORMS.get(command, (command,))[0])
         governing = runtime("trl", resources=gpus(1))
         assert len(enforce("trl", out.document, governing).changes) == 0
+
+
+@pytest.mark.parametrize("command", [*PASSED, "trl", "trl --version"])
+def test_commands_that_do_not_train_are_not_counted(command):
+    document = trainjob({"command": command.split(), "numNodes": 2})
+    assert [each.rule for each in found("trl", document, runtime("trl", resources=gpus(1)))] == []
