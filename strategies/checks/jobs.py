@@ -95,13 +95,25 @@ def _runtime(subject: Job) -> Iterator[Finding]:
     kind, name = trainjobs.runtime_ref(subject.document)
     if not name:
         yield error("spec.runtimeRef.name", None, "is required", rule="core/runtime")
-    elif subject.runtime is None:
+    elif not trainjobs.is_supported(subject.document):
+        yield _unsupported(subject.document["spec"]["runtimeRef"])
+    elif subject.runtime is None and not subject.runtime_open:
         yield error(
             "spec.runtimeRef.name", name, f"no {kind} of this name exists; create it first", rule="core/runtime"
         )
+    elif subject.runtime is None:
+        return
     elif subject.runtime.container_missing:
         message = (
             f"{kind} has no replicated job labelled {names.ANCESTOR_LABEL}: {names.ANCESTOR_TRAINER} with a container "
             f"named {names.CONTAINER_NODE}, so Trainer would change nothing in it; correct the runtime"
         )
         yield error("spec.runtimeRef.name", name, message, rule="core/runtime")
+
+
+def _unsupported(ref: Mapping[str, Any]) -> Finding:
+    member, wanted = ("kind", " or ".join(trainjobs.RUNTIME_KINDS))
+    if ref.get("apiGroup") not in (None, names.TRAINER_GROUP):
+        member, wanted = "apiGroup", names.TRAINER_GROUP
+    message = f"is not one of a runtime, so Trainer refuses the job; use {wanted}"
+    return error(f"spec.runtimeRef.{member}", ref[member], message, rule="core/runtime")

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict, cast
 
+from strategies.documents import names
 from strategies.documents.pods import EnvVar, ResourceRequirements
 
-__all__ = ["RuntimeRef", "Trainer", "runtime_ref", "trainer"]
+__all__ = ["RUNTIME_KINDS", "RuntimeRef", "Trainer", "is_supported", "runtime_ref", "trainer"]
+
+RUNTIME_KINDS = ("ClusterTrainingRuntime", "TrainingRuntime")
+"""The kinds that `spec.runtimeRef` may name; Trainer's webhook refuses others (`pkg/webhooks/trainjob_webhook.go`)."""
 
 
 class RuntimeRef(TypedDict, total=False):
@@ -34,6 +38,13 @@ def runtime_ref(trainjob: Mapping[str, Any]) -> tuple[str, str]:
     """Return (kind, name) of the runtime; a missing kind is the CRD's default, a missing name is ""."""
     ref = cast("RuntimeRef", (trainjob.get("spec") or {}).get("runtimeRef") or {})
     return ref.get("kind") or "ClusterTrainingRuntime", ref.get("name") or ""
+
+
+def is_supported(trainjob: Mapping[str, Any]) -> bool:
+    """Whether `spec.runtimeRef` names something that Trainer can use as a runtime, if it exists."""
+    ref = cast("RuntimeRef", (trainjob.get("spec") or {}).get("runtimeRef") or {})
+    kind, name = runtime_ref(trainjob)
+    return bool(name) and kind in RUNTIME_KINDS and ref.get("apiGroup") in (None, names.TRAINER_GROUP)
 
 
 def trainer(trainjob: Mapping[str, Any]) -> Trainer:

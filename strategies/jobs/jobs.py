@@ -49,6 +49,7 @@ class Job:
         settings: the configuration of the job's framework.
         supply: what the job can claim.
         roles: roles that the platform places, by name; empty where it places none.
+        runtime_open: whether `runtime` is None because it was not given, not because it does not exist.
     """
 
     kind: Kind
@@ -60,6 +61,7 @@ class Job:
     settings: Settings = Settings()
     supply: Supply = field(default_factory=Supply)
     roles: Mapping[str, Role] = field(default_factory=dict)
+    runtime_open: bool = False
 
     @property
     def document(self) -> Mapping[str, Any]:

@@ -128,6 +128,8 @@ def test_a_node_whose_fields_are_no_kubernetes_is_passed_over(part, member):
 class Reader:
     """Knows no object by name, and answers with `nodes` when it is asked for all of them."""
 
+    whole = True
+
     def __init__(self, nodes):
         self.nodes = nodes
 

@@ -7,6 +7,8 @@ import pytest
 from strategies import Finding, Severity, error, warning
 from strategies.documents import findings, paths, pods, runtimes, shapes, trainjobs
 from tests.support import admissions, jobs
+from webhook.cluster.memory import InMemoryReader
+from webhook.cluster.overlay import Overlay
 
 RUNTIME = jobs.make_runtime(framework=None)
 
@@ -71,6 +73,29 @@ def test_a_runtime_that_does_not_exist_is_named_with_its_kind(kind):
     found = found_in(jobs.make_trainjob(spec={"runtimeRef": {"name": "gone", "kind": kind}}))
     finding = found["spec.runtimeRef.name", "core/runtime"]
     assert (finding.value, finding.message) == ("gone", f"no {kind} of this name exists; create it first")
+
+
+@pytest.mark.parametrize(
+    ("ref", "field"),
+    [
+        ({"kind": "ClusterRuntime"}, "spec.runtimeRef.kind"),
+        ({"apiGroup": "kubeflow.org"}, "spec.runtimeRef.apiGroup"),
+        ({"apiGroup": ""}, "spec.runtimeRef.apiGroup"),
+    ],
+)
+def test_a_reference_to_what_trainer_does_not_take_for_a_runtime_is_an_error(ref, field):
+    name = RUNTIME["metadata"]["name"]
+    found = found_in(jobs.make_trainjob(spec={"runtimeRef": {"name": name, **ref}}))
+    assert found[field, "core/runtime"].value == next(iter(ref.values()))
+
+
+def test_a_reader_without_everything_leaves_open_whether_a_runtime_exists():
+    job, some = jobs.make_trainjob(spec={"runtimeRef": {"name": "gone"}}), InMemoryReader(whole=False)
+    for reader in (some, Overlay(some), some.with_documents([RUNTIME])):
+        decision = admissions.decide(job, phase="validate", reader=reader)
+        assert decision.governor.runtime_open
+        assert decision.findings == ()
+    assert not admissions.decide(job, phase="validate").governor.runtime_open
 
 
 def test_a_runtime_in_which_trainer_finds_no_container_is_an_error():

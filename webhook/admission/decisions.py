@@ -112,6 +112,7 @@ class _Case:
             settings=self.policy.framework(governor.framework).settings,
             supply=governor.supply,
             roles=self.policy.roles,
+            runtime_open=governor.runtime_open,
         )
 
     def decided(

@@ -35,6 +35,7 @@ class Governor:
         namespace_label: value of `muster.dev/mode` on the namespace.
         claim_devices: number of devices by name of ResourceClaimTemplate or ResourceClaim; None when it is open.
         supply: what the cluster has for the claims that the job asks Muster for.
+        runtime_open: whether the runtime was not found and may still exist, because the reader has not everything.
     """
 
     runtime: Runtime | None = None
@@ -42,6 +43,7 @@ class Governor:
     namespace_label: str | None = None
     claim_devices: Mapping[str, int | None] = field(default_factory=dict)
     supply: Supply = field(default_factory=Supply)
+    runtime_open: bool = False
 
     @property
     def framework(self) -> str | None:
@@ -92,11 +94,12 @@ def find(
     """
     if request.kind == "TrainJob":
         runtime, owner = _live_runtime(request.document, request.namespace, cluster), None
+        open_ = runtime is None and not cluster.whole and trainjobs.is_supported(request.document)
     else:
         owner = _owner(request.document, request.namespace, cluster)
-        runtime = _runtime_of_jobset(request, owner, cluster)
+        runtime, open_ = _runtime_of_jobset(request, owner, cluster), False
     claims = dict(_claim_devices(request, runtime, cluster, profiles or {}))
-    return Governor(runtime, owner, label, claims)
+    return Governor(runtime, owner, label, claims, runtime_open=open_)
 
 
 def _namespace_label(namespace: str, cluster: readers.ClusterReader) -> str | None:
@@ -107,9 +110,9 @@ def _namespace_label(namespace: str, cluster: readers.ClusterReader) -> str | No
 
 
 def _live_runtime(trainjob: Mapping[str, Any], namespace: str, cluster: readers.ClusterReader) -> Runtime | None:
-    kind, name = trainjobs.runtime_ref(trainjob)
-    if not name or kind not in ("ClusterTrainingRuntime", "TrainingRuntime"):
+    if not trainjobs.is_supported(trainjob):
         return None
+    kind, name = trainjobs.runtime_ref(trainjob)
     document = documents.read(Ref(kind, namespace if kind == "TrainingRuntime" else "", name), cluster)
     return Runtime(document, "live") if document is not None else None
 

@@ -59,6 +59,8 @@ class LiveReader:
         pace: clock, jitter and waiting times.
     """
 
+    whole = True
+
     def __init__(
         self,
         watched: Iterable[served.Kind],

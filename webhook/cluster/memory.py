@@ -1,7 +1,7 @@
 """A cluster made of documents: what the offline CLI, the tests and the benchmarks read from.
 
-Everything is known here, so a document that was not given does not exist: `get` returns None and never asks for a
-fetch.
+`get` returns None for a document that was not given and never asks for a fetch. Whether that document then does not
+exist, or is only not known, is for the caller to say (`whole`).
 """
 
 from __future__ import annotations
@@ -38,9 +38,13 @@ class InMemoryReader:
     Args:
         documents: raw objects of any kind; kinds that Muster does not read and ordinary ConfigMaps are ignored.
         default_namespace: the namespace of documents of a namespaced kind that do not name one.
+        whole: whether a document that was not given does not exist, as `ClusterReader.whole`.
     """
 
-    def __init__(self, documents: Iterable[readers.Document] = (), *, default_namespace: str = "default") -> None:
+    def __init__(
+        self, documents: Iterable[readers.Document] = (), *, default_namespace: str = "default", whole: bool = True
+    ) -> None:
+        self.whole = whole
         self._default_namespace = default_namespace
         self._documents: dict[readers.Ref, readers.Document | readers.SnapshotInvalid] = {}
         self._sources: dict[readers.Ref, str] = {}
@@ -86,7 +90,7 @@ class InMemoryReader:
             DuplicateError: one of them is there already.
             UnnamedError: one of them has no name.
         """
-        other = InMemoryReader(default_namespace=self._default_namespace)
+        other = InMemoryReader(default_namespace=self._default_namespace, whole=self.whole)
         other._documents.update(self._documents)
         other._sources.update(self._sources)
         for number, document in enumerate(documents, 1):

@@ -27,6 +27,11 @@ class Overlay:
         self._reader = reader
         self._answers: dict[readers.Ref, readers.Document | None] = {}
 
+    @property
+    def whole(self) -> bool:
+        """As the reader's. See `ClusterReader.whole`."""
+        return self._reader.whole
+
     def put(self, ref: readers.Ref, document: readers.Document | None) -> None:
         """Answer `ref` with this document from now on; None means that it does not exist."""
         self._answers[ref] = document

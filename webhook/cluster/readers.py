@@ -52,6 +52,11 @@ class Ref(NamedTuple):
 class ClusterReader(Protocol):
     """Answers from memory what the documents of the cluster contain."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether what it does not find does not exist; False where only some documents were given."""
+        ...
+
     def get(self, ref: Ref) -> Document | None:
         """Return the document, or None when it is known not to exist. Never does I/O.
 
