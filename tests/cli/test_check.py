@@ -106,10 +106,57 @@ def test_a_job_of_any_shape_is_judged_and_never_a_traceback(muster, kind, member
     assert "Traceback" not in result.out + result.err
 
 
-def test_a_missing_runtime_is_an_error(muster):
+def test_a_runtime_that_no_file_holds_is_a_warning_that_says_how_to_give_it(muster):
     result = check(muster, jobs.trainjob(runtime="nowhere", numNodes=1))
-    assert "error spec.runtimeRef.name: 'nowhere'" in result.out
+    assert "warning spec.runtimeRef.name: 'nowhere': no ClusterTrainingRuntime of this name is among" in result.out
+    assert "--runtimes FILE, which `kubectl get clustertrainingruntime nowhere -o yaml > FILE` writes" in result.out
+    assert "(core/runtime-unknown)" in result.out
+    assert result.code == 0
+
+
+def test_a_namespaced_runtime_is_asked_for_in_its_namespace(muster):
+    job = jobs.trainjob(metadata={"namespace": "team"})
+    job["spec"]["runtimeRef"] = {"name": "own", "kind": "TrainingRuntime"}
+    other = jobs.runtime("owns", kind="TrainingRuntime")
+    result = check(muster, other, job)
+    assert "`kubectl get -n team trainingruntime own -o yaml > FILE`" in result.out
+    assert "did you mean" not in result.out  # that one is in another namespace
+
+
+def test_a_misspelt_runtime_is_told_its_likely_name(muster):
+    result = check(muster, jobs.trainjob(runtime="trl-distribted", numNodes=1))
+    assert "did you mean trl-distributed? Else give it with --runtimes FILE" in result.out
+
+
+@pytest.mark.parametrize("name", ["jax-distributed", "deepspeed-distributed", "mlx-distributed", "xgboost-distributed"])
+def test_another_runtime_of_trainer_is_not_taken_for_a_misspelt_one(muster, name):
+    result = check(muster, jobs.trainjob(runtime=name, numNodes=1))
+    assert (result.code, "did you mean" in result.out) == (0, False)
+
+
+def test_a_runtime_that_is_not_known_does_not_hide_what_needs_none(muster):
+    job = jobs.trainjob(runtime="nowhere", numNodes=0, resourcesPerNode={"limits": {"nvidia.com/gpu": "many"}})
+    result = check(muster, job)
     assert result.code == 1
+    assert "core/numbers" in result.out
+    assert "core/quantity" in result.out
+
+
+@pytest.mark.parametrize(
+    ("ref", "field"),
+    [({"kind": "ClusterRuntime"}, "kind"), ({"apiGroup": "kubeflow.org"}, "apiGroup"), ({"apiGroup": ""}, "apiGroup")],
+)
+def test_what_is_no_runtime_at_all_is_an_error_offline_too(muster, ref, field):
+    job = jobs.two_nodes()
+    job["spec"]["runtimeRef"] |= ref
+    result = check(muster, job)
+    assert result.code == 1
+    assert f"error spec.runtimeRef.{field}: {next(iter(ref.values()))!r}: is not one of a runtime" in result.out
+    assert "core/runtime-unknown" not in result.out
+
+
+def test_nothing_is_said_about_the_runtime_where_muster_is_off(muster):
+    assert check(muster, jobs.namespace("default", "off"), jobs.trainjob(runtime="nowhere")).out == ""
 
 
 def test_input_that_cannot_be_read_does_not_hide_the_findings_of_the_rest(muster, write):

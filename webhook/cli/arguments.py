@@ -250,7 +250,7 @@ def _cluster(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATH",
-        help="runtimes to use instead of those that come with Muster; may be repeated",
+        help="runtimes to use instead of those that come with Muster, from `kubectl get -o yaml`; may be repeated",
     )
     command.add_argument(
         "-n", "--namespace", default="default", help="namespace of objects that name none; default by default"

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strategies.documents import findings, names
+from strategies.documents import findings, names, paths
 from strategies.documents.findings import Finding
 from strategies.frameworks import builtin
 from strategies.plugins.registry import PluginImportError
 from webhook.admission import decisions, reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Policy
-from webhook.cli import gathering
+from webhook.cli import gathering, offline, schemas
 from webhook.cli.gathering import GatheredCluster
 from webhook.cli.problems import CommandError
 from webhook.cluster import readers
@@ -27,7 +27,7 @@ from webhook.kubeyaml.sources import Source, Unreadable
 
 __all__ = ["Case", "Setup", "is_job", "policy", "prepare"]
 
-_JOBS = {("TrainJob", names.TRAINER_GROUP), ("JobSet", names.JOBSET_GROUP)}
+_GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class Case:
         source: the object and its place.
         mutated: the decision of the mutation.
         validated: the decision of the validation of the mutated object.
+        own: what is wrong before any webhook is asked: what the API server refuses, what the files do not tell.
         notes: what a prediction leaves out; empty for an object from a file.
         predicted: whether the object is a prediction of what Trainer makes, and not from a file.
     """
@@ -45,6 +46,7 @@ class Case:
     source: Source
     mutated: Decision
     validated: Decision
+    own: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     predicted: bool = False
 
@@ -68,7 +70,19 @@ class Case:
 
     @property
     def findings(self) -> list[Finding]:
-        """Of both decisions, each once."""
+        """All of them, each once; what a decision says about a field stands for what the API server says about it."""
+        decided = self._decided
+        if not self.own:
+            return decided
+        said = {self._place(each) for each in findings.errors(decided)}
+        return [*(each for each in self.own if self._place(each) not in said), *decided]
+
+    def _place(self, each: Finding) -> object:
+        """Return where a field is, because rules spell `limits[cpu]` and `limits.cpu`."""
+        return paths.locate(self.source.document, each.field) or each.field
+
+    @property
+    def _decided(self) -> list[Finding]:
         found = list(self.mutated.findings)
         return found + [each for each in self.validated.findings if each not in found]
 
@@ -80,7 +94,7 @@ class Case:
     @property
     def misfits(self) -> bool:
         """Whether members have the wrong type, so that nothing else could be checked."""
-        return any(each.rule == "core/shape" for each in self.findings)
+        return any(each.rule == "core/shape" for each in self._decided)
 
     @property
     def failure(self) -> str:
@@ -90,7 +104,7 @@ class Case:
     @property
     def refused(self) -> bool:
         """Whether the cluster would refuse the object."""
-        return not (self.mutated.allowed and self.validated.allowed)
+        return not (self.mutated.allowed and self.validated.allowed) or bool(findings.errors(self.own))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +135,7 @@ class Setup:
         cluster = cluster or self.cluster.reader
         mutated = evaluate(self._request(source, source.document, "mutate"), cluster, self.policy)
         validated = evaluate(self._request(source, mutated.document, "validate"), cluster, self.policy)
-        return Case(source, mutated, validated)
+        return Case(source, mutated, validated, tuple(offline.check(source, mutated, cluster)))
 
     def require_readable(self) -> None:
         """Raise when anything could not be read, so that no incomplete output is shown.
@@ -140,8 +154,8 @@ class Setup:
             phase=phase,
             uid="",
             operation="CREATE",
-            kind=source.kind,
-            group=source.group,
+            kind=_kind(source),
+            group=_GROUPS.get(_kind(source), source.group),
             namespace=namespace if isinstance(namespace, str) and namespace else self.namespace,
             name=name if isinstance(name, str) else "",
             document=document,
@@ -164,8 +178,19 @@ def evaluate(request: reviews.Request, cluster: readers.ClusterReader, policy: P
 
 
 def is_job(source: Source) -> bool:
-    """Whether the API server would call Muster for the object."""
-    return (source.kind, source.group) in _JOBS
+    """Whether the API server would call Muster for the object, or would if its kind and version were spelt right."""
+    kind = schemas.known_as(source.document)
+    return kind is not None and kind.name in _GROUPS
+
+
+def _kind(source: Source) -> str:
+    kind = schemas.known_as(source.document)
+    return kind.name if kind is not None else source.kind
+
+
+def is_judged(source: Source) -> bool:
+    """Whether `check` looks at the object: a job, or a runtime."""
+    return schemas.known_as(source.document) is not None
 
 
 def policy(config: Path | None) -> Policy:

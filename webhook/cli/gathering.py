@@ -1,7 +1,7 @@
 """Gathering: collects from files what a decision would read from the API server.
 
 Documents of the input come first, so that a file may contain its own runtime, namespace or snapshot; then those of
-`--runtimes`, or by default the runtimes that come with Muster. Nothing else exists.
+`--runtimes`, or by default the runtimes that come with Muster. What else exists in a cluster is not known.
 """
 
 from __future__ import annotations
@@ -36,19 +36,22 @@ class GatheredCluster:
     unreadable: list[Unreadable]
 
 
-def gather(given: Iterable[Source], runtimes: Sequence[str] = (), *, namespace: str = "default") -> GatheredCluster:
+def gather(
+    given: Iterable[Source], runtimes: Sequence[str] = (), *, namespace: str = "default", whole: bool = False
+) -> GatheredCluster:
     """Collect what can be read: the given documents first, then the runtimes.
 
     Args:
         given: the input's documents, of any kind.
         runtimes: files and folders; by default the runtimes that come with Muster.
         namespace: the namespace of documents that name none.
+        whole: whether nothing else exists, as `ClusterReader.whole`.
 
     Raises:
         CommandError: a runtime cannot be read, or two different documents of the input, or of the runtimes, have the
             same name.
     """
-    gathered = _Gathered(memory.InMemoryReader(default_namespace=namespace), {})
+    gathered = _Gathered(memory.InMemoryReader(default_namespace=namespace, whole=whole), {})
     unreadable = gathered.add(given)
     found = sources.read(runtimes or [str(default_runtimes())])
     broken = found.unreadable or gathered.add(found.sources)

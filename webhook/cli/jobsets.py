@@ -39,7 +39,7 @@ def follow(case: Case, setup: Setup) -> Case | None:
     cluster = Overlay(setup.cluster.reader)
     cluster.put(Ref("TrainJob", case.namespace, name), case.document)
     decided = setup.decide(Source(case.source.origin, predicted.jobset), cluster)
-    return Case(decided.source, decided.mutated, decided.validated, predicted.notes, predicted=True)
+    return Case(decided.source, decided.mutated, decided.validated, notes=predicted.notes, predicted=True)
 
 
 def _runtime(case: Case, name: str, setup: Setup) -> Runtime | None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from strategies.documents.findings import Severity
 from webhook.cli import cases, problems, wording
-from webhook.cli.cases import Case
+from webhook.cli.cases import Case, Setup
 from webhook.kubeyaml import jsons
 from webhook.kubeyaml.sources import Unreadable
 
@@ -22,7 +23,7 @@ __all__ = ["run"]
 def run(args: argparse.Namespace) -> int:
     """Check what `-f` names; see `arguments` for the arguments."""
     setup = cases.prepare(args)
-    decided = [setup.decide(source) for source in setup.sources if cases.is_job(source)]
+    decided = list(_decided(setup))
     if args.output == "json":
         print(jsons.dump([*map(_object, decided), *map(_unreadable, setup.unreadable)]))
     elif args.output == "junit":
@@ -34,25 +35,39 @@ def run(args: argparse.Namespace) -> int:
             for line in wording.lines(case):
                 print(line)
     wording.warn(f"muster: {problems.one_line(each)}" for each in setup.unreadable)
-    wording.warn([_summary(decided, len(setup.sources) - len(decided), setup.unreadable)])
+    wording.warn([_summary(decided, setup)])
     if setup.unreadable:
         return problems.UNREADABLE
     return problems.FOUND if any(_is_wrong(case) for case in decided) else problems.CLEAN
+
+
+def _decided(setup: Setup) -> Iterator[Case]:
+    """Yield the cases of the jobs, and those of the runtimes with findings."""
+    for source in setup.sources:
+        if cases.is_judged(source):
+            case = setup.decide(source)
+            if cases.is_job(source) or case.findings:
+                yield case
 
 
 def _is_wrong(case: Case) -> bool:
     return bool(case.errors or case.failure)
 
 
-def _summary(decided: Sequence[Case], others: int, unreadable: Sequence[Unreadable]) -> str:
+def _summary(decided: Sequence[Case], setup: Setup) -> str:
     errors = sum(len(case.errors) + bool(case.failure) for case in decided)
-    warnings = sum(len(case.findings) - len(case.errors) for case in decided)
-    text = f"{wording.plural(len(decided), 'job')}: {wording.plural(errors, 'error')}, "
-    text += wording.plural(warnings, "warning")
-    if others:
-        text += f"; {wording.plural(others, 'other document')} ignored"
-    if unreadable:
-        text += f"; {len(unreadable)} could not be read"
+    found = [each.severity for case in decided for each in case.findings]
+    warnings, notes = found.count(Severity.WARNING), found.count(Severity.NOTE)
+    jobs = sum(map(cases.is_job, setup.sources))
+    checked = sum(map(cases.is_judged, setup.sources)) - jobs
+    ignored = len(setup.sources) - jobs - checked
+    text = f"{wording.plural(jobs, 'job')}: {wording.plural(errors, 'error')}, {wording.plural(warnings, 'warning')}"
+    text += f", {wording.plural(notes, 'note')}" if notes else ""
+    for count, what in ((checked, "checked"), (ignored, "ignored")):
+        if count:
+            text += f"; {wording.plural(count, 'other document')} {what}"
+    if setup.unreadable:
+        text += f"; {len(setup.unreadable)} could not be read"
     return text
 
 

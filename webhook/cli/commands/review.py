@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
         if error.uid:
             _write(wire.deny(error.uid, str(error), code=400, reason="BadRequest"))
         raise CommandError(f"stdin: {error}") from error
-    cluster = gathering.gather([], args.runtimes, namespace=args.namespace)
+    cluster = gathering.gather([], args.runtimes, namespace=args.namespace, whole=True)
     _write(answers.answer(cases.evaluate(request, cluster.reader, cases.policy(args.config))))
     return problems.CLEAN
 

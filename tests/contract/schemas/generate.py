@@ -1,0 +1,196 @@
+"""Prints webhook/cli/schemas/schemas.json from the CustomResourceDefinitions of the pinned Trainer and JobSet.
+
+The definitions are in the Go modules that the suites build their cluster from, so an upgrade of a pin shows up as a
+diff of one line for each type that changed. Only what decides whether the API server takes an object is kept: no
+descriptions, and equal types once. Needs a Go toolchain, which `e2e.cluster` finds or fetches, and the module proxy.
+
+    .venv/bin/python -m tests.contract.schemas.generate > webhook/cli/schemas/schemas.json
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any  # schemas as upstream writes them
+
+import yaml
+
+from e2e.cluster import builds
+
+Schema = dict[str, Any]
+
+TRAINER, JOBSET, KUBERNETES = "github.com/kubeflow/trainer/v2", "sigs.k8s.io/jobset", "k8s.io/kubernetes"
+CRDS = (
+    (TRAINER, "manifests/base/crds/trainer.kubeflow.org_trainjobs.yaml"),
+    (TRAINER, "manifests/base/crds/trainer.kubeflow.org_clustertrainingruntimes.yaml"),
+    (TRAINER, "manifests/base/crds/trainer.kubeflow.org_trainingruntimes.yaml"),
+    (JOBSET, "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"),
+)
+# The definitions say nothing about an object's own metadata, because every kind has the same.
+META = (KUBERNETES, "api/openapi-spec/v3/apis__apps__v1_openapi.json")
+OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+KEPT = (
+    *("type", "format", "nullable", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength"),
+    *("minItems", "maxItems", "minProperties", "required"),
+)
+RENAMED = {
+    "x-kubernetes-int-or-string": "intOrString",
+    "x-kubernetes-preserve-unknown-fields": "open",
+    "x-kubernetes-list-map-keys": "keys",
+}
+READ = {
+    *KEPT,
+    *RENAMED,
+    *("description", "properties", "items", "additionalProperties", "default", "anyOf"),
+    *("x-kubernetes-validations", "x-kubernetes-list-type", "x-kubernetes-map-type"),
+}
+INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+SHORT = 60  # characters of a type that is not worth a name
+
+
+def folder(module: str) -> Path:
+    """Where Go keeps the module."""
+    return builds.module_folder("kubernetes", module)
+
+
+def definition(module: str, file: str) -> tuple[str, Schema]:
+    """Kind and facts of one CustomResourceDefinition; the status, which users do not write, is open."""
+    spec = yaml.load((folder(module) / file).read_text(), yaml.CSafeLoader)["spec"]
+    served = [version for version in spec["versions"] if version["served"]]
+    assert len(served) == 1, f"{file} serves {len(served)} versions; say which is whose"
+    shape = compact(served[0]["schema"]["openAPIV3Schema"])
+    shape["properties"]["status"] = {"open": True}
+    shape["properties"]["metadata"] = metadata(shape)
+    facts = {"group": spec["group"], "version": served[0]["name"], "scope": spec["scope"], "shape": shape}
+    return spec["names"]["kind"], facts
+
+
+def metadata(shape: Schema) -> Schema:
+    """ObjectMeta of the pinned Kubernetes, with what the kind's own rules say about the name."""
+    schemas = json.loads((folder(META[0]) / META[1]).read_text())["components"]["schemas"]
+    found = compact(resolved(schemas[OBJECT_META], schemas))
+    found["properties"]["managedFields"] = {"open": True}
+    found["properties"]["name"] |= shape.pop("name", {})
+    return found
+
+
+def resolved(schema: Schema, schemas: Schema) -> Schema:
+    """A schema of Kubernetes' OpenAPI without references; its times may be null."""
+    every = schema.get("allOf") or [schema]
+    schema = {**schema, **schemas[every[0]["$ref"].rpartition("/")[2]]} if "$ref" in every[0] else schema
+    schema = {word: value for word, value in schema.items() if word != "allOf"}
+    if "properties" in schema:
+        schema["properties"] = {name: resolved(each, schemas) for name, each in schema["properties"].items()}
+    for word in ("items", "additionalProperties"):
+        if isinstance(schema.get(word), dict):
+            schema[word] = resolved(schema[word], schemas)
+    return schema
+
+
+def compact(schema: Schema) -> Schema:
+    """What decides about an object, in the words that `webhook.cli.schemas` reads.
+
+    Raises:
+        AssertionError: upstream uses a word that this does not know, so that nothing is dropped unnoticed.
+    """
+    unknown = [word for word in schema if word not in READ and word not in {"allOf", "x-kubernetes-group-version-kind"}]
+    unknown = [word for word in unknown if not word.startswith("x-kubernetes-patch-")]
+    assert not unknown, f"new words in a schema: {unknown}"
+    assert schema.get("anyOf", INT_OR_STRING) == INT_OR_STRING, schema["anyOf"]
+    out: Schema = {word: schema[word] for word in KEPT if word in schema and word != "required"}
+    out |= {ours: schema[theirs] for theirs, ours in RENAMED.items() if theirs in schema}
+    if schema.get("x-kubernetes-list-type") == "set":
+        out["keys"] = []
+    if out.get("format") not in {None, "int32"}:
+        del out["format"]
+    for rule in schema.get("x-kubernetes-validations", ()):
+        out |= translated(rule["rule"])
+    if "required" in schema:  # what has a default is never missing
+        defaulted = {name for name, each in schema["properties"].items() if "default" in each}
+        out["required"] = sorted(set(schema["required"]) - defaulted)
+    if "properties" in schema:
+        out["properties"] = {name: compact(each) for name, each in sorted(schema["properties"].items())}
+    if isinstance(schema.get("additionalProperties"), dict):
+        out["members"] = compact(schema["additionalProperties"])
+    if "items" in schema:
+        out["items"] = compact(schema["items"])
+        if out.get("keys"):
+            out["keys"] = {key: schema["items"]["properties"][key].get("default") for key in out["keys"]}
+    return {word: value for word, value in out.items() if value != [] or word == "keys"}
+
+
+def translated(rule: str) -> Schema:
+    """A rule in CEL as words of a schema; only the simple ones about one value, and the name's."""
+    if found := re.fullmatch(r"self\.metadata\.name\.matches\('(.*)'\)", rule):
+        return {"name": {"pattern": found[1], "maxLength": 63}}
+    if found := re.fullmatch(r"self == '' \|\| self\.matches\('\^(.*)\$'\)", rule):
+        return {"pattern": f"^({found[1]})?$"}
+    if found := re.fullmatch(r"self in \[(.*)\]", rule):
+        return {"enum": [word.strip().strip("'") for word in found[1].split(",")]}
+    if found := re.fullmatch(r"self >= ([0-9]+)", rule):
+        return {"minimum": int(found[1])}
+    return {}
+
+
+def named(kinds: dict[str, Schema]) -> tuple[dict[str, Schema], dict[str, Schema]]:
+    """The kinds with references instead of the types that occur more than once, and those types by name."""
+    counts: collections.Counter[str] = collections.Counter()
+    places: dict[str, str] = {}
+    for kind, facts in kinds.items():
+        for member, shape in parts(facts["shape"], kind):
+            text = json.dumps(shape, sort_keys=True)
+            counts[text] += 1
+            places.setdefault(text, member)
+    names: dict[str, str] = {}
+    for text, member in places.items():
+        if counts[text] > 1 and len(text) > SHORT:
+            taken = sum(name.partition(".")[0] == member for name in names.values())
+            names[text] = f"{member}.{taken + 1}" if taken else member
+    shapes = {name: reference(json.loads(text), names, top=True) for text, name in names.items()}
+    found = {kind: {**facts, "shape": reference(facts["shape"], names)} for kind, facts in kinds.items()}
+    return found, dict(sorted(shapes.items()))
+
+
+def parts(shape: Schema, member: str) -> Iterator[tuple[str, Schema]]:
+    """A type and all types in it, each with the name of the member that has it."""
+    yield member, shape
+    for name, each in shape.get("properties", {}).items():
+        yield from parts(each, name)
+    for word in ("items", "members"):
+        if word in shape:
+            yield from parts(shape[word], member)
+
+
+def reference(shape: Schema, names: dict[str, str], *, top: bool = False) -> Any:
+    """A type with references by name; `top` for one that is the type of a name itself."""
+    name = names.get(json.dumps(shape, sort_keys=True))
+    if name is not None and not top:
+        return name
+    out = dict(shape)
+    if "properties" in out:
+        out["properties"] = {each: reference(inner, names) for each, inner in out["properties"].items()}
+    for word in ("items", "members"):
+        if word in out:
+            out[word] = reference(out[word], names)
+    return out
+
+
+def text() -> str:
+    """The whole file: a line for each kind and each type."""
+    kinds, shapes = named(dict(definition(*crd) for crd in CRDS))
+    sources = [f"{module} {builds.version('kubernetes', module)}" for module in (TRAINER, JOBSET, KUBERNETES)]
+    lines = ["{", f'"source": {json.dumps(sources)},', '"licence": "Apache-2.0",', '"kinds": {']
+    for title, every in (("", kinds), ('"shapes": {', shapes)):
+        lines += [title] if title else []
+        written = [f"{json.dumps(name)}: {json.dumps(each, separators=(',', ':'))}" for name, each in every.items()]
+        lines += [f"{line}," for line in written[:-1]] + written[-1:] + ["}," if not title else "}"]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text())

@@ -1,0 +1,61 @@
+"""Offline: findings that only files need, because a cluster tells the same in its own way.
+
+The API server refuses what has not the shape of its kind, and Trainer a job whose runtime does not exist. Files show
+the first, by the definitions that Muster carries. They do not show the second: the runtime may be in the cluster.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from strategies.documents import trainjobs
+from strategies.documents.findings import Finding, warning
+from webhook.admission.decisions import Decision
+from webhook.cli import schemas
+from webhook.cluster import readers
+from webhook.kubeyaml.sources import Source
+
+__all__ = ["check"]
+
+_NEAR = 0.9  # trl-distributed and mlx-distributed are two runtimes, and not one misspelt
+_NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
+
+
+def check(source: Source, decision: Decision, cluster: readers.ClusterReader) -> Iterator[Finding]:
+    """Report what the API server would refuse in an object, and a runtime that no file holds.
+
+    Args:
+        source: the object as it was written.
+        decision: of its mutation.
+        cluster: what the decision read.
+    """
+    kind = schemas.known_as(source.document)
+    if kind is not None:
+        yield from schemas.check(source.document, kind)
+    if decision.verdict != "skipped" and decision.governor.runtime_open:
+        yield _unknown_runtime(decision, cluster)
+
+
+def _unknown_runtime(decision: Decision, cluster: readers.ClusterReader) -> Finding:
+    kind, name = trainjobs.runtime_ref(decision.request.document)
+    namespace = decision.request.namespace if kind == "TrainingRuntime" else ""
+    given = map(_name, () if namespace else cluster.every(kind, {}) or ())
+    near = difflib.get_close_matches(name, given, 1, _NEAR) if _NAME.fullmatch(name) else []
+    meant = f"did you mean {near[0]}? Else " if near else ""
+    message = (
+        f"no {kind} of this name is among the files, so what depends on it was not checked; {meant}give it with "
+        f"--runtimes FILE, which `{_command(kind, name, namespace)} > FILE` writes"
+    )
+    return warning("spec.runtimeRef.name", name, message, rule="core/runtime-unknown")
+
+
+def _command(kind: str, name: str, namespace: str) -> str:
+    where = f" -n {namespace}" if _NAME.fullmatch(namespace) else ""
+    return f"kubectl get{where} {kind.lower()} {name if _NAME.fullmatch(name) else 'NAME'} -o yaml"
+
+
+def _name(document: Mapping[str, Any]) -> str:
+    return str((document.get("metadata") or {}).get("name", ""))

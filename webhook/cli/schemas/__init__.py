@@ -1,0 +1,13 @@
+"""Schemas: what the API server says about an object before any webhook sees it.
+
+kubectl sends objects with strict validation, so an unknown field is refused like a wrong type. Here the same is found
+in a file, by the CustomResourceDefinitions of the pinned Trainer and JobSet. `schemas.json` holds them in a compact
+form (`tests/contract/schemas/generate.py` prints it). Of the rules in CEL only those about one value are judged.
+"""
+
+from __future__ import annotations
+
+from webhook.cli.schemas.validation import check
+from webhook.cli.schemas.versions import known_as
+
+__all__ = ["check", "known_as"]

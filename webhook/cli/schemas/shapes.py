@@ -1,0 +1,129 @@
+"""Shapes: the types of `schemas.json`, read once and linked with each other."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+__all__ = ["Kind", "Shape", "kinds", "sources"]
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+}
+_LIMITS = (
+    *("enum", "format", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties"),
+    "pattern",
+)
+
+
+@dataclass(slots=True)
+class Shape:
+    """What a value may be.
+
+    Attributes:
+        types: of JSON; empty where any value is allowed.
+        properties: the members that an object may have; None where any name is allowed.
+        members: of an object whose names are free.
+        items: of a list.
+        required: members without which an object is refused.
+        keys: the members that tell entries of a list apart, with their defaults; empty for a list without repetitions;
+            None where entries may repeat.
+        limits: words of JSON Schema about one value.
+        pattern: that a text must match, from its start to its end.
+    """
+
+    types: tuple[type, ...] = ()
+    properties: dict[str, Shape] | None = None
+    members: Shape | None = None
+    items: Shape | None = None
+    required: tuple[str, ...] = ()
+    keys: Mapping[str, Any] | None = None
+    limits: dict[str, Any] = field(default_factory=dict)
+    pattern: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind that the definitions serve.
+
+    Attributes:
+        name: such as `TrainJob`.
+        group: its API group.
+        version: the one that is served.
+        shape: of the whole object.
+    """
+
+    name: str
+    group: str
+    version: str
+    shape: Shape
+
+    @property
+    def api_version(self) -> str:
+        """`trainer.kubeflow.org/v1alpha1`."""
+        return f"{self.group}/{self.version}"
+
+
+def kinds() -> Mapping[str, Kind]:
+    """Return the kinds by their names."""
+    return _read()[0]
+
+
+def sources() -> Mapping[str, str]:
+    """Return the Go modules that the definitions are from, with their versions."""
+    return _read()[1]
+
+
+@functools.cache
+def _read() -> tuple[Mapping[str, Kind], Mapping[str, str]]:
+    text = resources.files(__package__).joinpath("schemas.json").read_text(encoding="utf-8")
+    table = json.loads(text)
+    linker = _Linker(table["shapes"])
+    found = {
+        name: Kind(name, facts["group"], facts["version"], linker.link(facts["shape"]))
+        for name, facts in table["kinds"].items()
+    }
+    versions = dict(source.split(" ") for source in table["source"])
+    return found, versions
+
+
+class _Linker:
+    """Makes shapes of their descriptions; each name becomes one shape."""
+
+    def __init__(self, described: Mapping[str, Any]) -> None:
+        self._described = described
+        self._made: dict[str, Shape] = {}
+
+    def link(self, described: Any) -> Shape:
+        if not isinstance(described, str):
+            return self._make(described)
+        if described not in self._made:
+            self._made[described] = self._make(self._described[described])
+        return self._made[described]
+
+    def _make(self, described: Mapping[str, Any]) -> Shape:
+        if described.get("open"):
+            return Shape()
+        made = Shape(types=_TYPES.get(described.get("type", ""), (int, str)))
+        if "members" in described:
+            made.members = self.link(described["members"])
+        elif made.types == (dict,):
+            inner = described.get("properties", {})
+            made.properties = {name: self.link(each) for name, each in inner.items()}
+        made.items = self.link(described["items"]) if "items" in described else None
+        made.required = tuple(described.get("required", ()))
+        made.keys = dict(described["keys"]) if "keys" in described else None
+        made.limits = {word: described[word] for word in _LIMITS if word in described}
+        if "pattern" in described:
+            made.pattern = re.compile(re.sub(r"\$$", r"\\Z", described["pattern"]))
+        return made

@@ -1,0 +1,140 @@
+"""Validation: whether an object has the shape of its kind, as the API server judges it (`kubeconform -strict`).
+
+A member that is null counts as missing, as in the API server (apiextensions-apiserver v0.36 `prunenulls.go`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from strategies.documents import paths
+from strategies.documents.findings import Finding, error
+from strategies.documents.paths import Path
+from webhook.cli.schemas import limits, versions
+from webhook.cli.schemas.shapes import Kind, Shape
+
+__all__ = ["check"]
+
+_MOST = 50  # findings of one object
+_GUESSES = 20  # unknown names of one object that are compared with known ones
+_LISTED = 12
+_LONGEST = 64  # characters of an unknown name that is compared with known ones
+_NEAR = 0.7
+
+_Fault = tuple[Path, str, str]
+
+
+def check(document: Mapping[str, Any], kind: Kind) -> list[Finding]:
+    """Return an error for each field that the API server would refuse, the first 50.
+
+    Args:
+        document: an object as a user wrote it, of any shape; `apiVersion` and `kind` are texts.
+        kind: what it is, as `versions.known_as` returns it.
+    """
+    search = _Search()
+    search.walk(kind.shape, document, ())
+    if type(document.get("metadata", {})) is dict and not _is_named(document):
+        search.faults.append((("metadata", "name"), "is required", "core/required"))
+    return versions.misnamed(document, kind) + [_finding(document, fault) for fault in search.faults[:_MOST]]
+
+
+def _is_named(document: Mapping[str, Any]) -> bool:
+    metadata = document.get("metadata") or {}
+    return bool(metadata.get("name") or metadata.get("generateName"))
+
+
+def _finding(document: Mapping[str, Any], fault: _Fault) -> Finding:
+    path, message, rule = fault
+    value = paths.lookup(document, path)
+    return error(paths.field(document, path), None if value is paths.ABSENT else value, message, rule=rule)
+
+
+class _Search:
+    """Collects the faults of one object."""
+
+    def __init__(self) -> None:
+        self.faults: list[_Fault] = []
+        self._guesses = 0
+
+    def walk(self, shape: Shape, value: Any, path: Path) -> None:
+        """Add the faults of a value, which is at `path`."""
+        if not shape.types or len(self.faults) >= _MOST:
+            return
+        if type(value) not in shape.types:
+            self._add(path, f"must be {limits.called(shape)}", "core/shape")
+            return
+        if type(value) is dict:
+            self._members(shape, value, path)
+        elif type(value) is list:
+            self._entries(shape, value, path)
+        if shape.limits:
+            for message in limits.broken(shape, value):
+                self._add(path, message, "core/value")
+
+    def _add(self, path: Path, message: str, rule: str) -> None:
+        self.faults.append((path, message, rule))
+
+    def _members(self, shape: Shape, value: dict[str, Any], path: Path) -> None:
+        properties, members = shape.properties, shape.members
+        for name, child in value.items():
+            if child is None:
+                continue
+            inner = members if properties is None else properties.get(name)
+            if inner is not None:
+                self.walk(inner, child, (*path, name))
+            elif properties is not None:
+                self._add((*path, name), f"is not a known field{self._hint(name, properties)}", "core/unknown-field")
+        for name in shape.required:
+            if value.get(name) is None:
+                self._add((*path, name), "is required", "core/required")
+
+    def _entries(self, shape: Shape, value: list[Any], path: Path) -> None:
+        if shape.items is not None:
+            for index, entry in enumerate(value):
+                self.walk(shape.items, entry, (*path, index))
+        if shape.keys is not None:
+            for index in _repeated(value, shape.keys):
+                message = "repeats an earlier entry, and the API server takes each once; remove one"
+                self._add((*path, index), message, "core/duplicate-entry")
+
+    def _hint(self, name: str, known: Mapping[str, Shape]) -> str:
+        """Return what may have been meant: a similar name, the same name a level lower, or what there is."""
+        self._guesses += 1
+        if self._guesses > _GUESSES or not known:
+            return "; remove it"
+        near = _nearest(name, known)
+        if near:
+            return f"; did you mean {near}?"
+        below = [each for each, shape in known.items() if shape.properties and name in shape.properties]
+        if below:
+            return f"; {name} is a field of {' and of '.join(below)}"
+        return f"; known are {', '.join(known)}" if len(known) <= _LISTED else "; remove it"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    lowered = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), lowered, 1, _NEAR) if len(name) <= _LONGEST else []
+    return lowered[near[0]] if near else None
+
+
+def _repeated(entries: list[Any], keys: Mapping[str, Any]) -> Iterator[int]:
+    """Yield the places of entries that have the keys of an earlier one; without keys the whole entry counts."""
+    seen: set[str | tuple[Any, ...]] = set()
+    for index, entry in enumerate(entries):
+        identity = _identity(entry, keys)
+        if identity is not None and identity in seen:
+            yield index
+        if identity is not None:
+            seen.add(identity)
+
+
+def _identity(entry: Any, keys: Mapping[str, Any]) -> str | tuple[Any, ...] | None:
+    if not keys:
+        return json.dumps(entry, sort_keys=True)
+    if type(entry) is not dict:
+        return None
+    found = tuple(default if (value := entry.get(key)) is None else value for key, default in keys.items())
+    return None if any(isinstance(each, (dict, list)) for each in found) else found

@@ -1,0 +1,60 @@
+"""Versions: whether the API server serves what an object says that it is."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from strategies.documents.findings import Finding, error
+from webhook.cli.schemas import shapes
+from webhook.cli.schemas.shapes import Kind
+
+__all__ = ["known_as", "misnamed"]
+
+_NEAR = 0.8
+_LONGEST = 100  # characters of a name that is compared with others
+_NO_GROUP = ("", "v1")
+
+
+def known_as(document: Mapping[str, Any]) -> Kind | None:
+    """Return the kind that an object is, or is meant to be: other spelling, other version, a group that is gone.
+
+    Args:
+        document: an object whose `apiVersion` and `kind` are texts.
+    """
+    group, name = document["apiVersion"].rpartition("/")[0], document["kind"].lower()
+    every = _kinds()
+    if name in every:
+        return every[name] if _is_near(group, every[name].group) else None
+    mine = [each for each, kind in every.items() if kind.group == group]
+    near = difflib.get_close_matches(name[:_LONGEST], mine, 1, _NEAR)
+    return every[near[0]] if near else None
+
+
+def misnamed(document: Mapping[str, Any], kind: Kind) -> list[Finding]:
+    """Return an error for an `apiVersion` and for a `kind` that the API server does not know."""
+    found = []
+    if document["apiVersion"] != kind.api_version:
+        message = f"does not exist; a {kind.name} is of {kind.api_version}"
+        found.append(error("apiVersion", document["apiVersion"], message, rule="core/api-version"))
+    if document["kind"] != kind.name:
+        message = f"is not a kind of {kind.group}; did you mean {kind.name}?"
+        found.append(error("kind", document["kind"], message, rule="core/api-version"))
+    return found
+
+
+@functools.cache
+def _kinds() -> Mapping[str, Kind]:
+    return {name.lower(): kind for name, kind in shapes.kinds().items()}
+
+
+def _is_near(group: str, wanted: str) -> bool:
+    """Whether a group is the wanted one, one of the same organisation, a misspelling of it, or missing."""
+    if group == wanted or group in _NO_GROUP:
+        return True
+    owner = wanted.partition(".")[2]
+    if group == owner or group.endswith(f".{owner}"):
+        return True
+    return difflib.SequenceMatcher(None, group[:_LONGEST], wanted).ratio() >= _NEAR
