@@ -1,0 +1,136 @@
+"""Every job of the corpus ends as its head says, which upstream's source proves; `OPEN` names those that do not yet."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.corpus import cases
+
+NAMES = cases.names()
+OPEN = cases.still_open()
+PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
+WORLD = "MUSTER_EXPECTED_WORLD_SIZE"
+
+
+def case(name):
+    return pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason="open")] if name in OPEN else [])
+
+
+@pytest.mark.parametrize("name", [case(name) for name in NAMES])
+def test_the_case_ends_as_its_head_says(name):
+    faults = faults_of(cases.expectation(name), cases.outcome(name), cases.ends_of(name))
+
+    assert not faults, "\n".join([*faults, *cases.outcome(name).texts])
+
+
+def faults_of(head, found, wanted):
+    """What differs from the expectation, in words."""
+    faults = [] if wanted & found.ends else [f"ends {sorted(found.ends)}, must end {sorted(wanted)}"]
+    said = "\n".join(found.texts)
+    faults += [f"does not say {each!r}" for each in listed(head.get("says")) if each not in said]
+    faults += [f"says {each!r}" for each in listed(head.get("unsaid")) if each in said]
+    rules = {each.rule for each in found.findings}
+    faults += [f"does not report {each}" for each in listed(head.get("reports")) if each not in rules]
+    if found.jobsets:
+        for judge in (world_faults, launch_faults, env_faults, place_faults, probe_faults):
+            faults += judge(head, found)
+    return faults
+
+
+def world_faults(head, found):
+    told = {each[WORLD] for each in cases.env_of(found) if WORLD in each}
+    if "world" in head:
+        wrong = told - {str(head["world"])}
+        if wrong:
+            yield f"{WORLD} is {sorted(wrong)}, but the launch makes {head['world']}"
+    if head.get("told") and not told:
+        yield f"{WORLD} is not told"
+
+
+def launch_faults(head, found):
+    lines = cases.launches(found)
+    words = {word for line in lines for word in line}
+    yield from (f"no launch holds {each!r}" for each in listed(head.get("holds")) if each not in words)
+    for each in listed(head.get("lacks")):
+        if any(word.startswith(each) for word in words):
+            yield f"a launch holds {each!r}"
+    for flag, value in (head.get("wins") or {}).items():
+        last = {last_value(line, flag) for line in lines} - {None}
+        if last != {str(value)}:
+            yield f"{flag} is {sorted(last)} at last, not {value}"
+
+
+def last_value(line, flag):
+    """The value of a flag where it stands last; None where it does not stand."""
+    value = None
+    for number, word in enumerate(line):
+        if word == flag and number + 1 < len(line):
+            value = line[number + 1]
+        elif word.startswith(f"{flag}="):
+            value = word.partition("=")[2]
+    return value
+
+
+def env_faults(head, found):
+    for name, value in (head.get("env") or {}).items():
+        values = [each[name] for each in cases.env_of(found) if name in each]
+        if value == "absent":
+            if values:
+                yield f"env {name} is {values}"
+        elif not values:
+            yield f"env {name} is missing"
+        elif value != "present" and str(value) not in {str(each) for each in values}:
+            yield f"env {name} is {values}, not {value}"
+
+
+def place_faults(head, found):
+    every = [container for jobset in found.jobsets for container in cases.containers(jobset)]
+    into = {each["name"] for each in every if "MASTER_ADDR" in {entry["name"] for entry in each.get("env") or ()}}
+    if "into" in head and into != set(head["into"]):
+        yield f"MASTER_ADDR is in {sorted(into)}"
+    for jobset, given in zip(found.jobsets, found.given, strict=True):
+        for name in head.get("untouched") or ():
+            if room(jobset, name) != room(given, name):
+                yield f"{name} is changed"
+
+
+def room(jobset, name):
+    return [each for each in jobset["spec"]["replicatedJobs"] if each["name"] == name]
+
+
+def probe_faults(head, found):
+    every = [container for jobset in found.jobsets for container in cases.containers(jobset)]
+    probes = [each[kind] for each in every for kind in PROBES if kind in each]
+    if "probes" in head and ("http" if probes else "none") != head["probes"]:
+        yield f"probes are {probes}"
+
+
+def listed(value):
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_head_says_what_is_expected_and_what_proves_it(name):
+    head = cases.expectation(name)
+
+    assert not head.keys() - cases.MEMBERS
+    assert cases.ends_of(name) <= cases.ENDS
+    assert head["source"]
+    assert head["why"]
+
+
+def test_no_case_is_open_that_does_not_exist():
+    assert not set(OPEN) - set(NAMES)
+    assert len(OPEN) == len(set(OPEN))
+
+
+def test_the_corpus_is_large_enough_and_has_enough_jobs_that_must_pass_in_silence():
+    classes = Counter(name.partition("/")[0] for name in NAMES)
+    silent = [name for name in NAMES if cases.ends_of(name) <= {"right", "changed", "noted"}]
+
+    assert len(NAMES) >= 250
+    assert len(classes) == 11
+    assert min(classes.values()) >= 8
+    assert len(silent) >= 90
