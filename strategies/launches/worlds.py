@@ -101,6 +101,8 @@ def _environment(job: Job, site: Site, topology: Topology) -> dict[str, str | No
     """
     env = _values(site.env)
     processes = "auto" if topology.processes is None else str(topology.processes)
+    if job.kind == "TrainJob":
+        processes = str(topologies.trainer_processes(job))
     injected = {names.PET_NNODES: str(topology.nodes), names.PET_NPROC_PER_NODE: processes}
     if job.kind == "TrainJob":
         return {**env, **(injected if job.runtime is not None and job.runtime.is_torch else {})}
