@@ -57,6 +57,9 @@ def _faults(job: Job, site: Site, world: World, topology: Topology) -> Iterator[
         shown = f"--{world.option}" if world.option else _shown(world)
         rule = "core/standalone" if world.option == "standalone" else "core/launch"
         yield report(site.locate_option(world.launch, world.option), shown, world.fault, rule=rule)
+    if world.doubt:
+        place = site.locate_option(world.launch, world.option)
+        yield warning(place, f"--{world.option}", world.doubt, rule="core/launch")
     if world.waits:
         # Another replicated job of a JobSet may bring the missing ones.
         others = job.kind == "JobSet" and len((job.document.get("spec") or {}).get("replicatedJobs") or ()) > 1

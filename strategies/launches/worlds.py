@@ -25,6 +25,7 @@ __all__ = ["World", "find_world", "read_world", "worlds_of"]
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _TRUE = frozenset({"1", "t", "true", "y", "yes"})
 _UNSEEN = "$"
+_HELP = frozenset({"h", "help"})
 _Env = Mapping[str, str | None]
 
 
@@ -40,7 +41,8 @@ class World:
         own: whether the program may start more processes, or use several devices with one.
         waits: number of nodes that the launch waits for, where it is more than there are.
         fault: why the launch fails or its nodes cannot meet, as a clause; "" where nothing is known to be wrong.
-        option: the launcher's option that the fault is about; "" for the whole launch.
+        doubt: why it probably fails, as a clause; "" where nothing is doubtful.
+        option: the launcher's option that the fault or the doubt is about; "" for the whole launch.
         unknown: why a number is None, as a clause; "" where all is known.
     """
 
@@ -51,6 +53,7 @@ class World:
     own: bool = False
     waits: int = 0
     fault: str = ""
+    doubt: str = ""
     option: str = ""
     unknown: str = ""
 
@@ -156,6 +159,8 @@ def _torchrun(world: World, env: _Env, topology: Topology) -> World:
 
 
 def _under_torchrun(world: World, env: _Env, topology: Topology, *, standalone: bool) -> World:
+    if not world.launch.target:
+        return _without_program(world)
     text = _setting(world.launch, env, "nnodes", "1")
     world = _per_node(world, _setting(world.launch, env, "nproc_per_node", "1"), topology)
     low, _, high = text.partition(":")
@@ -167,9 +172,17 @@ def _under_torchrun(world: World, env: _Env, topology: Topology, *, standalone: 
         return replace(world, nodes=None, fault=fault, option="standalone")
     if standalone or most == 1:
         return replace(world, nodes=1)
+    if _setting(world.launch, env, "rdzv_backend") == "static":
+        least = most  # it waits for the upper number
     if least > topology.nodes:
         return replace(world, nodes=None, waits=least)
     return replace(world, nodes=None if least != most or topology.elastic else least)
+
+
+def _without_program(world: World) -> World:
+    if _HELP & set(world.launch.values):
+        return replace(world, nodes=None)
+    return replace(world, nodes=None, fault="the command line names no program, and torchrun would not start; add one")
 
 
 def _no_number(world: World, flag: str, text: str) -> World:
@@ -182,18 +195,26 @@ def _no_number(world: World, flag: str, text: str) -> World:
 def _per_node(world: World, text: str, topology: Topology) -> World:
     if (number := whole(text)) is not None:
         return replace(world, processes=number)
-    if text in ("auto", "gpu"):
-        if world.devices:
-            return replace(world, processes=world.devices)
-        none = topology.on_cpu and text == "auto"
-        why = "torchrun starts one process per CPU of the node" if none else "the number of devices is not known"
-        return replace(world, unknown=why)
-    if text == "cpu":
-        return replace(world, unknown="torchrun starts one process per CPU of the node")
+    if text in ("auto", "gpu", "cpu"):
+        return _counted(world, text, topology)
     if _UNSEEN in text or text == "xpu":
         return replace(world, unknown="the value of --nproc_per_node is known only in the pod")
     fault = f"{text!r} is neither a number nor auto, gpu or cpu, and torchrun would not start"
     return replace(world, fault=fault, option="nproc_per_node")
+
+
+def _counted(world: World, text: str, topology: Topology) -> World:
+    if text == "cpu" and world.devices:
+        doubt = f"starts one process for each CPU of the machine, and the pod has {world.devices} GPUs; use gpu"
+        return replace(world, doubt=doubt, option="nproc_per_node")
+    if text == "gpu" and topology.on_cpu:
+        doubt = "needs GPUs, and the job asks for none, so torchrun would not start; ask for GPUs, or write a number"
+        return replace(world, doubt=doubt, option="nproc_per_node")
+    if text != "cpu" and world.devices:
+        return replace(world, processes=world.devices)
+    per_cpu = topology.on_cpu or text == "cpu"
+    why = "torchrun starts one process for each CPU of the machine" if per_cpu else "the number of devices is not known"
+    return replace(world, unknown=why)
 
 
 def _tune(world: World, env: _Env, topology: Topology) -> World:
