@@ -91,6 +91,8 @@ PASSED = ["trl env", "trl vllm-serve --model m", "python -m trl env"]
 OWN = {
     "a shell": ["bash", "-c", "trl sft --model_name_or_path m"],
     "a script": ["python", "train.py"],
+}
+COUNTED = {
     "accelerate": ["accelerate", "launch", "-m", "trl.scripts.sft"],
     "an unknown command": ["trl", "ppo"],
     "the version": ["trl", "--version"],
@@ -107,6 +109,12 @@ def test_commands_that_do_not_train_pass_without_a_word(command):
 def test_a_users_program_is_never_rewritten_and_warned_of_once(command):
     out = enforced(command, args=None, annotations={METHOD: "sft"}, **FOUR_GPUS)
     assert (len(out.changes), out.rules) == (0, ["trl/not-enforced"])
+
+
+@pytest.mark.parametrize("command", COUNTED.values(), ids=COUNTED)
+def test_a_launch_that_is_counted_is_left_alone_without_a_word(command):
+    out = enforced(command, args=None, annotations={METHOD: "sft"}, **FOUR_GPUS)
+    assert (len(out.changes), out.rules) == (0, [])
 
 
 @pytest.mark.parametrize("command", ["torchrun train.py sft", "torchrun --no-python trl", "torchrun -m pkg.sft"])

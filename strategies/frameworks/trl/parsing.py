@@ -16,10 +16,12 @@ from typing import TypeAlias
 
 from strategies.frameworks.trl import flags
 
-__all__ = ["Fault", "ParsedArgs", "parse"]
+__all__ = ["CONFIG", "Fault", "Given", "ParsedArgs", "parse"]
 
 Value: TypeAlias = str | bool | list[str]
 
+CONFIG = "--config"
+"""The flag of a file of settings, which TRL takes away before any parser reads; a script has no flag of this name."""
 _NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
 _TRUTH = dict.fromkeys(("yes", "true", "t", "y", "1"), True) | dict.fromkeys(("no", "false", "f", "n", "0"), False)
 _NUMBERS = {"int": (int, "a whole number"), "float": (float, "a number")}
@@ -40,6 +42,21 @@ class Fault:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One place at which a flag is given.
+
+    Attributes:
+        name: canonical name of the flag; `config` for `--config`, which TRL reads before any parser.
+        words: index of the flag and of each of its values.
+        value: its value, None where it is missing.
+    """
+
+    name: str
+    words: tuple[int, ...]
+    value: Value | None
+
+
 @dataclass(slots=True)
 class ParsedArgs:
     """A command line of one training method. An index always counts in the arguments as they were given.
@@ -54,6 +71,7 @@ class ParsedArgs:
         positionals: tokens without a flag. `accelerate launch` would run the first as the training script.
         opaque: tokens that Kubernetes may still turn into flags: `$(EXTRA)`, `--$(NAME)=1`.
         faults: tokens that argparse refuses.
+        given: every place of every flag of the script, of `accelerate launch`, and of `--config`.
         config_file: the file of `--config`. Its values, and the launcher flags that it may hold, cannot be seen.
     """
 
@@ -66,6 +84,7 @@ class ParsedArgs:
     positionals: list[tuple[int, str]] = field(default_factory=list)
     opaque: list[tuple[int, str]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    given: list[Given] = field(default_factory=list)
     config_file: str | None = None
 
 
@@ -117,6 +136,7 @@ class _Reader:
             self._fault(index, "needs a file after it")
         else:
             self.parsed.config_file = self.tokens[index + 1]
+            self.parsed.given.append(Given("config", (index, index + 1), self.tokens[index + 1]))
         self.tokens = [*self.tokens[:index], *self.tokens[index + 2 :]]
         self.places = [*self.places[:index], *self.places[index + 2 :]]
 
@@ -154,6 +174,8 @@ class _Reader:
             values[found.name] = [str(self._judge(index, found, each)) for each in raws]
         else:
             values[found.name] = self._judge(index, found, raws[0])
+        value = values[found.name] if raws or found.nargs not in {1, "+"} else None
+        self.parsed.given.append(Given(found.name, tuple(self.places[index:after]), value))
         return after
 
     def _end_of_values(self, start: int, nargs: flags.Nargs) -> int:
@@ -189,7 +211,11 @@ class _Reader:
         if found is None:
             unreadable = "$(" in token.partition("=")[0]
             (parsed.opaque if unreadable else parsed.unknown).append((self.places[index], token))
-            return self._end_of_values(index + 1, "+")
+            after = self._end_of_values(index + 1, "+")
+            if token == CONFIG:  # the second: TRL looks for the first alone
+                words = tuple(self.places[index : min(after, index + 2)])
+                parsed.given.append(Given("config", words, self.tokens[index + 1] if len(words) > 1 else None))
+            return after
         parsed.launcher.append((self.places[index], token))
         after = self._take(index, found, parsed.launcher_values)
         parsed.launcher_tokens.update(self.places[index:after])

@@ -9,7 +9,7 @@ from strategies.documents import names, pods
 from strategies.documents.findings import Finding, error, warning
 from strategies.frameworks.torch import trainer_sections
 from strategies.frameworks.torch.strategy import TorchFamily, unenforced
-from strategies.frameworks.trl import flags, invocations, launch_plans, validation
+from strategies.frameworks.trl import conflicts, flags, invocations, launch_plans, validation
 from strategies.frameworks.trl.invocations import Form
 from strategies.jobs.jobs import Job
 from strategies.launches import sites, topologies
@@ -30,7 +30,7 @@ class TRLStrategy(TorchFamily):
         """Rewrite a launch that cannot start all of the job's processes; leave a user's own program alone."""
         _keep_one_per_node(job, changes)
         self.prepare(job, changes)
-        site = sites.find_site(job)
+        site = _settle(job, changes)
         if site is None:
             return
         found = invocations.read(site, job)
@@ -41,7 +41,7 @@ class TRLStrategy(TorchFamily):
             return
         plan = _plan(found, site, job)
         if isinstance(plan, launch_plans.LaunchPlan):
-            _write(changes, site, found, plan)
+            _write(changes, sites.find_site(job) or site, site, found, plan)
 
     def validate(self, job: Job) -> Iterable[Finding]:
         """Check the runtime, the launch, and the script's own arguments."""
@@ -49,15 +49,28 @@ class TRLStrategy(TorchFamily):
         site = sites.find_site(job)
         if site is None or job.owner is not None:
             return
-        yield from _method_findings(job, site)
         found = invocations.read(site, job)
+        yield from _method_findings(job, site, found)
         if found is None:
             return
         plan = _plan(found, site, job)
         if isinstance(plan, launch_plans.Refused):
             place = f"{site.place}.{'args' if site.args else 'command'}"
             yield error(place, " ".join(site.argv[:3]), plan.message, rule="trl/launch")
+        yield from conflicts.check(found, site, job)
         yield from validation.check(found, site, _circumstances(job, site))
+
+
+def _settle(job: Job, changes: Changes) -> sites.Site | None:
+    """Return the site to plan with; where TRL would take the runtime's words instead of the job's, they are removed."""
+    site = sites.find_site(job)
+    if site is None:
+        return None
+    settled = conflicts.settle(site, job)
+    if settled.needed:
+        site.write(changes, settled.site.command, settled.site.args, rule="trl/overridden", reason=settled.reason)
+        return sites.find_site(job)
+    return settled.site
 
 
 def _plan(
@@ -87,26 +100,47 @@ def _keep_one_per_node(job: Job, changes: Changes) -> None:
     trainer_sections.pin(job, changes, 1, rule="trl", reason=reason)
 
 
-def _method_findings(job: Job, site: sites.Site) -> Iterator[Finding]:
+def _method_findings(job: Job, site: sites.Site, found: invocations.Invocation | None) -> Iterator[Finding]:
     annotated = job.annotation(names.TRL_METHOD_ANNOTATION)
     known = ", ".join(sorted(flags.methods()))
     if annotated is not None and annotated[0] not in flags.methods():
         field = f"metadata.annotations[{names.TRL_METHOD_ANNOTATION}]"
         message = f"is not a method of trl {flags.version()} ({annotated[1]}); the methods are {known}"
         yield error(field, annotated[0], message, rule="trl/method")
+    elif annotated is not None and found is not None and annotated[0] != found.method:
+        yield from _fighting_methods(job, site, found, annotated)
     launch = site.launch
     if launch.launcher is Launcher.TRL and launch.target not in flags.methods() | flags.passthrough() | {""}:
         message = f"is not a command of trl {flags.version()}, and the launch was not changed; the methods are {known}"
         yield warning(site.locate(len(launch.head)), launch.target, message, rule="trl/method")
 
 
+def _fighting_methods(
+    job: Job, site: sites.Site, found: invocations.Invocation, annotated: tuple[str, str]
+) -> Iterator[Finding]:
+    """Refuse an annotation of the job against a method that the job itself writes; its runtime's is only a default."""
+    own_args = job.kind == "JobSet" or job.trainer.get("args") is not None
+    own = own_args if found.said_by == "first argument" else site.own_command
+    if own and not annotated[1].startswith("runtime"):
+        field = f"metadata.annotations[{names.TRL_METHOD_ANNOTATION}]"
+        where = "first argument" if found.said_by else "command"
+        message = f"is not the method of the job's {where}, {found.method}, which would run; remove one of the two"
+        yield error(field, annotated[0], message, rule="trl/method")
+
+
 def _passes_through(launch: Launch) -> bool:
     return launch.launcher is Launcher.TRL and launch.target in flags.passthrough()
 
 
-def _write(changes: Changes, site: sites.Site, found: invocations.Invocation, plan: launch_plans.LaunchPlan) -> None:
+def _write(
+    changes: Changes,
+    site: sites.Site,
+    settled: sites.Site,
+    found: invocations.Invocation,
+    plan: launch_plans.LaunchPlan,
+) -> None:
     rule = f"trl/{plan.rule}"
-    command, args = _split(site, found, plan)
+    command, args = _split(settled, found, plan)
     site.write(changes, command, args, rule=rule, reason=plan.reason)
     for name, value in plan.env.items():
         present = pods.find_env(site.env, name)

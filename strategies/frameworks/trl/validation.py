@@ -80,6 +80,8 @@ class _Where:
 
 def _unreadable(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
     for number, (index, token) in enumerate(parsed.unknown):
+        if token == parsing.CONFIG:
+            continue  # the second; `conflicts` tells of both
         meant = flags.closest(found.method, token) if number < _GUESSES else None
         hint = f"; did you mean {meant}?" if meant else "; remove it"
         message = f"is not a flag of trl {found.method} (trl {flags.version()}){hint}"

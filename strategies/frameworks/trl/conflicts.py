@@ -1,0 +1,162 @@
+"""Conflicts: a flag that is given more than once, with values that differ.
+
+A TrainJob that writes `command` alone keeps the args of its runtime, and they stand behind its own words; one that
+writes `args` alone puts them behind the words of the runtime's command. TRL's parser takes the last value (argparse),
+but the first `--config` and the first `--accelerate_config`, and it stops at a second one (trl 1.16.0
+`trl/scripts/utils.py`, `trl/cli/accelerate_config.py`). What the job writes is meant to win over its runtime. Two
+values of the same author cannot be told apart, so they are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from strategies.documents.findings import Finding, error, warning
+from strategies.frameworks.trl import flags, invocations, parsing
+from strategies.frameworks.trl.invocations import Invocation
+from strategies.frameworks.trl.parsing import Given
+from strategies.jobs.jobs import Job
+from strategies.launches.sites import Site
+
+__all__ = ["Settled", "check", "settle"]
+
+_FIRST_WINS = frozenset({"config", "accelerate_config"})
+_ADDED_UP = frozenset({"vm", "env"})
+"""Flags of accelerate whose values add up (TPU pods)."""
+_SHOWN = 40
+_NAMED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A site in which nothing of the runtime stands against the job's own words.
+
+    Attributes:
+        site: the site to plan with.
+        needed: whether TRL would take the runtime's value, or stop, without the change.
+        reason: which flags of the runtime were left out; "" for none.
+    """
+
+    site: Site
+    needed: bool = False
+    reason: str = ""
+
+
+def settle(site: Site, job: Job) -> Settled:
+    """Leave out the runtime's flags that the job's own part of the command line also gives."""
+    found = invocations.read(site, job)
+    author = _Author(site, job, found) if found else None
+    if found is None or author is None or not author.mixed:
+        return Settled(site)
+    parsed = parsing.parse(found.method, found.args)
+    dropped: list[Given] = []
+    for every in _groups(parsed).values():
+        own = [given for given in every if author.owns(given)]
+        dropped += [given for given in every if own and not author.owns(given)]
+    gone = {author.offset + index for given in dropped for index in given.words} | author.method()
+    if not gone:
+        return Settled(site)
+    last_wins = all(given.name not in _FIRST_WINS | author.launcher(parsed) for given in dropped)
+    written = ", ".join(dict.fromkeys(f"--{given.name}" for given in dropped)) or "the method"
+    return Settled(
+        site=_without(site, gone, author.offset),
+        needed=site.own_command or not last_wins,
+        reason=f"the job's own words win over its runtime, which also gives {written}",
+    )
+
+
+def check(found: Invocation, site: Site, job: Job) -> Iterator[Finding]:
+    """Refuse flags that one author gives twice with different values, and methods that fight."""
+    author = _Author(site, job, found)
+    counted = site.launch.repeated  # flags of a launcher, which the check of all launches reports
+    for name, every in _groups(parsing.parse(found.method, found.args)).items():
+        if name in counted:
+            continue
+        own = [given for given in every if author.owns(given)]
+        judged = own or every
+        if len(judged) > 1:
+            yield from _differing(name, judged, author, flags.spec(found.method, f"--{name}"))
+
+
+class _Author:
+    """Who wrote which word of an invocation's arguments, which are the last words of the command line."""
+
+    def __init__(self, site: Site, job: Job, found: Invocation) -> None:
+        self.site, self.job, self.found = site, job, found
+        self.offset = len(site.argv) - len(found.args)
+        self.own_args = job.kind == "JobSet" or job.trainer.get("args") is not None
+        self.mixed = site.own_command != self.own_args and bool(site.command) and bool(site.args)
+
+    def owns(self, given: Given) -> bool:
+        inside = self.offset + given.words[0] < len(self.site.command)
+        return self.site.own_command if inside else self.own_args
+
+    def method(self) -> set[int]:
+        """Return the place of the runtime's first argument where it names a method beside the job's own command."""
+        first = len(self.site.command)
+        behind = not self.own_args and first >= self.offset and not self.found.said_by
+        return {first} if behind and self.site.args[0] in flags.methods() else set()
+
+    def launcher(self, parsed: parsing.ParsedArgs) -> frozenset[str]:
+        """Return the flags of accelerate, of which no two may reach torchrun or the check of all launchers."""
+        return frozenset(parsed.launcher_values)
+
+    def place(self, given: Given) -> str:
+        written = self.site.locate(self.offset + given.words[0])
+        return written if self.owns(given) else "spec.runtimeRef.name"
+
+
+def _groups(parsed: parsing.ParsedArgs) -> Mapping[str, Sequence[Given]]:
+    """Return the flags that are given more than once."""
+    every: dict[str, list[Given]] = {}
+    for given in parsed.given:
+        every.setdefault(given.name, []).append(given)
+    return {name: places for name, places in every.items() if len(places) > 1 and name not in _ADDED_UP}
+
+
+def _differing(name: str, every: Sequence[Given], author: _Author, spec: flags.FlagSpec | None) -> Iterator[Finding]:
+    """Report the first place whose value is not that of the last, which TRL would take."""
+    last = every[-1]
+    other = next((given for given in every if not _same(given.value, last.value, spec)), None)
+    if other is None and name not in _FIRST_WINS:
+        return
+    first = other or every[0]
+    where, mine = author.place(first), author.owns(last)
+    one, two = _shown(name, first.value), _shown(name, last.value)
+    if name in _FIRST_WINS:
+        message = f"stands beside {one} ({where}), and TRL stops at a second --{name}; remove one"
+    else:
+        message = f"stands beside {one} ({where}), and TRL would take the last of the two; remove one"
+    if not mine:
+        message = f"gives {one} and {two}, and the job neither; remove one of them there, or give --{name} in the job"
+    unseen = any("$" in str(given.value) for given in (first, last)) and name not in _FIRST_WINS
+    report = warning if unseen else error
+    value = two if mine else author.job.runtime.name if author.job.runtime else None
+    yield report(author.place(last), value, message, rule="trl/flag-twice")
+
+
+def _same(one: parsing.Value | None, two: parsing.Value | None, spec: flags.FlagSpec | None) -> bool:
+    if one == two or spec is None or spec.kind.partition("|")[0] not in ("int", "float"):
+        return one == two
+    try:
+        return float(str(one)) == float(str(two))
+    except ValueError:
+        return False
+
+
+def _shown(name: str, value: parsing.Value | None) -> str:
+    if isinstance(value, bool):
+        return f"--{name} {str(value).lower()}"
+    text = " ".join(value) if isinstance(value, list) else str(value or "")
+    return f"--{name} {text if len(text) <= _SHOWN else text[: _SHOWN - 1] + '…'}".rstrip()
+
+
+def _without(site: Site, gone: set[int], offset: int) -> Site:
+    """Return the site without some words; args that would be empty take the script's arguments from the command."""
+    command = tuple(word for index, word in enumerate(site.command) if index not in gone)
+    start = len(site.command)
+    args = tuple(word for index, word in enumerate(site.args) if start + index not in gone)
+    if not args and site.args:
+        return replace(site, command=command[:offset], args=command[offset:])
+    return replace(site, command=command, args=args)
