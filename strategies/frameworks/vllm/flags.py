@@ -1,76 +1,127 @@
-"""Flags of `vllm serve` that Muster reads or writes (vLLM 0.19 to 0.33, `vllm/engine/arg_utils.py`).
+"""The flags of the supported vLLM, without importing vLLM.
 
-Any other flag is the user's and is ignored here. Unlike torchrun's, vLLM's flags are sensitive to case and to the
-number of leading dashes; `_` may stand for `-`.
+tests/contract/vllm/generate.py prints `flags.json` from the parser that vLLM builds itself, and versions.py beside it
+prints `versions.json`, the flags that only other versions have. `parsing` uses both to read command lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+import functools
+import json
+from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import resources
+from typing import Any, Literal, TypeAlias, TypedDict, cast
 
-__all__ = ["Serve", "read"]
+__all__ = ["FlagSpec", "Nargs", "closest", "completions", "elsewhere", "known", "spec", "version"]
 
-_SHORT = {"-tp": "tensor-parallel-size", "-pp": "pipeline-parallel-size", "-dp": "data-parallel-size"}
-_SWITCHES = ("--enable-", "--disable-", "--enforce-", "--no-", "--trust-", "--headless", "--async-", "--skip-")
-_SPREAD = frozenset(
-    {
-        "data-parallel-address",
-        "data-parallel-rank",
-        "data-parallel-size-local",
-        "data-parallel-start-rank",
-        "headless",
-        "nnodes",
-        "node-rank",
-    }
-)
+Nargs: TypeAlias = Literal[0, 1, "?", "+"]
+
+_LONGEST_GUESS = 64
+
+
+class _Entry(TypedDict, total=False):
+    nargs: Nargs
+    type: str
+    spellings: list[str]
+    choices: list[str]
+    repeats: bool
+
+
+class _Table(TypedDict):
+    vllm: str
+    allow_abbrev: bool
+    flags: dict[str, _Entry]
 
 
 @dataclass(frozen=True, slots=True)
-class Serve:
-    """The parsed command line of `vllm serve`.
+class FlagSpec:
+    """One flag.
 
     Attributes:
-        model: path or name of the model, None when the command line has none.
-        values: values by flag name without leading dashes; "" for a flag without a value.
+        name: its long name without dashes in front: `tensor-parallel-size` of `-tp`.
+        nargs: how many values follow: none, exactly one, at most one, one or more.
+        kind: conversion of a value: `int`, `float`, `str`, `json`, `count` (`16k`), with `|none` where the word None is
+            allowed and `|auto` where auto is; `own` is a function of vLLM's own and not checked here.
+        choices: the allowed values; empty for any.
+        repeats: whether each time adds a value, instead of replacing the one before.
     """
 
-    model: str | None
-    values: dict[str, str]
-
-    @property
-    def open(self) -> bool:
-        """Whether a file may hold any of the flags (`--config`); flags on the command line would override it."""
-        return "config" in self.values
-
-    @property
-    def spread(self) -> bool:
-        """Whether one engine may span several pods, so that one pod does not show its size or its health."""
-        return bool(_SPREAD & set(self.values)) or self.values.get("distributed-executor-backend") == "ray"
-
-    def number(self, flag: str) -> int | None:
-        """Return an integer flag, 1 when it is missing, None when admission cannot see it (`$(NAME)`)."""
-        text = self.values.get(flag, "1")
-        return int(text) if text.isdecimal() else None
-
-    def has(self, flag: str) -> bool:
-        """Whether the command line has the flag or its `no-` form."""
-        return flag in self.values or f"no-{flag}" in self.values
+    name: str
+    nargs: Nargs
+    kind: str
+    choices: tuple[str, ...] = ()
+    repeats: bool = False
 
 
-def read(args: Sequence[str]) -> Serve:
-    """Read the words after `vllm serve`. The model may come first, or after the flags."""
-    values: dict[str, str] = {}
-    model: str | None = None
-    before = "--no-"
-    for word in args:
-        if word.startswith("-"):
-            name, _, value = word.partition("=")
-            name = _SHORT.get(name, name.lstrip("-").replace("_", "-"))
-            values[name] = value
-        elif before.startswith(_SWITCHES) or not before.startswith("-") or "=" in before:
-            model = model or word
-        else:
-            values[name] = word
-        before = word
-    return Serve(model or values.get("model"), values)
+@functools.cache
+def _table() -> _Table:
+    return cast("_Table", _load("flags.json"))
+
+
+def _load(name: str) -> dict[str, Any]:
+    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return cast("dict[str, Any]", json.loads(text))
+
+
+@functools.cache
+def _specs() -> Mapping[str, FlagSpec]:
+    out: dict[str, FlagSpec] = {}
+    for name, entry in _table()["flags"].items():
+        choices, repeats = tuple(entry.get("choices", ())), entry.get("repeats", False)
+        found = FlagSpec(name, entry["nargs"], entry["type"], choices, repeats)
+        out |= dict.fromkeys(entry.get("spellings", [f"--{name}"]), found)
+    return out
+
+
+@functools.cache
+def _spellings() -> list[str]:
+    return sorted(_specs())
+
+
+@functools.cache
+def _versions() -> Mapping[str, list[str]]:
+    return _load("versions.json")
+
+
+def spec(flag: str) -> FlagSpec | None:
+    """Return the flag of an exact spelling (`-tp`, `--no-enable-lora`), None for an unknown one."""
+    return _specs().get(flag)
+
+
+def known(flag: str) -> FlagSpec:
+    """Return the flag of an exact spelling.
+
+    Raises:
+        KeyError: vLLM has no such flag.
+    """
+    return _specs()[flag]
+
+
+def completions(prefix: str) -> list[str]:
+    """Return the spellings that begin with `prefix`, in order."""
+    spellings = _spellings()
+    start = end = bisect_left(spellings, prefix)
+    while end < len(spellings) and spellings[end].startswith(prefix):
+        end += 1
+    return spellings[start:end]
+
+
+def version() -> str:
+    """Return the version of vLLM that the table was printed from."""
+    return _table()["vllm"]
+
+
+def elsewhere(flag: str) -> list[str]:
+    """Return the versions of vLLM, of those that were read, that have a flag which the supported one lacks."""
+    name = flag.removeprefix("--no-")
+    return _versions().get(flag) or _versions().get(f"--{name}") or []
+
+
+def closest(flag: str) -> str | None:
+    """Return the flag that an unknown `flag` probably means, or None."""
+    name = flag.lstrip("-")[:_LONGEST_GUESS]
+    found = difflib.get_close_matches(name, sorted(_table()["flags"]), n=1, cutoff=0.75)
+    return f"--{found[0]}" if found else None

@@ -7,35 +7,28 @@ What a user wrote stays; flags are only added. The annotation `muster.dev/vllm-f
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from strategies.changes.changes import Changes
 from strategies.claims import additions
 from strategies.documents import names, paths, pods
-from strategies.documents.findings import Finding, error, warning
+from strategies.documents.findings import Finding, error, note, warning
 from strategies.documents.paths import Absent
-from strategies.frameworks.vllm import flags
+from strategies.frameworks.vllm import flags, probes, servers, sizes, validation
+from strategies.frameworks.vllm.servers import Form, Server
 from strategies.jobs.jobs import Job
 from strategies.launches import sites, topologies
-from strategies.launches.launches import Launch, Launcher
 from strategies.plugins import registry
 
-__all__ = ["VLLMStrategy", "probe"]
+__all__ = ["VLLMStrategy"]
 
-_PORT = 8000
 _FEATURES = {
     "sleep": ("--enable-sleep-mode", "VLLM_SERVER_DEV_MODE", "1"),
     "lora": ("--enable-lora", "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "True"),
 }
 _MODEL_PATH = "/workspace/model"
-_PROBES = {
-    "startupProbe": {"periodSeconds": 10, "failureThreshold": 180},  # loading weights takes minutes
-    "readinessProbe": {"periodSeconds": 5, "failureThreshold": 3},
-    "livenessProbe": {"periodSeconds": 15, "failureThreshold": 4},
-}
-_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_VERSIONED = re.compile(r"v?\d+\.\d")
 
 
 @registry.strategy
@@ -50,14 +43,13 @@ class VLLMStrategy:
         site = sites.find_site(job)
         if site is None or job.owner is not None:
             return
-        words = _serve_words(site)
-        if words is None:
-            message = "this program is not vllm serve, so it was not changed and gets neither flags nor probes"
-            changes.report(warning(f"{site.place}.command", " ".join(site.argv[:3]), message, rule="vllm/not-enforced"))
+        server = servers.implied(site)
+        if server is None or server.form is Form.GRPC:
+            changes.report(_unchanged(site))
             return
-        added = list(_missing(job, flags.read(words)))
+        added = list(_missing(job, server))
         implied = ("vllm",) if site.args[:1] == ("serve",) else ("vllm", "serve")
-        command = site.command or (() if _is_serve(site.launch) else implied)
+        command = site.command or (() if servers.of_launch(site.launch) else implied)
         reasons = "; ".join(reason for _, reason in added)
         reason = (
             f"vllm serve is completed so that {reasons}"
@@ -70,62 +62,73 @@ class VLLMStrategy:
     def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
         """Add probes and the env of the features; the servers of several pods are independent and do not meet."""
         place, site = job.container, sites.find_site(job)
-        words = _serve_words(site) if site else None
-        if job.kind != "JobSet" or place is None or words is None:
+        server = servers.implied(site) if site else None
+        if job.kind != "JobSet" or place is None or server is None:
             return
-        serve = flags.read(words)
-        port, tls = _port(serve, place.container), serve.has("ssl-certfile") or serve.has("ssl-keyfile")
-        for name in _PROBES if port is not None else ():
-            if port is not None and isinstance(changes.get(*place.path, name), Absent):
-                reason = f"/health on port {port} tells when the server is ready for traffic and when it is stuck"
-                changes.set((*place.path, name), probe(name, port, tls=tls), rule="vllm/probes", reason=reason)
+        missing = [name for name in probes.NAMES if isinstance(changes.get(*place.path, name), Absent)]
+        port = probes.port(server)
+        for name in missing if port is not None else ():
+            reason = f"/health on port {port} tells when the server is ready for traffic and when it is stuck"
+            changes.set((*place.path, name), probes.make(name, server), rule="vllm/probes", reason=reason)
+        if missing and (why := probes.unfit(server)):
+            changes.report(note(paths.field(changes.document, place.path), None, why, rule="vllm/probes"))
         for feature in _asked(job):
-            _enable(changes, place, feature)
+            if feature != "lora" or _may_update(server):
+                _enable(changes, place, feature)
 
     def enforce_claims(self, job: Job, changes: Changes) -> None:
         """Add the claims that were asked for; tensor parallelism above already follows them."""
         additions.enforce(job, changes, self.framework)
 
     def validate(self, job: Job) -> Iterable[Finding]:
-        """Check the features, the model, and the parallel sizes against the devices."""
+        """Check the features, the flags, the model, the probes, and the parallel sizes against the devices."""
         site = sites.find_site(job)
         if site is None or job.owner is not None:
             return
-        yield from _feature_findings(job)
-        words = _serve_words(site)
-        if words is not None:
-            yield from _serve_findings(job, site, flags.read(words))
+        found = _servers(site)
+        yield from _feature_findings(job, found)
+        for server in found:
+            yield from validation.check(server, site, _circumstances(job, site, found))
+        if job.container is not None and job.kind == "JobSet" and len(found) == 1:
+            yield from probes.check(found[0], job.container.container, paths.field(job.document, job.container.path))
 
 
-def probe(name: str, port: int, *, tls: bool) -> dict[str, Any]:
-    """Return the probe called `name` on `port`; `/health` answers 200 once the engine runs, also while it sleeps."""
-    get = {"path": "/health", "port": port, **({"scheme": "HTTPS"} if tls else {})}
-    return {"httpGet": get, "timeoutSeconds": 5, **_PROBES[name]}
+def _servers(site: sites.Site) -> list[Server]:
+    """Return the servers that a container starts, also inside wrappers and shells."""
+    bare = servers.implied(site)
+    if bare is not None:
+        return [bare]
+    read = (servers.of_launch(launch, site.env) for launch in site.reading.launches)
+    return [server for server in read if server is not None]
 
 
-def _serve_words(site: sites.Site) -> tuple[str, ...] | None:
-    """Return the words after `vllm serve`, None for another program."""
-    if _is_serve(site.launch):
-        return site.launch.rest
-    if site.command:
-        return None
-    return site.args[1:] if site.args[:1] == ("serve",) else site.args
+def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> validation.Circumstances:
+    return validation.Circumstances(
+        gpus=_devices(job),
+        own_image=_is_foreign(job),
+        initialized=_has_model_initializer(job),
+        alone=servers.implied(site) is not None or (len(found) == 1 and site.reading.only is not None),
+    )
 
 
-def _is_serve(launch: Launch) -> bool:
-    if launch.launcher is Launcher.VLLM:
-        return launch.target == "serve"
-    return launch.module and launch.target == "vllm.entrypoints.openai.api_server"
+def _is_foreign(job: Job) -> bool:
+    """Whether the image may hold another vLLM than the one whose flags Muster knows, by its tag or its owner."""
+    image = str(job.trainer.get("image") or (job.container.container.get("image") if job.container else "") or "")
+    name, _, tag = image.rpartition("/")[2].partition(":")
+    if _VERSIONED.match(tag) and name.startswith("vllm"):
+        return not tag.removeprefix("v").startswith(flags.version())
+    return job.kind == "JobSet" or "image" in job.trainer
 
 
-def _port(serve: flags.Serve, container: pods.Container) -> int | None:
-    """Return the port on which the kubelet can ask for `/health`, None where it cannot or the port is not known."""
-    if serve.open or serve.spread or serve.has("uds") or serve.values.get("host") in _LOOPBACK:
-        return None
-    text = serve.values.get("port", str(_PORT))
-    if text.startswith("$(") and text.endswith(")"):
-        text = pods.env_value(container.get("env"), text[2:-1]) or ""
-    return int(text) if text.isdecimal() else None
+def _unchanged(site: sites.Site) -> Finding:
+    """Say that a command line was left alone; a note for a server behind a wrapper, which is judged all the same."""
+    inside = [launch for launch in site.reading.launches if servers.of_launch(launch)]
+    if inside:
+        around = inside[0].through[0] if inside[0].through else "another program"
+        message = f"the server runs inside {around}, so it was not changed and gets neither flags nor probes"
+        return note(f"{site.place}.command", " ".join(site.argv[:3]), message, rule="vllm/not-enforced")
+    message = "this program is not vllm serve, so it was not changed and gets neither flags nor probes"
+    return warning(f"{site.place}.command", " ".join(site.argv[:3]), message, rule="vllm/not-enforced")
 
 
 def _enable(changes: Changes, place: pods.Place, feature: str) -> None:
@@ -140,39 +143,48 @@ def _enable(changes: Changes, place: pods.Place, feature: str) -> None:
         changes.report(warning(where, found.get("value"), message, rule="vllm/features"))
 
 
-def _missing(job: Job, serve: flags.Serve) -> Iterator[tuple[tuple[str, ...], str]]:
-    if serve.model is None and not serve.open and _has_model_initializer(job):
+def _missing(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
+    hidden = server.parsed.config is not None
+    if server.model is None and not hidden and not server.parsed.positionals and _has_model_initializer(job):
         yield ("--model", _MODEL_PATH), "it serves the model of the model initializer"
-    if not serve.has("host") and not serve.has("uds") and not serve.open:
+    if not server.has("host") and not server.has("uds") and not hidden:
         yield ("--host", "0.0.0.0"), "other pods can reach it"  # noqa: S104  # other pods reach a pod only this way
-    if not serve.has("port") and not serve.has("uds") and not serve.open:
-        yield ("--port", str(_PORT)), "probes and the Service know its port"
-    size = _tensor_parallel_size(job, serve)
-    if size is not None and not serve.has("tensor-parallel-size"):
+    if not server.has("port") and not server.has("uds") and not hidden:
+        yield ("--port", str(probes.PORT)), "probes and the Service know its port"
+    size = _tensor_parallel_size(job, server)
+    if size is not None and not server.has("tensor-parallel-size"):
         yield ("--tensor-parallel-size", str(size)), f"it uses all {_devices(job)} GPUs of the pod"
-    for feature in _asked(job):
+    yield from _missing_features(job, server)
+
+
+def _missing_features(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
+    asked = _asked(job)
+    for feature in asked:
         flag = _FEATURES[feature][0]
-        if not serve.has(flag.lstrip("-")):
+        if not server.has(flag.lstrip("-")):
             yield (flag,), f"it has the feature {feature} that was asked for"
+    several = server.api_servers is None or server.api_servers > 1
+    if "lora" in asked and several and not server.has("api-server-count") and not server.open:
+        yield ("--api-server-count", "1"), "adapters can be loaded while it runs, which vLLM allows with one API server"
+
+
+def _may_update(server: Server) -> bool:
+    """Whether vLLM would start with updates of adapters: with one API server, or where Muster can ask for one."""
+    count = server.api_servers if server.on("api-server-count") else 1
+    return count is None or count <= 1
 
 
 def _devices(job: Job) -> int | None:
     return topologies.read_topology(job).devices.count
 
 
-def _tensor_parallel_size(job: Job, serve: flags.Serve) -> int | None:
-    """Return a size that uses all devices; None for 1, and for sizes that divide hardly any model's heads."""
-    count, others = _devices(job), _product(serve, "pipeline-parallel-size", "data-parallel-size")
-    if not count or not others or count % others or serve.open or serve.spread:
+def _tensor_parallel_size(job: Job, server: Server) -> int | None:
+    """Return a size that uses all devices; None for 1, and for sizes that do not divide the model's heads."""
+    count = _devices(job)
+    if not count or server.open or server.spread:
         return None
-    size = count // others
-    return size if size > 1 and size.bit_count() == 1 else None
-
-
-def _product(serve: flags.Serve, *names_: str) -> int | None:
-    """Return the product of flags; None when the value of one of them cannot be seen."""
-    sizes = [serve.number(name) for name in names_]
-    return None if None in sizes else math.prod(size or 0 for size in sizes)
+    size = sizes.fitting(server, count)
+    return size if size != 1 else None
 
 
 def _asked(job: Job) -> list[str]:
@@ -195,10 +207,10 @@ def _template(job: Job) -> tuple[pods.Document, tuple[str, ...]]:
     return (job.runtime.document if job.runtime else {}), ("spec", "template", "spec")
 
 
-def _feature_findings(job: Job) -> Iterator[Finding]:
-    found = job.annotation(names.VLLM_FEATURES_ANNOTATION)
-    field, shown = f"metadata.annotations[{names.VLLM_FEATURES_ANNOTATION}]", found[0] if found else None
-    for word in _words(found):
+def _feature_findings(job: Job, found: list[Server]) -> Iterator[Finding]:
+    asked = job.annotation(names.VLLM_FEATURES_ANNOTATION)
+    field, shown = f"metadata.annotations[{names.VLLM_FEATURES_ANNOTATION}]", asked[0] if asked else None
+    for word in _words(asked):
         if word not in _FEATURES:
             message = f"{word!r} is not a feature that Muster knows; use {' or '.join(sorted(_FEATURES))}"
             yield error(field, shown, message, rule="vllm/features")
@@ -209,21 +221,6 @@ def _feature_findings(job: Job) -> Iterator[Finding]:
             "sleep needs a GPU, and vLLM refuses it on CPU; ask for a GPU, or remove sleep",
             rule="vllm/features",
         )
-
-
-def _serve_findings(job: Job, site: sites.Site, serve: flags.Serve) -> Iterator[Finding]:
-    if serve.model is None and not serve.open and not _has_model_initializer(job):
-        message = "the job names no model, so vLLM would serve its default one; write the model as the first argument"
-        yield warning(f"{site.place}.args", None, message, rule="vllm/model")
-    sizes = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size")
-    count, wanted = _devices(job), _product(serve, *sizes)
-    if not count or wanted is None or serve.open or serve.spread:
-        return
-    if wanted > count:
-        message = (
-            f"asks for {wanted} GPUs (tensor x pipeline x data parallel), and the pod has {count}; lower one of them"
-        )
-        yield error(f"{site.place}.args", wanted, message, rule="vllm/parallel-size")
-    elif wanted < count:
-        message = f"uses {wanted} of the {count} GPUs of the pod; set --tensor-parallel-size"
-        yield warning(f"{site.place}.args", wanted, message, rule="vllm/parallel-size")
+    if "lora" in _asked(job) and not all(_may_update(server) for server in found):
+        message = "vLLM loads adapters at run time with one API server only; set --api-server-count 1, or remove lora"
+        yield error(field, shown, message, rule="vllm/features")

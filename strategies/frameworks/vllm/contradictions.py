@@ -1,0 +1,117 @@
+"""Contradictions: flags that vLLM refuses together when it starts, after its parser has taken each of them.
+
+Only what vLLM 0.19 to 0.32 refuse alike is here, so that it holds for a user's own image too
+(`entrypoints/cli/serve.py`, `entrypoints/launchers/cli_args.py` validate_parsed_serve_args, `engine/arg_utils.py`
+create_engine_config, `config/parallel.py`). A flag that admission cannot see is never judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strategies.frameworks.vllm.servers import Form, Server
+
+__all__ = ["LORA_UPDATES", "Contradiction", "find", "updates_adapters"]
+
+LORA_UPDATES = "VLLM_ALLOW_RUNTIME_LORA_UPDATING"
+"""The env that opens the endpoints which load adapters."""
+
+Contradiction = tuple[str, str]
+"""The flag that a finding is about, and the message."""
+
+_NEEDED = (
+    ("enable-auto-tool-choice", "tool-call-parser"),
+    ("enable-log-outputs", "enable-log-requests"),
+    ("enable-eplb", "enable-expert-parallel"),
+    ("ssl-keyfile", "ssl-certfile"),
+)
+_EXTERNAL = ("data-parallel-external-lb", "data-parallel-rank")
+
+
+def find(server: Server) -> Iterator[Contradiction]:
+    """Yield what vLLM would refuse."""
+    if server.open:
+        return
+    yield from _needed(server)
+    yield from _balancing(server)
+    yield from _ranks(server)
+    yield from _context(server)
+    yield from _headless(server)
+    yield from _adapters(server)
+
+
+def updates_adapters(server: Server) -> bool:
+    """Whether adapters may be loaded while the server runs."""
+    return server.is_set(LORA_UPDATES)
+
+
+def _needed(server: Server) -> Iterator[Contradiction]:
+    for flag, needed in _NEEDED:
+        if server.on(flag) and not server.on(needed):
+            yield flag, f"vLLM would not start: --{flag} needs --{needed}; add it, or remove --{flag}"
+
+
+def _balancing(server: Server) -> Iterator[Contradiction]:
+    external = next((flag for flag in _EXTERNAL if server.on(flag)), None)
+    local, hybrid = server.text("data-parallel-size-local"), server.on("data-parallel-hybrid-lb")
+    if hybrid and server.on("data-parallel-external-lb"):
+        message = "vLLM would not start: data parallelism is balanced in one way; remove one of the two -lb flags"
+        yield "data-parallel-hybrid-lb", message
+    elif hybrid and local is None and server.number("nnodes") == 1:
+        message = "vLLM would not start: --data-parallel-hybrid-lb needs --data-parallel-size-local; add it"
+        yield "data-parallel-hybrid-lb", message
+    if external and server.number("data-parallel-size") == 1 and "VLLM_DP_SIZE" not in server.env:
+        yield external, f"vLLM would not start: --{external} needs a --data-parallel-size of more than 1; set it"
+
+
+def _ranks(server: Server) -> Iterator[Contradiction]:
+    size, local = server.number("data-parallel-size"), server.number("data-parallel-size-local")
+    if size and local and local > size and "VLLM_DP_SIZE" not in server.env:
+        message = f"vLLM would not start: {local} local replicas are more than --data-parallel-size {size}; lower them"
+        yield "data-parallel-size-local", message
+    rank = server.number("data-parallel-rank") if server.on("data-parallel-rank") else None
+    if size and rank is not None and size > 1 and rank >= size:
+        message = f"vLLM would not start: ranks begin at 0, and --data-parallel-size is {size}; use a lower rank"
+        yield "data-parallel-rank", message
+
+
+def _context(server: Server) -> Iterator[Contradiction]:
+    tensor, decode = server.number("tensor-parallel-size"), server.number("decode-context-parallel-size")
+    if server.number("prefill-context-parallel-size") == 1 and tensor and decode and tensor % decode:
+        message = (
+            f"vLLM would not start: it adds no GPUs and must divide --tensor-parallel-size, which is {tensor}; "
+            "lower it, or raise the tensor parallel size"
+        )
+        yield "decode-context-parallel-size", message
+
+
+def _headless(server: Server) -> Iterator[Contradiction]:
+    if server.form is not Form.SERVE or server.grpc or not server.on("headless"):
+        return
+    count = server.number("api-server-count") if server.on("api-server-count") else 0
+    if count:
+        message = "vLLM would not start: a headless server answers no requests; remove --api-server-count or --headless"
+        yield "api-server-count", message
+    if server.on("data-parallel-hybrid-lb"):
+        message = "vLLM would not start: a headless server balances nothing; remove --data-parallel-hybrid-lb"
+        yield "data-parallel-hybrid-lb", message
+
+
+def _adapters(server: Server) -> Iterator[Contradiction]:
+    kept = server.number("max-cpu-loras") if server.on("max-cpu-loras") else None
+    at_once = server.number("max-loras")
+    if server.on("enable-lora") and kept is not None and at_once and kept < at_once:
+        yield "max-cpu-loras", f"vLLM would not start: it must be at least --max-loras, which is {at_once}; raise it"
+    yield from _updates(server)
+
+
+def _updates(server: Server) -> Iterator[Contradiction]:
+    count = server.api_servers
+    if count is None or count <= 1 or not updates_adapters(server) or server.is_set("VLLM_USE_RUST_FRONTEND"):
+        return
+    flag = "api-server-count" if server.on("api-server-count") else "data-parallel-size"
+    message = (
+        f"vLLM would not start: {LORA_UPDATES} works with one API server, and {count} would run, by default one for "
+        "each data parallel replica; set --api-server-count 1"
+    )
+    yield flag, message

@@ -1,0 +1,235 @@
+"""Parsing: a command line is read as the supported vLLM reads it.
+
+vLLM's parser is argparse with four habits of its own (vLLM 0.31 `vllm/utils/argparse_utils.py`): `_` may stand for `-`
+in a long flag, `--config FILE` is taken out first, `--a.b value` is JSON for `--a` and comes last, and `vllm serve
+--model M` means `vllm serve M`. A contract test reads the same command lines with vLLM's parser. Kubernetes expands
+`$(NAME)` after admission and a shell its own variables, so a value with one is never checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from strategies.frameworks.vllm import flags
+
+__all__ = ["Fault", "Parsed", "hidden", "parse"]
+
+_NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
+_COUNT = re.compile(r"\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
+_SWITCHES = ("--enable-", "--disable-", "--enforce-", "--no-", "--trust-", "--use-", "--async-", "--skip-")
+
+
+def _count(raw: str) -> None:
+    if not _COUNT.fullmatch(raw.strip()):
+        int(raw)
+
+
+_KINDS: dict[str, tuple[Callable[[str], object], str]] = {
+    "int": (int, "a whole number"),
+    "float": (float, "a number"),
+    "count": (_count, "a whole number"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A word that makes vLLM's own parser exit with status 2.
+
+    Attributes:
+        index: place of the word in the arguments.
+        token: the word.
+        reason: what is wrong; a predicate whose subject is the word.
+    """
+
+    index: int
+    token: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Parsed:
+    """A command line of vLLM's server. An index always counts in the arguments as they were given.
+
+    Attributes:
+        values: values by name; "" for a switch, the last one wins. A list of values is joined by spaces.
+        off: switches whose last word is their `no-` form; `values` does not have them.
+        places: index of the flag that gave each of `values` or `off`.
+        repeated: flags that stand more than once with different values: all of them, in order.
+        unknown: flags that vLLM does not have.
+        positionals: words without a flag; the first is the model of `vllm serve`.
+        opaque: words that may still become flags: `$(EXTRA)`.
+        faults: words that argparse refuses.
+        config: index of `--config FILE`, whose values cannot be seen; None without one.
+    """
+
+    values: dict[str, str] = field(default_factory=dict)
+    off: set[str] = field(default_factory=set)
+    places: dict[str, int] = field(default_factory=dict)
+    repeated: dict[str, list[str]] = field(default_factory=dict)
+    unknown: list[tuple[int, str]] = field(default_factory=list)
+    positionals: list[tuple[int, str]] = field(default_factory=list)
+    opaque: list[tuple[int, str]] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    config: int | None = None
+
+
+def hidden(text: str) -> bool:
+    """Whether a word holds a variable, so that admission cannot know it."""
+    return "$" in text or "`" in text
+
+
+def parse(args: Sequence[str]) -> Parsed:
+    """Read the words behind `vllm serve` or the server's module as vLLM's parser does."""
+    reader = _Reader(args)
+    reader.read()
+    return reader.parsed
+
+
+class _Reader:
+    """One pass over the arguments."""
+
+    __slots__ = ("args", "given", "parsed")
+
+    def __init__(self, args: Sequence[str]) -> None:
+        self.args = args
+        self.parsed = Parsed()
+        self.given: dict[str, list[str]] = {}
+
+    def read(self) -> None:
+        index = 0
+        while index < len(self.args):
+            word = self.args[index]
+            if word == "--":
+                break
+            if word == "--config" and self.parsed.config is None:
+                index = self._take_file(index)
+            elif not self._is_flag(word):
+                index = self._stray(index)
+            else:
+                index = self._take(index)
+        for rest in range(index + 1, len(self.args)):
+            self._stray(rest)
+        self.parsed.repeated = {name: values for name, values in self.given.items() if _differ(name, values)}
+
+    def _take_file(self, index: int) -> int:
+        self.parsed.config = index
+        if index + 1 == len(self.args):
+            self._fault(index, "needs a file after it")
+        return index + 2
+
+    def _is_flag(self, word: str) -> bool:
+        """Whether argparse takes a word for a flag, known or not."""
+        if word[:1] != "-" or len(word) == 1:
+            return False
+        name = _name(word)[0]
+        return bool(_spellings(name)) or not (_NEGATIVE.match(word) or " " in word)
+
+    def _stray(self, index: int) -> int:
+        word = self.args[index]
+        (self.parsed.opaque if hidden(word) and self.parsed.positionals else self.parsed.positionals).append(
+            (index, word)
+        )
+        return index + 1
+
+    def _take(self, index: int) -> int:
+        """Read the flag at `index` and its values, and return the index behind them."""
+        name, attached = _name(self.args[index])
+        dotted, spellings = "." in name, _spellings(name)
+        if len(spellings) != 1:
+            return self._take_foreign(index, name, attached, spellings)
+        spelling = spellings[0]
+        found = flags.known(spelling)
+        after = index + 1 if attached is not None else self._end(index + 1, 1 if dotted else found.nargs)
+        raws = [attached] if attached is not None else list(self.args[index + 1 : after])
+        if found.nargs == 0 and attached is not None:
+            self._fault(index, "takes no value")
+        elif found.nargs in {1, "+"} and not raws:
+            self._fault(index, "needs a value after it")
+        else:
+            self._keep(index, found, spelling, raws, dotted=dotted)
+        return after
+
+    def _keep(self, index: int, found: flags.FlagSpec, spelling: str, raws: list[str], *, dotted: bool) -> None:
+        parsed, name = self.parsed, found.name
+        for raw in () if dotted else raws:
+            self._judge(index, found, raw)
+        negated = found.nargs == 0 and spelling.startswith("--no-") and name != spelling[2:]
+        parsed.places[name] = index
+        if negated:
+            parsed.off.add(name)
+            parsed.values.pop(name, None)
+        else:
+            parsed.off.discard(name)
+            parsed.values[name] = " ".join(raws)
+        if not dotted and not found.repeats:
+            self.given.setdefault(name, []).append("no" if negated else " ".join(raws))
+
+    def _end(self, start: int, nargs: flags.Nargs) -> int:
+        end = start
+        most = len(self.args) if nargs == "+" else min(len(self.args), start + (nargs != 0))
+        while end < most and self.args[end] != "--" and not self._is_flag(self.args[end]):
+            end += 1
+        return end
+
+    def _judge(self, index: int, found: flags.FlagSpec, raw: str) -> None:
+        """Record a fault where argparse could not convert a value, or does not allow it."""
+        kind, _, special = found.kind.partition("|")
+        if hidden(raw) or (special == "none" and raw in {"", "None"}) or (special == "auto" and raw.lower() == "auto"):
+            return
+        convert, wanted = _KINDS.get(kind, (str, ""))
+        try:
+            converted = convert(raw)
+        except ValueError:
+            self._fault(index, f"has the value {raw[:40]!r}, which is not {wanted}")
+            return
+        if found.choices and str(converted) not in found.choices:
+            shown = ", ".join(found.choices[:12])
+            self._fault(index, f"has the value {raw[:40]!r}, which is not one of {shown}")
+
+    def _take_foreign(self, index: int, name: str, attached: str | None, spellings: Sequence[str]) -> int:
+        word = self.args[index]
+        if spellings:
+            self._fault(index, f"is ambiguous: it may stand for {' or '.join(spellings[:4])}")
+            return index + 1
+        (self.parsed.opaque if hidden(name) else self.parsed.unknown).append((index, word))
+        bare = attached is not None or name.startswith(_SWITCHES)
+        return index + 1 if bare else self._end(index + 1, 1)
+
+    def _fault(self, index: int, reason: str) -> None:
+        self.parsed.faults.append(Fault(index, self.args[index], reason))
+
+
+def _name(word: str) -> tuple[str, str | None]:
+    """Divide a flag into its name, with - for _ up to the first dot, and the value behind `=`."""
+    name, equals, value = word.partition("=")
+    if word.startswith("-O") and word != "-O":
+        return "--optimization-level", word[3:] if word[2] == "=" else word[2:]
+    if word.startswith("--"):
+        first, dot, rest = name.partition(".")
+        return first.replace("_", "-") + dot + rest, value if equals else None
+    if not _spellings(name) and flags.spec(word[:2]):
+        return word[:2], word[2:]  # a letter with its value: -n2
+    return name, value if equals else None
+
+
+def _spellings(name: str) -> Sequence[str]:
+    """Return the flags that a name may stand for: itself, or what it abbreviates; of `--a.b` those of `--a`."""
+    name = name.partition(".")[0]
+    if name == "-O":
+        return ("--optimization-level",)
+    if flags.spec(name):
+        return (name,)
+    return flags.completions(name) if len(name) > 1 else ()
+
+
+def _differ(name: str, values: Sequence[str]) -> bool:
+    """Whether a repeated flag has several values that admission can see and tell apart."""
+    seen = {_plain(name, value) for value in values}
+    return len(seen) > 1 and not any(hidden(value) for value in values)
+
+
+def _plain(name: str, value: str) -> str:
+    found = flags.spec(f"--{name}")
+    return str(int(value)) if found and found.kind.startswith("int") and value.isdecimal() else value

@@ -1,0 +1,103 @@
+"""Sizes: how many GPUs of one pod a server uses, and which sizes would use them all.
+
+A replica takes tensor x pipeline x prefill context GPUs; data parallelism repeats it. Expert parallelism divides the
+same GPUs in another way, and decode context parallelism reuses those of tensor parallelism: neither adds any (vLLM 0.31
+`config/parallel.py`, world_size and enable_expert_parallel; `engine/arg_utils.py` create_engine_config for the replicas
+of one pod).
+"""
+
+from __future__ import annotations
+
+import math
+
+from strategies.frameworks.vllm import heads
+from strategies.frameworks.vllm.servers import Server
+
+__all__ = ["advise", "allowed", "fitting", "replica", "used"]
+
+_REPLICA = ("tensor-parallel-size", "pipeline-parallel-size", "prefill-context-parallel-size")
+_MOST = 1_024
+_EXTERNAL = ("data-parallel-external-lb", "data-parallel-rank")
+
+
+def replica(server: Server) -> int | None:
+    """Return the GPUs of one replica, None when a size cannot be seen."""
+    return _product(server, *_REPLICA)
+
+
+def used(server: Server) -> int | None:
+    """Return the GPUs that a server uses in its pod, None when that cannot be seen or Ray places its workers."""
+    if "ray" in (server.text("distributed-executor-backend"), server.text("data-parallel-backend")):
+        return None
+    if (
+        server.open
+        or "VLLM_DP_SIZE" in server.env
+        or server.text("distributed-executor-backend") == "external_launcher"
+    ):
+        return None
+    each, nodes = replica(server), server.number("nnodes")
+    if each is None or nodes is None:
+        return None
+    if nodes > 1:
+        return _of_node(server, nodes)
+    if any(server.on(flag) for flag in _EXTERNAL):
+        return each
+    local = "data-parallel-size-local" if server.on("data-parallel-size-local") else "data-parallel-size"
+    count = server.number(local)
+    return None if count is None else each * count
+
+
+def _of_node(server: Server, nodes: int) -> int | None:
+    """Return the share of one node: vLLM lets the nodes divide the world evenly, unless ranks are given by hand."""
+    world = _product(server, *_REPLICA, "data-parallel-size")
+    by_hand = any(server.on(flag) for flag in (*_EXTERNAL, "data-parallel-size-local"))
+    return None if world is None or by_hand or world % nodes else world // nodes
+
+
+def fitting(server: Server, count: int) -> int | None:
+    """Return the tensor parallel size that makes a server use all of `count` GPUs, None where none is safe.
+
+    It is a power of two, as the heads of nearly all models are multiples of one, and divides those of a known model.
+    """
+    others = _product(server, *_REPLICA[1:], "data-parallel-size")
+    if not others or count % others:
+        return None
+    return count // others if _fits(server, count // others) else None
+
+
+def allowed(server: Server, size: int) -> bool:
+    """Whether the heads of the model can be divided among `size` GPUs, as far as they are known."""
+    known = heads.find(server.model or "")
+    return known is None or known.allow(size)
+
+
+def advise(server: Server, count: int) -> str:
+    """Return the flags that would make a server use all of `count` GPUs: `set --tensor-parallel-size 2`."""
+    whole = fitting(server, count)
+    if whole and not server.spread:
+        return f"set {_flag('tensor', whole)}"
+    pipelines = _product(server, *_REPLICA[1:])
+    if server.spread or not pipelines or count % pipelines or count > _MOST:
+        return "change its tensor, pipeline or data parallel size"
+    room = count // pipelines
+    size = next(n for n in range(room, 0, -1) if room % n == 0 and _fits(server, n))
+    flags = [_flag("tensor", size)] if size > 1 or server.on("tensor-parallel-size") else []
+    flags += [_flag("data", room // size)] if room > size or server.on("data-parallel-size") else []
+    return f"set {' and '.join(flags)}"
+
+
+def _flag(kind: str, size: int) -> str:
+    return f"--{kind}-parallel-size {size}"
+
+
+def _fits(server: Server, size: int) -> bool:
+    decode = server.number("decode-context-parallel-size")
+    prefill = server.number("prefill-context-parallel-size")
+    divided = prefill != 1 or (decode is not None and decode > 0 and size % decode == 0)
+    return size.bit_count() == 1 and divided and allowed(server, size)
+
+
+def _product(server: Server, *names: str) -> int | None:
+    """Return the product of flags; None when the value of one of them cannot be seen."""
+    sizes = [server.number(name) for name in names]
+    return None if None in sizes else math.prod(size or 0 for size in sizes)

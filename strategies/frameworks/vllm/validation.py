@@ -1,0 +1,199 @@
+"""Validation of a server's own flags, before a pod with GPUs starts and fails.
+
+Every message is about what vLLM does with these flags; the flags come from its own parser (`flags`). A value that
+Muster cannot see (`$(NAME)`, a `--config` file) is never checked, nor is a flag that could be in such a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from strategies.documents.findings import Finding, Severity, error, note, warning
+from strategies.frameworks.vllm import contradictions, flags, heads, parsing, sizes
+from strategies.frameworks.vllm.servers import Form, Server
+from strategies.launches.sites import Site
+
+__all__ = ["Circumstances", "check"]
+
+_GUESSES = 20
+"""Unknown flags for which a known one is suggested: each costs half a millisecond, and a JobSet may have thousands."""
+_BY_VERSION = frozenset({"vllm/unknown-flag", "vllm/arguments"})
+"""Rules that hold for the version of vLLM from which the flags were read, but perhaps not for another."""
+_SHOWN = 40
+_HIGHEST_PORT = 65_535
+_FILES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What the checks know beside the flags.
+
+    Attributes:
+        gpus: GPUs of the container, None when unknown, 0 on CPU.
+        own_image: whether the image is the user's, with an unknown version of vLLM.
+        initialized: whether a model initializer puts a model where Muster points the server to.
+        alone: whether this is the only launch of the container, and runs for certain.
+    """
+
+    gpus: int | None = None
+    own_image: bool = False
+    initialized: bool = False
+    alone: bool = True
+
+
+def check(server: Server, site: Site, around: Circumstances) -> Iterator[Finding]:
+    """Yield the findings about one server."""
+    for finding in _check(server, site, around):
+        doubtful = not around.alone or (around.own_image and finding.rule in _BY_VERSION)
+        lower = doubtful and finding.severity is Severity.ERROR
+        yield replace(finding, severity=Severity.WARNING) if lower else finding
+
+
+def _check(server: Server, site: Site, around: Circumstances) -> Iterator[Finding]:
+    where = _Where(server, site)
+    if server.form is not Form.GRPC:
+        yield from _unknown(server, where, around)
+        yield from _unreadable(server, where)
+        yield from _file(server, where)
+    yield from _repeated(server, where)
+    for flag, message in contradictions.find(server):
+        yield error(where.flag(flag), f"--{flag}", message, rule="vllm/contradiction")
+    yield from _model(server, where, around)
+    yield from _sizes(server, where, around)
+
+
+class _Where:
+    """Field paths of words: exact for a bare launch, whose arguments are the last words of its command line."""
+
+    def __init__(self, server: Server, site: Site) -> None:
+        self._server, self._site = server, site
+        count = len(server.args)
+        self._bare = count == 0 or site.argv[-count:] == server.args
+
+    @property
+    def args(self) -> str:
+        return f"{self._site.place}.args" if self._bare or self._site.args else f"{self._site.place}.command"
+
+    def token(self, index: int) -> str:
+        return self._site.locate(len(self._site.argv) - len(self._server.args) + index) if self._bare else self.args
+
+    def flag(self, name: str) -> str:
+        index = self._server.parsed.places.get(name)
+        return self.args if index is None else self.token(index)
+
+
+def _unknown(server: Server, where: _Where, around: Circumstances) -> Iterator[Finding]:
+    for number, (index, token) in enumerate(server.parsed.unknown):
+        name = token.partition("=")[0].replace("_", "-")
+        versions = flags.elsewhere(name)
+        if versions:
+            message = f"is a flag of vLLM {versions[0]} to {versions[-1]}, and vLLM {flags.version()} does not have it"
+            find = note if around.own_image else error
+            yield find(where.token(index), token[:_SHOWN], message, rule="vllm/unknown-flag")
+            continue
+        meant = flags.closest(name) if number < _GUESSES else None
+        hint = f"; did you mean {meant}?" if meant else "; remove it"
+        message = f"is not a flag of vllm serve (vLLM {flags.version()}){hint}"
+        yield error(where.token(index), token[:_SHOWN], message, rule="vllm/unknown-flag")
+
+
+def _unreadable(server: Server, where: _Where) -> Iterator[Finding]:
+    for fault in server.parsed.faults:
+        message = f"vLLM would not start: this argument {fault.reason}"
+        yield error(where.token(fault.index), fault.token, message, rule="vllm/arguments")
+    yield from _strays(server, where)
+    port = server.text("port") or ""
+    if port.isdecimal() and (len(port) > len(str(_HIGHEST_PORT)) or int(port) > _HIGHEST_PORT):
+        message = f"is not a port; use one up to {_HIGHEST_PORT}"
+        yield error(where.flag("port"), port[:_SHOWN], message, rule="vllm/arguments")
+
+
+def _strays(server: Server, where: _Where) -> Iterator[Finding]:
+    words = server.parsed.positionals
+    if any(parsing.hidden(word) for _, word in words):
+        return
+    taken = 0 if server.form is Form.SERVE and server.on("model") else 1
+    for index, word in words[taken:]:
+        message = "does not belong to a flag, and vllm serve takes one model; remove it, or write its flag before it"
+        if word.startswith("-") and " " in word:
+            message = "reaches the program as one word; write each flag and each value as a list entry of its own"
+        yield error(where.token(index), word[:_SHOWN], message, rule="vllm/arguments")
+
+
+def _file(server: Server, where: _Where) -> Iterator[Finding]:
+    index = server.parsed.config
+    if server.on("config") and index is None:
+        message = "vLLM reads a file only where --config and its name are two words, and ignores this one; divide it"
+        yield warning(
+            where.flag("config"), f"--config={server.text('config')}"[:_SHOWN], message, rule="vllm/config-file"
+        )
+    name = server.args[index + 1] if index is not None and index + 1 < len(server.args) else ""
+    if name and not parsing.hidden(name) and not name.endswith(_FILES):
+        message = "vLLM would not start: it reads only files whose names end in .yaml or .yml; rename it"
+        yield error(where.token((index or 0) + 1), name[:_SHOWN], message, rule="vllm/config-file")
+
+
+def _repeated(server: Server, where: _Where) -> Iterator[Finding]:
+    for name, values in server.parsed.repeated.items():
+        shown = " and ".join(_shown(value) for value in dict.fromkeys(values))
+        message = f"is given several times with different values, and vLLM takes the last of {shown}; keep one"
+        yield error(where.flag(name), f"--{name}", message, rule="vllm/repeated-flag")
+
+
+def _shown(value: str) -> str:
+    return {"": "on", "no": "off"}.get(value, value[:_SHOWN])
+
+
+def _model(server: Server, where: _Where, around: Circumstances) -> Iterator[Finding]:
+    if server.model is not None or server.open:
+        return
+    words = server.parsed.positionals
+    if server.form is Form.MODULE and words:
+        index, word = words[0]
+        message = (
+            "the module reads its model from --model alone, and would serve its default one; write --model before it"
+        )
+        yield error(where.token(index), word[:_SHOWN], message, rule="vllm/model")
+    elif not around.initialized:
+        message = "the job names no model, so vLLM would serve its default one; write the model as the first argument"
+        yield warning(where.args, None, message, rule="vllm/model")
+
+
+def _sizes(server: Server, where: _Where, around: Circumstances) -> Iterator[Finding]:
+    count, wanted = around.gpus, sizes.used(server)
+    yield from _heads(server, where, around)
+    if not count or wanted is None:
+        return
+    if wanted > count:
+        message = (
+            f"asks for {wanted} GPUs (tensor x pipeline x prefill context x data parallel), and the pod has {count}; "
+            "lower one of them"
+        )
+        yield error(where.args, wanted, message, rule="vllm/parallel-size")
+    elif wanted < count and around.alone:
+        message = (
+            f"{count - wanted} of {count} GPUs are idle on each node: the server uses {wanted}; "
+            f"{sizes.advise(server, count)}{_reason(server, count)}"
+        )
+        yield warning(where.args, wanted, message, rule="vllm/parallel-size")
+
+
+def _heads(server: Server, where: _Where, around: Circumstances) -> Iterator[Finding]:
+    size, known = server.number("tensor-parallel-size"), heads.find(server.model or "")
+    if not size or known is None or server.open or known.allow(size):
+        return
+    advice = sizes.advise(server, around.gpus) if around.gpus else "lower it"
+    message = f"vLLM would not start: {_of(server)}, which {size} GPUs cannot share evenly; {advice}"
+    yield warning(where.flag("tensor-parallel-size"), size, message, rule="vllm/heads")
+
+
+def _reason(server: Server, count: int) -> str:
+    """Say why one tensor parallel size over all GPUs is not the advice, where heads are the reason."""
+    return "" if sizes.allowed(server, count) else f", because {_of(server)}"
+
+
+def _of(server: Server) -> str:
+    found = heads.find(server.model or "")
+    name = (server.model or "").rstrip("/").rpartition("/")[2][:_SHOWN]
+    return f"{name} has {found.query} attention heads and {found.key_value} key-value heads" if found else name

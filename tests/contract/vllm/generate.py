@@ -1,0 +1,84 @@
+"""Prints strategies/frameworks/vllm/flags.json from the installed vLLM: run by a python that has vllm, never imported.
+
+The table is read out of the parser that `vllm serve` and its module build themselves, so an upgrade of vLLM shows up as
+a diff of one line per flag instead of as a server that is refused or let through wrongly.
+
+    $MUSTER_VLLM_PYTHON tests/contract/vllm/generate.py > strategies/frameworks/vllm/flags.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import json
+import sys
+from importlib import metadata
+from typing import Any  # argparse actions are untyped at their source
+
+Entry = dict[str, Any]
+
+# How a value is read, by the name of the function that reads it.
+KINDS = {
+    "loads": "json",
+    "parse_dataclass": "json",
+    "union_dict_and_str": "str",
+    "NoneType": "str",
+    "human_readable_int": "count",
+    "human_readable_int_or_auto": "count|auto",
+}
+WRAPPERS = {"_optional_type": "|none", "_parse_type": ""}
+
+
+def distribution() -> str:
+    """vLLM's version without the build's own suffix."""
+    return metadata.version("vllm").partition("+")[0]
+
+
+def kind(action: argparse.Action) -> str:
+    """Name of the conversion that a value goes through; `|none` where the word None is accepted too."""
+    if action.nargs == 0:
+        return "flag"
+    function: Any = action.type
+    name, suffix = getattr(function, "__name__", type(function).__name__), ""
+    while name in WRAPPERS:
+        suffix += WRAPPERS[name]
+        function = inspect.getclosurevars(function).nonlocals["return_type"]
+        name = getattr(function, "__name__", type(function).__name__)
+    return KINDS.get(name, "own" if name == "<lambda>" else name) + suffix
+
+
+def entry(action: argparse.Action) -> tuple[str, Entry]:
+    """One flag: its name and what a parser has to know to walk past it. Falsy facts are left out."""
+    name = next(s for s in action.option_strings if s.startswith("--")).removeprefix("--")
+    found: Entry = {"nargs": 1 if action.nargs is None else action.nargs, "type": kind(action)}
+    if action.option_strings != [f"--{name}"]:
+        found["spellings"] = sorted(action.option_strings)
+    if action.choices is not None and found["type"] != "own":
+        ordered = sorted(action.choices) if isinstance(action.choices, (set, frozenset)) else action.choices
+        found["choices"] = [str(choice) for choice in ordered if choice is not None]
+    if isinstance(action, argparse._AppendAction):
+        found["repeats"] = True
+    if type(action.default) in (str, int, float) and action.default != argparse.SUPPRESS:
+        found["default"] = action.default
+    return name, found
+
+
+def table() -> Entry:
+    """The whole table."""
+    arguments = importlib.import_module("vllm.entrypoints.launchers.cli_args")
+    parser = arguments.make_arg_parser(arguments.FlexibleArgumentParser())
+    flags = dict(entry(action) for action in parser._actions if action.option_strings)
+    return {"vllm": distribution(), "allow_abbrev": parser.allow_abbrev, "flags": flags}
+
+
+def dump(found: Entry) -> str:
+    """The file's text: one line per flag, sorted."""
+    flags = found.pop("flags")
+    lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in found.items()]
+    inner = ",\n".join(f"  {json.dumps(name)}: {json.dumps(flags[name], sort_keys=True)}" for name in sorted(flags))
+    return "{\n" + ",\n".join([*lines, f' "flags": {{\n{inner}\n }}']) + "\n}\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(dump(table()))

@@ -1,0 +1,111 @@
+"""The committed table is the installed vLLM's, and command lines are read as vLLM's own parser reads them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from importlib import resources
+
+import pytest
+
+from strategies.frameworks.vllm import flags, parsing
+
+pytestmark = pytest.mark.thorough
+
+CASES = 1500
+JUDGED = {"flag", "str", "str|none", "int", "int|none", "float", "float|none", "count", "count|none", "count|auto"}
+VALUES = {
+    "int": ["3", "-1", "1_000", "2.5", "many", "None", ""],
+    "float": ["1e-5", ".5", "much", "None", "3"],
+    "str": ["a", "a/b", "-", "", "-3", "-a b", "None", "é"],
+    "count": ["16k", "2K", "1.5k", "1.5K", "3", "k", "auto", "-1", "None"],
+}
+STRANGE = ["--no-such", "--no_such=1", "-x", "-tp4", "--disable-log-requests", "--t", "--data-par", "-t", "-d", "-n3"]
+# help ends the program, --config reads a file, and the others have actions of their own.
+LEFT_OUT = {"help", "config", "optimization-level", "model", "lora-modules"}
+
+
+def test_the_table_is_the_one_of_the_installed_vllm(run_with_vllm):
+    committed = resources.files("strategies.frameworks.vllm").joinpath("flags.json").read_text(encoding="utf-8")
+    ours, theirs = json.loads(committed), json.loads(generated := run_with_vllm("generate.py"))
+    names = ours["flags"].keys() | theirs["flags"].keys()
+    moved = sorted(name for name in names if ours["flags"].get(name) != theirs["flags"].get(name))
+    assert not moved, f"committed and installed differ in {moved}: run generate.py again and read what changed"
+    assert committed == generated, "same flags, other layout or version: write the file with generate.py"
+
+
+def a_flag(rng):
+    """A known flag in one of its spellings, now and then cut short, with as many values as it likes or not."""
+    spelling = rng.choice(flags._spellings())
+    spec = flags.known(spelling)
+    if spec.kind not in JUDGED or spec.name in LEFT_OUT:
+        return []
+    if rng.random() < 0.2:
+        spelling = spelling[: rng.randint(6, max(6, len(spelling)))]
+    if spelling.startswith("--") and rng.random() < 0.2:
+        spelling = spelling.replace("-", "_").replace("__", "--", 1)
+    if spec.nargs == 0:
+        return [rng.choice([spelling, spelling, f"{spelling}=true"])]
+    pool = [*spec.choices, "elsewhere"] if spec.choices else VALUES[spec.kind.partition("|")[0]]
+    values = [rng.choice(pool) for _ in range(rng.choice([0, 1, 1, 1, 1, 2]))]
+    if values and rng.random() < 0.3:
+        return [f"{spelling}={values[0]}", *values[1:]]
+    return [spelling, *values]
+
+
+def a_command_line(rng):
+    pieces = [a_flag(rng) for _ in range(rng.randint(0, 3))]
+    pieces += [["m"]] if rng.random() < 0.7 else []
+    pieces += [[rng.choice(STRANGE)]] if rng.random() < 0.2 else []
+    pieces += [["stray"]] if rng.random() < 0.1 else []
+    rng.shuffle(pieces)
+    return list(itertools.chain(*pieces))
+
+
+def refuses(parsed):
+    return bool(parsed.faults or parsed.unknown or len(parsed.positionals) > 1)
+
+
+def _has_rule(word):
+    """Whether vLLM treats a flag in a way of its own before it parses."""
+    return word.startswith("--served") or word.partition("=")[0] == "--model"
+
+
+@pytest.fixture(scope="module")
+def both(run_with_vllm):
+    rng = random.Random(15)
+    lines = [a_command_line(rng) for _ in range(CASES)]
+    lines = [line for line in lines if not any(_has_rule(word.replace("_", "-")) for word in line)]
+    answers = json.loads(run_with_vllm("parse_probe.py", request={"serve": lines, "module": lines[:200]}))
+    return list(zip(lines, answers["serve"], strict=True)), list(zip(lines, answers["module"], strict=False))
+
+
+def test_what_vllm_refuses_is_a_finding_and_nothing_else_is(both):
+    wrong = [(line, theirs) for line, theirs in both[0] if ("error" in theirs) != refuses(parsing.parse(line))]
+    assert not wrong, json.dumps(wrong[:20])
+    assert sum("error" in theirs for _, theirs in both[0]) > CASES / 10
+
+
+def test_values_are_those_that_vllm_reads(both):
+    for line, theirs in (*both[0], *both[1]):
+        if "error" in theirs:
+            continue
+        parsed = parsing.parse(line)
+        given = {name.replace("-", "_") for name in (*parsed.values, *parsed.off)}
+        seen = {name for name, value in theirs.items() if name not in {"subparser", "model_tag"} and value != []}
+        assert given == seen, line
+        assert [word for _, word in parsed.positionals] == ([theirs["model_tag"]] if theirs["model_tag"] else []), line
+        for name in parsed.values:
+            value, kind = theirs[name.replace("-", "_")], flags.known(f"--{name}").kind
+            if kind == "int":
+                assert int(parsed.values[name]) == value, line
+        assert all(theirs[name.replace("-", "_")] is False for name in parsed.off), line
+
+
+def test_the_modules_take_a_model_that_they_do_not_read(run_with_vllm):
+    request = {"serve": [["--model", "m"], ["m", "--config=f.yaml"]], "module": [["m"], ["--model", "m"]]}
+    answers = json.loads(run_with_vllm("parse_probe.py", request=request))
+    assert [each.get("model") for each in answers["module"]] == [None, "m"]
+    assert answers["serve"][0]["model_tag"] == "m"
+    assert answers["serve"][1]["config"] == "f.yaml"
