@@ -205,10 +205,14 @@ def _add(  # noqa: PLR0913  # what to add, where, and why
     name = entry["name"]
     if found is None:
         changes.append((*place.path, "env"), entry, rule=f"{rule}/{_rule_name(name)}", reason=reason)
-    elif found != entry:
+    elif found != entry and name not in _JUDGED:
         where = f"{paths.field(changes.document, place.path)}.env[{name}]"
         message = f"kept as the job sets it; Muster would have set {entry.get('value')!r}"
         changes.report(warning(where, found.get("value"), message, rule=f"{rule}/{_rule_name(name)}"))
+
+
+_JUDGED = frozenset({"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
+"""A value of the job itself stays without a word here: `meetings` tells where it keeps the nodes apart."""
 
 
 def _rule_name(name: str) -> str:

@@ -32,7 +32,6 @@ def test_c10d_gets_a_store_on_the_coordinator_and_a_name_that_stays():
 # --- what the user set ----------------------------------------------------------------------------------------------
 
 USERS = {
-    "an address": ("MASTER_ADDR", "elsewhere", {}),
     "a size": ("MUSTER_EXPECTED_WORLD_SIZE", "1", {}),
     "a backend under c10d": ("PET_RDZV_BACKEND", "static", {KIND: "c10d"}),
     "an endpoint under c10d": ("PET_RDZV_ENDPOINT", "elsewhere:1", {KIND: "c10d"}),
@@ -49,6 +48,11 @@ def test_what_the_user_set_stays_and_is_reported(name, value, annotations):
     assert finding.field.endswith(f".containers[node].env[{name}]")
     assert finding.value == value
     assert "kept as the job sets it" in finding.message
+
+
+def test_an_address_that_the_launch_does_not_read_stays_without_a_word():
+    out = made(TORCHRUN | {"numNodes": 2, "env": [{"name": "MASTER_ADDR", "value": "elsewhere"}]})
+    assert (out.env["MASTER_ADDR"], out.warnings) == ("elsewhere", [])
 
 
 def test_the_users_port_is_everyones_port():
