@@ -75,6 +75,29 @@ REASONS = {
 }
 
 
+ONE_NODE = {
+    "trl": ("trl sft", "which ignores the number of processes in Trainer's PET_* env; torchrun starts 4 processes"),
+    "torchrun around trl": ("torchrun --no-python trl sft", "the job hangs; torchrun starts 4 processes"),
+    "python": ("python -m trl.scripts.sft", "python alone starts one process; torchrun starts 4 processes"),
+    "a preset": ("trl sft --accelerate_config zero3", "without its number of processes; torchrun starts 4 processes"),
+    "a preset and a number": ("trl sft --accelerate_config zero3 --num_processes 2", "torchrun starts 2 processes"),
+    "a preset with other flags": ("trl sft --accelerate_config zero3 --dynamo_backend no", "would start 8 processes"),
+    "no command": (None, "the method sft comes from the TrainJob annotation; torchrun starts 4 processes"),
+}
+
+
+@pytest.mark.parametrize(("command", "words"), ONE_NODE.values(), ids=ONE_NODE)
+def test_on_one_node_the_reason_is_not_about_nodes(command, words):
+    out = enforced(command, {}, annotations={METHOD: "sft"}, **FOUR_GPUS)
+    assert words in out.reasons
+    assert "node" not in out.reasons
+
+
+def test_with_several_processes_on_each_node_accelerate_is_not_said_to_ignore_the_nodes():
+    reasons = enforced("trl sft", **FOUR_GPUS).reasons
+    assert "ignores the number of processes in Trainer's PET_* env; torchrun reads PET_* and spans all nodes" in reasons
+
+
 @pytest.mark.parametrize(("command", "words"), REASONS.values(), ids=REASONS)
 def test_the_reason_names_the_cause(command, words):
     assert words in enforced(command, annotations={METHOD: "sft"}).reasons

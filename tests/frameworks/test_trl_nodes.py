@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strategies.documents.findings import Severity
 from tests.frameworks.builders import NEEDED, enforce, found, run, runtime, trainjob
 from tests.frameworks.trl_jobs import CLAIM, FOUR_GPUS, ONE_GPU, TORCHRUN_SFT, TWO_NODES, enforced
 
@@ -163,7 +164,8 @@ def test_a_file_of_settings_on_two_nodes_is_warned_of():
     assert out.container["command"] == TORCHRUN_SFT
     assert out.container["args"] == ["--config", "sft.yaml"]
     assert out.rules == ["trl/launch"]
-    assert "accelerate in sft.yaml" in out.warnings[0]
+    assert "cannot read sft.yaml" in out.warnings[0]
+    assert [each.severity for each in out.changes.findings] == [Severity.NOTE]
 
 
 def test_more_processes_than_mig_slices_that_a_process_can_use_are_refused():

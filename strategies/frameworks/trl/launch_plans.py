@@ -122,16 +122,7 @@ def _preset_name(parsed: parsing.ParsedArgs) -> str:
 
 
 def _torchrun(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology, per_node: str | None) -> LaunchPlan:
-    why = {
-        Form.TRL: "trl starts accelerate, which ignores the nodes and processes in Trainer's PET_* env",
-        Form.TORCHRUN: f"the method {found.method} comes from the {found.said_by}",
-        Form.TORCHRUN_TRL: "torchrun around trl starts a launcher in every rank, and the job hangs",
-        Form.MODULE: "python alone starts one process per node; torchrun starts as many as the job asks for",
-        Form.IMPLIED: f"the job has no command, and the method {found.method} comes from the {found.said_by}",
-    }[found.form]
     preset = _preset_name(parsed)
-    if preset:
-        why += f"; accelerate's preset {preset} is kept as its env, without its number of processes"
     options = [*found.options, *_translated(parsed)]
     if per_node is None and topology.devices.kind == "claim" and topology.processes is None:
         per_node = "gpu"  # torchrun counts the devices of a claim of unknown size
@@ -142,10 +133,30 @@ def _torchrun(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology,
         head=(*found.torchrun, *options, "-m", f"{SCRIPTS}{found.method}"),
         args=tuple(args),
         rule="accelerate-preset" if preset else "launch",
-        reason=f"{why}; torchrun reads PET_* and spans all nodes",
+        reason=_reason(found, preset, topology, per_node),
         env=flags.preset_environment(preset) if preset else {},
         caveat=_hidden(parsed) if found.form is Form.TRL else "",
     )
+
+
+def _reason(found: Invocation, preset: str, topology: Topology, per_node: str | None) -> str:
+    """Return why torchrun is used, as it is for this job: nothing about nodes that train alone where there is one."""
+    alone = topology.nodes == 1
+    ignored = "the number of processes" if alone or topology.processes != 1 else "the nodes and processes"
+    why = {
+        Form.TRL: f"trl starts accelerate, which ignores {ignored} in Trainer's PET_* env",
+        Form.TORCHRUN: f"the method {found.method} comes from the {found.said_by}",
+        Form.TORCHRUN_TRL: "torchrun around trl starts a launcher in every rank, and the job hangs",
+        Form.MODULE: f"python alone starts one process{'' if alone else ' on each node'}",
+        Form.IMPLIED: f"the job has no command, and the method {found.method} comes from the {found.said_by}",
+    }[found.form]
+    if preset:
+        why += f"; accelerate's preset {preset} is kept as its env, without its number of processes"
+    if not alone:
+        return f"{why}; torchrun reads PET_* and spans all nodes"
+    count = per_node or str(topology.processes or "")
+    started = f"{count} process{'es' if count != '1' else ''}" if count.isdecimal() else "the processes of this job"
+    return f"{why}; torchrun starts {started}"
 
 
 def _translated(parsed: parsing.ParsedArgs) -> list[str]:
@@ -159,16 +170,17 @@ def _translated(parsed: parsing.ParsedArgs) -> list[str]:
 def _hidden(parsed: parsing.ParsedArgs) -> str:
     if parsed.config_file is None:
         return ""
-    return f"settings of accelerate in {parsed.config_file} have no effect under torchrun; write them as arguments"
+    file = parsed.config_file
+    return f"Muster cannot read {file}; settings of accelerate in it have no effect under torchrun, so write them here"
 
 
 def _accelerate(
     found: Invocation, parsed: parsing.ParsedArgs, topology: Topology, per_node: str | None, *, subdomain: bool
 ) -> LaunchPlan | Refused:
     head = (*(found.head if found.form is Form.TRL else ("trl",)), found.method)
-    reason = "the launch uses flags of accelerate that torchrun lacks, so all of accelerate's multi-node flags are set"
+    lacking = "the launch uses flags of accelerate that torchrun lacks"
     if topology.nodes == 1 and not _preset_name(parsed):
-        return LaunchPlan(head, found.args, "accelerate", "the launch uses flags of accelerate that torchrun lacks")
+        return LaunchPlan(head, found.args, "accelerate", lacking)
     if (topology.on_cpu or "cpu" in parsed.launcher_values) and topology.is_distributed:
         return Refused(
             "accelerate's flags do not reliably span processes on CPU; remove them, and Muster uses torchrun"
@@ -181,6 +193,9 @@ def _accelerate(
     config = str(parsed.launcher_values.get("accelerate_config", ""))
     own = bool(config and config not in flags.presets())
     caveat = f"Muster cannot read {config}; check its distributed_type" if own else ""
+    all_ = f"{lacking}, so all of accelerate's multi-node flags are set"
+    one = f"{lacking}, and its preset {_preset_name(parsed)} alone would start 8 processes, so their number is set"
+    reason = all_ if topology.nodes > 1 else one
     added = _multi_node(parsed, topology.nodes, processes, subdomain=subdomain)
     return LaunchPlan(head, (*kept, *added), "accelerate", reason, caveat=caveat)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from strategies.changes.changes import Changes
 from strategies.documents import names, pods
-from strategies.documents.findings import Finding, error, warning
+from strategies.documents.findings import Finding, error, note, warning
 from strategies.frameworks.torch import trainer_sections
 from strategies.frameworks.torch.strategy import TorchFamily, unenforced
 from strategies.frameworks.trl import conflicts, flags, invocations, launch_plans, validation
@@ -151,7 +151,7 @@ def _write(
             message = f"kept as the job sets it; the accelerate preset would have set {value!r}"
             changes.report(warning(f"{site.place}.env[{name}]", present.get("value"), message, rule=rule))
     if plan.caveat:
-        changes.report(warning(f"{site.place}.args", found.method, plan.caveat, rule=rule))
+        changes.report(note(f"{site.place}.args", found.method, plan.caveat, rule=rule))
 
 
 def _split(
