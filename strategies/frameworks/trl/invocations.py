@@ -1,12 +1,14 @@
 """Invocations: the ways in which people start a TRL training, read into one form.
 
 They are `trl sft ARGS`, `torchrun ... -m trl.scripts.sft ARGS`, `torchrun ... trl sft ARGS` (which hangs), `python -m
-trl.scripts.sft ARGS`, and no command at all where args, an annotation or the runtime name the method. Anything else is
-the user's own program, for which `read` returns None.
+trl.scripts.sft ARGS`, and no command at all where args, an annotation or the runtime name the method. Programs that
+only execute the words behind them (`env A=1`, `nohup`, `tini --`, `numactl`, `uv run`) may stand in front. Anything
+else is the user's own program, for which `read` returns None; `within` reads a training in it for validation alone.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -17,9 +19,18 @@ from strategies.launches import launches
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 
-__all__ = ["SCRIPTS", "Form", "Invocation", "read"]
+__all__ = ["SCRIPTS", "Form", "Invocation", "launched", "read", "within"]
 
 SCRIPTS = "trl.scripts."
+_SCRIPT_FILE = re.compile(r"(?:.*/)?trl/scripts/(\w+)\.py")
+_EXECUTING = frozenset(
+    {"nohup", "nice", "ionice", "chrt", "taskset", "numactl", "stdbuf", "setsid", "timeout", "uv run", "env"}
+    | {"tini", "tini-static", "docker-init", "dumb-init", "catatonit"}
+)
+"""Wrappers behind which another program can stand without a difference."""
+_NEW_PLACE = ("--with", "--isolated", "--module", "-m", "--script", "-s", "--gui-script")
+"""Options of `uv run` with which torchrun may be that of another place than trl, or no program at all."""
+_OF_LAUNCHERS = ("PET_", "MASTER_", "ACCELERATE_", "WORLD_SIZE", "RANK", "LOCAL_", "CUDA_VISIBLE_DEVICES")
 _HELP = frozenset({"-h", "--help", "-v", "--version"})
 
 
@@ -31,6 +42,7 @@ class Form(Enum):
     TORCHRUN_TRL = "torchrun around trl"
     MODULE = "python -m trl.scripts.<method>"
     IMPLIED = "no command"
+    ACCELERATE = "accelerate launch of trl.scripts.<method>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +56,8 @@ class Invocation:
         head: the launcher's own words, with its interpreter or folder.
         options: torchrun's own options, kept as written.
         said_by: what names the method when the command does not; "" when it does.
+        prefix: words of the wrappers in front, kept as written.
+        installed: whether the script is that of the installed trl; a file may be of any version.
     """
 
     method: str
@@ -52,10 +66,16 @@ class Invocation:
     head: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     said_by: str = ""
+    prefix: tuple[str, ...] = ()
+    installed: bool = True
 
     @property
     def torchrun(self) -> tuple[str, ...]:
-        """The torchrun that belongs to `head`: that of the same interpreter, or in the same folder."""
+        """The torchrun that belongs to `head`: that of the same interpreter, or in the same folder; wrapped alike."""
+        return (*self.prefix, *self._torchrun)
+
+    @property
+    def _torchrun(self) -> tuple[str, ...]:
         if self.form in (Form.TORCHRUN, Form.TORCHRUN_TRL):
             return self.head
         if self.form is Form.MODULE:
@@ -68,7 +88,7 @@ class Invocation:
 
 def read(site: Site, job: Job) -> Invocation | None:
     """Read the site's command line, with the annotation `muster.dev/trl-method` of the job or its runtime."""
-    launch = site.launch
+    prefix, launch = _unwrapped(site)
     if launch.launcher is Launcher.TORCHRUN:
         found = _under_torchrun(launch)
     elif launch.launcher is Launcher.TRL:
@@ -80,7 +100,70 @@ def read(site: Site, job: Job) -> Invocation | None:
         found = _implied(site.args, job)
     else:
         found = None
-    return None if found is None else _renamed(found, site, job)
+    return None if found is None else _renamed(replace(found, prefix=prefix), site, job)
+
+
+def launched(site: Site) -> Launch:
+    """Return the launch of the site that `read` reads: the bare one, or that behind wrappers."""
+    return _unwrapped(site)[1]
+
+
+def within(launch: Launch) -> Invocation | None:
+    """Read a launch that cannot be rewritten: in a shell, behind other wrappers, or of a file of TRL's."""
+    method, installed = _script(launch)
+    if launch.launcher is Launcher.TRL:
+        found = Invocation(launch.target, Form.TRL, launch.rest, launch.head)
+    elif launch.launcher is Launcher.TORCHRUN and not method:
+        return _under_torchrun(launch)
+    elif launch.launcher in _FORMS and method:
+        found = Invocation(method, _FORMS[launch.launcher], launch.rest, launch.head, launch.options)
+    else:
+        return None
+    return _known(replace(found, installed=installed))
+
+
+_FORMS = {
+    Launcher.TORCHRUN: Form.TORCHRUN,
+    Launcher.PYTHON: Form.MODULE,
+    Launcher.ACCELERATE: Form.ACCELERATE,
+}
+
+
+def _script(launch: Launch) -> tuple[str, bool]:
+    """Return the method whose script a launch starts, "" for another program, and whether it is the installed one."""
+    if launch.module and launch.target.startswith(SCRIPTS):
+        return launch.target.removeprefix(SCRIPTS), True
+    found = _SCRIPT_FILE.fullmatch(launch.target)
+    return (found[1], "site-packages/" in launch.target) if found else ("", True)
+
+
+def _unwrapped(site: Site) -> tuple[tuple[str, ...], Launch]:
+    """Return the words of wrappers that only execute what is behind them, and the launch behind them."""
+    bare = site.launch
+    inner = site.reading.only if bare.launcher is Launcher.OTHER else None
+    if inner is None or not inner.through or not set(inner.through) <= _EXECUTING:
+        return (), bare
+    if any(name.startswith(_OF_LAUNCHERS) for name in inner.env):
+        return (), bare
+    for start, word in enumerate(site.argv):
+        if inner.head[:1] == (word,) and _words(launches.parse(site.argv[start:])) == _words(inner):
+            before = site.argv[:start]
+            return (before, inner) if _keeps(before) else ((), bare)
+    return (), bare
+
+
+def _words(launch: Launch) -> tuple[object, ...]:
+    return launch.launcher, launch.head, launch.options, launch.target, launch.rest
+
+
+def _keeps(prefix: tuple[str, ...]) -> bool:
+    """Whether the wrappers leave env and interpreter as they are: no option of `env`, none of `uv run` that matters."""
+    for index, word in enumerate(prefix):
+        if launches.program(word) == "env" and prefix[index + 1 : index + 2] and prefix[index + 1].startswith("-"):
+            return False
+        if "uv" in map(launches.program, prefix[:index]) and word.startswith(_NEW_PLACE):
+            return False
+    return True
 
 
 def _known(found: Invocation) -> Invocation | None:

@@ -177,7 +177,7 @@ def _hidden(parsed: parsing.ParsedArgs) -> str:
 def _accelerate(
     found: Invocation, parsed: parsing.ParsedArgs, topology: Topology, per_node: str | None, *, subdomain: bool
 ) -> LaunchPlan | Refused:
-    head = (*(found.head if found.form is Form.TRL else ("trl",)), found.method)
+    head = (*found.prefix, *(found.head if found.form is Form.TRL else ("trl",)), found.method)
     lacking = "the launch uses flags of accelerate that torchrun lacks"
     if topology.nodes == 1 and not _preset_name(parsed):
         return LaunchPlan(head, found.args, "accelerate", lacking)

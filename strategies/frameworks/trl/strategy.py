@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from strategies.changes.changes import Changes
 from strategies.documents import names, pods
-from strategies.documents.findings import Finding, error, note, warning
+from strategies.documents.findings import Finding, Severity, error, note, warning
 from strategies.frameworks.torch import trainer_sections
 from strategies.frameworks.torch.strategy import TorchFamily, unenforced
 from strategies.frameworks.trl import conflicts, flags, invocations, launch_plans, validation
@@ -17,6 +18,8 @@ from strategies.launches.launches import Launch, Launcher
 from strategies.plugins import registry
 
 __all__ = ["TRLStrategy"]
+
+_CURE = "torchrun -m trl.scripts.<method>"
 
 
 @registry.strategy
@@ -35,7 +38,7 @@ class TRLStrategy(TorchFamily):
             return
         found = invocations.read(site, job)
         if found is None:
-            if job.owner is None and not _passes_through(site.launch):
+            if job.owner is None and not _passes_through(invocations.launched(site)):
                 for finding in unenforced(site, topologies.read_topology(job), self.framework):
                     changes.report(finding)
             return
@@ -52,6 +55,7 @@ class TRLStrategy(TorchFamily):
         found = invocations.read(site, job)
         yield from _method_findings(job, site, found)
         if found is None:
+            yield from _unchanged(job, site)
             return
         plan = _plan(found, site, job)
         if isinstance(plan, launch_plans.Refused):
@@ -59,6 +63,22 @@ class TRLStrategy(TorchFamily):
             yield error(place, " ".join(site.argv[:3]), plan.message, rule="trl/launch")
         yield from conflicts.check(found, site, job)
         yield from validation.check(found, site, _circumstances(job, site))
+
+
+def _unchanged(job: Job, site: sites.Site) -> Iterator[Finding]:
+    """Check trainings that Muster cannot rewrite: in a shell, behind a wrapper, or started from a file of TRL's."""
+    for launch in site.reading.launches:
+        found = invocations.within(launch)
+        if found is None:
+            continue
+        around = _circumstances(job, site, launch)
+        report = error if launch.certain else warning
+        if found.form is Form.TORCHRUN_TRL and around.topology.is_distributed:
+            message = "torchrun around trl starts a launcher in every rank, and the job hangs; start the script with it"
+            yield report(f"{site.place}.command", f"trl {found.method}", f"{message}: {_CURE}", rule="trl/launch")
+        for finding in validation.check_within(found, site, around):
+            doubtful = finding.severity is Severity.ERROR and not launch.certain
+            yield replace(finding, severity=Severity.WARNING) if doubtful else finding
 
 
 def _settle(job: Job, changes: Changes) -> sites.Site | None:
@@ -76,14 +96,14 @@ def _settle(job: Job, changes: Changes) -> sites.Site | None:
 def _plan(
     found: invocations.Invocation, site: sites.Site, job: Job
 ) -> launch_plans.LaunchPlan | launch_plans.Refused | None:
-    topology = topologies.launched(topologies.read_topology(job), site.launch)
+    topology = topologies.launched(topologies.read_topology(job), invocations.launched(site))
     return launch_plans.plan(found, topology, subdomain=bool(job.network.get("subdomain")))
 
 
-def _circumstances(job: Job, site: sites.Site) -> validation.Circumstances:
+def _circumstances(job: Job, site: sites.Site, launch: Launch | None = None) -> validation.Circumstances:
     pod = job.container.pod_spec if job.container else {}
     return validation.Circumstances(
-        topology=topologies.launched(topologies.read_topology(job), site.launch),
+        topology=topologies.launched(topologies.read_topology(job), launch or invocations.launched(site)),
         own_image=job.kind == "JobSet" or "image" in job.trainer,
         alone=len(pod.get("containers") or ()) + len(pod.get("initContainers") or ()) < 2,
     )

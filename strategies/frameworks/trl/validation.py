@@ -15,7 +15,7 @@ from strategies.frameworks.trl.invocations import Form, Invocation
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
 
-__all__ = ["Circumstances", "check"]
+__all__ = ["Circumstances", "check", "check_within"]
 
 _GUESSES = 20
 """Unknown flags for which a known one is suggested: each costs half a millisecond, and a JobSet may have thousands."""
@@ -42,15 +42,29 @@ class Circumstances:
 
 
 def check(found: Invocation, site: Site, around: Circumstances) -> Iterator[Finding]:
-    """Yield the findings about the arguments of one invocation."""
-    for finding in _check(found, site, around):
+    """Yield the findings about the arguments of one invocation, which are the last words of the command line."""
+    yield from _judged(found, around, _Where(found, site))
+
+
+def check_within(found: Invocation, site: Site, around: Circumstances) -> Iterator[Finding]:
+    """Yield the findings about an invocation that was read in a shell's text or behind wrappers.
+
+    A word with a `$` is known only in the pod, in whatever notation a shell has for it.
+    """
+    args = tuple(word if "$(" in word else word.replace("$", "$(?)") for word in found.args)
+    where = _Where(found, site) if site.argv[len(site.argv) - len(args) :] == found.args else _Within(found, site)
+    around = replace(around, own_image=around.own_image or not found.installed)
+    yield from _judged(replace(found, args=args), around, where)
+
+
+def _judged(found: Invocation, around: Circumstances, where: _Where) -> Iterator[Finding]:
+    for finding in _check(found, around, where):
         doubtful = around.own_image and finding.rule in _BY_VERSION
         yield replace(finding, severity=Severity.WARNING) if doubtful else finding
 
 
-def _check(found: Invocation, site: Site, around: Circumstances) -> Iterator[Finding]:
+def _check(found: Invocation, around: Circumstances, where: _Where) -> Iterator[Finding]:
     parsed = parsing.parse(found.method, found.args)
-    where = _Where(found, site)
     yield from _unreadable(found, parsed, where)
     yield from _misplaced(found, parsed, where)
     yield from _precision(parsed, where)
@@ -78,6 +92,24 @@ class _Where:
         return f"{self._site.place}.args" if index is None else self.token(index)
 
 
+class _Within(_Where):
+    """Field paths of arguments inside a text: the word that holds the text, else the command."""
+
+    def __init__(self, found: Invocation, site: Site) -> None:
+        super().__init__(found, site)
+        self._args = found.args
+
+    def token(self, index: int) -> str:
+        holding = (place for place, word in enumerate(self._site.argv) if self._args[index] in word)
+        return self._site.locate(next(holding, 0))
+
+    def flag(self, parsed: parsing.ParsedArgs, name: str) -> str:
+        index = parsed.places.get(name)
+        if index is not None:
+            return self.token(index)
+        return f"{self._site.place}.{'command' if self._site.command else 'args'}"
+
+
 def _unreadable(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
     for number, (index, token) in enumerate(parsed.unknown):
         if token == parsing.CONFIG:
@@ -97,7 +129,7 @@ def _unreadable(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) ->
 
 
 def _misplaced(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
-    if found.form in (Form.TORCHRUN, Form.MODULE):
+    if found.form in (Form.TORCHRUN, Form.MODULE, Form.ACCELERATE):
         for index, token in parsed.launcher:
             message = "is a flag of accelerate launch, and the training script does not know it; remove it"
             yield error(where.token(index), token, message, rule="trl/launcher-flag")
