@@ -25,6 +25,7 @@ _NEEDED = (
     ("enable-eplb", "enable-expert-parallel"),
     ("ssl-keyfile", "ssl-certfile"),
 )
+_SIZES = tuple(f"{kind}-parallel-size" for kind in ("tensor", "pipeline", "prefill-context", "data"))
 _EXTERNAL = ("data-parallel-external-lb", "data-parallel-rank")
 
 
@@ -32,6 +33,7 @@ def find(server: Server) -> Iterator[Contradiction]:
     """Yield what vLLM would refuse."""
     if server.open:
         return
+    yield from _small(server)
     yield from _needed(server)
     yield from _balancing(server)
     yield from _ranks(server)
@@ -43,6 +45,12 @@ def find(server: Server) -> Iterator[Contradiction]:
 def updates_adapters(server: Server) -> bool:
     """Whether adapters may be loaded while the server runs."""
     return server.is_set(LORA_UPDATES)
+
+
+def _small(server: Server) -> Iterator[Contradiction]:
+    for flag in _SIZES:
+        if server.number(flag) == 0:
+            yield flag, "vLLM would not start: it must be at least 1; raise it, or remove it"
 
 
 def _needed(server: Server) -> Iterator[Contradiction]:

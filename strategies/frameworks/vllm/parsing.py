@@ -192,7 +192,7 @@ class _Reader:
         word = self.args[index]
         if spellings:
             self._fault(index, f"is ambiguous: it may stand for {' or '.join(spellings[:4])}")
-            return index + 1
+            return self._end(index + 1, 1)
         (self.parsed.opaque if hidden(name) else self.parsed.unknown).append((index, word))
         bare = attached is not None or name.startswith(_SWITCHES)
         return index + 1 if bare else self._end(index + 1, 1)
@@ -232,4 +232,4 @@ def _differ(name: str, values: Sequence[str]) -> bool:
 
 def _plain(name: str, value: str) -> str:
     found = flags.spec(f"--{name}")
-    return str(int(value)) if found and found.kind.startswith("int") and value.isdecimal() else value
+    return value.lstrip("0") if found and found.kind.startswith("int") and value.isdecimal() else value

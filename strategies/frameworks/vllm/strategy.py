@@ -28,6 +28,7 @@ _FEATURES = {
     "lora": ("--enable-lora", "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "True"),
 }
 _MODEL_PATH = "/workspace/model"
+_UPSTREAM = ("vllm-openai", "vllm-cpu")
 _VERSIONED = re.compile(r"v?\d+\.\d")
 
 
@@ -114,8 +115,11 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> validatio
 def _is_foreign(job: Job) -> bool:
     """Whether the image may hold another vLLM than the one whose flags Muster knows, by its tag or its owner."""
     image = str(job.trainer.get("image") or (job.container.container.get("image") if job.container else "") or "")
-    name, _, tag = image.rpartition("/")[2].partition(":")
-    if _VERSIONED.match(tag) and name.startswith("vllm"):
+    owner, _, rest = image.rpartition("/")
+    name, _, tag = rest.partition(":")
+    if name == "muster-vllm" or (name == "vllm" and owner.endswith("muster-dev")):
+        return False
+    if name.startswith(_UPSTREAM) and _VERSIONED.match(tag):
         return not tag.removeprefix("v").startswith(flags.version())
     return job.kind == "JobSet" or "image" in job.trainer
 

@@ -163,7 +163,7 @@ def _model(server: Server, where: _Where, around: Circumstances) -> Iterator[Fin
 def _sizes(server: Server, where: _Where, around: Circumstances) -> Iterator[Finding]:
     count, wanted = around.gpus, sizes.used(server)
     yield from _heads(server, where, around)
-    if not count or wanted is None:
+    if not count or wanted is None or not sizes.replica(server):
         return
     if wanted > count:
         message = (

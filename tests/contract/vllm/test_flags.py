@@ -95,7 +95,9 @@ def test_values_are_those_that_vllm_reads(both):
         given = {name.replace("-", "_") for name in (*parsed.values, *parsed.off)}
         seen = {name for name, value in theirs.items() if name not in {"subparser", "model_tag"} and value != []}
         assert given == seen, line
-        assert [word for _, word in parsed.positionals] == ([theirs["model_tag"]] if theirs["model_tag"] else []), line
+        assert [word for _, word in parsed.positionals] == [tag for tag in (theirs["model_tag"],) if tag is not None], (
+            line
+        )
         for name in parsed.values:
             value, kind = theirs[name.replace("-", "_")], flags.known(f"--{name}").kind
             if kind == "int":
