@@ -140,6 +140,7 @@ def test_an_image_of_the_user_may_hold_another_vllm():
     ]
     assert told(line, image="vllm/vllm-openai:v0.10.2")[0] == (WARNING, "vllm/unknown-flag")
     assert told(line, image="vllm/vllm-openai:v0.31.0")[0] == (ERROR, "vllm/unknown-flag")
+    assert told("vllm serve m --tensor-paralel-size 4", **theirs) == [(ERROR, "vllm/unknown-flag")]
     assert told("vllm serve m --port 1 --port 2", **theirs) == [(ERROR, "vllm/repeated-flag")]
 
 
@@ -356,6 +357,7 @@ def test_the_feature_lora_asks_for_one_api_server_where_several_would_run():
     out = enforce("vllm", server("vllm serve m -dp 2", count=2, annotations=asked))
     assert out.argv[-3:] == ["--enable-lora", "--api-server-count", "1"]
     assert out.env == {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"}
+    assert [(each.severity, each.rule) for each in out.changes.findings] == [(WARNING, "vllm/features")]
     assert found("vllm", out.document) == []
     assert "--api-server-count" not in enforce("vllm", server("vllm serve m", annotations=asked)).argv
 

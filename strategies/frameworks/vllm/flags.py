@@ -20,6 +20,8 @@ __all__ = ["FlagSpec", "Nargs", "closest", "completions", "elsewhere", "known", 
 Nargs: TypeAlias = Literal[0, 1, "?", "+"]
 
 _LONGEST_GUESS = 64
+_SURE = 0.92
+"""Flags of different versions are less alike than this, and misspelled ones more."""
 
 
 class _Entry(TypedDict, total=False):
@@ -120,8 +122,10 @@ def elsewhere(flag: str) -> list[str]:
     return _versions().get(flag) or _versions().get(f"--{name}") or []
 
 
-def closest(flag: str) -> str | None:
-    """Return the flag that an unknown `flag` probably means, or None."""
+def closest(flag: str) -> tuple[str, bool] | None:
+    """Return the flag that an unknown `flag` probably means and whether that is sure in any version, or None."""
     name = flag.lstrip("-")[:_LONGEST_GUESS]
     found = difflib.get_close_matches(name, sorted(_table()["flags"]), n=1, cutoff=0.75)
-    return f"--{found[0]}" if found else None
+    if not found:
+        return None
+    return f"--{found[0]}", difflib.SequenceMatcher(None, found[0], name).ratio() >= _SURE

@@ -57,6 +57,9 @@ class VLLMStrategy:
             if added
             else "vllm serve, the image's entrypoint, is written out"
         )
+        if any(flag[0] == "--api-server-count" for flag, _ in added):
+            message = "one API server answers for all replicas, for vLLM loads adapters at run time with one only"
+            changes.report(warning(f"{site.place}.args", "--api-server-count 1", message, rule="vllm/features"))
         new = [word for flag, _ in added for word in flag]
         site.write(changes, command, (*site.args, *new), rule="vllm/serve", reason=reason)
 

@@ -18,7 +18,7 @@ __all__ = ["Circumstances", "check"]
 
 _GUESSES = 20
 """Unknown flags for which a known one is suggested: each costs half a millisecond, and a JobSet may have thousands."""
-_BY_VERSION = frozenset({"vllm/unknown-flag", "vllm/arguments"})
+_BY_VERSION = frozenset({"vllm/arguments"})
 """Rules that hold for the version of vLLM from which the flags were read, but perhaps not for another."""
 _SHOWN = 40
 _HIGHEST_PORT = 65_535
@@ -92,10 +92,11 @@ def _unknown(server: Server, where: _Where, around: Circumstances) -> Iterator[F
             find = note if around.own_image else error
             yield find(where.token(index), token[:_SHOWN], message, rule="vllm/unknown-flag")
             continue
-        meant = flags.closest(name) if number < _GUESSES else None
+        meant, sure = (flags.closest(name) if number < _GUESSES else None) or (None, False)
         hint = f"; did you mean {meant}?" if meant else "; remove it"
         message = f"is not a flag of vllm serve (vLLM {flags.version()}){hint}"
-        yield error(where.token(index), token[:_SHOWN], message, rule="vllm/unknown-flag")
+        find = warning if around.own_image and not sure else error
+        yield find(where.token(index), token[:_SHOWN], message, rule="vllm/unknown-flag")
 
 
 def _unreadable(server: Server, where: _Where) -> Iterator[Finding]:
