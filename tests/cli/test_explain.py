@@ -109,7 +109,7 @@ def test_a_live_object_tells_what_was_changed_when_it_was_created(muster):
     live["status"] = {"conditions": []}
     found = explained(muster, live, options=["--no-jobset"])[0]
     assert found["earlier"] == {"strategy": "trl", "version": "1", "fields": ["spec.trainer.command"]}
-    assert found["unchanged"] == "the job is correct; there was nothing to change"
+    assert found["unchanged"] == "there is nothing to change"
     out = explain(muster, live, options=["--no-jobset"]).out
     assert "earlier    strategy trl 1 set spec.trainer.command" in out
 
@@ -119,8 +119,9 @@ def test_a_note_that_is_not_ours_is_passed_over(muster):
     assert explained(muster, job)[0]["earlier"] is None
 
 
-def test_nothing_changed_because_it_is_right(muster):
-    assert "the job is correct" in unchanged(muster, jobs.trainjob("t", "torch-distributed", command=["torchrun", "x"]))
+def test_nothing_changed_because_there_is_nothing_to_change(muster):
+    job = jobs.trainjob("t", "torch-distributed", command=["torchrun", "x"])
+    assert unchanged(muster, job) == "there is nothing to change"
 
 
 def test_a_job_that_is_refused_is_not_called_right(muster):

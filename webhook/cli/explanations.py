@@ -5,7 +5,6 @@ The table and the JSON of `muster explain` both show it, so they cannot differ.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,22 +13,28 @@ from strategies.changes.changes import Change, Changes
 from strategies.documents import names, trainjobs
 from strategies.documents.paths import Absent
 from strategies.jobs.jobs import Job
-from strategies.launches import sites, topologies
 from strategies.trainer import predictions
 from webhook.admission import policies
 from webhook.admission.policies import Mode
-from webhook.cli import wording
+from webhook.cli import endings, launchlines, wording
 from webhook.cli.cases import Case, Setup
 from webhook.cluster.readers import Ref
 
 __all__ = ["explain"]
 
 
-def explain(case: Case, setup: Setup) -> dict[str, Any]:
-    """Return the explanation of a case, of JSON's types; missing parts are None."""
+def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the explanation of a case, of JSON's types; missing parts are None.
+
+    Args:
+        case: the job with its decisions.
+        setup: the input of the command.
+        before: the explanation of the job before; a predicted JobSet follows from that TrainJob.
+    """
     origin, document, decision = case.source.origin, case.source.document, case.mutated
     metadata = document.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata, job = metadata if isinstance(metadata, dict) else {}, _job(case, setup)
+    world = launchlines.measure(job) if job else None
     return {
         "file": origin.file,
         "document": origin.document,
@@ -45,7 +50,8 @@ def explain(case: Case, setup: Setup) -> dict[str, Any]:
         "framework": decision.governor.framework,
         "strategy": _strategy(case),
         "mode": {"value": decision.mode.value, "because": _because(case, setup)},
-        "launch": _launch(case, setup),
+        "launch": launchlines.describe(job) if job else None,
+        "world": launchlines.shown(world),
         "earlier": _earlier(document),
         "decision": decision.verdict,
         "refused": case.refused,
@@ -53,6 +59,7 @@ def explain(case: Case, setup: Setup) -> dict[str, Any]:
         "unchanged": _unchanged(case),
         "findings": [wording.finding(each) for each in case.findings],
         "failure": case.failure or None,
+        "ending": endings.end(case, world, before if case.predicted else None),
     }
 
 
@@ -94,14 +101,14 @@ def _because(case: Case, setup: Setup) -> str:
     return "the global mode"
 
 
-def _launch(case: Case, setup: Setup) -> str | None:
-    """Return the command line of each node and the size of the training; None when it is not known."""
+def _job(case: Case, setup: Setup) -> Job | None:
+    """Return the job as its strategy sees it after mutation; None where its launch is not known."""
     governor, document = case.mutated.governor, case.document
     is_trainjob = case.source.kind == "TrainJob"
     if case.mutated.strategy is None or case.misfits or (is_trainjob and governor.runtime is None):
         return None
     kind = "TrainJob" if is_trainjob else "JobSet"
-    job = Job(
+    return Job(
         kind=kind,  # type: ignore[arg-type]  # one of the two
         changes=Changes(document),
         namespace=case.namespace,
@@ -112,13 +119,6 @@ def _launch(case: Case, setup: Setup) -> str | None:
         supply=governor.supply,
         roles=setup.policy.roles,
     )
-    site = sites.find_site(job)
-    if site is None or not site.argv:
-        return None
-    size = ""
-    if governor.runtime is not None and governor.runtime.is_torch:
-        size = f" ({topologies.launched(topologies.read_topology(job), site.launch).size})"
-    return shlex.join(site.argv) + size
 
 
 def _earlier(document: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -163,7 +163,7 @@ def _nothing_to_do(case: Case) -> str:
         return f"framework {framework} has no strategy; the job runs as it would without Muster"
     if case.errors:
         return "there is nothing to change; correct the errors below"
-    return "the job is correct; there was nothing to change"
+    return "there is nothing to change"
 
 
 def _unlabelled(case: Case) -> str:

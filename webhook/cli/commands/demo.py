@@ -30,7 +30,7 @@ spec:
     numNodes: 2
     resourcesPerNode:
       limits:
-        nvidia.com/gpu: 4
+        nvidia.com/gpu: 1
 """
 _ARGS = "--dataset_name=trl-lib/Capybara"
 _WRONG_ARGS = f"{_ARGS}, --learning_rte=2e-5, --bf16=true, --fp16=true"
@@ -39,7 +39,7 @@ _WRONG_ARGS = f"{_ARGS}, --learning_rte=2e-5, --bf16=true, --fp16=true"
 def run(_args: argparse.Namespace) -> int:
     """Show the demo."""
     setup = _setup(_JOB)
-    print("A job as people write it, for two nodes with four GPUs each. Without Muster it trains twice, on two nodes")
+    print("A job as people write it, for two nodes with one GPU each. Without Muster it trains twice, on two nodes")
     print("that never meet, and both end with exit code 0:\n")
     print(textwrap.indent(_JOB, "    "))
     print("What Muster changes in it, and why (`muster explain -f first-sft.yaml`):\n")

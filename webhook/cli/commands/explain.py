@@ -19,6 +19,7 @@ _INDENT = "  "
 _LONGEST_VALUE = 120
 _SHORTEST_PREFIX = 30
 _LABEL = 11
+_ENDINGS = {"right": "right", "open": "open", "mend": "to do"}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -27,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     setup.require_readable()
     if args.output == "json":
         decided = list(sections(setup, with_jobsets=args.jobset))
-        print(jsons.dump([explanations.explain(case, setup) for case in decided]))
+        print(jsons.dump(_explained(decided, setup)))
     else:
         decided = show(setup, with_jobsets=args.jobset, full=args.full)
     wrong = any(case.errors or case.failure for case in decided)
@@ -38,13 +39,19 @@ def show(setup: Setup, *, with_jobsets: bool = True, full: bool = False) -> list
     """Print the explanations for people; return the cases that were explained."""
     width, before = tables.terminal_width(), None
     decided = list(sections(setup, with_jobsets=with_jobsets))
-    for case in decided:
-        explained = explanations.explain(case, setup)
+    for explained in _explained(decided, setup):
         print("\n" * (before is not None) + "\n".join(section(explained, before, width, full=full)))
         before = explained
     if not decided:
         print("no TrainJob or JobSet was found")
     return decided
+
+
+def _explained(decided: Sequence[Case], setup: Setup) -> list[dict[str, Any]]:
+    out: list[dict[str, Any]] = []
+    for case in decided:
+        out.append(explanations.explain(case, setup, out[-1] if out else None))
+    return out
 
 
 def sections(setup: Setup, *, with_jobsets: bool) -> Iterator[Case]:
@@ -83,6 +90,9 @@ def section(
         yield ""
     for each in explained["findings"]:
         yield from _hanging(_finding(each), width, _INDENT)
+    ending = explained["ending"]
+    yield ""
+    yield from _hanging(f"{_ENDINGS[ending['kind']]}: {ending['text']}", width, _INDENT)
 
 
 def _title(explained: Mapping[str, Any]) -> str:

@@ -1,0 +1,100 @@
+"""How an explanation ends: right only where nothing is open, else what is open, or what there is to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli import jobs
+
+GPU = {"limits": {"nvidia.com/gpu": 1}}
+
+
+def ending(muster, *documents, options=("--no-jobset",)):
+    found = muster("explain", "-f", "-", "-o", "json", *options, stdin=jobs.stream(*documents)).json()
+    told = muster("explain", "-f", "-", *options, stdin=jobs.stream(*documents)).out
+    label = {"right": "right", "open": "open", "mend": "to do"}[found[-1]["ending"]["kind"]]
+    assert " ".join(told.split()).endswith(f"{label}: {found[-1]['ending']['text']}")
+    return found[-1]["ending"]["kind"], found[-1]["ending"]["text"]
+
+
+def torch(*command, **trainer):
+    return jobs.trainjob("t", "torch-distributed", command=list(command), **trainer)
+
+
+def test_a_job_that_needed_no_change_is_right_as_it_is(muster):
+    job = torch("torchrun", "x", numNodes=2, resourcesPerNode=GPU)
+    assert ending(muster, job) == ("right", "the job is right as it is, and nothing is open")
+
+
+def test_a_corrected_job_is_right_with_the_changes(muster):
+    right = ("right", "the job is right with the changes above, and nothing is open")
+    assert ending(muster, jobs.two_nodes()) == right
+    assert ending(muster, jobs.two_nodes(), options=()) == right  # the JobSet to come
+
+
+def test_a_refused_job_ends_with_the_number_of_errors(muster):
+    job = torch("torchrun", "x", numNodes=0, resourcesPerNode=GPU)
+    assert ending(muster, job) == ("mend", "1 error to mend; the cluster refuses this job")
+    kind, text = ending(muster, jobs.namespace("default", "warn"), job)
+    assert (kind, text) == ("mend", "1 error to mend; mode warn lets this job pass")
+
+
+def test_warnings_are_to_be_read_and_a_jobset_to_come_points_at_them(muster):
+    job = torch("./run.sh", numNodes=2, resourcesPerNode=GPU)
+    assert ending(muster, job) == ("mend", "1 warning to read; the job passes")
+    kind, text = ending(muster, job, options=())
+    assert (kind, text) == ("mend", "see the end of the TrainJob above; this JobSet adds nothing to it")
+
+
+def test_errors_and_warnings_are_both_counted(muster):
+    job = torch("./run.sh", numNodes=2, numProcPerNode=0, resourcesPerNode=GPU)
+    assert ending(muster, job)[1] == "1 error to mend and 2 warnings to read; the cluster refuses this job"
+
+
+def test_a_note_leaves_the_job_open(muster):
+    job = torch("python", "x.py", numNodes=1, resourcesPerNode={"limits": {"nvidia.com/gpu": 4}})
+    kind, text = ending(muster, job)
+    assert kind == "open"
+    assert text == "nothing that Muster can see is wrong; what it cannot see is in the notes above"
+
+
+def test_a_program_of_ones_own_on_several_nodes_is_never_called_right(muster):
+    kind, text = ending(muster, torch("python", "x.py", numNodes=2, resourcesPerNode=GPU))
+    assert kind == "open"
+    assert "cannot see whether the program uses them" in text
+    assert ending(muster, torch("python", "x.py", numNodes=1, resourcesPerNode=GPU))[0] == "right"
+
+
+@pytest.mark.parametrize(
+    ("documents", "words"),
+    [
+        (
+            [jobs.runtime("jax", "jax", policy={"jax": {}}), jobs.trainjob("t", "jax", numNodes=1)],
+            "framework jax has no",
+        ),
+        ([jobs.runtime("bare", framework=None), jobs.trainjob("t", "bare")], "its framework is not known"),
+        ([jobs.jobset()], "its framework is not known"),
+        ([jobs.namespace("default", "off"), jobs.two_nodes()], "Muster is off for this job"),
+    ],
+    ids=["another framework", "a runtime without a label", "a JobSet without a label", "Muster is off"],
+)
+def test_what_is_not_checked_is_open(muster, documents, words):
+    kind, text = ending(muster, *documents)
+    assert kind == "open"
+    assert words in text
+
+
+@pytest.mark.parametrize("mode", ["warn", "audit"])
+def test_changes_that_are_not_made_leave_something_to_do(muster, mode):
+    metadata = {"annotations": {"muster.dev/trl-method": "sft"}}
+    job = jobs.trainjob("t", "torch-distributed", metadata=metadata)
+    kind, text = ending(muster, jobs.namespace("default", mode), job)
+    assert (kind, text) == ("mend", f"mode {mode} makes none of the changes above, so the job runs without them")
+
+
+def test_a_jobset_that_trainer_made_is_judged_at_its_trainjob(muster):
+    owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "sft", "controller": True}
+    given = jobs.jobset("sft", jobs.container(command=["torchrun", "x"]), ownerReferences=[{**owner, "uid": "u"}])
+    kind, text = ending(muster, jobs.two_nodes(), given)
+    assert kind == "open"
+    assert text.endswith("the launch is judged at TrainJob sft, from which Trainer made this JobSet")
