@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from xml.etree import ElementTree as Xml  # of our own output
 
 import pytest
@@ -31,6 +32,15 @@ def test_a_finding_has_file_document_object_field_value_message_and_rule(muster)
     lines = result.out.splitlines()
     assert "stdin:doc 2 TrainJob/wrong: error spec.trainer.numNodes: 0: must be at least 1 (core/numbers)" in lines
     assert result.err == "1 job: 2 errors, 0 warnings; 1 other document ignored\n"
+
+
+def test_people_are_told_once_how_a_finding_is_explained_and_programs_are_not(muster, monkeypatch):
+    hint = "`muster rule ID` explains the id at the end of a finding\n"
+    assert hint not in check(muster, WRONG).err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert check(muster, WRONG, SCRIPT).err.count(hint) == 1
+    assert hint not in check(muster, WRONG, options=["-o", "json"]).err
+    assert hint not in check(muster, jobs.two_nodes()).err
 
 
 def test_warnings_do_not_fail(muster):

@@ -36,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
                 print(line)
     wording.warn(f"muster: {problems.one_line(each)}" for each in setup.unreadable)
     wording.warn([_summary(decided, setup)])
+    if args.output == "text" and sys.stderr.isatty() and any(case.findings for case in decided):
+        wording.warn(["`muster rule ID` explains the id at the end of a finding"])
     if setup.unreadable:
         return problems.UNREADABLE
     return problems.FOUND if any(_is_wrong(case) for case in decided) else problems.CLEAN
