@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.checks import claims
+from strategies.checks import claims, pods
 from strategies.documents import names, quantities, trainjobs
 from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
@@ -30,6 +30,7 @@ def check_job(subject: Job) -> Iterator[Finding]:
         yield from _quantities(subject)
         yield from _runtime(subject)
     yield from claims.check_claims(subject)
+    yield from pods.check_pods(subject)
     if subject.container is not None and subject.owner is None:
         nodes = max(topologies.read_topology(subject).nodes, 1)
         yield from coordinators.validate(subject, nodes)

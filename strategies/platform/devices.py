@@ -18,6 +18,7 @@ GPUs mean, as their own documentation or source has it:
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,12 +27,23 @@ from typing import Any
 from strategies.documents import quantities
 from strategies.documents.pods import ResourceRequirements
 
-__all__ = ["KNOWN", "Devices", "accelerators", "gpus", "seen", "sounds_like_one", "vendors"]
+__all__ = [
+    "PERCENTAGES",
+    "Devices",
+    "accelerators",
+    "gpus",
+    "is_replica",
+    "makers",
+    "misspelt",
+    "seen",
+    "sounds_like_one",
+]
 
 _Amounts = Mapping[str, str | int]
 _ACCELERATOR = re.compile(r"gpu|gaudi|ascend|tpu|npu|neuron|mlu|dcu|xpu|vcuda|gcu", re.IGNORECASE)
 _IMPLICIT = "deviceclass.resource.kubernetes.io/"  # Kubernetes maps it to the class of this name (DRAExtendedResource)
 _PERCENT = 100
+_LONGEST = 317  # characters of the name of a resource
 _GENERIC = frozenset({"gpu", "npu", "mlu", "dcu", "gcu"})
 """Names after the vendor's domain that are a number of devices, whoever the vendor is."""
 _WHOLE = frozenset(
@@ -42,25 +54,26 @@ _WHOLE = frozenset(
         *("volcano.sh/vgpu-number", "volcano.sh/gpu-number", "koordinator.sh/gpu.shared"),
     }
 )
-_PERCENTAGES = frozenset(
+PERCENTAGES = frozenset(
     {"koordinator.sh/gpu", "koordinator.sh/gpu-memory-ratio", "tencent.com/vcuda-core"}
     | {"tke.cloud.tencent.com/qgpu-core"}
 )
+"""Resources whose amount is percent of one device: below 100, or a multiple of 100."""
 _REPLICAS = frozenset({"nvidia.com/gpu.shared"})
 _PATTERNS = re.compile(
     r"huawei\.com/ascend\d+[a-z]?\d?(?:-\d+c(?:\.\w+)*)?|amd\.com/[a-z]{3}_nps\d|cambricon\.com/mlu\d+", re.IGNORECASE
 )
 _TILED = frozenset({"gpu.intel.com/i915", "gpu.intel.com/xe"})
-KNOWN = frozenset(
-    {"nvidia.com/gpu", "amd.com/gpu", "google.com/tpu", "aws.amazon.com/neuron", "aws.amazon.com/neurondevice"}
-    | {"cambricon.com/mlu", "hygon.com/dcu", "enflame.com/gcu", "huawei.com/npu", "huawei.com/Ascend910"}
-    | {"huawei.com/Ascend310P", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"}
-    | {"iluvatar.ai/gpu", "mthreads.com/gpu", "metax-tech.com/gpu", "aliyun.com/gpu-mem"}
-    | _WHOLE
-    | _PERCENTAGES
-    | _REPLICAS
+_SCHEDULERS = frozenset({"koordinator.sh", "volcano.sh", "tencent.com", "tke.cloud.tencent.com", _IMPLICIT[:-1]})
+"""Domains whose resources are devices of any maker, asked for through a scheduler."""
+_OFTEN = (
+    *("nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"),
+    *("habana.ai/gaudi", "google.com/tpu", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"),
+    *("aws.amazon.com/neurondevice", "huawei.com/Ascend910", "cambricon.com/mlu", "hygon.com/dcu"),
 )
-"""Names of accelerators that device plugins publish, those that are often written."""
+"""Names that are written often, and often wrong."""
+_DOMAINS = {name.partition("/")[0] for name in _OFTEN} | {name.partition("/")[0].rpartition(".")[0] for name in _OFTEN}
+_RESTS = {name.rpartition("/")[2].lower().removesuffix("s") for name in _OFTEN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +130,67 @@ def gpus(resources: ResourceRequirements) -> int:
     return max(map(_total, found.values()), default=0)
 
 
-def vendors(resources: ResourceRequirements) -> tuple[str, ...]:
-    """Return the domains of the devices asked for, sorted: `("amd.com", "nvidia.com")`."""
-    return tuple(sorted({_vendor(name) for name in _counted(resources, _names(resources))}))
+def makers(resources: ResourceRequirements) -> tuple[str, ...]:
+    """Return the domains of the makers of the devices asked for, sorted: `("amd.com", "nvidia.com")`."""
+    return tuple(sorted({_vendor(name) for name in _counted(resources, _names(resources))} - _SCHEDULERS))
+
+
+def is_replica(name: str) -> bool:
+    """Whether the resource is a replica of a shared GPU; two of them may be the same GPU."""
+    return name in _REPLICAS
+
+
+def misspelt(name: str) -> str:
+    """Return the resource that is probably meant by a name that no device plugin offers, "" where none is near.
+
+    Near are another case, a plural, two letters that changed places, a domain without its end, and one wrong letter in
+    the domain. Vendors do put letters before a name of another vendor (`vgpu`, `pgpu`), so those are not near.
+    """
+    return _misspelt(name) if "/" in name and len(name) <= _LONGEST else ""
+
+
+@functools.lru_cache(maxsize=1024)
+def _misspelt(name: str) -> str:
+    domain, _, rest = name.rpartition("/")
+    far = domain not in _DOMAINS and rest.lower().removesuffix("s") not in _RESTS
+    if far or name in _OFTEN or _PATTERNS.fullmatch(name):
+        return ""
+    return next((known for known in _OFTEN if _is_near(name, known)), "")
+
+
+def _is_near(name: str, known: str) -> bool:
+    domain, _, rest = name.rpartition("/")
+    known_domain, _, known_rest = known.rpartition("/")
+    same_rest = rest.lower().removesuffix("s") == known_rest.lower().removesuffix("s")
+    same_domain = domain == known_domain or domain == known_domain.rpartition(".")[0]
+    if same_domain:
+        return same_rest or _swapped(rest, known_rest)
+    return same_rest and _one_edit(domain, known_domain)
+
+
+def _swapped(word: str, known: str) -> bool:
+    before, after = _differing(word, known)
+    return len(before) == len(after) == len("ab") and before == after[::-1]
+
+
+def _one_edit(word: str, known: str) -> bool:
+    """Whether one letter is missing, doubled or wrong, or two have changed places."""
+    before, after = _differing(word, known)
+    return max(len(before), len(after)) == 1 or _swapped(word, known)
+
+
+def _differing(word: str, known: str) -> tuple[str, str]:
+    """Return what is left of two words without their common beginning and end."""
+    start = _same(word, known)
+    word, known = word[start:], known[start:]
+    end = _same(word[::-1], known[::-1])
+    return word[: len(word) - end], known[: len(known) - end]
+
+
+def _same(word: str, known: str) -> int:
+    """Return how many letters two words have in common at their beginning."""
+    pairs = zip(word, known, strict=False)
+    return next((index for index, (one, other) in enumerate(pairs) if one != other), min(len(word), len(known)))
 
 
 def accelerators(resources: ResourceRequirements) -> dict[str, int]:
@@ -146,14 +217,14 @@ def _counted(resources: ResourceRequirements, names: Iterable[str]) -> dict[str,
 
 def _total(counted: Mapping[str, int]) -> int:
     """Return the devices of one vendor; a percentage beside a number says how much of each device is wanted."""
-    numbers = [amount for name, amount in counted.items() if name not in _PERCENTAGES]
+    numbers = [amount for name, amount in counted.items() if name not in PERCENTAGES]
     return sum(numbers) if numbers else max(counted.values())
 
 
 def _count(name: str, amount: int) -> int | None:
     """Return the devices that an amount of a resource is, None where it does not say."""
     domain, slash, rest = name.rpartition("/")
-    if name in _PERCENTAGES:
+    if name in PERCENTAGES:
         return -(-amount // _PERCENT)
     if name in _REPLICAS:
         return 1 if amount == 1 else None

@@ -142,6 +142,7 @@ def test_a_runtime_whose_label_and_policy_disagree_is_refused():
 
 
 CLAIMS = {"claims": [{"name": "gpu"}]}
+HELD = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "two"}]}
 DROPPED = {
     "an override of a runtime with claims": ({"resourcesPerNode": gpus(1)}, CLAIMS, ["torch/claims-dropped"]),
     "a runtime with claims": ({}, CLAIMS, []),
@@ -151,4 +152,4 @@ DROPPED = {
 
 @pytest.mark.parametrize(("trainer", "resources", "rules"), DROPPED.values(), ids=DROPPED)
 def test_claims_that_an_override_would_drop_are_named(trainer, resources, rules):
-    assert [each[1] for each in judged("torchrun x.py", trainer, runtime(resources=resources))] == rules
+    assert [each[1] for each in judged("torchrun x.py", trainer, runtime(resources=resources, pod=HELD))] == rules

@@ -105,5 +105,42 @@ def test_whole_gpus_are_those_of_one_vendor(amounts, gpus):
     assert devices.gpus({"requests": amounts}) == gpus
 
 
-def test_the_vendors_of_a_container_are_named():
-    assert devices.vendors({"limits": {"nvidia.com/gpu": 1, "amd.com/gpu": 1, "cpu": 1}}) == ("amd.com", "nvidia.com")
+def test_the_makers_of_the_devices_of_a_container_are_named():
+    amounts = {"nvidia.com/gpu": 1, "amd.com/gpu": 1, "koordinator.sh/gpu": 100, "cpu": 1}
+    assert devices.makers({"limits": amounts}) == ("amd.com", "nvidia.com")
+
+
+MEANT = {
+    "nvidia.com/gpus": "nvidia.com/gpu",
+    "nvidia.com/GPU": "nvidia.com/gpu",
+    "nvidia.com/gup": "nvidia.com/gpu",
+    "nvidia/gpu": "nvidia.com/gpu",
+    "nvida.com/gpu": "nvidia.com/gpu",
+    "nvidia.con/gpu": "nvidia.com/gpu",
+    "nivdia.com/gpu": "nvidia.com/gpu",
+    "amd.com/gpus": "amd.com/gpu",
+    "habana.ai/gaudis": "habana.ai/gaudi",
+    "google.com/TPU": "google.com/tpu",
+}
+FINE = [
+    *(
+        "nvidia.com/gpu",
+        "nvidia.com/gpumem",
+        "nvidia.com/mig-1g.5gb",
+        "nvidia.com/pgpu",
+        "nvidia.com/a100",
+        "amd.com/npu",
+    ),
+    *("aliyun.com/gpu-mem", "iluvatar.ai/gpu", "birentech.com/gpu", "huawei.com/Ascend910B", "koordinator.sh/gpu"),
+    *("rdma/hca", "cpu", "volcano.sh/vgpu-number", "hygon.com/dcunum", "metax-tech.com/gpu", "google.com/gpu", ""),
+]
+
+
+@pytest.mark.parametrize(("written", "meant"), MEANT.items())
+def test_a_misspelt_name_is_told_from_the_one_that_is_meant(written, meant):
+    assert devices.misspelt(written) == meant
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_a_name_that_some_vendor_may_have_is_not_misspelt(name):
+    assert devices.misspelt(name) == ""

@@ -1,0 +1,131 @@
+"""Pods that can never start: what JobSet accepts, and the API server refuses when the Jobs or their pods are made.
+
+Nobody sees that refusal: the TrainJob and its JobSet exist, and no pod does. Sources: kubernetes v1.36.3
+`pkg/apis/core/validation/validation.go` and `pkg/apis/batch/validation/validation.go`, jobset v0.12.0
+`pkg/webhooks/jobset_webhook.go`, which looks at none of this.
+
+On a TrainJob a finding is at the field that the TrainJob wrote, else at its runtime. The JobSet that Trainer makes is
+not checked again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from strategies.checks import amounts, volumes
+from strategies.documents import names
+from strategies.documents.findings import Finding, Severity
+from strategies.documents.paths import Path
+from strategies.jobs.jobs import Job
+from strategies.jobs.templates import Template, list_templates
+
+__all__ = ["check_pods"]
+
+_MEMBERS = ("containers", "initContainers")
+_RESTARTS = ("OnFailure", "Never")
+_MOST = 50  # an object may have a hundred thousand names, and nobody reads more of them
+_POD_LEVEL = ("cpu", "memory")
+
+
+def check_pods(job: Job) -> Iterator[Finding]:
+    """Check all pods of a JobSet, or of the JobSet that a TrainJob will become; the first 50 findings."""
+    return iter(()) if job.owner is not None else itertools.islice(_found(job), _MOST)
+
+
+def _found(job: Job) -> Iterator[Finding]:
+    templates = list(list_templates(job))
+    for template in templates:
+        spec = template.spec
+        for inside, container in _containers(spec):
+            resources = container.get("resources")
+            for problem in amounts.check(resources) if resources else ():
+                yield _of_resources(job, template, inside, problem)
+        for inside, value, message, rule in (*_claims(spec), *_restarts(template, spec), *_pod_resources(spec)):
+            yield _placed(job, Finding(Severity.ERROR, template.field(*inside), value, message, rule))
+    yield from volumes.check(job, templates)
+
+
+def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    for member in _MEMBERS:
+        for index, container in enumerate(spec.get(member) or ()):
+            yield (member, index), container
+
+
+_Fault = tuple[Path, Any, str, str]
+
+
+def _claims(spec: Mapping[str, Any]) -> Iterator[_Fault]:
+    """Compare the claims of containers with those of the pod (validateResourceClaimNames)."""
+    held = {claim.get("name") for claim in spec.get("resourceClaims") or ()}
+    for inside, container in _containers(spec):
+        for index, claim in enumerate((container.get("resources") or {}).get("claims") or ()):
+            if claim.get("name") not in held:
+                message = "the pod has no claim of this name, so the API server refuses it; add it to resourceClaims"
+                yield (*inside, "resources", "claims", index, "name"), claim.get("name"), message, "core/claim-name"
+
+
+def _restarts(template: Template, spec: Mapping[str, Any]) -> Iterator[_Fault]:
+    """Check what a Job takes: a missing policy becomes OnFailure by JobSet's defaults."""
+    policy = spec.get("restartPolicy")
+    if policy not in (None, "", *_RESTARTS):
+        message = "a Job takes only OnFailure or Never, so the API server refuses it; use one of them"
+        yield ("restartPolicy",), policy, message, "core/restart-policy"
+    elif policy != "Never" and _job_spec(template).get("podFailurePolicy") is not None:
+        message = "a Job with a podFailurePolicy takes only Never, so the API server refuses it; write Never"
+        yield ("restartPolicy",), policy, message, "core/restart-policy"
+    deadline = spec.get("activeDeadlineSeconds")
+    if isinstance(deadline, int) and deadline < 1:
+        message = "must be at least 1, so the API server refuses the pod; raise it or remove it"
+        yield ("activeDeadlineSeconds",), deadline, message, "core/deadline"
+
+
+def _pod_resources(spec: Mapping[str, Any]) -> Iterator[_Fault]:
+    """Check resources of the whole pod, which can be only cpu, memory and huge pages (validatePodResourceName)."""
+    resources = spec.get("resources") or {}
+    for part in ("limits", "requests"):
+        for name, amount in (resources.get(part) or {}).items():
+            if name not in _POD_LEVEL and not name.startswith("hugepages-"):
+                message = "a pod's own resources are only cpu, memory and hugepages; ask for it in a container"
+                yield ("resources", part, name), amount, message, "core/resource-name"
+
+
+def _container(template: Template, inside: Path) -> Mapping[str, Any]:
+    member, index = inside
+    found: Mapping[str, Any] = template.spec[str(member)][index]
+    return found
+
+
+def _job_spec(template: Template) -> Mapping[str, Any]:
+    return (template.job.get("template") or {}).get("spec") or {}
+
+
+def _of_resources(job: Job, template: Template, inside: Path, problem: amounts.Problem) -> Finding:
+    """Return the finding about an amount: at `resourcesPerNode` where the TrainJob wrote that amount."""
+    own = _own_part(job, template, inside, problem.path)
+    if own:
+        field = f"spec.trainer.resourcesPerNode.{own}" + "".join(f"[{name}]" for name in problem.path[1:])
+        return Finding(problem.severity, field, problem.value, problem.message, problem.rule)
+    field = template.field(*inside, "resources", *problem.path)
+    return _placed(job, Finding(problem.severity, field, problem.value, problem.message, problem.rule))
+
+
+def _own_part(job: Job, template: Template, inside: Path, path: tuple[str, ...]) -> str:
+    """Return the member of `resourcesPerNode` that holds the resource, "" where the runtime alone asks for it."""
+    override: Mapping[str, Any] = job.trainer.get("resourcesPerNode") or {}
+    if job.kind != "TrainJob" or _container(template, inside).get("name") != names.CONTAINER_NODE:
+        return ""
+    if job.container is None or template.path != job.container.job_path:
+        return ""
+    parts = (path[0], *(part for part in ("limits", "requests") if part != path[0]))
+    return next((part for part in parts if override.get(part) and {*path[1:]} <= {*override[part]}), "")
+
+
+def _placed(job: Job, finding: Finding) -> Finding:
+    """Report a finding about a runtime's pods on the TrainJob that will use them."""
+    if job.kind == "JobSet" or job.runtime is None:
+        return finding
+    value = "" if finding.value is None else f"{finding.value!r}: "
+    message = f"in the pods of this runtime, {finding.field}: {value}{finding.message}"
+    return Finding(finding.severity, "spec.runtimeRef.name", job.runtime.name, message, finding.rule)

@@ -1,0 +1,153 @@
+"""Volumes that JobSet makes for a job (`volumeClaimPolicies`): whether all pods that mount one can have it.
+
+Source: jobset v0.12.0 `pkg/controllers/volume_claim_policy.go`: one claim for all pods that mount a volume of its name.
+Kubernetes "Persistent Volumes", access modes: ReadWriteOnce allows one node, ReadWriteOncePod one pod. Claims that the
+pod names itself are not seen, and ephemeral volumes are one for each pod.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from strategies.documents import names, paths
+from strategies.documents.findings import Finding, error, warning
+from strategies.jobs.jobs import Job
+from strategies.jobs.templates import Template
+from strategies.launches import topologies
+
+__all__ = ["check"]
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+_JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
+_LEFT = "so the others never start; use ReadWriteMany"
+_ELSEWHERE = "pods on other nodes never start; use ReadWriteMany"
+_Verdict = tuple[Callable[..., Finding], str, str]
+_JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
+
+
+def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
+    """Check the volume claims of a JobSet, or of the JobSet that a TrainJob will become.
+
+    Args:
+        job: the job as it will be stored.
+        replicated: its replicated jobs.
+    """
+    document, start = _spec(job)
+    claims = list(_claims(document, start))
+    templates = _together(replicated) if claims else []
+    for path, claim in claims:
+        field, modes = (
+            paths.field(document, (*path, "spec", "accessModes")),
+            _object(claim.get("spec")).get("accessModes"),
+        )
+        if isinstance(modes, list) and modes:
+            name = _object(claim.get("metadata")).get("name")
+            users = [each for each in templates if _mounts(job, each, name)]
+            found: Iterable[_Verdict] = (
+                _crowded(job, users, modes) if sum(_pods(job, each) for each in users) > 1 else ()
+            )
+        else:
+            message = "a volume claim needs at least one access mode, so the API server refuses it; add accessModes"
+            found = ((error, message, "core/volume-claim"),)
+        for make, message, rule in found:
+            yield _told(job, make(field, modes, message, rule=rule))
+
+
+def _together(templates: Sequence[Template]) -> list[Template]:
+    """Return the replicated jobs that run at the same time: those that no other one waits for, and no initializers."""
+    ended = {
+        each.get("name")
+        for template in templates
+        for each in _objects(template.job.get("dependsOn"))
+        if each.get("status") == "Complete"
+    }
+    return [each for each in templates if each.job.get("name") not in ended and not each.is_initializer]
+
+
+def _claims(document: Mapping[str, Any], start: paths.Path) -> Iterator[tuple[paths.Path, Mapping[str, Any]]]:
+    """Yield the claim templates of the JobSetSpec with their paths."""
+    for number, policy in enumerate(_objects(paths.lookup(document, (*start, "volumeClaimPolicies")))):
+        for index, claim in enumerate(_objects(policy.get("templates"))):
+            yield (*start, "volumeClaimPolicies", number, "templates", index), claim
+
+
+def _spec(job: Job) -> tuple[Mapping[str, Any], paths.Path]:
+    if job.kind == "JobSet":
+        return job.document, ("spec",)
+    return (job.runtime.document if job.runtime else {}), ("spec", "template", "spec")
+
+
+def _crowded(job: Job, users: list[Template], modes: list[Any]) -> Iterator[_Verdict]:
+    """Judge a volume that several pods mount at the same time."""
+    count, rule = sum(_pods(job, each) for each in users), "core/shared-volume"
+    if _MANY & {each for each in modes if isinstance(each, str)}:
+        return
+    if "ReadWriteOncePod" in modes:
+        yield error, f"only one of the {count} pods can have this volume, {_LEFT}", rule
+    elif any(_are_apart(job, each) for each in users if _pods(job, each) > 1):
+        yield error, f"the {count} pods run on different nodes, and only one node can have this volume, {_LEFT}", rule
+    else:
+        yield warning, f"only one node can have this volume, and {count} pods mount it; {_ELSEWHERE}", rule
+
+
+def _are_apart(job: Job, template: Template) -> bool:
+    """Whether pods of the template certainly refuse to share a node with each other."""
+    affinity = _object(_object(template.spec.get("affinity")).get("podAntiAffinity"))
+    own, _ = next(template.metadata("labels"))
+    labels = {**own, _JOB_LABEL: template.job.get("name"), _JOBSET_LABEL: job.name}
+    for term in _objects(affinity.get(_REQUIRED)):
+        selector = term.get("labelSelector")
+        if term.get("topologyKey") != names.HOSTNAME_LABEL or not isinstance(selector, dict):
+            continue
+        if not selector.get("matchExpressions") and _object(selector.get("matchLabels")).items() <= labels.items():
+            return True
+    return False
+
+
+def _pods(job: Job, template: Template) -> int:
+    if job.container is not None and template.path == job.container.job_path:
+        return topologies.pods_of(job)
+    spec = _object(_object(template.job.get("template")).get("spec"))
+    replicas, pods = template.job.get("replicas"), spec.get("parallelism")
+    return (1 if replicas is None else replicas) * (1 if pods is None else pods)
+
+
+def _mounts(job: Job, template: Template, name: object) -> bool:
+    specs = [template.spec, *_patches(job, template)]
+    containers = [
+        each for spec in specs for member in ("containers", "initContainers") for each in _objects(spec.get(member))
+    ]
+    return any(mount.get("name") == name for each in containers for mount in _objects(each.get("volumeMounts")))
+
+
+def _patches(job: Job, template: Template) -> Iterator[Mapping[str, Any]]:
+    """Yield what the TrainJob's runtimePatches add to the pod spec."""
+    inside = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+    for patch in _objects(_object(job.document.get("spec")).get("runtimePatches")) if job.kind == "TrainJob" else ():
+        for each in _objects(paths.lookup(patch, inside)):
+            if each.get("name") == template.job.get("name"):
+                yield _object(paths.lookup(each, ("template", "spec", "template", "spec")))
+
+
+def _told(job: Job, finding: Finding) -> Finding:
+    """Report a finding about a runtime's volume on the TrainJob: at its number of nodes, else at its runtime."""
+    if job.kind == "JobSet" or job.runtime is None:
+        return finding
+    nodes, message = (
+        job.trainer.get("numNodes") or 1,
+        f"in the pods of this runtime, {finding.field}: {finding.message}",
+    )
+    if nodes > 1 and finding.rule == "core/shared-volume":
+        return dataclasses.replace(finding, field="spec.trainer.numNodes", value=nodes, message=message)
+    return dataclasses.replace(finding, field="spec.runtimeRef.name", value=job.runtime.name, message=message)
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
