@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from strategies.claims import handwritten, plans, requests
 from strategies.claims.plans import ClaimPlan
 from strategies.documents.findings import Finding, error, warning
+from strategies.documents.pods import at_once, replicas
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
 from strategies.launches import sites, topologies
@@ -78,9 +79,9 @@ def _held(job: Job, claim: str) -> str:
 
 
 def _pods(job: Job, template: Template) -> int:
-    if job.container is not None and template.path == job.container.job_path:
+    if job.kind == "TrainJob" and job.container is not None and template.path == job.container.job_path:
         return max(1, topologies.pods_of(job))
-    return max(1, (template.job.get("replicas") or 1) * (template.job["template"]["spec"].get("parallelism") or 1))
+    return max(1, replicas(template.job) * at_once(template.job))
 
 
 def _processes(job: Job) -> Iterator[Finding]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.checks import claims, pods
-from strategies.documents import names, quantities, trainjobs
+from strategies.checks import claims
+from strategies.checks.pods import check_pods
+from strategies.documents import names, pods, quantities, trainjobs
 from strategies.documents.findings import Finding, error, warning
+from strategies.documents.runtimes import Runtime
 from strategies.jobs.jobs import Job
 from strategies.launches import coordinators, topologies
 
@@ -30,7 +32,7 @@ def check_job(subject: Job) -> Iterator[Finding]:
         yield from _quantities(subject)
         yield from _runtime(subject)
     yield from claims.check_claims(subject)
-    yield from pods.check_pods(subject)
+    yield from check_pods(subject)
     if subject.container is not None and subject.owner is None:
         nodes = max(topologies.read_topology(subject).nodes, 1)
         yield from coordinators.validate(subject, nodes)
@@ -110,6 +112,22 @@ def _runtime(subject: Job) -> Iterator[Finding]:
             f"named {names.CONTAINER_NODE}, so Trainer would change nothing in it; correct the runtime"
         )
         yield error("spec.runtimeRef.name", name, message, rule="core/runtime")
+    else:
+        yield from _ignored(subject, subject.runtime, name)
+
+
+def _ignored(subject: Job, runtime: Runtime, name: str) -> Iterator[Finding]:
+    """Report members of `spec.trainer` that Trainer drops, because the runtime labels no training job."""
+    place, written = runtime.trainer, sorted(key for key, value in subject.trainer.items() if value)
+    if not written or place is None or not runtime.is_unlabelled:
+        return
+    nodes, runs = subject.trainer.get("numNodes"), pods.replicas(place.job) * pods.at_once(place.job)
+    message = (
+        f"Trainer would ignore {', '.join(written)} of spec.trainer: the runtime's job {place.job_name} has no label "
+        f"{names.ANCESTOR_LABEL}: {names.ANCESTOR_TRAINER}; label its template"
+    )
+    find = error if nodes is not None and nodes != runs else warning
+    yield find("spec.runtimeRef.name", name, message, rule="core/runtime")
 
 
 def _unsupported(ref: Mapping[str, Any]) -> Finding:

@@ -19,10 +19,14 @@ __all__ = [
     "EnvVar",
     "Place",
     "ResourceRequirements",
+    "at_once",
     "env_value",
     "find_env",
     "labels",
+    "place",
     "places",
+    "replicas",
+    "takes_turns",
     "trainer",
 ]
 
@@ -99,6 +103,36 @@ def places(document: Document, spec_path: tuple[str, ...]) -> Iterator[Place]:
         for position, container in enumerate(_containers(job)):
             path = (*job_path, "template", "spec", "template", "spec", "containers", position)
             yield Place(job, container, job_path, path)
+
+
+def place(document: Document, job_path: Path, position: int) -> Place:
+    """Return container `position` of the replicated job at `job_path`."""
+    job: Any = document
+    for step in job_path:
+        job = job[step]
+    path = (*job_path, "template", "spec", "template", "spec", "containers", position)
+    return Place(job, _containers(job)[position], job_path, path)
+
+
+def replicas(job: Document) -> int:
+    """Return the number of Jobs of a replicated job; JobSet's default is 1."""
+    written = job.get("replicas")
+    return 1 if written is None else max(int(written), 0)
+
+
+def at_once(job: Document) -> int:
+    """Return the pods of each of its Jobs that run at the same time (kubernetes `pkg/controller/job`, wantActive)."""
+    spec = _dig(job, "template", "spec")
+    parallel = spec.get("parallelism")
+    running = 1 if parallel is None else max(int(parallel), 0)
+    completions = spec.get("completions")
+    return running if completions is None else min(running, max(int(completions), 0))
+
+
+def takes_turns(job: Document) -> bool:
+    """Whether more pods have to complete than run at once, so that some start only when others have ended."""
+    completions = _dig(job, "template", "spec").get("completions")
+    return completions is not None and 0 < at_once(job) < int(completions)
 
 
 def trainer(document: Document, spec_path: tuple[str, ...]) -> Place | None:

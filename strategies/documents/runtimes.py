@@ -65,6 +65,12 @@ class Runtime:
         return "spec" in self.document and self.trainer is None
 
     @property
+    def is_unlabelled(self) -> bool:
+        """Whether a training container was found by its name alone, so that Trainer changes nothing in it."""
+        place = self.trainer
+        return place is not None and pods.labels(place.job).get(names.ANCESTOR_LABEL) != names.ANCESTOR_TRAINER
+
+    @property
     def network(self) -> Mapping[str, Any]:
         """`spec.template.spec.network`: `subdomain`, `enableDNSHostnames`, `publishNotReadyAddresses`."""
         template = (self.document.get("spec") or {}).get("template") or {}

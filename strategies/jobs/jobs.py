@@ -6,13 +6,16 @@ server's caches, files for the CLI, a test).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from strategies.changes.changes import Changes
-from strategies.documents import pods, trainjobs
+from strategies.documents import paths, pods, trainjobs
 from strategies.documents.runtimes import Runtime
+from strategies.jobs import parts, programs
+from strategies.jobs.parts import Parts
 from strategies.platform.placements import Role
 from strategies.platform.supplies import Supply
 
@@ -50,6 +53,9 @@ class Job:
         supply: what the job can claim.
         roles: roles that the platform places, by name; empty where it places none.
         runtime_open: whether `runtime` is None because it was not given, not because it does not exist.
+        identify: tells what a command line starts, so that the training is found among other parts of a JobSet.
+        part: the part that `container` is; of one that trains with others there is a view for each (`views`).
+        memory: the parts once they were found; changes to the job do not change them.
     """
 
     kind: Kind
@@ -62,6 +68,9 @@ class Job:
     supply: Supply = field(default_factory=Supply)
     roles: Mapping[str, Role] = field(default_factory=dict)
     runtime_open: bool = False
+    identify: programs.Identify = programs.unknown
+    part: int = 0
+    memory: list[Parts] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -81,10 +90,39 @@ class Job:
 
     @property
     def container(self) -> pods.Place | None:
-        """The training container: of the JobSet itself, or of the runtime of a TrainJob."""
-        if self.kind == "JobSet":
-            return pods.trainer(self.document, ("spec",))
-        return self.runtime.trainer if self.runtime else None
+        """The training container: of the JobSet itself, or of the runtime of a TrainJob.
+
+        Of several parts of a JobSet it is that of this view, and without one the first, which has rank 0.
+        """
+        if self.kind == "TrainJob":
+            return self.runtime.trainer if self.runtime else None
+        found = self.parts.places
+        return self._place(found[self.part]) if found else None
+
+    @property
+    def world(self) -> tuple[pods.Place, ...]:
+        """The training containers whose processes meet, in the order of their ranks; one of each replicated job."""
+        container = self.container
+        if self.kind == "TrainJob" or not self.parts.together or container is None:
+            return () if container is None else (container,)
+        return tuple(self._place(each) for each in self.parts.places)
+
+    @property
+    def parts(self) -> Parts:
+        """The parts of a JobSet that do its work."""
+        if not self.memory:
+            framework = self.runtime.framework if self.runtime else None
+            self.memory.append(parts.find(self.document, ("spec",), framework, self.identify))
+        return self.memory[0]
+
+    @property
+    def views(self) -> tuple[Job, ...]:
+        """The job once for each of its parts, so that what is done to one container is done to each."""
+        count = len(self.parts.places) if self.kind == "JobSet" else 1
+        return tuple(dataclasses.replace(self, part=part) for part in range(count)) if count > 1 else (self,)
+
+    def _place(self, found: tuple[paths.Path, int]) -> pods.Place:
+        return pods.place(self.document, *found)
 
     @property
     def network(self) -> Mapping[str, Any]:

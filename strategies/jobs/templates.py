@@ -13,6 +13,7 @@ from typing import Any
 
 from strategies.documents import names, paths, pods
 from strategies.documents.paths import Absent, Path
+from strategies.jobs import containers, programs
 from strategies.jobs.jobs import Job
 from strategies.trainer import runtime_patches
 
@@ -30,12 +31,14 @@ class Template:
         job: the replicated job itself.
         path: its place in `document`.
         written: paths of its pod spec that a TrainJob's patches wrote, with their places in the TrainJob.
+        identify: tells what a command line starts.
     """
 
     document: Mapping[str, Any]
     job: Mapping[str, Any]
     path: Path
     written: Mapping[Path, Path] = dataclasses.field(default_factory=dict)
+    identify: programs.Identify = programs.unknown
 
     @property
     def pod_path(self) -> Path:
@@ -54,11 +57,16 @@ class Template:
 
     @property
     def main(self) -> tuple[Path, Mapping[str, Any]] | None:
-        """Path and document of the container that does the work: `node` where there is one, else the first."""
-        containers = self.spec.get("containers") or []
-        named = (index for index, each in enumerate(containers) if each.get("name") == names.CONTAINER_NODE)
-        index = next(named, 0)
-        return ((*self.pod_path, "containers", index), containers[index]) if containers else None
+        """Path and document of the container that does the work."""
+        index = self._main()
+        return None if index is None else ((*self.pod_path, "containers", index), self.spec["containers"][index])
+
+    def _main(self) -> int | None:
+        own = self.spec.get("containers") or ()
+        if pods.labels(self.job).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
+            named = (index for index, each in enumerate(own) if each.get("name") == names.CONTAINER_NODE)
+            return next(named, 0 if own else None)
+        return containers.choose(self.spec, self.identify)
 
     def metadata(self, member: str) -> Iterator[tuple[Mapping[str, Any], Path]]:
         """Yield its `labels` or `annotations` and their path, those of the pod template first, then the Job's."""
@@ -73,11 +81,12 @@ class Template:
 def list_templates(job: Job) -> Iterator[Template]:
     """Yield the replicated jobs of a JobSet, or those that the JobSet of a TrainJob will have."""
     if job.kind == "JobSet":
-        yield from _templates(job.document, ("spec",))
+        for template in _templates(job.document, ("spec",)):
+            yield dataclasses.replace(template, identify=job.identify)
     elif job.runtime is not None:
         for template in _templates(job.runtime.document, ("spec", "template", "spec")):
             job_, written = runtime_patches.patch_replicated_job(template.job, job.document)
-            yield dataclasses.replace(template, job=job_, written=written)
+            yield dataclasses.replace(template, job=job_, written=written, identify=job.identify)
 
 
 def _templates(document: Mapping[str, Any], spec_path: tuple[str, ...]) -> Iterator[Template]:

@@ -8,7 +8,7 @@ Trainer's PET_MASTER_ADDR ignores the subdomain, which is why the address is com
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from strategies.documents import names, pods, quantities
@@ -16,7 +16,7 @@ from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
 from strategies.launches import topologies
 
-__all__ = ["Coordinator", "find_coordinator", "validate"]
+__all__ = ["Coordinator", "find_coordinator", "is_elsewhere", "validate"]
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _GENERATED_SUFFIX = "xxxxx"
@@ -53,11 +53,11 @@ def find_coordinator(job: Job) -> Coordinator | None:
     A JobSet's own `spec.coordinator` wins; else it is pod 0 of job 0 of the training replicated job. A single pod
     without a DNS name uses `localhost`.
     """
-    place = job.container
-    if place is None or job.name is None:
+    world = job.world
+    if not world or job.name is None:
         return None
-    port = _port(place.container)
-    unnamed = place.job["template"]["spec"].get("completionMode") == "NonIndexed"
+    place, port = world[0], _port(world)
+    unnamed = place.job["template"]["spec"].get("completionMode") == "NonIndexed" or pods.takes_turns(place.job)
     if (unnamed or job.network.get("enableDNSHostnames") is False) and topologies.read_topology(job).nodes == 1:
         return Coordinator("localhost", port)
     subdomain = job.network.get("subdomain") or job.name
@@ -73,12 +73,20 @@ def _chosen(job: Job) -> tuple[str, int, int] | None:
     return chosen.get("replicatedJob") or "", chosen.get("jobIndex") or 0, chosen.get("podIndex") or 0
 
 
-def _port(container: pods.Container) -> int:
-    for name in (names.PET_MASTER_PORT, names.MASTER_PORT):
-        written = pods.env_value(container.get("env"), name)
-        if (number := quantities.whole(written)) is not None:
-            return number
+def _port(world: Sequence[pods.Place]) -> int:
+    """Return the port that rank 0 names, else that of any other member."""
+    for place in world:
+        for name in (names.PET_MASTER_PORT, names.MASTER_PORT):
+            written = pods.env_value(place.container.get("env"), name)
+            if (number := quantities.whole(written)) is not None:
+                return number
     return names.DEFAULT_PORT
+
+
+def is_elsewhere(job: Job) -> bool:
+    """Whether a JobSet's own `spec.coordinator` names another pod than that with rank 0."""
+    chosen, world = _chosen(job), job.world
+    return chosen is not None and bool(world) and chosen != (world[0].job_name, 0, 0)
 
 
 def validate(job: Job, nodes: int) -> Iterator[Finding]:
@@ -124,11 +132,13 @@ def _pod_names(job: Job, name: str, nodes: int) -> Iterator[tuple[int, str]]:
     document, path = (job.document, ("spec",)) if job.kind == "JobSet" else _template(job)
     training = job.container.job_name if job.container else ""
     for place in pods.places(document, path):
-        spec, replicas = place.job["template"]["spec"], place.job.get("replicas") or 1
+        spec = place.job["template"]["spec"]
         pods_each = spec.get("completions") or spec.get("parallelism") or 1
         if job.kind == "TrainJob" and place.job_name == training:
             pods_each = nodes
-        yield len(f"{name}-{place.job_name}-{replicas - 1}-{max(pods_each - 1, 0)}") + _POD_SUFFIX, place.job_name
+        longest = f"{name}-{place.job_name}-{pods.replicas(place.job) - 1}"
+        indexed = spec.get("completionMode") != "NonIndexed"  # the names of other pods are cut where they are too long
+        yield len(f"{longest}-{max(pods_each - 1, 0)}") + _POD_SUFFIX if indexed else len(longest), place.job_name
 
 
 def _template(job: Job) -> tuple[pods.Document, tuple[str, ...]]:
@@ -147,13 +157,15 @@ def _network_findings(job: Job) -> Iterator[Finding]:
 
 
 def _coordinator_findings(job: Job) -> Iterator[Finding]:
-    chosen, place = _chosen(job), job.container
-    annotated = job.annotation(names.RENDEZVOUS_ANNOTATION)
-    if chosen is None or place is None or chosen == (place.job_name, 0, 0):
+    chosen, members = _chosen(job), [place.job_name for place in job.world]
+    if chosen is None or not is_elsewhere(job):
         return
-    if chosen[0] != place.job_name or annotated is None or annotated[0] != "c10d":
+    annotated = job.annotation(names.RENDEZVOUS_ANNOTATION)
+    backends = {pods.env_value(place.container.get("env"), names.PET_RDZV_BACKEND) for place in job.world}
+    if chosen[0] not in members or not (backends == {"c10d"} or (annotated is not None and annotated[0] == "c10d")):
+        named = " or ".join(dict.fromkeys(members))
         message = (
-            f"static ranks meet at rank 0, which is pod 0 of {place.job_name}, and would wait for ever at this pod; "
-            f"name pod 0, or any pod of {place.job_name} with the annotation {names.RENDEZVOUS_ANNOTATION}: c10d"
+            f"static ranks meet at rank 0, which is pod 0 of {members[0]}, and would wait for ever at this pod; "
+            f"name pod 0, or any pod of {named} with the annotation {names.RENDEZVOUS_ANNOTATION}: c10d"
         )
         yield warning("spec.coordinator", "-".join(map(str, chosen)), message, rule="core/coordinator")

@@ -17,13 +17,12 @@ from strategies.documents import names, paths, pods, quantities
 from strategies.documents.findings import warning
 from strategies.documents.pods import EnvVar
 from strategies.jobs.jobs import Job, Rendezvous
-from strategies.launches import coordinators, sites, topologies, worlds
+from strategies.jobs.programs import Kind
+from strategies.launches import coordinators, ranks, sites, topologies, worlds
 from strategies.launches.launches import Launch, Launcher
 from strategies.trainer import resources
 
 __all__ = ["Choice", "choose", "enforce"]
-
-_JOB_INDEX_FIELD = "metadata.annotations['jobset.sigs.k8s.io/job-index']"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,37 @@ def choose(job: Job, launch: Launch) -> Choice:
     low, _, high = nodes.partition(":")
     if high and low != high:
         return Choice("c10d", f"the launch is elastic, nnodes {nodes}")
-    return Choice(job.settings.rendezvous, "the platform's default")
+    return _of_several(job, launch) or Choice(job.settings.rendezvous, "the platform's default")
+
+
+def _of_several(job: Job, launch: Launch) -> Choice | None:
+    """Choose for nodes of several Jobs, which env can seldom number; torchrun numbers them where it finds pod 0."""
+    if ranks.are_given(job):
+        return Choice("static", "the job ranks its nodes itself")
+    if job.owner is not None or topologies.pods_of(job) < 2 or not _spans(job, launch) or not _is_named(job):
+        return None
+    if ranks.find_rank(job) is None:
+        return Choice("c10d", f"no env can number the pods of {_jobs(job)} together")
+    if coordinators.is_elsewhere(job):
+        return Choice("c10d", "spec.coordinator is not the pod with rank 0, where a static rendezvous would meet")
+    return None
+
+
+def _is_named(job: Job) -> bool:
+    """Whether the pod at which the others meet has a DNS name, as only one with an index has."""
+    return not job.world or job.world[0].job["template"]["spec"].get("completionMode") in (None, "Indexed")
+
+
+def _spans(job: Job, launch: Launch) -> bool:
+    """Whether torchrun starts the processes, as far as can be seen; it needs no rank under c10d."""
+    own = job.container.container if job.container else {}
+    program = job.identify([*(own.get("command") or ()), *(own.get("args") or ())])
+    unread = program.kind is Kind.UNKNOWN and launch.launcher in (Launcher.SHELL, Launcher.OTHER, Launcher.NONE)
+    return launch.starts_torchrun or program.launcher in ("torchrun", "tune") or unread
+
+
+def _jobs(job: Job) -> str:
+    return " and ".join(place.job_name for place in job.world)
 
 
 def enforce(job: Job, changes: Changes, rule: str) -> None:
@@ -70,13 +99,13 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
         return
     launch = site.reading.training or site.launch
     topology = topologies.launched(topologies.read_topology(job), launch)
-    rank, choice = _rank(place), choose(job, launch)
-    if rank is None and choice.kind == "static" and topology.nodes > 1:
-        message = (
-            "the nodes have no common numbering: JobSet numbers jobs and pods separately, and pods only in indexed "
-            f"Jobs; use one indexed Job of {topology.nodes} pods, or the annotation {names.RENDEZVOUS_ANNOTATION}: c10d"
-        )
-        changes.report(warning(paths.field(changes.document, place.job_path), None, message, rule=f"{rule}/node-rank"))
+    if topologies.pods_of(job) > 1 and any(pods.takes_turns(each.job) for each in job.world):
+        return  # its pods never run all at once, and `members` says so
+    rank, choice = ranks.find_rank(job), choose(job, launch)
+    unnumbered = rank is None and choice.kind == "static" and topology.nodes > 1 and not ranks.are_given(job)
+    if unnumbered and job.part == 0:
+        field = paths.field(changes.document, place.job_path if len(job.world) < 2 else place.job_path[:-1])
+        changes.report(warning(field, None, _unnumbered(job, topology), rule=f"{rule}/node-rank"))
     wanted = [
         *_pet(job, place, coordinator, topology, rank),
         *_masters(coordinator),
@@ -95,16 +124,17 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
 
 
 _Wanted = tuple[EnvVar, str]
-_Rank = dict[str, dict[str, str]]
+_Rank = ranks.Source
 
 
-def _rank(place: pods.Place) -> _Rank | None:
-    """Return the source of a pod's node rank: its index in the Job, or the Job's index where each Job has one pod."""
-    spec = place.job["template"]["spec"]
-    if (place.job.get("replicas") or 1) == 1:
-        indexed = spec.get("completionMode") in (None, "Indexed")
-        return {"fieldRef": {"fieldPath": names.COMPLETION_INDEX_FIELD}} if indexed else None
-    return {"fieldRef": {"fieldPath": _JOB_INDEX_FIELD}} if (spec.get("parallelism") or 1) == 1 else None
+def _unnumbered(job: Job, topology: topologies.Topology) -> str:
+    advice = f"use one indexed Job of {topology.nodes} pods, or the annotation {names.RENDEZVOUS_ANNOTATION}: c10d"
+    if len(job.world) > 1:
+        return f"the nodes of {_jobs(job)} have no common numbering that env could hold; {advice}, which torchrun reads"
+    return (
+        "the nodes have no common numbering: JobSet numbers jobs and pods separately, and pods only in indexed "
+        f"Jobs; {advice}"
+    )
 
 
 def _pet(
@@ -123,11 +153,17 @@ def _pet(
     entries: list[EnvVar] = [
         {"name": names.PET_NNODES, "value": str(topology.nodes)},
         {"name": names.PET_NPROC_PER_NODE, "value": processes},
-        *([] if rank is None else [EnvVar(name=names.PET_NODE_RANK, valueFrom=rank)]),
+        *([] if rank is None else [_named(names.PET_NODE_RANK, rank)]),
         {"name": names.PET_MASTER_ADDR, "value": coordinator.host},
         {"name": names.PET_MASTER_PORT, "value": str(coordinator.port)},
     ]
     yield from ((entry, reason) for entry in entries if pods.find_env(env, entry["name"]) is None)
+
+
+def _named(name: str, rank: _Rank) -> EnvVar:
+    entry: EnvVar = {"name": name}
+    entry.update(rank)
+    return entry
 
 
 def _masters(coordinator: coordinators.Coordinator) -> Iterator[_Wanted]:
@@ -186,14 +222,14 @@ def _ranks(launch: Launch, topology: topologies.Topology, rank: _Rank | None) ->
     if launch.launcher is Launcher.COMPOSER and topology.world_size is not None:
         reason = "composer reads the number of all processes and the node's rank from the environment"
         yield {"name": "WORLD_SIZE", "value": str(topology.world_size)}, reason
-        yield {"name": "NODE_RANK", "valueFrom": rank}, reason
+        yield _named("NODE_RANK", rank), reason
     if launch.launcher is not Launcher.PYTHON:
         return
     reason = "this is a plain program: Lightning and others read the node's rank, the pod's index, from NODE_RANK"
-    yield {"name": "NODE_RANK", "valueFrom": rank}, reason
+    yield _named("NODE_RANK", rank), reason
     if topology.processes == 1:
         reason = "this is a plain program with one process per node: its rank is the pod's index"
-        yield {"name": "RANK", "valueFrom": rank}, reason
+        yield _named("RANK", rank), reason
         yield {"name": "WORLD_SIZE", "value": str(topology.nodes)}, reason
         yield {"name": "LOCAL_RANK", "value": "0"}, reason
         yield {"name": "LOCAL_WORLD_SIZE", "value": "1"}, reason

@@ -31,6 +31,7 @@ class Topology:
         devices: devices of each node.
         explicit: whether the number of processes is written in the job.
         elastic: whether the number of nodes is decided at run time: it is a range, or env that only the pod can read.
+        uneven: whether the nodes do not all have as many devices, so that `processes` is that of some of them.
     """
 
     nodes: int
@@ -38,11 +39,12 @@ class Topology:
     devices: devices.Devices
     explicit: bool = False
     elastic: bool = False
+    uneven: bool = False
 
     @property
     def world_size(self) -> int | None:
         """Number of ranks, None when unknown or elastic."""
-        return None if self.processes is None or self.elastic else self.nodes * self.processes
+        return None if self.processes is None or self.elastic or self.uneven else self.nodes * self.processes
 
     @property
     def is_distributed(self) -> bool:
@@ -78,7 +80,8 @@ def launched(topology: Topology, launch: Launch) -> Topology:
         nodes, elastic = 1, False
     per_node = launch.values.get("nproc_per_node", "")
     processes = _processes(per_node, topology.devices) if per_node else topology.processes
-    return Topology(nodes, processes, topology.devices, topology.explicit or per_node.isdecimal(), elastic)
+    explicit = topology.explicit or per_node.isdecimal()
+    return Topology(nodes, processes, topology.devices, explicit, elastic, topology.uneven)
 
 
 def _nodes(written: str, otherwise: Topology) -> tuple[int, bool]:
@@ -97,16 +100,11 @@ def _processes(written: str, found: devices.Devices) -> int | None:
 
 
 def pods_of(job: Job) -> int:
-    """Return the number of pods of the training job, whatever number of nodes their launch names."""
+    """Return the number of pods that train at once, whatever number of nodes their launch names."""
     if job.kind == "TrainJob":
         written, policy = job.trainer.get("numNodes"), job.runtime.ml_policy if job.runtime else {}
         return (policy.get("numNodes") or 1) if written is None else written
-    return _pods(job.container.job) if job.container else 1
-
-
-def _pods(replicated: pods.Document) -> int:
-    spec = (replicated.get("template") or {}).get("spec") or {}
-    return (replicated.get("replicas") or 1) * (spec.get("parallelism") or 1)
+    return max(1, sum(pods.replicas(place.job) * pods.at_once(place.job) for place in job.world))
 
 
 def trainer_processes(job: Job) -> int | str:
@@ -143,12 +141,23 @@ def _of_jobset(job: Job) -> Topology:
         return Topology(1, 1, devices.Devices(0, "none"))
     env = place.container.get("env")
     found = _devices_of(job, _resources(job), place.pod_spec.get("resourceClaims") or ())
-    counted = Topology(_pods(place.job), 1, found)
+    counted, uneven = Topology(pods_of(job), 1, found), _is_uneven(job)
     nodes, elastic = _nodes(_written(env, names.PET_NNODES), counted)
     per_node = _written(env, names.PET_NPROC_PER_NODE)
     if per_node:
-        return Topology(nodes, _processes(per_node, found), found, per_node.isdecimal(), elastic)
-    return Topology(nodes, 1 if found.count == 0 else found.count, found, elastic=elastic)
+        return Topology(nodes, _processes(per_node, found), found, per_node.isdecimal(), elastic, uneven)
+    return Topology(nodes, 1 if found.count == 0 else found.count, found, elastic=elastic, uneven=uneven)
+
+
+def _is_uneven(job: Job) -> bool:
+    """Whether the replicated jobs of one training differ in the devices of their pods."""
+    world = job.world
+    return len(world) > 1 and len({_own_devices(job, place) for place in world}) > 1
+
+
+def _own_devices(job: Job, place: pods.Place) -> devices.Devices:
+    own = place.container.get("resources") or {}
+    return devices.seen(own, place.pod_spec.get("resourceClaims") or (), job.claim_devices)
 
 
 def _devices_of(job: Job, asked: pods.ResourceRequirements, pod_claims: Sequence[Mapping[str, Any]]) -> devices.Devices:

@@ -23,7 +23,8 @@ class FrameworkStrategy(Protocol):
 
     All methods are pure: they read `job`, record on `changes`, and do no I/O. They are called for a TrainJob and later
     for the JobSet that Trainer makes from it; only at CREATE, since most of what they touch is immutable afterwards.
-    What an earlier call or the user already enforced must not be changed again.
+    What an earlier call or the user already enforced must not be changed again. A JobSet whose work is in several
+    replicated jobs is given part by part: `job.container` is that of the part, `job.world` are all that train together.
 
     Attributes:
         framework: value of the label `trainer.kubeflow.org/framework` that chooses this strategy.

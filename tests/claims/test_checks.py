@@ -248,7 +248,8 @@ def test_more_pods_than_one_claim_seats_could_never_run_as_a_whole():
 def test_pods_beside_the_training_are_counted_by_replicas_and_parallelism(replicas, parallelism, said):
     made = devices.two_jobs(sampler=devices.annotated(profile="seats"))
     sampler = made["spec"]["replicatedJobs"][1]
-    sampler["replicas"], sampler["template"]["spec"]["parallelism"] = replicas, parallelism
+    sampler["replicas"] = replicas
+    sampler["template"]["spec"] |= {"parallelism": parallelism, "completions": parallelism}
     assert devices.errors(made, CLASS) == said
 
 

@@ -17,7 +17,7 @@ from strategies.documents.findings import Severity
 from strategies.documents.runtimes import Runtime
 from strategies.frameworks import builtin
 from strategies.jobs.jobs import Job, Settings
-from strategies.launches import topologies
+from strategies.launches import kinds, topologies
 
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 FRAMEWORK = "trainer.kubeflow.org/framework"
@@ -204,6 +204,7 @@ def job_of(document, governing=None, owner=None, claims=None, settings=None):
         owner=owner,
         claim_devices=claims or {},
         settings=settings or Settings(),
+        identify=kinds.identify,
     )
 
 
@@ -212,7 +213,8 @@ def enforce(framework, document, governing=None, **more):
     before = copy.deepcopy(document)
     job, chosen = job_of(document, governing, **more), _registry().get(framework).strategy
     for method in (chosen.enforce_command, chosen.enforce_rendezvous, chosen.enforce_claims):
-        method(job, job.changes)
+        for view in job.views:
+            method(view, job.changes)
     assert document == before
     return Outcome(job.document, job.changes)
 
@@ -220,7 +222,8 @@ def enforce(framework, document, governing=None, **more):
 def found(framework, document, governing=None, **more):
     """What validation says, with the checks that hold for every framework."""
     job = job_of(document, governing, **more)
-    return [*check_job(job), *_registry().get(framework).strategy.validate(job)]
+    strategy = _registry().get(framework).strategy
+    return [*check_job(job), *(finding for view in job.views for finding in strategy.validate(view))]
 
 
 def refused(framework, document, governing=None, **more):

@@ -7,7 +7,7 @@ and call again).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from strategies.checks.roles import Nodes, check_roles
 from strategies.documents import findings, names, shapes
 from strategies.documents.findings import Finding
 from strategies.jobs.jobs import Job
+from strategies.launches import kinds
 from strategies.plugins.registry import PluginError, Registered
 from webhook.admission import documents, governors, guards, inspections, policies, reviews, supplies
 from webhook.admission.governors import Governor
@@ -113,6 +114,7 @@ class _Case:
             supply=governor.supply,
             roles=self.policy.roles,
             runtime_open=governor.runtime_open,
+            identify=kinds.identify,
         )
 
     def decided(
@@ -169,11 +171,12 @@ def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decis
         ("enforce_rendezvous", chosen.enforce_rendezvous),
         ("enforce_claims", chosen.enforce_claims),
     ):
-        guards.call(strategy, stage, partial(enforce, job, changes), budget)
+        for view in job.views:
+            guards.call(strategy, stage, partial(enforce, view, changes), budget)
     roles.enforce(job, changes)
     guards.call(strategy, "its changes", partial(_remember, case.request, strategy, changes), budget)
     verdict: Verdict = "patched" if len(changes) and case.mode is Mode.ENFORCE else "unchanged"
-    return case.decided(verdict, changes, (*_label_findings(case.governor), *changes.findings))
+    return case.decided(verdict, changes, (*_label_findings(case.governor), *_once(changes.findings)))
 
 
 def _validated(case: _Case, strategy: Registered, misfits: list[Finding], known: Nodes) -> Decision:
@@ -184,10 +187,22 @@ def _validated(case: _Case, strategy: Registered, misfits: list[Finding], known:
         job = case.job(_changes(case.request, strategy), _lent(case.governor, strategy))
 
         def validate() -> list[Finding]:
-            return inspections.check_findings(strategy.strategy.validate(job))
+            said: list[Finding] = []
+            for view in job.views:
+                said += inspections.check_findings(strategy.strategy.validate(view))
+            return _once(said)
 
         found += guards.call(strategy, "validate", validate, case.policy.plugin_budget)
     return _judged(case, found)
+
+
+def _once(found: Iterable[Finding]) -> list[Finding]:
+    """Return findings without repetitions, which several parts of one job may have in common."""
+    once: list[Finding] = []
+    for finding in found:
+        if finding not in once:
+            once.append(finding)
+    return once
 
 
 def _update_checked(

@@ -15,6 +15,8 @@ from strategies.claims.requests import is_of
 from strategies.documents import names, pods, trainjobs
 from strategies.documents.pods import CLAIM_SOURCES
 from strategies.documents.runtimes import Runtime
+from strategies.jobs import parts
+from strategies.launches import kinds
 from strategies.platform.profiles import Profile
 from strategies.platform.supplies import Supply
 from webhook.admission import documents, reviews
@@ -166,10 +168,11 @@ def _claim_devices(
     profiles: Mapping[str, Profile],
 ) -> Iterator[tuple[str, int | None]]:
     if request.kind == "JobSet":
-        place = pods.trainer(request.document, ("spec",))
+        work = parts.find(request.document, ("spec",), runtime.framework if runtime else None, kinds.identify)
+        places = [pods.place(request.document, *each) for each in work.places]
     else:
-        place = runtime.trainer if runtime else None
-    for claim in (place.pod_spec.get("resourceClaims") or ()) if place else ():
+        places = [runtime.trainer] if runtime and runtime.trainer else []
+    for claim in (each for place in places for each in place.pod_spec.get("resourceClaims") or ()):
         for member, kind in CLAIM_SOURCES.items():
             name = claim.get(member)
             if not isinstance(name, str):

@@ -15,6 +15,7 @@ from strategies.claims import requests
 from strategies.documents import names
 from strategies.documents.pods import CLAIM_SOURCES
 from strategies.jobs.jobs import Job, Kind
+from strategies.launches import kinds
 from strategies.platform.profiles import Profile, claim_names, spec_hash
 from strategies.platform.supplies import DeviceClass, Named, Supply, holders
 from webhook.admission import documents
@@ -57,6 +58,7 @@ def _find(request: Request, governor: Governor, policy: Policy, cluster: readers
         settings=policy.framework(governor.framework).settings,
         supply=offered,
         roles=policy.roles,
+        identify=kinds.identify,
     )
     own = list(_own(job, policy)) if governor.claim_devices else []
     if not own and not requests.may_ask(job):
@@ -79,8 +81,8 @@ def _find(request: Request, governor: Governor, policy: Policy, cluster: readers
 
 def _own(job: Job, policy: Policy) -> Iterator[tuple[str, str]]:
     """Yield kind and name of the claims that the training pods already have."""
-    entries = job.container.pod_spec.get("resourceClaims") or () if job.container else ()
-    for entry in entries:
+    containers = (view.container for view in job.views)
+    for entry in (each for found in containers if found for each in found.pod_spec.get("resourceClaims") or ()):
         if not any(requests.is_of(entry, profile) for profile in policy.profiles.values()):
             for member, kind in CLAIM_SOURCES.items():
                 if entry.get(member) is not None:

@@ -13,6 +13,7 @@ from strategies.changes.changes import Change, Changes
 from strategies.documents import names, trainjobs
 from strategies.documents.paths import Absent
 from strategies.jobs.jobs import Job
+from strategies.launches import kinds
 from strategies.trainer import predictions
 from webhook.admission import policies
 from webhook.admission.policies import Mode
@@ -118,6 +119,7 @@ def _job(case: Case, setup: Setup) -> Job | None:
         settings=setup.policy.framework(governor.framework).settings,
         supply=governor.supply,
         roles=setup.policy.roles,
+        identify=kinds.identify,
     )
 
 

@@ -14,7 +14,7 @@ from strategies.documents import names
 from strategies.documents.findings import Finding, error, note, warning
 from strategies.frameworks.torch import trainer_sections
 from strategies.jobs.jobs import Job
-from strategies.launches import counts, meetings, rendezvous, sites, topologies
+from strategies.launches import counts, meetings, members, rendezvous, sites, topologies
 from strategies.launches.launches import Launcher
 from strategies.plugins import registry
 
@@ -42,6 +42,7 @@ class TorchFamily:
 
     def validate(self, job: Job) -> Iterable[Finding]:
         """Check the runtime against its label, and the launch against pods, devices and the rendezvous."""
+        yield from members.check(job)
         yield from _runtime_disagrees(job, self.framework)
         yield from _dropped_claims(job, self.framework)
         yield from counts.check_counts(job)

@@ -1,0 +1,343 @@
+"""Parts: the replicated jobs of a JobSet that do its work, and the container in each of them.
+
+Kubeflow Trainer has one training job, which its ancestor label names (trainer v2.3.0 `pkg/runtime/runtime.go`,
+FindPodSetByAncestor). In a JobSet of another hand the work may be in several replicated jobs: a leader and its workers
+train together, a prefill and a decode server are apart, and an evaluator or a data server is not part of it at all.
+They are told apart by the role label, then by devices and what each container starts, then by their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from strategies.documents import names, pods
+from strategies.documents.paths import Path
+from strategies.jobs import containers
+from strategies.jobs.programs import Identify, Kind, Program
+
+__all__ = ["Parts", "beside", "find"]
+
+_WORD = re.compile(r"[a-z]+")
+_HEADS = frozenset({"leader", "master", "chief", "head", "primary", "coordinator"})
+_BODIES = frozenset(
+    {
+        *("worker", "workers", "follower", "followers", "replica", "replicas", "secondary", "node", "nodes"),
+        *("trainer", "trainers"),
+    }
+)
+_TRAINERS = frozenset({"trainer", "trainers", "train", "training", "finetune"})
+_SERVERS = frozenset({"server", "servers", "vllm", "prefill", "decode", "sampler", "samplers", "engine", "inference"})
+_APART = frozenset(
+    {
+        *("eval", "evaluator", "evaluation", "validate", "validator", "validation", "tester", "judge", "bench"),
+        *("server", "servers", "serve", "serving", "vllm", "sglang", "sampler", "samplers", "inference", "rollout"),
+        *("rollouts", "generator", "reward", "prefill", "decode", "engine", "router", "gateway", "proxy", "client"),
+        *("tensorboard", "monitor", "monitoring", "metrics", "dashboard", "logger", "logs", "profiler", "cache"),
+        *("redis", "etcd", "store", "db", "database", "queue", "ps", "dataset", "dataloader", "loader"),
+        *("download", "downloader", "preprocess", "preprocessor", "prep", "prepare", "tokenize", "tokenizer"),
+        *("init", "initializer", "setup", "cleanup", "notify", "upload", "export", "convert", "merge"),
+    }
+)
+_REPLICA_TYPE = "training.kubeflow.org/replica-type"
+"""Label of Kubeflow's training-operator v1 (`pkg/apis/kubeflow.org/v1/common_types.go`, ReplicaTypeLabel)."""
+_TRAINING_TYPES = frozenset({"master", "worker", "chief", "leader"})
+_MASTERS = (names.PET_RDZV_ENDPOINT, names.PET_MASTER_ADDR, names.MASTER_ADDR)
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "["})  # noqa: S104  # compared, never listened at
+_LONG = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The work of a JobSet.
+
+    Attributes:
+        places: path of the replicated job and index of the container, for each part; empty where none was found.
+        together: whether the parts are one training, whose ranks run through them in this order.
+        rivals: replicated jobs of which any could be the training, where it cannot be told which one is.
+        remote: the replicated job whose program starts the processes in the pods of the others; "" for none.
+    """
+
+    places: tuple[tuple[Path, int], ...] = ()
+    together: bool = True
+    rivals: tuple[str, ...] = ()
+    remote: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    index: int
+    job: Mapping[str, Any]
+    container: int
+    program: Program
+    devices: bool
+
+    @property
+    def name(self) -> str:
+        return str(self.job.get("name", ""))
+
+    @property
+    def words(self) -> frozenset[str]:
+        return frozenset(_WORD.findall(self.name))
+
+    @property
+    def _container(self) -> pods.Container:
+        found: pods.Container = self.job["template"]["spec"]["template"]["spec"]["containers"][self.container]
+        return found
+
+    @property
+    def image(self) -> str | None:
+        return self._container.get("image")
+
+    @property
+    def pods(self) -> int:
+        return pods.replicas(self.job) * pods.at_once(self.job)
+
+    @property
+    def nodes(self) -> int | None:
+        """Number of nodes that its launch or its env names."""
+        written = pods.env_value(self._container.get("env"), names.PET_NNODES) or ""
+        env = int(written) if written.isdecimal() and len(written) < _LONG else None
+        return env if self.program.nodes is None else self.program.nodes
+
+    @property
+    def master(self) -> str:
+        """Where its nodes meet, as its launch or its env names it; "" for nowhere or for the pod itself."""
+        env = self._container.get("env")
+        found = [self.program.master, *(pods.env_value(env, name) or "" for name in _MASTERS)]
+        host = next((each for each in found if each), "").partition(":")[0]
+        return "" if host in _LOOPBACK else host
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether its name is that of a part that does not train."""
+        return bool(self.words & _APART) and not self.words & _TRAINERS
+
+
+def find(document: Mapping[str, Any], spec_path: tuple[str, ...], framework: str | None, identify: Identify) -> Parts:
+    """Find the parts of the JobSetSpec at `spec_path`.
+
+    Args:
+        document: the document.
+        spec_path: where its JobSetSpec is.
+        framework: the framework label in force; a `vllm` JobSet serves, any other trains.
+        identify: from a command line to what it starts.
+    """
+    spec: Any = document
+    for member in spec_path:
+        spec = spec.get(member) or {}
+    jobs = [(index, job) for index, job in enumerate(spec.get("replicatedJobs") or ()) if _containers(job)]
+    ours = next((each for each in jobs if _is_trainers(each[1])), None)
+    if ours is not None:
+        return _of_trainer(*ours, spec_path)
+    serves = framework == "vllm"
+    if len(jobs) == 1:
+        (index, _), pod = jobs[0], jobs[0][1]["template"]["spec"]["template"]["spec"]
+        return Parts((((*spec_path, "replicatedJobs", index), containers.choose(pod, identify, serves=serves) or 0),))
+    found = [_candidate(index, job, identify, serves=serves) for index, job in jobs]
+    chosen = _servers(found) if serves else _training(found, spec)
+    places: list[tuple[Path, int]] = [
+        ((*spec_path, "replicatedJobs", each.index), each.container) for each in chosen.candidates
+    ]
+    return Parts(tuple(places), not serves, chosen.rivals, chosen.remote)
+
+
+def beside(
+    document: Mapping[str, Any], spec_path: tuple[str, ...], trains: Path, identify: Identify
+) -> tuple[str, ...]:
+    """Return the names of replicated jobs that train with the one at path `trains`, though Trainer leaves them out.
+
+    Args:
+        document: a runtime.
+        spec_path: where its JobSetSpec is.
+        trains: the replicated job that Trainer takes for the training.
+        identify: from a command line to what it starts.
+    """
+    spec: Any = document
+    for member in spec_path:
+        spec = spec.get(member) or {}
+    jobs = [(index, job) for index, job in enumerate(spec.get("replicatedJobs") or ()) if _containers(job)]
+    if len(jobs) < 2:  # nothing beside it
+        return ()
+    found = [_candidate(index, job, identify, serves=False) for index, job in jobs]
+    named = [each for each in found if _is_trainers(each.job) or _role(each.job) in (None, "trainer")]
+    both = [each for each in named if _is_trainers(each.job)]
+    mine = next((group for group in _groups(named, spec) if any(each.index == trains[-1] for each in group)), [])
+    return tuple(each.name for each in found if each.index != trains[-1] and (each in both or each in mine))
+
+
+def _is_trainers(job: Mapping[str, Any]) -> bool:
+    return bool(pods.labels(job).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    candidates: Sequence[_Candidate] = ()
+    rivals: tuple[str, ...] = ()
+    remote: str = ""
+
+
+def _of_trainer(index: int, job: Mapping[str, Any], spec_path: tuple[str, ...]) -> Parts:
+    for position, container in enumerate(_containers(job)):
+        if container.get("name") == names.CONTAINER_NODE:
+            return Parts((((*spec_path, "replicatedJobs", index), position),))
+    return Parts()
+
+
+def _candidate(index: int, job: Mapping[str, Any], identify: Identify, *, serves: bool) -> _Candidate:
+    pod = job["template"]["spec"]["template"]["spec"]
+    position = containers.choose(pod, identify, serves=serves) or 0
+    container = pod["containers"][position]
+    held = containers.holds_devices(container, pod)
+    return _Candidate(index, job, position, containers.program(container, identify), held)
+
+
+def _servers(found: Sequence[_Candidate]) -> _Choice:
+    """Choose each replicated job that serves."""
+    mine = [each for each in found if _role(each.job) == "sampler"] or [
+        each for each in found if _role(each.job) is None
+    ]
+    serving = [each for each in mine if each.program.kind is Kind.SERVER]
+    images = {each.image for each in serving} - {None}
+    like = [each for each in mine if each in serving or (each.program.kind is Kind.UNKNOWN and each.image in images)]
+    named = [each for each in mine if each.words & _SERVERS and each.program.kind is Kind.UNKNOWN]
+    holding = [each for each in mine if each.devices and each.program.kind is Kind.UNKNOWN]
+    return _Choice(like or [each for each in named if each.devices] or holding or named)
+
+
+def _training(found: Sequence[_Candidate], spec: Mapping[str, Any]) -> _Choice:
+    """Choose the group of replicated jobs that trains together, or say which groups could be it."""
+    labelled = [each for each in found if _role(each.job) == "trainer"]
+    if labelled:
+        return _settled(_best(_groups(labelled, spec, sure=True)), spec)
+    running = [each for each in found if _role(each.job) is None and each.program.kind is not Kind.SERVER]
+    remote = _remote([each for each in running if not each.is_apart])
+    if remote:
+        return _Choice(remote=remote)
+    groups = [group for group in _groups(running, spec) if _may_train(group)]
+    best = _best(groups)
+    alike = [group for group in groups if group not in best and any(_is_like(each, group[0]) for each in best[0])]
+    return _settled(best + alike, spec)
+
+
+def _remote(running: Sequence[_Candidate]) -> str:
+    """Return the job whose program starts the processes in the pods of the other jobs, "" for none."""
+    kinds = [each.program.kind for each in running]
+    if len(running) < 2:  # nothing beside it
+        return ""
+    if Kind.LAUNCHER in kinds:  # deepspeed reads /job/hostfile where no flag names one
+        waiting = any(each.program.kind in (Kind.CLUSTER, Kind.IDLE) and each.devices for each in running)
+        return next((each.name for each in running if waiting and each.program.launcher == "deepspeed"), "")
+    return next((each.name for each in running if each.program.kind in (Kind.REMOTE, Kind.CLUSTER)), "")
+
+
+_Group = list[_Candidate]
+
+
+def _may_train(group: _Group) -> bool:
+    kind = max(each.program.kind for each in group)
+    surely = kind >= Kind.PYTHON or any(each.devices for each in group)
+    return kind >= Kind.UNKNOWN and (surely or not any(each.is_apart for each in group))
+
+
+def _best(groups: Sequence[_Group]) -> list[_Group]:
+    """Return the groups of the highest weight."""
+    most = max((_weight(group) for group in groups), default=None)
+    return [group for group in groups if _weight(group) == most]
+
+
+def _weight(group: _Group) -> tuple[bool, bool, bool, Kind]:
+    """Rank a group: one called as Trainer calls it, then no evaluator, then devices, then what it starts."""
+    return (
+        any(each.name in ("node", "trainer") for each in group),
+        not any(each.is_apart for each in group),
+        any(each.devices for each in group),
+        max(each.program.kind for each in group),
+    )
+
+
+def _settled(groups: Sequence[_Group], spec: Mapping[str, Any]) -> _Choice:
+    if len(groups) != 1 or not groups[0]:
+        return _Choice(rivals=tuple(each.name for group in groups for each in group))
+    running = [each for each in groups[0] if each.pods] or groups[0][:1]
+    leading = (spec.get("coordinator") or {}).get("replicatedJob")
+    return _Choice(sorted(running, key=lambda each: each.name != leading))
+
+
+def _groups(found: Sequence[_Candidate], spec: Mapping[str, Any], *, sure: bool = False) -> list[_Group]:
+    """Divide candidates into those that train together, each group in the order of the document."""
+    groups: list[_Group] = []
+    counts = _counted_together(found)
+    leading = (spec.get("coordinator") or {}).get("replicatedJob")
+    for each in found:
+        mine = next((g for g in groups if any(_are_kin(other, each, counts, leading, sure=sure) for other in g)), None)
+        if mine is None:
+            groups.append([each])
+        else:
+            mine.append(each)
+    return groups
+
+
+def _counted_together(found: Sequence[_Candidate]) -> frozenset[int]:
+    """Return the numbers of nodes that several jobs name and that only their pods together are."""
+    together: dict[int, list[_Candidate]] = {}
+    for each in found:
+        if each.nodes is not None:
+            together.setdefault(each.nodes, []).append(each)
+    return frozenset(nodes for nodes, jobs in together.items() if len(jobs) > 1 and sum(j.pods for j in jobs) == nodes)
+
+
+def _are_kin(one: _Candidate, other: _Candidate, counts: frozenset[int], leading: str | None, *, sure: bool) -> bool:
+    """Whether two replicated jobs are nodes of one training."""
+    a, b = one.program, other.program
+    if min(a.kind, b.kind) < Kind.UNKNOWN:
+        return False
+    if sure and (a.launcher == b.launcher or not (a.launcher and b.launcher)):
+        return True
+    if one.is_apart or other.is_apart:
+        return False
+    if Kind.UNKNOWN in (a.kind, b.kind):
+        return one.image == other.image and one.devices == other.devices and _are_named_together(one, other)
+    if (a.kind, a.launcher, a.target) != (b.kind, b.launcher, b.target):
+        return False
+    hinted = leading in (one.name, other.name) or _are_named_together(one, other)
+    counted = one.nodes is not None and one.nodes == other.nodes and one.nodes in counts
+    return counted or hinted or (one.master != "" and one.master == other.master)
+
+
+def _are_named_together(one: _Candidate, other: _Candidate) -> bool:
+    """Whether the names are those of a leader and its workers, or differ only by a number."""
+    a, b = one.words, other.words
+    return bool((a & _HEADS and b & _BODIES) or (b & _HEADS and a & _BODIES) or (a == b and a & _BODIES))
+
+
+def _is_like(one: _Candidate, other: _Candidate) -> bool:
+    """Whether two replicated jobs launch the same program on devices, so that either could be the training."""
+    a, b = one.program, other.program
+    same = a.kind is b.kind is Kind.LAUNCHER and (a.launcher, a.target) == (b.launcher, b.target)
+    return same and one.devices == other.devices and not other.is_apart
+
+
+def _role(job: Mapping[str, Any]) -> str | None:
+    """Return what a label says that a replicated job is, `trainer` or another role; None where no label says it."""
+    for labels in _labels(job):
+        if names.ROLE_LABEL in labels:
+            return str(labels[names.ROLE_LABEL])
+        if _REPLICA_TYPE in labels:
+            return "trainer" if str(labels[_REPLICA_TYPE]).lower() in _TRAINING_TYPES else "other"
+        if labels.get(names.ANCESTOR_LABEL) is not None:
+            return "initializer"
+    return None
+
+
+def _labels(job: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    template = job.get("template") or {}
+    yield ((((template.get("spec") or {}).get("template")) or {}).get("metadata") or {}).get("labels") or {}
+    yield (template.get("metadata") or {}).get("labels") or {}
+
+
+def _containers(job: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    spec = ((((job.get("template") or {}).get("spec") or {}).get("template")) or {}).get("spec") or {}
+    return spec.get("containers") or ()

@@ -1,0 +1,61 @@
+"""Programs: what a container starts, as far as it says which replicated jobs of a JobSet train together.
+
+The words of a command line are read elsewhere (`strategies.launches.kinds`); a `Job` is given the function for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+__all__ = ["Identify", "Kind", "Program", "unknown"]
+
+
+class Kind(IntEnum):
+    """What a program does; of two that may be the training, the higher one is."""
+
+    SERVER = 0
+    """Answers requests: `vllm serve`, `trl vllm-serve`."""
+    CLUSTER = 1
+    """Holds a pod for processes that something else places there: `ray start`, a daemon of ssh."""
+    IDLE = 2
+    """Was read, and starts no program that trains: `tail`, `sleep`."""
+    UNKNOWN = 3
+    """Cannot be read: the image's own entrypoint, a script."""
+    PYTHON = 4
+    """A Python program, which may train."""
+    LAUNCHER = 5
+    """A launcher of training processes: torchrun, `accelerate launch`, `trl sft`, `tune run`."""
+    REMOTE = 6
+    """A launcher that starts the processes of other pods itself, by ssh: `mpirun`, `deepspeed --hostfile`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a container starts.
+
+    Attributes:
+        kind: what it does.
+        launcher: name of the launcher, `torchrun`.
+        target: the program, module, recipe or method that the launcher starts; "" where it is not known.
+        nodes: number of nodes that the command line names, None for none or a range.
+        ranked: whether the command line itself gives the node its rank.
+        master: host or endpoint at which the command line lets the nodes meet, "" for none.
+    """
+
+    kind: Kind = Kind.UNKNOWN
+    launcher: str = ""
+    target: str = ""
+    nodes: int | None = None
+    ranked: bool = False
+    master: str = ""
+
+
+Identify = Callable[[Sequence[str]], Program]
+"""From a command line (`command` followed by `args`) to what it starts."""
+
+
+def unknown(_argv: Sequence[str]) -> Program:
+    """Identify nothing."""
+    return Program()

@@ -1,0 +1,92 @@
+"""Kinds: what a command line starts, as `strategies.jobs.parts` needs it to find the training of a JobSet."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from strategies.documents import names
+from strategies.jobs.programs import Kind, Program
+from strategies.launches import launches, readings
+from strategies.launches.launches import Launch, Launcher
+
+__all__ = ["identify"]
+
+_OTHERS = {
+    Launcher.MPI: Kind.REMOTE,
+    Launcher.RAY: Kind.CLUSTER,
+    Launcher.VLLM: Kind.SERVER,
+    Launcher.PYTHON: Kind.PYTHON,
+    Launcher.NONE: Kind.UNKNOWN,
+    Launcher.SHELL: Kind.UNKNOWN,
+    Launcher.OTHER: Kind.UNKNOWN,
+}
+_SERVED = ("vllm.entrypoints", "sglang", "trl.scripts.vllm_serve")
+_SERVERS = frozenset({"sglang", "text-generation-launcher", "tritonserver", "vllm-router"})
+_REMOTE = frozenset({"mpirun", "mpiexec", "horovodrun", "orterun", "srun"})
+_PODS = frozenset({"ray", "sshd"})
+_IDLE = frozenset({"sleep", "tail", "tensorboard", "cat", "pause", "fluent-bit", "fluentd", "pilot-agent"})
+_TRL_TOOLS = frozenset({"vllm-serve", "env", "skills"})
+_OWN = frozenset({"node_rank", "machine_rank"})
+_OURS = f"$({names.PET_NODE_RANK})"
+"""A rank that stands in env, which the job may have or not."""
+_GIVEN = frozenset({"PET_NODE_RANK", "NODE_RANK", "RANK"})
+_MASTERS = frozenset({"master_addr", "main_process_ip", "rdzv_endpoint"})
+_NODES = ("nnodes", "num_machines")
+_DIGITS = 9
+
+
+def identify(argv: Sequence[str]) -> Program:
+    """Return what a command line starts: of several programs a launcher of a training, else the last."""
+    if not argv:
+        return Program()
+    reading = readings.read(argv)
+    found = [_of_launch(launch) for launch in reading.launches]
+    if found:
+        return next((program for program in found if program.kind >= Kind.LAUNCHER), found[-1])
+    return Program(_by_name(launches.program(argv[0]), read=not reading.unread))
+
+
+def _by_name(name: str, *, read: bool) -> Kind:
+    if name in _SERVERS:
+        return Kind.SERVER
+    if name in _REMOTE:
+        return Kind.REMOTE
+    if name in _PODS:
+        return Kind.CLUSTER
+    return Kind.IDLE if read or name in _IDLE else Kind.UNKNOWN
+
+
+def _of_launch(launch: Launch) -> Program:
+    options = list(launch.values.items()) or list(_options((*launch.options, *launch.rest)))
+    ranks = {name for name, value in options if _OURS not in value} & _OWN or _GIVEN & set(launch.env)
+    return Program(
+        kind=_kind(launch),
+        launcher=launch.launcher.value,
+        target=launch.target,
+        nodes=next((int(value) for name, value in options if name in _NODES and _is_count(value)), None),
+        ranked=bool(ranks),
+        master=next((value for name, value in options if name in _MASTERS), ""),
+    )
+
+
+def _is_count(value: str) -> bool:
+    return value.isdecimal() and len(value) <= _DIGITS
+
+
+def _kind(launch: Launch) -> Kind:
+    if launch.launcher is Launcher.TRL and launch.target in _TRL_TOOLS:
+        return Kind.SERVER if launch.target == "vllm-serve" else Kind.IDLE
+    if launch.module and launch.target.startswith(_SERVED):
+        return Kind.SERVER
+    if launch.launcher is Launcher.DEEPSPEED and any(name in ("hostfile", "H") for name, _ in _options(launch.rest)):
+        return Kind.REMOTE
+    return _OTHERS.get(launch.launcher, Kind.LAUNCHER)
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield every word that looks like an option, by its name with _ for -, with the value beside it."""
+    for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
+        if word.startswith("-"):
+            name, equals, value = word.lstrip("-").partition("=")
+            yield name.replace("-", "_"), value if equals else following

@@ -1,0 +1,122 @@
+"""Members: findings about which replicated jobs of a JobSet train, and whether all of their pods run at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strategies.documents import names, paths, pods
+from strategies.documents.findings import Finding, note, warning
+from strategies.jobs import containers, parts
+from strategies.jobs.jobs import Job
+from strategies.launches import topologies
+
+__all__ = ["check"]
+
+_JOBS = "spec.replicatedJobs"
+_SHOWN = 5
+
+
+def check(job: Job) -> Iterator[Finding]:
+    """Check the parts of a JobSet, or those that the runtime of a TrainJob has.
+
+    Args:
+        job: the first view of the job, which speaks for all of them.
+    """
+    if job.part:
+        return
+    if job.kind == "TrainJob":
+        yield from _of_runtime(job)
+    elif job.owner is None:
+        yield from _unfound(job)
+        yield from _deviceless(job)
+        for view in job.views:
+            if view.container is not None:
+                yield from _pods(view, view.container)
+
+
+def _unfound(job: Job) -> Iterator[Finding]:
+    found, known = job.parts, [str(each.get("name")) for each in job.document["spec"].get("replicatedJobs") or ()]
+    role = "sampler" if job.runtime and job.runtime.framework == "vllm" else "trainer"
+    label = f"label the template of the one that is with {names.ROLE_LABEL}: {role}"
+    if found.remote:
+        message = (
+            f"{found.remote} starts the processes in the other pods itself, so Muster sets no rendezvous and does not "
+            "know how many processes train"
+        )
+        yield note(_JOBS, found.remote, message, rule="core/remote-launch")
+    elif found.rivals:
+        message = (
+            f"each of these could be the training, and they do not say that they are one; Muster changed nothing: "
+            f"{label}, or all of them if they train together"
+        )
+        yield warning(_JOBS, _listed(found.rivals), message, rule="core/several-training-jobs")
+    elif not found.places and known:
+        what = "serves" if role == "sampler" else "trains"
+        message = f"Muster found no replicated job that {what}, and changed nothing; {label}"
+        yield warning(_JOBS, _listed(known), message, rule="core/no-training-job")
+
+
+def _deviceless(job: Job) -> Iterator[Finding]:
+    """Warn about nodes without devices in a training whose other nodes have some."""
+    world = job.world
+    held = {place.job_name: _holds(job, place) for place in world}
+    if len(world) < 2 or not any(held.values()):
+        return
+    for place in world:
+        if not held[place.job_name]:
+            message = (
+                f"asks for no device, and is a node of the training of {_listed(list(held))}, where others have some; "
+                "give it as many, or take it out of the training with another program or role"
+            )
+            where = f"{paths.field(job.document, place.path)}.resources"
+            yield warning(where, None, message, rule="core/uneven-nodes")
+
+
+def _holds(job: Job, place: pods.Place) -> bool:
+    return containers.holds_devices(place.container, place.pod_spec) or (job.supply.asked and job.kind == "JobSet")
+
+
+def _pods(job: Job, place: pods.Place) -> Iterator[Finding]:
+    spec, field = place.job["template"]["spec"], paths.field(job.document, (*place.job_path, "template", "spec"))
+    together, completions = pods.at_once(place.job), spec.get("completions")
+    if not pods.replicas(place.job) or not together:
+        where = field + (".completions" if completions == 0 else ".parallelism")
+        if not pods.replicas(place.job):
+            where = f"{paths.field(job.document, place.job_path)}.replicas"
+        yield warning(where, 0, "no pod of the training will run; set it to at least 1", rule="core/no-pods")
+    elif pods.takes_turns(place.job) and topologies.pods_of(job) > 1:
+        message = (
+            f"only {together} of these pods run at once, so they cannot all be nodes of one training, and Muster set "
+            f"no rendezvous; set completions and parallelism to the number of nodes"
+        )
+        yield warning(f"{field}.completions", completions, message, rule="core/completions")
+    elif completions is None and spec.get("completionMode") != "NonIndexed" and spec.get("parallelism") is not None:
+        message = (
+            "is missing, and Kubernetes refuses an indexed Job without it where parallelism is set; set it to the "
+            "number of pods"
+        )
+        yield warning(f"{field}.completions", None, message, rule="core/completions")
+
+
+def _of_runtime(job: Job) -> Iterator[Finding]:
+    """Warn about jobs of a runtime that Trainer does not count among the nodes (v2.3.0 `plugins/torch/torch.go`)."""
+    if job.runtime is None or not job.runtime.is_torch or job.container is None:
+        return
+    others = _others(job, job.container)
+    if others:
+        message = (
+            f"the runtime trains in {job.container.job_name}, and in {_listed(others)} too; Trainer v2.3.0 gives "
+            f"numNodes and PET_* only to {job.container.job_name}, so the others would train alone or wait for ever; "
+            "make them one replicated job, and set numNodes"
+        )
+        yield warning("spec.runtimeRef.name", job.runtime.name, message, rule="core/several-training-jobs")
+
+
+def _others(job: Job, trains: pods.Place) -> tuple[str, ...]:
+    document = job.runtime.document if job.runtime else {}
+    return parts.beside(document, ("spec", "template", "spec"), trains.job_path, job.identify)
+
+
+def _listed(jobs: tuple[str, ...] | list[str]) -> str:
+    more = f" and {len(jobs) - _SHOWN} more" if len(jobs) > _SHOWN else ""
+    return ", ".join(jobs[:_SHOWN]) + more

@@ -1,0 +1,86 @@
+"""Ranks: where a pod of a JobSet reads its node rank from, as far as env of a pod template can hold it.
+
+Kubernetes has no arithmetic in env, so a rank is an index that JobSet or the Job controller gives, or a number that is
+the same for all pods of the template (jobset v0.12.0 `pkg/controllers/jobset_controller.go`, globalJobIndex and
+groupJobIndex; the annotation `batch.kubernetes.io/job-completion-index` of an indexed Job).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from strategies.documents import names, pods
+from strategies.documents.pods import EnvVar, Place
+from strategies.jobs.jobs import Job
+
+__all__ = ["Source", "are_given", "find_rank"]
+
+Source = EnvVar
+"""An env entry without its name: a value, or where it is read from."""
+_JOB_INDEX = "jobset.sigs.k8s.io/job-index"
+_GLOBAL_INDEX = "jobset.sigs.k8s.io/job-global-index"
+_GROUP_INDEX = "jobset.sigs.k8s.io/job-group-index"
+_GIVEN = (names.PET_NODE_RANK, "NODE_RANK", "RANK")
+
+
+def find_rank(job: Job) -> Source | None:
+    """Return the node rank of the pods of `job.container`; None where some pod of the training cannot know its own.
+
+    Ranks run through the replicated jobs of the training in order, and in each of them through Jobs, then pods.
+    """
+    container, before, mine = job.container, 0, None
+    for place in job.world:
+        rank = _rank(job, place, before)
+        if rank is None:
+            return None
+        if container is not None and place.path == container.path:
+            mine = rank
+        before += pods.replicas(place.job) * pods.at_once(place.job)
+    return mine
+
+
+def are_given(job: Job) -> bool:
+    """Whether the job itself gives a rank to each of the nodes of several replicated jobs, by a flag or by env."""
+    world = job.world
+    return len(world) > 1 and all(_is_given(job, place.container) for place in world)
+
+
+def _is_given(job: Job, container: pods.Container) -> bool:
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    return job.identify(words).ranked or any(pods.find_env(container.get("env"), name) for name in _GIVEN)
+
+
+def _rank(job: Job, place: Place, before: int) -> Source | None:
+    spec, count = place.job["template"]["spec"], pods.replicas(place.job)
+    indexed = spec.get("completionMode") in (None, "Indexed")
+    if pods.takes_turns(place.job):
+        return None
+    if before == 0 and count == 1:
+        return _annotation(names.COMPLETION_INDEX_FIELD) if indexed else None
+    if pods.at_once(place.job) != 1:
+        return None
+    if count == 1:
+        return {"value": str(before)}
+    return _job_index(job, place, before)
+
+
+def _job_index(job: Job, place: Place, before: int) -> Source | None:
+    """Return the index of JobSet's that counts the Jobs of the training, where each of them has one pod."""
+    if before == 0:
+        return _annotation(f"metadata.annotations['{_JOB_INDEX}']")
+    if before == _jobs_before(job, place, lambda _: True):
+        return _annotation(f"metadata.annotations['{_GLOBAL_INDEX}']")
+    group = place.job.get("groupName") or "default"
+    if before == _jobs_before(job, place, lambda other: (other.get("groupName") or "default") == group):
+        return _annotation(f"metadata.annotations['{_GROUP_INDEX}']")
+    return None
+
+
+def _jobs_before(job: Job, place: Place, counts: Callable[[Mapping[str, Any]], bool]) -> int:
+    jobs = job.document["spec"]["replicatedJobs"][: int(place.job_path[-1])]
+    return sum(pods.replicas(each) for each in jobs if counts(each))
+
+
+def _annotation(field: str) -> Source:
+    return {"valueFrom": {"fieldRef": {"fieldPath": field}}}

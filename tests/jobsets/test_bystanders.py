@@ -1,0 +1,129 @@
+"""Replicated jobs that are no part of the training: nothing is written into them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.jobsets import sets
+from tests.jobsets.sets import SERVE, container, jobset, part, training
+
+GRPO = ("trl", "grpo", "--model_name_or_path=m", "--dataset_name=d", "--reward_funcs=r")
+BYSTANDERS = {
+    "an evaluator": training("evaluator", "python", "evaluate.py", gpus=1),
+    "an evaluator of the same program": training("evaluator", "torchrun", "train.py", "--eval_only"),
+    "a server of vllm": training("server", *SERVE),
+    "a server of trl": training("rollout", "trl", "vllm-serve", "--model", "m"),
+    "a tensorboard": part("tensorboard", container("tensorboard", "--logdir=/logs")),
+    "a store": part("redis", container(image="redis:7")),
+    "a download": part("download", container("python", "download.py")),
+    "a sampler by its role": training("other", *sets.TORCHRUN, role="sampler"),
+}
+
+
+@pytest.mark.parametrize("bystander", BYSTANDERS.values(), ids=BYSTANDERS)
+@pytest.mark.parametrize("name", ["trainer", "llama"])
+@pytest.mark.parametrize("first", [True, False], ids=["before", "after"])
+def test_beside_the_training_stays_as_it_is(bystander, name, first):
+    trains = training(name, pods=2)
+    jobs = (bystander, trains) if first else (trains, bystander)
+    assert sets.touched(jobset(*jobs)) == [(name, "main")]
+    assert sets.rules(jobset(*jobs)) == []
+
+
+def test_a_trainer_and_its_vllm_in_one_jobset_of_trl():
+    document, _ = sets.decided(jobset(training("vllm", *SERVE, gpus=2), training("policy", *GRPO), framework="trl"))
+    server = document["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]
+    assert server == container(*SERVE, gpus=2)
+    assert sets.env_of(document, "policy")["PET_NPROC_PER_NODE"] == "8"
+
+
+def test_a_prefill_and_a_decode_server_are_both_completed_and_do_not_meet():
+    document, _ = sets.decided(
+        jobset(
+            part("router", container("python", "router.py")),
+            training("prefill", *SERVE, gpus=2),
+            training("decode", *SERVE, gpus=4, pods=3),
+            framework="vllm",
+        )
+    )
+    router, prefill, decode = (
+        job["template"]["spec"]["template"]["spec"]["containers"][0] for job in document["spec"]["replicatedJobs"]
+    )
+    assert router == container("python", "router.py")
+    for server, size in ((prefill, "2"), (decode, "4")):
+        assert server["command"] + server.get("args", []) == [
+            *SERVE,
+            "--host",
+            "0.0.0.0",  # what is written
+            "--port",
+            "8000",
+            "--tensor-parallel-size",
+            size,
+        ]
+        assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(server)
+        assert "env" not in server
+
+
+def test_a_launcher_over_ssh_and_its_workers_are_left_alone_and_that_is_said():
+    launcher = part("launcher", container("mpirun", "-np", "16", "python", "train.py"))
+    workers = part("worker", container("/usr/sbin/sshd", "-D", gpus=8), pods=2)
+    assert sets.touched(jobset(launcher, workers)) == []
+    assert sets.rules(jobset(launcher, workers)) == [("note", "core/remote-launch")]
+
+
+def test_a_cluster_of_ray_is_left_alone_and_that_is_said():
+    head = training("head", "ray", "start", "--head", "--block")
+    workers = training("workers", "ray", "start", "--address=set-head-0-0.set:6379", "--block", pods=2)
+    assert sets.touched(jobset(head, workers)) == []
+    assert sets.rules(jobset(head, workers)) == [("note", "core/remote-launch")]
+
+
+def test_two_trainings_that_do_not_say_that_they_are_one_are_left_alone_and_warned_of():
+    document = jobset(training("blue", "torchrun", "a.py"), training("green", "torchrun", "b.py"))
+    assert sets.touched(document) == []
+    (finding,) = sets.decided(document)[1]
+    assert (finding.rule, finding.value) == ("core/several-training-jobs", "blue, green")
+    assert "muster.dev/role: trainer" in finding.message
+    chosen = jobset(training("blue", "torchrun", "a.py", role="trainer"), training("green", "torchrun", "b.py"))
+    assert sets.touched(chosen) == [("blue", "main")]
+    assert sets.rules(chosen) == []
+
+
+def test_a_sweep_of_one_program_is_not_made_one_training():
+    document = jobset(training("blue", env={"LR": "1"}), training("green", env={"LR": "2"}))
+    assert sets.touched(document) == []
+    assert sets.rules(document) == [("warning", "core/several-training-jobs")]
+
+
+@pytest.mark.parametrize("framework", ["torch", "trl", "torchtune", "vllm"])
+def test_a_labelled_jobset_without_a_part_that_muster_finds_is_warned_of(framework):
+    document = jobset(
+        part("redis", container(image="redis:7")), part("logs", container("tail", "-F", "/x")), framework=framework
+    )
+    assert sets.touched(document) == []
+    assert [rule for rule in sets.rules(document) if rule[1].startswith("core/")] == [
+        ("warning", "core/no-training-job")
+    ]
+
+
+def test_a_jobset_without_a_label_is_not_talked_about():
+    document = jobset(part("redis", container(image="redis:7")), part("web", container("nginx")), framework=None)
+    assert sets.rules(document) == []
+
+
+TYPE = "training.kubeflow.org/replica-type"
+
+
+def test_the_replica_types_of_the_training_operator_are_understood():
+    document = jobset(
+        training("a", labels={TYPE: "master"}),
+        training("b", pods=2, labels={TYPE: "worker"}),
+        training("c", labels={TYPE: "evaluator"}),
+    )
+    assert sets.touched(document) == [("a", "main"), ("b", "main")]
+
+
+def test_a_job_called_trainer_is_not_chosen_over_another_of_the_same_program():
+    document = jobset(training("trainer"), training("helpers", pods=2))
+    assert sets.touched(document) == []
+    assert sets.rules(document) == [("warning", "core/several-training-jobs")]
