@@ -30,6 +30,7 @@ _VARIABLE = re.compile(r"\$\((\w+)\)|\$\{(\w+)\}|\$(\w+)")
 _WHOLE = ("num_processes", "num_machines", "machine_rank", "main_process_port")
 _INTEGER = re.compile(r"\s*[+-]?\d+(_\d+)*\s*")
 _LOOPBACK = re.compile(r"localhost(\.localdomain)?|127\.\d+\.\d+\.\d+|::1|\[::1\]|0\.0\.0\.0")
+_LONG = 10
 _PRESET = {"num_machines": 1, "num_processes": 8, "machine_rank": 0}
 _DEEPSPEED = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"deepspeed_multinode_launcher": "standard"}}
 PRESETS: Mapping[str, Mapping[str, Any]] = {
@@ -307,9 +308,11 @@ class _Case:
         return _VARIABLE.sub(lambda found: known.get(next(filter(None, found.groups()))) or found[0], str(written))
 
     def number(self, name: str) -> int | None:
-        """Return an option's number, None where it is absent or cannot be read."""
+        """Return an option's number, None where it is absent or cannot be read; a very long one counts as 10^9."""
         written = self.text(name)
-        return int(written) if written.isdecimal() and len(written) < 10 else None  # no long numbers
+        if not written.isdecimal():
+            return None
+        return int(written) if len(written) < _LONG else 10 ** (_LONG - 1)
 
 
 def _visible(env: Mapping[str, str | None], devices: int) -> int | None:

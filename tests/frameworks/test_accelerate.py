@@ -172,7 +172,7 @@ def test_a_configuration_that_is_known_gives_what_flags_do_not():
 
 
 def test_a_number_of_any_length_costs_nothing():
-    assert read(f"--num_processes={'9' * 5000}", 1).per_node is None
+    assert read(f"--num_processes={'9' * 5000}", 1).per_node == 10**9
 
 
 # --- trl ------------------------------------------------------------------------------------------------------------

@@ -21,9 +21,9 @@ TRL = runtime("trl")
 
 
 def devices(line):
-    """The GPUs that a line is written for."""
+    """The GPUs that a line is written for; a preset of trl starts 8 processes."""
     written = re.search(r"--num_processes (\d+)|_(\d)gpu", line)
-    return int(written[1] or written[2]) if written else 1
+    return int(written[1] or written[2]) if written else 8 if "--accelerate_config" in line else 1
 
 
 def severities(trainer):

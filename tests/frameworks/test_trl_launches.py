@@ -112,7 +112,7 @@ def test_python_for_several_processes_per_node_becomes_torchrun_of_the_same_inte
 
 PASSED = ["trl env", "trl vllm-serve --model m", "python -m trl env"]
 OWN = {
-    "a shell": ["bash", "-c", "trl sft --model_name_or_path m"],
+    "a shell": ["bash", "start.sh"],
     "a script": ["python", "train.py"],
 }
 COUNTED = {

@@ -114,5 +114,8 @@ def test_on_two_nodes_a_launch_spans_them_or_is_refused(given_, form):
 def test_validation_names_a_word_that_is_there(given_):
     method, args = given_
     document = trainjob({"command": ["trl", method], "args": args})
-    words = {f"spec.trainer.args[{index}]" for index in range(len(args))} | {"spec.trainer.args"}
+    words = {f"spec.trainer.args[{index}]" for index in range(len(args))} | {
+        "spec.trainer.args",
+        "spec.trainer.command",
+    }
     assert {each.field for each in found("trl", document, runtime("trl", resources=gpus(1)))} <= words

@@ -19,6 +19,10 @@ from strategies.plugins import registry
 
 __all__ = ["TRLStrategy"]
 
+_OF_LAUNCHES = frozenset(
+    {"core/launch", "core/nodes", "core/too-many-processes", "core/idle-devices", "core/unknown-world"}
+)
+"""Findings about a launch that Muster replaces, or refuses with a reason of its own."""
 _CURE = "torchrun -m trl.scripts.<method>"
 
 
@@ -48,16 +52,18 @@ class TRLStrategy(TorchFamily):
 
     def validate(self, job: Job) -> Iterable[Finding]:
         """Check the runtime, the launch, and the script's own arguments."""
-        yield from super().validate(job)
-        site = sites.find_site(job)
-        if site is None or job.owner is not None:
+        site = sites.find_site(job) if job.owner is None else None
+        found = invocations.read(site, job) if site else None
+        plan = _plan(found, site, job) if site and found else None
+        for finding in super().validate(job):
+            if plan is None or finding.rule not in _OF_LAUNCHES:
+                yield finding
+        if site is None:
             return
-        found = invocations.read(site, job)
         yield from _method_findings(job, site, found)
         if found is None:
             yield from _unchanged(job, site)
             return
-        plan = _plan(found, site, job)
         if isinstance(plan, launch_plans.Refused):
             place = f"{site.place}.{'args' if site.args else 'command'}"
             yield error(place, " ".join(site.argv[:3]), plan.message, rule="trl/launch")
