@@ -108,6 +108,15 @@ def test_words_that_the_shell_replaces_are_not_judged(behind, text):
     assert [each for each in judged(behind, text) if each.rule.startswith("trl/")] == []
 
 
+def test_a_flag_with_two_values_in_a_text_is_refused(behind):
+    findings = judged(behind, f"trl sft --seed 1 --seed 2 {' '.join(NEEDED)}")
+    assert [(each.field, each.value) for each in findings if each.rule == "trl/flag-twice"] == [
+        ("spec.trainer.command", "--seed 2")
+    ]
+    for text in ("trl sft --seed 1 --seed=1", "trl sft --seed 1 --seed $SEED"):
+        assert "trl/flag-twice" not in {each.rule for each in judged(behind, text)}
+
+
 def test_a_missing_argument_is_told_of_the_text(behind):
     (finding,) = [each for each in judged(behind, "trl sft --dataset_name d") if each.rule == "trl/required"]
     assert finding.field == "spec.trainer.command"

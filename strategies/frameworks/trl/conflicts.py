@@ -19,7 +19,7 @@ from strategies.frameworks.trl.parsing import Given
 from strategies.jobs.jobs import Job
 from strategies.launches.sites import Site
 
-__all__ = ["Settled", "check", "settle"]
+__all__ = ["Settled", "check", "check_within", "settle"]
 
 _FIRST_WINS = frozenset({"config", "accelerate_config"})
 _ADDED_UP = frozenset({"vm", "env"})
@@ -77,6 +77,22 @@ def check(found: Invocation, site: Site, job: Job) -> Iterator[Finding]:
         judged = own or every
         if len(judged) > 1:
             yield from _differing(name, judged, author, flags.spec(found.method, f"--{name}"))
+
+
+def check_within(found: Invocation, site: Site) -> Iterator[Finding]:
+    """Refuse flags with two values in a shell's text, where the runtime's words cannot be told from the job's.
+
+    Args:
+        found: the invocation, in which a value with a `$` is known only in the pod.
+        site: where the command line is written.
+    """
+    field = f"{site.place}.{'command' if site.command else 'args'}"
+    for name, every in _groups(parsing.parse(found.method, found.args)).items():
+        spec, last = flags.spec(found.method, f"--{name}"), every[-1]
+        other = next((given for given in every if not _same(given.value, last.value, spec)), None)
+        if other is not None and name not in site.launch.repeated and "$" not in f"{other.value}{last.value}":
+            message = f"stands behind {_shown(name, other.value)}, and TRL would take the last of the two; remove one"
+            yield error(field, _shown(name, last.value), message, rule="trl/flag-twice")
 
 
 class _Author:

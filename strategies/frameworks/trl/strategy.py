@@ -82,7 +82,7 @@ def _unchanged(job: Job, site: sites.Site) -> Iterator[Finding]:
         if found.form is Form.TORCHRUN_TRL and around.topology.is_distributed:
             message = "torchrun around trl starts a launcher in every rank, and the job hangs; start the script with it"
             yield report(f"{site.place}.command", f"trl {found.method}", f"{message}: {_CURE}", rule="trl/launch")
-        for finding in validation.check_within(found, site, around):
+        for finding in (*conflicts.check_within(found, site), *validation.check_within(found, site, around)):
             doubtful = finding.severity is Severity.ERROR and not launch.certain
             yield replace(finding, severity=Severity.WARNING) if doubtful else finding
 
