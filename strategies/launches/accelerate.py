@@ -93,7 +93,7 @@ def read_trl(
         devices: devices that each of them sees, 0 on CPU, None when unknown.
         env: env of the container, as for `read_accelerate`.
     """
-    named = values.get("accelerate_config", "")
+    named = "" if "config_file" in values else values.get("accelerate_config", "")
     if named and named not in PRESETS:
         return read_accelerate({"config_file": named, **values}, nodes, devices, env)
     if "--config" in words[:-1] and not named:

@@ -143,6 +143,11 @@ TWICE = {
         "--lora_target_modules a",
     ),
     "files of settings": ("--config a.yaml --config b.yaml", "spec.trainer.args[4]", "--config b.yaml"),
+    "two files of accelerate": (
+        "--config_file mine.yaml --accelerate_config fsdp2",
+        "spec.trainer.args[2]",
+        "--config_file mine.yaml",
+    ),
     "one file of settings twice": ("--config a.yaml --config a.yaml", "spec.trainer.args[4]", "--config a.yaml"),
 }
 

@@ -66,11 +66,12 @@ def settle(site: Site, job: Job) -> Settled:
     )
 
 
-def check(found: Invocation, site: Site, job: Job) -> Iterator[Finding]:
-    """Refuse flags that one author gives twice with different values, and methods that fight."""
+def check(found: Invocation, parsed: parsing.ParsedArgs, site: Site, job: Job) -> Iterator[Finding]:
+    """Refuse flags that one author gives twice with different values."""
     author = _Author(site, job, found)
     counted = site.launch.repeated  # flags of a launcher, which the check of all launches reports
-    for name, every in _groups(parsing.parse(found.method, found.args)).items():
+    yield from _two_files(parsed, author)
+    for name, every in _groups(parsed).items():
         if name in counted:
             continue
         own = [given for given in every if author.owns(given)]
@@ -79,15 +80,16 @@ def check(found: Invocation, site: Site, job: Job) -> Iterator[Finding]:
             yield from _differing(name, judged, author, flags.spec(found.method, f"--{name}"))
 
 
-def check_within(found: Invocation, site: Site) -> Iterator[Finding]:
+def check_within(found: Invocation, parsed: parsing.ParsedArgs, site: Site) -> Iterator[Finding]:
     """Refuse flags with two values in a shell's text, where the runtime's words cannot be told from the job's.
 
     Args:
         found: the invocation, in which a value with a `$` is known only in the pod.
+        parsed: its arguments.
         site: where the command line is written.
     """
     field = f"{site.place}.{'command' if site.command else 'args'}"
-    for name, every in _groups(parsing.parse(found.method, found.args)).items():
+    for name, every in _groups(parsed).items():
         spec, last = flags.spec(found.method, f"--{name}"), every[-1]
         other = next((given for given in every if not _same(given.value, last.value, spec)), None)
         if other is not None and name not in site.launch.repeated and "$" not in f"{other.value}{last.value}":
@@ -121,6 +123,15 @@ class _Author:
     def place(self, given: Given) -> str:
         written = self.site.locate(self.offset + given.words[0])
         return written if self.owns(given) else "spec.runtimeRef.name"
+
+
+def _two_files(parsed: parsing.ParsedArgs, author: _Author) -> Iterator[Finding]:
+    """Refuse a file of accelerate beside TRL's own name for one, which then has no effect (`accelerate_config.py`)."""
+    given = {each.name: each for each in parsed.given if each.name in ("accelerate_config", "config_file")}
+    if len(given) > 1 and author.owns(given["accelerate_config"]) == author.owns(given["config_file"]):
+        file, named = given["config_file"], given["accelerate_config"]
+        message = f"would be read instead of {_shown('accelerate_config', named.value)}; remove one of the two"
+        yield error(author.place(file), _shown("config_file", file.value), message, rule="trl/flag-twice")
 
 
 def _groups(parsed: parsing.ParsedArgs) -> Mapping[str, Sequence[Given]]:

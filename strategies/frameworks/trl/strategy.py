@@ -10,7 +10,7 @@ from strategies.documents import names, pods
 from strategies.documents.findings import Finding, Severity, error, note, warning
 from strategies.frameworks.torch import trainer_sections
 from strategies.frameworks.torch.strategy import TorchFamily, unenforced
-from strategies.frameworks.trl import conflicts, flags, invocations, launch_plans, validation
+from strategies.frameworks.trl import conflicts, flags, invocations, launch_plans, parsing, validation
 from strategies.frameworks.trl.invocations import Form
 from strategies.jobs.jobs import Job
 from strategies.launches import sites, topologies
@@ -67,8 +67,9 @@ class TRLStrategy(TorchFamily):
         if isinstance(plan, launch_plans.Refused):
             place = f"{site.place}.{'args' if site.args else 'command'}"
             yield error(place, " ".join(site.argv[:3]), plan.message, rule="trl/launch")
-        yield from conflicts.check(found, site, job)
-        yield from validation.check(found, site, _circumstances(job, site))
+        parsed = parsing.parse(found.method, found.args)
+        yield from conflicts.check(found, parsed, site, job)
+        yield from validation.check(found, parsed, site, _circumstances(job, site))
 
 
 def _unchanged(job: Job, site: sites.Site) -> Iterator[Finding]:
@@ -82,7 +83,7 @@ def _unchanged(job: Job, site: sites.Site) -> Iterator[Finding]:
         if found.form is Form.TORCHRUN_TRL and around.topology.is_distributed:
             message = "torchrun around trl starts a launcher in every rank, and the job hangs; start the script with it"
             yield report(f"{site.place}.command", f"trl {found.method}", f"{message}: {_CURE}", rule="trl/launch")
-        for finding in (*conflicts.check_within(found, site), *validation.check_within(found, site, around)):
+        for finding in validation.check_within(found, site, around):
             doubtful = finding.severity is Severity.ERROR and not launch.certain
             yield replace(finding, severity=Severity.WARNING) if doubtful else finding
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from strategies.documents.findings import Finding, Severity, error, warning
-from strategies.frameworks.trl import flags, parsing
+from strategies.frameworks.trl import conflicts, flags, parsing
 from strategies.frameworks.trl.invocations import Form, Invocation
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
@@ -41,9 +41,9 @@ class Circumstances:
     alone: bool = True
 
 
-def check(found: Invocation, site: Site, around: Circumstances) -> Iterator[Finding]:
+def check(found: Invocation, parsed: parsing.ParsedArgs, site: Site, around: Circumstances) -> Iterator[Finding]:
     """Yield the findings about the arguments of one invocation, which are the last words of the command line."""
-    yield from _judged(found, around, _Where(found, site))
+    yield from _judged(found, parsed, around, _Where(found, site))
 
 
 def check_within(found: Invocation, site: Site, around: Circumstances) -> Iterator[Finding]:
@@ -54,17 +54,19 @@ def check_within(found: Invocation, site: Site, around: Circumstances) -> Iterat
     args = tuple(word if "$(" in word else word.replace("$", "$(?)") for word in found.args)
     where = _Where(found, site) if site.argv[len(site.argv) - len(args) :] == found.args else _Within(found, site)
     around = replace(around, own_image=around.own_image or not found.installed)
-    yield from _judged(replace(found, args=args), around, where)
+    found = replace(found, args=args)
+    parsed = parsing.parse(found.method, args)
+    yield from conflicts.check_within(found, parsed, site)
+    yield from _judged(found, parsed, around, where)
 
 
-def _judged(found: Invocation, around: Circumstances, where: _Where) -> Iterator[Finding]:
-    for finding in _check(found, around, where):
+def _judged(found: Invocation, parsed: parsing.ParsedArgs, around: Circumstances, where: _Where) -> Iterator[Finding]:
+    for finding in _check(found, parsed, around, where):
         doubtful = around.own_image and finding.rule in _BY_VERSION
         yield replace(finding, severity=Severity.WARNING) if doubtful else finding
 
 
-def _check(found: Invocation, around: Circumstances, where: _Where) -> Iterator[Finding]:
-    parsed = parsing.parse(found.method, found.args)
+def _check(found: Invocation, parsed: parsing.ParsedArgs, around: Circumstances, where: _Where) -> Iterator[Finding]:
     yield from _unreadable(found, parsed, where)
     yield from _misplaced(found, parsed, where)
     yield from _precision(parsed, where)

@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from strategies.launches.accelerate import read_accelerate
+from strategies.frameworks.trl import parsing
+from strategies.launches.accelerate import read_accelerate, read_trl
 
 ADDRESS = "--main_process_ip=head --main_process_port=29501"
 RANK = "--machine_rank=$(PET_NODE_RANK)"
@@ -62,6 +63,22 @@ def pet(nodes, rank):
     return {f"PET_{name}": value for name, value in {**injected, "MASTER_ADDR": "job-node-0-0.job"}.items()}
 
 
+TRL = [
+    "",
+    "--accelerate_config single_gpu",
+    "--accelerate_config multi_gpu",
+    "--accelerate_config fsdp2",
+    "--accelerate_config zero3 --num_processes 4",
+    f"--accelerate_config fsdp1 --num_machines 2 --num_processes 8 {RANK} {ADDRESS}",
+    f"--accelerate_config zero2 --num_machines 2 --num_processes 2 {ADDRESS}",
+    "--num_processes 2",
+    f"--multi_gpu --num_machines 2 --num_processes 2 {RANK} {ADDRESS}",
+    f"--num_machines 2 --num_processes 2 {RANK} {ADDRESS}",
+]
+SCRIPT = ["--model_name_or_path", "m", "--dataset_name", "d", "--output_dir", "o", "--use_cpu", "--bf16", "false"]
+OF_TRL = list(itertools.product(TRL, (1, 2), (1, 4)))
+
+
 @pytest.fixture(scope="module")
 def started(launch_answers):
     asked = {}
@@ -69,6 +86,10 @@ def started(launch_answers):
         for rank, name in enumerate(names(launch, nodes, devices)):
             argv = [*launch.replace("$(PET_NODE_RANK)", str(rank)).split(), "train.py"]
             asked[name] = {"program": "accelerate", "argv": argv, "gpus": devices, "env": pet(nodes, rank)}
+    for launch, nodes, devices in OF_TRL:
+        for rank, name in enumerate(names(f"trl {launch}", nodes, devices)):
+            argv = ["sft", *launch.replace("$(PET_NODE_RANK)", str(rank)).split(), *SCRIPT]
+            asked[name] = {"program": "trl", "argv": argv, "gpus": devices, "env": pet(nodes, rank)}
     return launch_answers(asked, {})
 
 
@@ -91,6 +112,19 @@ def test_accelerate_starts_what_is_predicted(started, launch, nodes, devices):
     options = (word.removeprefix("--").partition("=") for word in launch.split())
     predicted = read_accelerate({name: value for name, _, value in options}, nodes, devices, {})
     happened = world([started[name] for name in names(launch, nodes, devices)])
+    if happened is None or happened[1] != nodes:
+        assert predicted.fault
+    else:
+        assert (predicted.per_node, predicted.nodes, predicted.fault) == (*happened, "")
+
+
+@pytest.mark.parametrize(("launch", "nodes", "devices"), OF_TRL)
+def test_trl_starts_what_is_predicted(started, launch, nodes, devices):
+    words = [*launch.split(), *SCRIPT]
+    written = parsing.parse("sft", words).launcher_values
+    values = {name: "" if value is True else str(value) for name, value in written.items()}
+    predicted = read_trl(values, words, nodes, devices, {})
+    happened = world([started[name] for name in names(f"trl {launch}", nodes, devices)])
     if happened is None or happened[1] != nodes:
         assert predicted.fault
     else:
