@@ -15,8 +15,10 @@ __all__ = [
     "LLAMA3_3_70B",
     "MODELS",
     "QWEN2_5_1_5B",
+    "RECIPES",
     "Recipe",
     "choose",
+    "fitting",
     "items",
     "model_of",
     "uses_lora",
@@ -30,6 +32,27 @@ QWEN2_5_1_5B = "qwen2_5/1.5B"
 MODELS = frozenset({"llama3_2/1B", "llama3_2/3B", LLAMA3_3_70B, QWEN2_5_1_5B})
 IMMUTABLE = frozenset({"output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir"})
 """Config items that the runtime sets and a job may not."""
+
+RECIPES = {
+    **dict.fromkeys(
+        (
+            *("full_finetune_single_device", "lora_finetune_single_device", "lora_dpo_single_device"),
+            *("ppo_full_finetune_single_device", "knowledge_distillation_single_device", "generate"),
+            *("dev/generate_v2", "eleuther_eval", "quantize"),
+        ),
+        False,
+    ),
+    **dict.fromkeys(
+        (
+            *("full_finetune_distributed", "lora_finetune_distributed", "lora_dpo_distributed", "full_dpo_distributed"),
+            *("dev/lora_finetune_distributed_multi_dataset", "dev/generate_v2_distributed"),
+            *("dev/early_exit_finetune_distributed", "qat_distributed", "qat_lora_finetune_distributed"),
+            "knowledge_distillation_distributed",
+        ),
+        True,
+    ),
+}
+"""The recipes of torchtune 0.6.1 and whether each takes torchrun (`_recipe_registry.py`, `supports_distributed`)."""
 
 _FULL, _LORA, _QLORA = "full", "lora", "qlora"
 
@@ -70,6 +93,14 @@ def choose(model: str, nodes: int, processes: int | None, gpus: int, args: Seque
     if processes == 1 or gpus == 1:
         return Recipe(f"{family}_finetune_single_device", f"{model}_{kind}_single_device")
     return Recipe(f"{family}_finetune_distributed", f"{model}_{kind}")
+
+
+def fitting(config: str) -> str:
+    """Return the recipe for a config of torchtune's, by the end of its name; "" for any other config."""
+    single = config.endswith("_single_device")
+    kind = config.removesuffix("_single_device").removesuffix("_multinode").rpartition("_")[2]
+    family = {_FULL: "full", _LORA: "lora", _QLORA: "lora"}.get(kind, "")
+    return f"{family}_finetune_{'single_device' if single else 'distributed'}" if family else ""
 
 
 def uses_lora(args: Sequence[str]) -> bool:

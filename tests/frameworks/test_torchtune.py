@@ -51,7 +51,24 @@ WRITTEN = {
     "an endpoint with dashes": ("tune run --rdzv-endpoint h:1 full_finetune_distributed --config c", 2, None),
     "a recipe for one device": ("tune run full_finetune_single_device --config c", 1, None),
     "a recipe that does not train": ("tune run eleuther_eval --config c", 1, None),
-    "a recipe of one's own": ("tune run my_recipe.py --config c", 1, None),
+    "a recipe of one's own on two GPUs": (
+        "tune run my_recipe.py --config c",
+        1,
+        "tune run {} my_recipe.py --config c",
+    ),
+    "a recipe of one's own with its number": ("tune run --nproc_per_node 2 my_recipe.py --config c", 1, None),
+    "a recipe of one's own with its number on two nodes": (
+        "tune run --nproc_per_node 2 recipes/mine --config c",
+        2,
+        "tune run {} --nproc_per_node 2 recipes/mine --config c",
+    ),
+    "a recipe of one's own for one device": ("tune run my_single_device.py --config c", 1, None),
+    "a recipe in development": (
+        "tune run dev/early_exit_finetune_distributed --config c",
+        1,
+        "tune run {} dev/early_exit_finetune_distributed --config c",
+    ),
+    "a recipe that generates": ("tune run generate --config c", 1, None),
     "standalone": ("tune run --standalone full_finetune_distributed --config c", 1, None),
 }
 
@@ -63,12 +80,148 @@ def test_a_written_recipe_gets_no_more_than_an_endpoint(line, nodes, wanted):
     assert out.container["args"] == ["batch_size=1"]
 
 
-def test_a_recipe_for_one_device_on_several_is_warned_of():
-    out = enforced({"command": ["tune", "run", "full_finetune_single_device", "--config", "c"], "numNodes": 2})
+def test_a_recipe_for_one_device_on_several_is_warned_of_with_the_idle_ones():
+    out = enforced({"command": ["tune", "run", "full_finetune_single_device", "--config", "c"]}, governed(count=4))
     (finding,) = out.changes.findings
     assert (finding.field, finding.value) == ("spec.trainer.command[2]", "full_finetune_single_device")
-    assert "2 nodes x 2 processes" in finding.message
+    assert "3 of 4 GPUs idle on each node" in finding.message
     assert enforced({"command": ["tune", "run", "full_finetune_distributed", "--config", "c"]}).warnings == []
+
+
+def test_a_recipe_for_one_device_on_two_nodes_would_train_twice():
+    assert judged("tune run lora_finetune_single_device --config c", numNodes=2) == [
+        ("torchtune/single-device", "spec.trainer.command[2]")
+    ]
+    assert judged("tune run eleuther_eval --config c", numNodes=2) == []
+
+
+def test_a_distributed_recipe_for_one_process_gets_the_torchrun_that_it_needs():
+    out = enforced({"command": ["tune", "run", "lora_finetune_distributed", "--config", "c"]}, governed(count=1))
+    assert out.container["command"][2] == ENDPOINT
+    assert "starts no process group" in out.reasons
+
+
+def test_cpus_that_trainer_counts_ask_for_no_processes_of_a_recipe_of_ones_own():
+    governing = runtime("torchtune", name=LLAMA, resources={"limits": {"cpu": 8}})
+    own = {"command": ["tune", "run", "mine.py", "--config", "c"]}
+    assert enforced(own, governing).container["command"] == own["command"]
+    assert enforced({**own, "numProcPerNode": 2}, governing).container["command"][2] == ENDPOINT
+
+
+# --- what tune run itself refuses -----------------------------------------------------------------------------------
+
+
+def judged(line, governing=None, **trainer):
+    """(rule, field) of the errors of torchtune's own, after mutation."""
+    document = trainjob({"command": line.split(), **trainer})
+    errors = refused("torchtune", document, governing or governed())
+    return [(rule, field) for field, _, rule in errors if rule.startswith("torchtune/")]
+
+
+FAULTS = {
+    "no config": ("tune run full_finetune_distributed", "no-config", 3),
+    "a config in one word": ("tune run full_finetune_distributed --config=c", "no-config", 4),
+    "two configs": ("tune run full_finetune_distributed --config a --config b", "two-configs", 7),
+    "two recipes": (
+        "tune run full_finetune_distributed --config c lora_finetune_distributed",
+        "two-recipes",
+        6,
+    ),
+    "two values": ("tune run full_finetune_distributed --config c epochs=1 epochs=2", "twice", 7),
+    "options for a recipe for one device": (
+        "tune run --nproc_per_node 2 full_finetune_single_device --config c",
+        "single-device",
+        2,
+    ),
+    "a flag behind the config": ("tune run full_finetune_distributed --config c --epochs=1", "argument", 6),
+    "a word that is no item": ("tune run full_finetune_distributed --config c epochs", "argument", 6),
+    "two signs": ("tune run full_finetune_distributed --config c a=b=c", "argument", 6),
+    "a path from the root": ("tune run /work/mine.py --config c", "recipe-path", 3),
+    "a path from here": ("tune run ./mine.py --config c", "recipe-path", 3),
+}
+
+
+@pytest.mark.parametrize(("line", "rule", "word"), FAULTS.values(), ids=FAULTS)
+def test_a_launch_at_which_tune_run_ends_is_refused_at_its_word(line, rule, word):
+    assert judged(line) == [(f"torchtune/{rule}", f"spec.trainer.command[{word}]")]
+
+
+FINE = {
+    "the same item twice": "tune run full_finetune_distributed --config c epochs=1 epochs=1",
+    "the same config twice": "tune run full_finetune_distributed --config c --config c",
+    "an item that is removed": "tune run full_finetune_distributed --config c ~epochs",
+    "words that Kubernetes expands": "tune run full_finetune_distributed --config c $(MORE)",
+    "flags of a recipe of one's own": "tune run recipes/mine.py --config c --epochs 2 more",
+    "an empty value": "tune run full_finetune_distributed --config c resume=",
+    "a download": "tune download meta-llama/Llama-3.2-1B --output-dir /tmp/m",
+    "a list": "tune ls",
+    "a copy": "tune cp llama3_2/1B_full ./c.yaml",
+}
+
+
+@pytest.mark.parametrize("line", FINE.values(), ids=FINE)
+def test_a_launch_that_tune_run_takes_is_not_refused(line):
+    assert judged(line) == []
+
+
+def test_a_jobset_with_no_recipe_is_refused():
+    document = jobset(replicated_job("node", {"name": "node", "command": ["tune", "run"]}), framework="torchtune")
+    assert [rule for *_, rule in refused("torchtune", document)] == ["torchtune/no-recipe"]
+
+
+# --- one recipe, where Trainer would make two -----------------------------------------------------------------------
+
+OWN = {
+    "behind tune run": (["tune", "run"], "full_finetune_distributed --config c batch_size=2"),
+    "behind no command": (None, "full_finetune_distributed --config c batch_size=2"),
+    "with options": (["tune", "run"], "--nnodes 1 full_finetune_distributed --config c batch_size=2"),
+}
+
+
+@pytest.mark.parametrize(("command", "args"), OWN.values(), ids=OWN)
+def test_a_recipe_in_the_args_is_the_only_one(command, args):
+    out = enforced({"args": args.split(), **({"command": command} if command else {})})
+    words = out.argv
+    assert [word for word in words if word.endswith("_distributed")] == ["full_finetune_distributed"]
+    assert words.count("--config") == 1
+    assert words[:2] == ["tune", "run"]
+    assert out.container["command"] != ["tune", "run"]
+    assert words[-len(DATASET + PATHS) - 1 :] == ["batch_size=2", *DATASET, *PATHS]
+    assert refused("torchtune", out.document, governed()) == []
+    assert len(enforce("torchtune", out.document, governed()).changes) == 0
+
+
+def test_a_recipe_for_one_device_in_the_args_gets_no_rendezvous():
+    out = enforced({"args": ["lora_finetune_single_device", "--config", "c", "output_dir=/o"]}, governed(count=1))
+    assert out.container["command"] == ["tune", "run", "lora_finetune_single_device"]
+    assert out.container["args"] == ["--config", "c", "output_dir=/o", *DATASET, PATHS[1]]
+
+
+def test_a_config_in_the_args_is_the_only_one_and_chooses_its_recipe():
+    out = enforced({"args": ["--config", "llama3_2/1B_lora", "epochs=1"]})
+    assert out.container["command"] == ["tune", "run", ENDPOINT, "lora_finetune_distributed", *DATASET, *PATHS]
+    assert out.container["args"] == ["--config", "llama3_2/1B_lora", "epochs=1"]
+    assert refused("torchtune", out.document, governed()) == []
+
+
+def test_a_config_in_the_args_replaces_that_of_a_runtime_of_ones_own():
+    governing = governed([*RUNTIMES[:4], "--config", "/etc/mine.yaml", "epochs=3"], name="our-tuning")
+    out = enforced({"args": ["--config", "llama3_2/1B_full"]}, governing)
+    assert out.argv == [*RUNTIMES[:4], "epochs=3", "--config", "llama3_2/1B_full"]
+
+
+def test_items_of_the_args_win_over_the_runtimes_and_stand_alone():
+    governing = governed([*RUNTIMES, "batch_size=4", *PATHS])
+    out = enforced({"args": ["batch_size=2"]}, governing)
+    assert [word for word in out.argv if word.startswith("batch_size")] == ["batch_size=2"]
+    own = governed([*RUNTIMES[:4], "--config", "/etc/mine.yaml", "batch_size=4"], name="our-tuning")
+    assert refused("torchtune", trainjob({"args": ["batch_size=2"]}), own) == []
+
+
+def test_args_of_the_runtime_do_not_win_over_the_jobs_command():
+    governing = governed([], args=["full_finetune_distributed", "--config", "a", "epochs=1", "seed=1"])
+    out = enforced({"command": ["tune", "run", "lora_finetune_distributed", "--config", "b", "epochs=2"]}, governing)
+    assert out.argv == ["tune", "run", ENDPOINT, "lora_finetune_distributed", "--config", "b", "epochs=2", "seed=1"]
 
 
 def test_a_launch_that_goes_on_in_the_args_gets_its_endpoint_there():

@@ -6,21 +6,19 @@ decides, so a job without a command gets the same launch, and the dataset that t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from strategies.changes.changes import Changes
-from strategies.documents import names
 from strategies.documents.findings import Finding, error, warning
 from strategies.frameworks.torch.strategy import TorchFamily, unenforced
+from strategies.frameworks.torchtune import judgements, rewrites
 from strategies.jobs.jobs import Job
-from strategies.launches import coordinators, launches, sites, topologies
-from strategies.launches.launches import Launch, Launcher
+from strategies.launches import launches, sites, topologies
+from strategies.launches.launches import Launcher
 from strategies.plugins import registry
 from strategies.trainer import recipes, resources
 
 __all__ = ["TorchTuneStrategy"]
-
-_ENDPOINT = "--rdzv_endpoint"
 
 
 @registry.strategy
@@ -38,9 +36,12 @@ class TorchTuneStrategy(TorchFamily):
             return
         if _is_bare(job):
             _complete(job, changes, site)
-        elif _is_run(site.launch):
-            _add_endpoint(job, changes, site)
-            _report_single(job, changes, site)
+        elif rewrites.own(job) is not None or judgements.is_run(site.launch):
+            rewrites.prefer_own(job, changes, site)
+            site = sites.find_site(job) or site
+            rewrites.add_endpoint(job, changes, site)
+            for finding in judgements.alone(site, site.launch, topologies.read_topology(job)):
+                changes.report(finding)
         else:
             for finding in unenforced(site, topologies.read_topology(job), self.framework):
                 changes.report(finding)
@@ -48,93 +49,29 @@ class TorchTuneStrategy(TorchFamily):
     def validate(self, job: Job) -> Iterable[Finding]:
         """Refuse what Trainer refuses for `tune run`, in every job whose launch Muster completes."""
         yield from super().validate(job)
-        if _is_bare(job) or _is_completed(job):
+        completed = _is_completed(job)
+        if not _is_bare(job):
+            yield from judgements.check(job, recipes.IMMUTABLE if completed else frozenset())
+        if _is_bare(job) or completed:
             yield from _model_findings(job)
             yield from _immutable_findings(job)
 
 
 def _complete(job: Job, changes: Changes, site: sites.Site) -> None:
     recipe, distributed = _recipe(job)
-    written, inherited = job.trainer.get("command"), _runtime_command(job)
+    written, inherited, args = job.trainer.get("command"), rewrites.runtime_command(job), job.trainer.get("args") or ()
     head = launches.parse(written or inherited or ("tune", "run")).head
-    endpoint = [f"{_ENDPOINT}={_rendezvous(job)}"] if distributed else []
-    kept = _kept(inherited, job.trainer.get("args") or (), everything=not written)
-    command = [*head, *endpoint, recipe.name, "--config", recipe.config, *kept]
+    own = rewrites.config_of(args)
+    if own:
+        recipe = recipes.Recipe(recipes.fitting(own) or recipe.name, own)
+    # Trainer adds the endpoint for two processes on one GPU too, and tune run refuses it for a recipe for one device.
+    meets = (distributed or own) and not recipe.single_device
+    endpoint = [f"{rewrites.ENDPOINT}={rewrites.rendezvous(job)}"] if meets else []
+    kept = rewrites.kept(inherited, args, everything=not written)
+    command = [*head, *endpoint, recipe.name, *(() if own else ("--config", recipe.config)), *kept]
     size, model = topologies.read_topology(job).size, recipes.model_of(_runtime_name(job))
     reason = f"recipe {recipe.name} trains {model} on {size}; paths and dataset come from the runtime"
     site.write(changes, command, site.args, rule="torchtune/recipe", reason=reason)
-
-
-def _kept(runtime_command: Sequence[str], args: Sequence[str], *, everything: bool) -> list[str]:
-    """Return the `key=value` items of the runtime's command that Muster writes behind the config.
-
-    Trainer keeps the paths and drops the dataset, so the recipe trains on the default dataset of its config, which no
-    initializer has fetched. Here the dataset is kept, unless the job sets a dataset, or the same item, itself.
-
-    Args:
-        runtime_command: command of the runtime.
-        args: arguments of the TrainJob.
-        everything: whether all other items are kept as well, since the job has no command of its own.
-    """
-    dataset = _dataset_items(runtime_command, args)
-    if everything:
-        found = [word for word in runtime_command if "=" in word and not word.startswith("-")]
-        return [word for word in found if not _is_dataset(word) or word in dataset]
-    return dataset + [word for word in runtime_command if word.partition("=")[0] in recipes.IMMUTABLE]
-
-
-def _dataset_items(runtime_command: Sequence[str], args: Sequence[str]) -> list[str]:
-    written = {key for key, _ in recipes.items(args)}
-    if "dataset" in written:
-        return []
-    return [word for word in runtime_command if _is_dataset(word) and word.partition("=")[0] not in written]
-
-
-def _is_dataset(word: str) -> bool:
-    key, equals, _ = word.partition("=")
-    return bool(equals) and (key == "dataset" or key.startswith("dataset."))
-
-
-def _add_endpoint(job: Job, changes: Changes, site: sites.Site) -> None:
-    """Add the endpoint to a `tune run` of a distributed recipe, which without torchrun options starts one process."""
-    launch, topology = site.launch, topologies.read_topology(job)
-    if not topology.is_distributed or "_distributed" not in launch.target or "standalone" in launch.values:
-        return
-    written, several = launch.values.get("rdzv_endpoint"), topology.nodes > 1
-    local = written is not None and written.startswith(("localhost", "127.0.0.1")) and not site.own_command
-    if (launch.options and not several) or (written is not None and not (local and several)):
-        return
-    words = [*launch.head, f"{_ENDPOINT}={_rendezvous(job)}", *_without_endpoint(launch), launch.target, *launch.rest]
-    args = len(site.args) if tuple(words[len(words) - len(site.args) :]) == site.args else len(words) - len(launch.head)
-    command = len(words) - args
-    reason = "without the coordinator's endpoint, tune run trains on each node alone"
-    site.write(changes, words[:command], words[command:], rule="torchtune/rendezvous", reason=reason)
-
-
-def _report_single(job: Job, changes: Changes, site: sites.Site) -> None:
-    recipe, topology = site.launch.target, topologies.read_topology(job)
-    if topology.is_distributed and recipe.endswith("_single_device"):
-        message = f"this recipe trains in one process on each node, and the job asks for {topology.size}"
-        place = site.locate(site.argv.index(recipe))
-        changes.report(warning(place, recipe, message, rule="torchtune/not-enforced"))
-
-
-def _without_endpoint(launch: Launch) -> list[str]:
-    kept: list[str] = []
-    skip = False
-    for option in launch.options:
-        name, equals, _ = option.lstrip("-").replace("-", "_").partition("=")
-        if not skip and name == "rdzv_endpoint":
-            skip = not equals
-        elif skip:
-            skip = False
-        else:
-            kept.append(option)
-    return kept
-
-
-def _is_run(launch: Launch) -> bool:
-    return launch.launcher is Launcher.TUNE and launch.head[-1] == "run"
 
 
 def _is_bare(job: Job) -> bool:
@@ -145,11 +82,13 @@ def _is_bare(job: Job) -> bool:
     if job.kind != "TrainJob" or job.runtime is None:
         return False
     command = job.trainer.get("command")
+    if rewrites.own(job) is not None:
+        return False
     if command:
         launch = launches.parse(command)
-        return _is_run(launch) and not launch.options and not launch.target
-    launch, model = launches.parse(_runtime_command(job)), recipes.model_of(_runtime_name(job))
-    full = _is_run(launch) and launch.target.startswith("full_finetune_") and f"{model}_full" in launch.rest
+        return judgements.is_run(launch) and not launch.options and not launch.target
+    launch, model = launches.parse(rewrites.runtime_command(job)), recipes.model_of(_runtime_name(job))
+    full = judgements.is_run(launch) and launch.target.startswith("full_finetune_") and f"{model}_full" in launch.rest
     return model in recipes.MODELS and (full or launch.launcher is Launcher.NONE)
 
 
@@ -172,20 +111,8 @@ def _recipe(job: Job) -> tuple[recipes.Recipe, bool]:
     return recipe, distributed
 
 
-def _rendezvous(job: Job) -> str:
-    coordinator = coordinators.find_coordinator(job)
-    if coordinator is None:
-        return f"$({names.MASTER_ADDR}):$({names.MASTER_PORT})"
-    return coordinator.endpoint
-
-
 def _runtime_name(job: Job) -> str:
     return job.runtime.name if job.runtime else ""
-
-
-def _runtime_command(job: Job) -> list[str]:
-    place = job.runtime.trainer if job.runtime else None
-    return list(place.container.get("command") or ()) if place else []
 
 
 def _model_findings(job: Job) -> Iterator[Finding]:
