@@ -58,12 +58,14 @@ def test_flags_are_read_by_every_spelling(line, values):
 def test_a_switch_and_its_negation_are_one_flag_and_the_last_wins():
     parsed = parsing.parse(["--enable-lora", "--no-enable-lora", "--no-async-scheduling"])
     assert (parsed.values, parsed.off) == ({}, {"enable-lora", "async-scheduling"})
-    assert parsed.repeated == {"enable-lora": ["", "no"]}
+    assert [given.value for given in parsed.given["enable-lora"]] == ["", "no"]
+    assert parsing.differ(parsed.given["enable-lora"])
 
 
 def test_a_value_that_only_the_pod_knows_is_never_judged():
     parsed = parsing.parse(["m", "--port", "$(PORT)", "--dtype=$DTYPE", "--port", "1", "$(EXTRA)"])
-    assert (parsed.faults, parsed.repeated) == ([], {})
+    assert parsed.faults == []
+    assert not any(parsing.differ(every) for every in parsed.given.values())
     assert parsed.opaque == [(6, "$(EXTRA)")]
 
 
@@ -453,3 +455,36 @@ def test_servers_that_share_a_container_are_not_called_idle_nor_refused(inside):
 def test_a_server_in_a_branch_is_warned_about_only(inside):
     inside("vllm serve m -tp 8", certain=False)
     assert told(["bash", "-c", "..."], count=4) == [(WARNING, "vllm/parallel-size")]
+
+
+# --- the job and its runtime ----------------------------------------------------------------------------------------
+
+
+def served(own, **of_runtime):
+    return enforce("vllm", trainjob(own), runtime("vllm", policy={}, **of_runtime))
+
+
+def test_the_jobs_own_command_wins_over_the_args_of_its_runtime():
+    governing = {
+        "command": ["vllm", "serve"],
+        "args": ["b", "--port", "1", "--dtype=half", "-tp", "2", "--enable-lora"],
+    }
+    own = {"command": ["vllm", "serve", "a", "--port", "9", "--no-enable-lora"]}
+    out = served(own, **governing)
+    assert out.argv == [*own["command"], "--dtype=half", "-tp", "2", *("--host", "0.0.0.0")]
+    (change,) = (each for each in out.changes if each.rule == "vllm/serve" and "args" in str(each))
+    assert "own words win over its runtime, which also gives --port, --enable-lora, the model" in change.reason
+    assert found("vllm", out.document, runtime("vllm", policy={}, **governing)) == []
+
+
+def test_the_jobs_own_args_stand_behind_the_command_of_its_runtime_and_win():
+    governing = {"command": ["vllm", "serve", "a", "--port", "1"]}
+    out = served({"args": ["--port", "9"]}, **governing)
+    assert out.argv == ["--port", "9", "--host", "0.0.0.0"]
+    assert found("vllm", out.document, runtime("vllm", policy={}, **governing)) == []
+
+
+def test_the_jobs_own_args_are_judged_for_themselves():
+    governing = runtime("vllm", policy={}, command=["vllm", "serve", "a", "--port", "1"])
+    findings = found("vllm", trainjob({"args": ["--port", "8", "--port", "9"]}), governing)
+    assert [(each.severity, each.rule) for each in findings] == [(ERROR, "vllm/repeated-flag")]

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from strategies.frameworks.vllm import flags
 
-__all__ = ["Fault", "Parsed", "hidden", "parse"]
+__all__ = ["Fault", "Given", "Parsed", "differ", "hidden", "parse"]
 
 _NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
 _COUNT = re.compile(r"\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
@@ -48,6 +48,23 @@ class Fault:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One place where a flag is given.
+
+    Attributes:
+        name: its name.
+        index: place of the flag in the arguments.
+        end: place behind its last value.
+        value: its values, joined by spaces; "" for a switch, and `no` for its `no-` form.
+    """
+
+    name: str
+    index: int
+    end: int
+    value: str
+
+
 @dataclass(slots=True)
 class Parsed:
     """A command line of vLLM's server. An index always counts in the arguments as they were given.
@@ -56,7 +73,7 @@ class Parsed:
         values: values by name; "" for a switch, the last one wins. A list of values is joined by spaces.
         off: switches whose last word is their `no-` form; `values` does not have them.
         places: index of the flag that gave each of `values` or `off`.
-        repeated: flags that stand more than once with different values: all of them, in order.
+        given: all places of each flag, in order; a member of JSON is none.
         unknown: flags that vLLM does not have.
         positionals: words without a flag; the first is the model of `vllm serve`.
         opaque: words that may still become flags: `$(EXTRA)`.
@@ -67,7 +84,7 @@ class Parsed:
     values: dict[str, str] = field(default_factory=dict)
     off: set[str] = field(default_factory=set)
     places: dict[str, int] = field(default_factory=dict)
-    repeated: dict[str, list[str]] = field(default_factory=dict)
+    given: dict[str, list[Given]] = field(default_factory=dict)
     unknown: list[tuple[int, str]] = field(default_factory=list)
     positionals: list[tuple[int, str]] = field(default_factory=list)
     opaque: list[tuple[int, str]] = field(default_factory=list)
@@ -90,12 +107,11 @@ def parse(args: Sequence[str]) -> Parsed:
 class _Reader:
     """One pass over the arguments."""
 
-    __slots__ = ("args", "given", "parsed")
+    __slots__ = ("args", "parsed")
 
     def __init__(self, args: Sequence[str]) -> None:
         self.args = args
         self.parsed = Parsed()
-        self.given: dict[str, list[str]] = {}
 
     def read(self) -> None:
         index = 0
@@ -111,7 +127,6 @@ class _Reader:
                 index = self._take(index)
         for rest in range(index + 1, len(self.args)):
             self._stray(rest)
-        self.parsed.repeated = {name: values for name, values in self.given.items() if _differ(name, values)}
 
     def _take_file(self, index: int) -> int:
         self.parsed.config = index
@@ -148,23 +163,23 @@ class _Reader:
         elif found.nargs in {1, "+"} and not raws:
             self._fault(index, "needs a value after it")
         else:
-            self._keep(index, found, spelling, raws, dotted=dotted)
+            self._keep(Given(found.name, index, after, " ".join(raws)), spelling, dotted=dotted)
+            for raw in () if dotted else raws:
+                self._judge(index, found, raw)
         return after
 
-    def _keep(self, index: int, found: flags.FlagSpec, spelling: str, raws: list[str], *, dotted: bool) -> None:
-        parsed, name = self.parsed, found.name
-        for raw in () if dotted else raws:
-            self._judge(index, found, raw)
+    def _keep(self, given: Given, spelling: str, *, dotted: bool) -> None:
+        parsed, name, found = self.parsed, given.name, flags.known(spelling)
         negated = found.nargs == 0 and spelling.startswith("--no-") and name != spelling[2:]
-        parsed.places[name] = index
+        parsed.places[name] = given.index
         if negated:
             parsed.off.add(name)
             parsed.values.pop(name, None)
         else:
             parsed.off.discard(name)
-            parsed.values[name] = " ".join(raws)
+            parsed.values[name] = given.value
         if not dotted and not found.repeats:
-            self.given.setdefault(name, []).append("no" if negated else " ".join(raws))
+            parsed.given.setdefault(name, []).append(replace(given, value="no") if negated else given)
 
     def _end(self, start: int, nargs: flags.Nargs) -> int:
         end = start
@@ -224,10 +239,10 @@ def _spellings(name: str) -> Sequence[str]:
     return flags.completions(name) if len(name) > 1 else ()
 
 
-def _differ(name: str, values: Sequence[str]) -> bool:
-    """Whether a repeated flag has several values that admission can see and tell apart."""
-    seen = {_plain(name, value) for value in values}
-    return len(seen) > 1 and not any(hidden(value) for value in values)
+def differ(every: Sequence[Given]) -> bool:
+    """Whether a flag is given several values that admission can see and tell apart."""
+    seen = {_plain(given.name, given.value) for given in every}
+    return len(seen) > 1 and not any(hidden(given.value) for given in every)
 
 
 def _plain(name: str, value: str) -> str:

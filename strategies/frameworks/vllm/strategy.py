@@ -15,7 +15,7 @@ from strategies.claims import additions
 from strategies.documents import names, paths, pods
 from strategies.documents.findings import Finding, error, note, warning
 from strategies.documents.paths import Absent
-from strategies.frameworks.vllm import flags, probes, servers, sizes, validation
+from strategies.frameworks.vllm import authors, flags, probes, servers, sizes, validation
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.jobs.jobs import Job
 from strategies.launches import members, sites, topologies
@@ -48,6 +48,9 @@ class VLLMStrategy:
         if server is None or server.form is Form.GRPC:
             changes.report(_unchanged(site))
             return
+        settled, overruled = authors.settle(site, job, server)
+        if overruled:
+            server = servers.implied(settled) or server
         added = list(_missing(job, server))
         implied = ("vllm",) if site.args[:1] == ("serve",) else ("vllm", "serve")
         command = site.command or (() if servers.of_launch(site.launch) else implied)
@@ -60,8 +63,12 @@ class VLLMStrategy:
         if any(flag[0] == "--api-server-count" for flag, _ in added):
             message = "one API server answers for all replicas, for vLLM loads adapters at run time with one only"
             changes.report(warning(f"{site.place}.args", "--api-server-count 1", message, rule="vllm/features"))
+        if overruled:
+            shown = ", ".join(name if " " in name else f"--{name}" for name in dict.fromkeys(overruled))
+            also = f"; {reason}" if added else ""
+            reason = f"the job's own words win over its runtime, which also gives {shown}{also}"
         new = [word for flag, _ in added for word in flag]
-        site.write(changes, command, (*site.args, *new), rule="vllm/serve", reason=reason)
+        site.write(changes, command, (*settled.args, *new), rule="vllm/serve", reason=reason)
 
     def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
         """Add probes and the env of the features; the servers of several pods are independent and do not meet."""
@@ -108,11 +115,13 @@ def _servers(site: sites.Site) -> list[Server]:
 
 
 def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> validation.Circumstances:
+    bare = servers.implied(site)
     return validation.Circumstances(
         gpus=_devices(job),
         own_image=_is_foreign(job),
         initialized=_has_model_initializer(job),
-        alone=servers.implied(site) is not None or (len(found) == 1 and site.reading.only is not None),
+        alone=bare is not None or (len(found) == 1 and site.reading.only is not None),
+        authors=authors.Authors(site, job, bare) if bare else None,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from strategies.documents.findings import Finding, Severity, error, note, warning
 from strategies.frameworks.vllm import contradictions, flags, heads, parsing, sizes
+from strategies.frameworks.vllm.authors import Authors
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.launches.sites import Site
 
@@ -34,12 +35,14 @@ class Circumstances:
         own_image: whether the image is the user's, with an unknown version of vLLM.
         initialized: whether a model initializer puts a model where Muster points the server to.
         alone: whether this is the only launch of the container, and runs for certain.
+        authors: who wrote which argument of a bare launch, None for one inside a wrapper.
     """
 
     gpus: int | None = None
     own_image: bool = False
     initialized: bool = False
     alone: bool = True
+    authors: Authors | None = None
 
 
 def check(server: Server, site: Site, around: Circumstances) -> Iterator[Finding]:
@@ -56,7 +59,7 @@ def _check(server: Server, site: Site, around: Circumstances) -> Iterator[Findin
         yield from _unknown(server, where, around)
         yield from _unreadable(server, where)
         yield from _file(server, where)
-    yield from _repeated(server, where)
+    yield from _repeated(server, where, around)
     for flag, message in contradictions.find(server):
         yield error(where.flag(flag), f"--{flag}", message, rule="vllm/contradiction")
     yield from _model(server, where, around)
@@ -135,9 +138,12 @@ def _file(server: Server, where: _Where) -> Iterator[Finding]:
         yield error(where.token((index or 0) + 1), name[:_SHOWN], message, rule="vllm/config-file")
 
 
-def _repeated(server: Server, where: _Where) -> Iterator[Finding]:
-    for name, values in server.parsed.repeated.items():
-        shown = " and ".join(_shown(value) for value in dict.fromkeys(values))
+def _repeated(server: Server, where: _Where, around: Circumstances) -> Iterator[Finding]:
+    for name, every in server.parsed.given.items():
+        judged = around.authors.judged(every) if around.authors else every
+        if not parsing.differ(judged):
+            continue
+        shown = " and ".join(_shown(value) for value in dict.fromkeys(given.value for given in judged))
         message = f"is given several times with different values, and vLLM takes the last of {shown}; keep one"
         yield error(where.flag(name), f"--{name}", message, rule="vllm/repeated-flag")
 
