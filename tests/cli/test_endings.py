@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from tests.cli import jobs
@@ -63,6 +65,34 @@ def test_a_program_of_ones_own_on_several_nodes_is_never_called_right(muster):
     assert kind == "open"
     assert "cannot see whether the program uses them" in text
     assert ending(muster, torch("python", "x.py", numNodes=1, resourcesPerNode=GPU))[0] == "right"
+
+
+@pytest.mark.parametrize(
+    "command", [["./run.sh"], ["bash", "-c", "eval $WHAT"], None], ids=["a script", "a text", "none"]
+)
+def test_a_launch_that_cannot_be_read_is_never_called_right(muster, command):
+    job = torch(*command or (), image="example.org/own:1", resourcesPerNode=GPU)
+    kind, text = ending(muster, job)
+    assert kind == "open"
+    assert "cannot read what this launch starts" in text or "notes above" in text
+
+
+@pytest.mark.parametrize(
+    ("command", "nodes", "gpus", "size"),
+    [
+        (["torchrun", "x.py"], 2, 4, "(2 nodes x 4 processes)"),
+        (["torchrun", "--nnodes=1:2", "x.py"], 2, 4, "(1 to 2 nodes x 4 processes)"),
+        (["torchrun", "--nproc-per-node=$(N)", "x.py"], 2, 4, "(2 nodes x an unknown number of processes)"),
+        (["torchrun", "--standalone", "x.py"], 2, 4, "(it cannot run as the job asks; see below)"),
+        (["python", "x.py"], 1, 1, "(1 node x 1 process)"),
+        (["python", "x.py"], 1, 4, "(1 process on 1 node; the program may start more)"),
+        (["./run.sh"], 1, 1, "(its size is not known: the program is not one that Muster reads)"),
+    ],
+)
+def test_the_launch_line_says_how_many_ranks_will_really_run(muster, command, nodes, gpus, size):
+    job = torch(*command, numNodes=nodes, resourcesPerNode={"limits": {"nvidia.com/gpu": gpus}})
+    found = muster("explain", "-f", "-", "-o", "json", "--no-jobset", stdin=jobs.stream(job)).json()
+    assert found[0]["launch"] == f"{shlex.join(command)} {size}"
 
 
 @pytest.mark.parametrize(

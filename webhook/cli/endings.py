@@ -22,6 +22,8 @@ _OWN = (
     "see whether the program uses them"
 )
 
+_UNREAD = "Muster cannot read what this launch starts; it sets the rendezvous by env, and can say no more about it"
+
 
 class Ending(TypedDict):
     """The kind of an ending, and its sentence."""
@@ -30,12 +32,13 @@ class Ending(TypedDict):
     text: str
 
 
-def end(case: Case, world: World | None, before: Mapping[str, Any] | None = None) -> Ending:
+def end(case: Case, world: World | None, before: Mapping[str, Any] | None = None, *, unread: bool = False) -> Ending:
     """Return how the explanation of a case ends.
 
     Args:
         case: the job with its decisions.
         world: what its launch makes, None where that is not known.
+        unread: whether Muster cannot read what its launch starts.
         before: the explanation of the TrainJob from which a predicted JobSet follows.
     """
     todo = _todo(case)
@@ -46,8 +49,8 @@ def end(case: Case, world: World | None, before: Mapping[str, Any] | None = None
         return Ending(kind="open", text=unseen)
     if case.mutated.governor.owner is not None:
         return _following(case, before)
-    if world is not None and world.own and world.nodes != 1:
-        return Ending(kind="open", text=_OWN)
+    if unread or (world is not None and world.own and world.nodes != 1):
+        return Ending(kind="open", text=_UNREAD if unread else _OWN)
     return Ending(kind="right", text=_right(case))
 
 

@@ -60,7 +60,9 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         "unchanged": _unchanged(case),
         "findings": [wording.finding(each) for each in case.findings],
         "failure": case.failure or None,
-        "ending": endings.end(case, world, before if case.predicted else None),
+        "ending": endings.end(
+            case, world, before if case.predicted else None, unread=bool(job and launchlines.unread(job))
+        ),
     }
 
 

@@ -6,14 +6,15 @@ import shlex
 from typing import Any
 
 from strategies.jobs.jobs import Job
-from strategies.launches import sites, worlds
+from strategies.launches import sites, topologies, worlds
 from strategies.launches.launches import Launch
 from strategies.launches.sites import Site
 from strategies.launches.worlds import World
 from webhook.cli import wording
 
-__all__ = ["describe", "measure", "shown"]
+__all__ = ["describe", "measure", "shown", "unread"]
 
+_DIGITS = 9
 _SHOWN = 3  # launches of one shell text
 
 
@@ -28,6 +29,12 @@ def describe(job: Job) -> str | None:
 def measure(job: Job) -> World | None:
     """Return what the launch of a job makes, None where that is not known."""
     return worlds.find_world(job) if _counts(job) else None
+
+
+def unread(job: Job) -> bool:
+    """Whether Muster cannot read what a launch starts: an image, a program or a text that it does not know."""
+    site = sites.find_site(job)
+    return site is not None and _counts(job) and (bool(site.reading.unread) or not site.reading.launches)
 
 
 def shown(world: World | None) -> dict[str, Any] | None:
@@ -63,22 +70,30 @@ def _size(job: Job, site: Site) -> str:
         return ""
     world = worlds.find_world(job)
     if world is not None:
-        return f" ({_told(world)})"
+        return f" ({_told(world, topologies.pods_of(job))})"
     reading = site.reading
     why = reading.unread[0] if reading.unread else "" if reading.launches else "the image decides what it starts"
     return f" (its size is not known: {why or 'the launches differ'})"
 
 
-def _told(world: World) -> str:
+def _told(world: World, pods: int) -> str:
     if world.fault or world.waits:
-        return "it does not start, or its nodes do not meet; see below"
+        return "it cannot run as the job asks; see below"
+    if world.own and world.nodes is None:
+        return f"1 process on {wording.plural(pods, 'node')}; the program may start more"
     if world.nodes is None and world.processes is None:
         return f"its size is not known: {world.unknown}" if world.unknown else "its size is not known"
-    nodes = "an unknown number of nodes" if world.nodes is None else wording.plural(world.nodes, "node")
     processes = "an unknown number of processes"
     if world.processes is not None:
         processes = f"{world.processes} process{'' if world.processes == 1 else 'es'}"
-    return f"{nodes} x {processes}{'; the program may start more' if _may_start_more(world) else ''}"
+    return f"{_nodes(world)} x {processes}{'; the program may start more' if _may_start_more(world) else ''}"
+
+
+def _nodes(world: World) -> str:
+    low, colon, high = world.launch.values.get("nnodes", "").partition(":")
+    if world.nodes is None and colon and low.isdecimal() and high.isdecimal():
+        return f"{low[:_DIGITS]} to {high[:_DIGITS]} nodes"
+    return "an unknown number of nodes" if world.nodes is None else wording.plural(world.nodes, "node")
 
 
 def _may_start_more(world: World) -> bool:
