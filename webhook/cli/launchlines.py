@@ -80,7 +80,8 @@ def _told(world: World, pods: int) -> str:
     if world.fault or world.waits:
         return "it cannot run as the job asks; see below"
     if world.own and world.nodes is None:
-        return f"1 process on {wording.plural(pods, 'node')}; the program may start more"
+        each = "1 node" if pods == 1 else f"each of {pods} nodes"
+        return f"1 process on {each}; the program may start more"
     if world.nodes is None and world.processes is None:
         return f"its size is not known: {world.unknown}" if world.unknown else "its size is not known"
     processes = "an unknown number of processes"
