@@ -26,6 +26,8 @@ def check_counts(job: Job) -> Iterator[Finding]:
     if job.kind == "TrainJob" and not (job.runtime is not None and job.runtime.is_torch):
         return  # Trainer sets no PET_* for such a runtime, and that is reported
     topology = topologies.read_topology(job)
+    if topology.nodes < 1:
+        return  # reported as a number; there is nothing to count
     every = worlds.worlds_of(job, site, topology)
     for world in every:
         yield from _twice(site, world)
