@@ -87,7 +87,7 @@ def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) 
     elif topology.nodes == 1:
         message = (
             f"this is a plain program in one process: it may use all devices by itself (DataParallel, device_map), or "
-            f"start {size} itself as Lightning does; Muster cannot see that"
+            f"start {_processes(topology)} itself as Lightning does; Muster cannot see that"
         )
     else:
         message = (
@@ -96,6 +96,10 @@ def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) 
         )
     field = f"{site.place}.command" if site.command else f"{site.place}.args"
     yield report(field, " ".join(site.argv[:3])[:80] or None, message, rule=f"{framework}/not-enforced")
+
+
+def _processes(topology: topologies.Topology) -> str:
+    return "several processes" if topology.processes is None else f"{topology.processes} processes"
 
 
 def _runtime_disagrees(job: Job, framework: str) -> Iterator[Finding]:
