@@ -16,7 +16,7 @@ import re
 from enum import Enum
 from typing import Any, Final
 
-__all__ = ["ABSENT", "Absent", "Path", "field", "locate", "lookup", "pointer", "unit"]
+__all__ = ["ABSENT", "Absent", "Path", "field", "locate", "lookup", "nearest", "pointer", "unit"]
 
 Path = tuple[str | int, ...]
 
@@ -131,15 +131,33 @@ def locate(document: Any, field_path: str) -> Path | None:
     return tuple(path)
 
 
+def nearest(document: Any, field_path: str) -> Path:
+    """Return the place of the longest start of `field_path` that is in `document`; () when nothing of it is there."""
+    path: list[str | int] = []
+    node, member = document, ""
+    for step in _read(field_path)[0]:
+        part = _entry_index(node, member, step) if isinstance(node, list) else step
+        if part is None or lookup(node, (part,)) is ABSENT:
+            break
+        path.append(part)
+        node, member = node[part], step if isinstance(node, dict) else ""
+    return tuple(path)
+
+
 def _steps(field_path: str) -> list[str] | None:
-    """Read the steps one by one: a search would need quadratic time for text that is not a field path."""
+    steps, is_whole = _read(field_path)
+    return steps if is_whole else None
+
+
+def _read(field_path: str) -> tuple[list[str], bool]:
+    """Return the steps, and whether they are all of it; one by one, since a search would need quadratic time."""
     steps: list[str] = []
     position = 0
     while segment := _SEGMENT.match(field_path, position):
         plain, keyed = segment.groups()
         steps.append(plain or (_ESCAPED.sub(r"\1", keyed) if "\\" in keyed else keyed))
         position = segment.end()
-    return steps if position == len(field_path) else None
+    return steps, position == len(field_path)
 
 
 def _entry_index(entries: list[Any], member: str, step: str) -> int | None:

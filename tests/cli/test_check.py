@@ -26,11 +26,11 @@ def test_a_right_job_is_clean(muster):
     assert result.err == "1 job: 0 errors, 0 warnings; 1 other document ignored\n"
 
 
-def test_a_finding_has_file_document_object_field_value_message_and_rule(muster):
+def test_a_finding_has_place_severity_object_field_value_message_and_rule(muster):
     result = check(muster, jobs.configmap(), WRONG)
     assert result.code == 1
     lines = result.out.splitlines()
-    assert "stdin:doc 2 TrainJob/wrong: error spec.trainer.numNodes: 0: must be at least 1 (core/numbers)" in lines
+    assert "stdin:24:5: error: TrainJob/wrong spec.trainer.numNodes: 0: must be at least 1 (core/numbers)" in lines
     assert result.err == "1 job: 2 errors, 0 warnings; 1 other document ignored\n"
 
 
@@ -46,7 +46,7 @@ def test_people_are_told_once_how_a_finding_is_explained_and_programs_are_not(mu
 def test_warnings_do_not_fail(muster):
     result = check(muster, SCRIPT)
     assert result.code == 0
-    assert "TrainJob/script: warning spec.trainer.command" in result.out
+    assert ": warning: TrainJob/script spec.trainer.command" in result.out
     assert "0 errors, 1 warning" in result.err
 
 
@@ -100,8 +100,8 @@ def test_members_of_the_wrong_type_are_findings_with_their_path(muster):
     broken = jobs.trainjob(command="trl sft", numNodes="2")
     result = check(muster, broken)
     assert result.code == 1
-    assert "error spec.trainer.command: 'trl sft': must be a list (core/shape)" in result.out
-    assert "error spec.trainer.numNodes: '2': must be an integer (core/shape)" in result.out
+    assert "error: TrainJob/sft spec.trainer.command: 'trl sft': must be a list (core/shape)" in result.out
+    assert "error: TrainJob/sft spec.trainer.numNodes: '2': must be an integer (core/shape)" in result.out
     assert len(result.out.splitlines()) == 2
 
 
@@ -118,7 +118,10 @@ def test_a_job_of_any_shape_is_judged_and_never_a_traceback(muster, kind, member
 
 def test_a_runtime_that_no_file_holds_is_a_warning_that_says_how_to_give_it(muster):
     result = check(muster, jobs.trainjob(runtime="nowhere", numNodes=1))
-    assert "warning spec.runtimeRef.name: 'nowhere': no ClusterTrainingRuntime of this name is among" in result.out
+    assert (
+        "warning: TrainJob/sft spec.runtimeRef.name: 'nowhere': no ClusterTrainingRuntime of this name is among"
+        in result.out
+    )
     assert "--runtimes FILE, which `kubectl get clustertrainingruntime nowhere -o yaml > FILE` writes" in result.out
     assert "(core/runtime-unknown)" in result.out
     assert result.code == 0
@@ -161,7 +164,10 @@ def test_what_is_no_runtime_at_all_is_an_error_offline_too(muster, ref, field):
     job["spec"]["runtimeRef"] |= ref
     result = check(muster, job)
     assert result.code == 1
-    assert f"error spec.runtimeRef.{field}: {next(iter(ref.values()))!r}: is not one of a runtime" in result.out
+    assert (
+        f"error: TrainJob/sft spec.runtimeRef.{field}: {next(iter(ref.values()))!r}: is not one of a runtime"
+        in result.out
+    )
     assert "core/runtime-unknown" not in result.out
 
 
@@ -185,6 +191,7 @@ def test_json_has_one_object_for_each_job_and_for_what_cannot_be_read(muster, wr
     assert (wrong["file"], wrong["document"], wrong["name"], wrong["refused"]) == ("stdin", 1, "wrong", True)
     finding = next(each for each in wrong["findings"] if each["rule"] == "core/numbers")
     assert (finding["severity"], finding["field"], finding["value"]) == ("error", "spec.trainer.numNodes", 0)
+    assert (finding["line"], finding["column"]) == (18, 5)
     assert (right["findings"], right["refused"], right["framework"]) == ([], False, "trl")
     assert unreadable["file"] == str(path)
     assert "is not YAML" in unreadable["unreadable"]
@@ -207,7 +214,8 @@ def test_junit_has_one_test_case_for_each_job(muster, write):
         "TrainJob/sft",
         "TrainJob/script",
     ]
-    assert "core/numbers" in wrong.find("failure").text
+    assert "stdin:18:5: error: TrainJob/wrong spec.trainer.numNodes" in wrong.find("failure").text
+    assert [(case.get("file"), case.get("line")) for case in (wrong, right)] == [("stdin", "18"), ("stdin", "20")]
     assert len(right) == 0
     assert "trl/not-enforced" in script.find("system-out").text
     assert unreadable.find("error") is not None

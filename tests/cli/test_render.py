@@ -117,7 +117,7 @@ def test_a_denied_job_is_still_rendered_and_its_errors_are_said(muster):
     result = muster("render", "-f", "-", stdin=jobs.stream(wrong))
     assert result.code == 1
     assert documents(result)[0]["kind"] == "TrainJob"
-    assert "stdin:doc 1 TrainJob/sft: error spec.trainer.numNodes: 0: must be at least 1 (core/numbers)" in result.err
+    assert ": error: TrainJob/sft spec.trainer.numNodes: 0: must be at least 1 (core/numbers)" in result.err
     assert "(trl/precision)" in result.err
 
 

@@ -58,7 +58,7 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         "refused": case.refused,
         "changes": [_change(change) for change in decision.changes],
         "unchanged": _unchanged(case),
-        "findings": [wording.finding(each) for each in case.findings],
+        "findings": wording.findings(case),
         "failure": case.failure or None,
         "ending": endings.end(
             case, world, before if case.predicted else None, unread=bool(job and launchlines.unread(job))

@@ -6,6 +6,8 @@ with that TrainJob as its owner.
 
 from __future__ import annotations
 
+import dataclasses
+
 from strategies.documents import shapes
 from strategies.documents.runtimes import Runtime
 from strategies.trainer import predictions
@@ -14,7 +16,6 @@ from webhook.cli.cases import Case, Setup
 from webhook.cluster import readers
 from webhook.cluster.overlay import Overlay
 from webhook.cluster.readers import Ref
-from webhook.kubeyaml.sources import Source
 
 __all__ = ["follow"]
 
@@ -38,7 +39,7 @@ def follow(case: Case, setup: Setup) -> Case | None:
         return None
     cluster = Overlay(setup.cluster.reader)
     cluster.put(Ref("TrainJob", case.namespace, name), case.document)
-    decided = setup.decide(Source(case.source.origin, predicted.jobset), cluster)
+    decided = setup.decide(dataclasses.replace(case.source, document=predicted.jobset), cluster)
     return Case(decided.source, decided.mutated, decided.validated, notes=predicted.notes, predicted=True)
 
 

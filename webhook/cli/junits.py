@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree as Xml  # only used for writing; nothing is parsed
 
-from webhook.cli import wording
+from webhook.cli import places, wording
 from webhook.cli.cases import Case
+from webhook.kubeyaml.positions import Spot
 from webhook.kubeyaml.sources import Origin, Unreadable
 
 __all__ = ["report"]
@@ -36,7 +37,7 @@ def report(decided: Sequence[Case], unreadable: Sequence[Unreadable]) -> str:
 
 
 def _add_case(suite: Xml.Element, case: Case) -> None:
-    test = _test(suite, case.source.origin, case.title)
+    test = _test(suite, case.source.origin, case.title, _first(case))
     lines = list(wording.lines(case))
     errors = [f"{each.field}: {each.message}" for each in case.errors] + [case.failure] * bool(case.failure)
     if errors:
@@ -47,10 +48,17 @@ def _add_case(suite: Xml.Element, case: Case) -> None:
         Xml.SubElement(test, "system-out").text = _text("\n".join(lines))
 
 
-def _test(suite: Xml.Element, origin: Origin, name: str) -> Xml.Element:
+def _first(case: Case) -> Spot | None:
+    """Return the place of the first error, else of the first finding, else of the job."""
+    found = case.errors or case.findings
+    return places.of_finding(case, found[0]) if found else places.of_case(case)
+
+
+def _test(suite: Xml.Element, origin: Origin, name: str, spot: Spot | None = None) -> Xml.Element:
     members = {"name": _text(name), "classname": _text(str(origin)), "file": _text(origin.file)}
-    if origin.line:
-        members["line"] = str(origin.line)
+    line = spot.line if spot is not None else origin.line
+    if line:
+        members["line"] = str(line)
     return Xml.SubElement(suite, "testcase", members)
 
 

@@ -7,19 +7,24 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from strategies.documents.findings import Finding
+from webhook.cli import places
 from webhook.cli.cases import Case
 from webhook.cli.problems import one_line
 
-__all__ = ["finding", "lines", "place", "plural", "warn"]
+__all__ = ["findings", "lines", "place", "plural", "warn"]
 
 
 def lines(case: Case) -> Iterator[str]:
-    """Yield `FILE:doc N kind/name: severity field: value: message (rule)` for each finding, and for a failure."""
+    """Yield `FILE:LINE:COLUMN: severity: kind/name field: value: message (rule)` for each finding, and for a failure.
+
+    Compilers write lines like these, so editors jump to the place.
+    """
+    name = f"{case.title}{' (predicted)' if case.predicted else ''}"
     for each in case.findings:
-        severity = each.severity.value
-        yield one_line(f"{place(case)}: {severity} {each} ({each.rule})")
+        where = places.at(case, places.of_finding(case, each))
+        yield one_line(f"{where}: {each.severity.value}: {name} {each} ({each.rule})")
     if case.failure:
-        yield one_line(f"{place(case)}: error {case.failure}")
+        yield one_line(f"{places.at(case, places.of_case(case))}: error: {name} {case.failure}")
 
 
 def place(case: Case) -> str:
@@ -27,10 +32,17 @@ def place(case: Case) -> str:
     return f"{case.source.origin} {case.title}{' (predicted)' if case.predicted else ''}"
 
 
-def finding(each: Finding) -> dict[str, Any]:
-    """Return a finding for JSON."""
+def findings(case: Case) -> list[dict[str, Any]]:
+    """Return the findings of a case for JSON, each with line and column of its field (None: not from a text)."""
+    return [_finding(case, each) for each in case.findings]
+
+
+def _finding(case: Case, each: Finding) -> dict[str, Any]:
+    spot = places.of_finding(case, each)
     return {
         "severity": each.severity.value,
+        "line": spot and spot.line,
+        "column": spot and spot.column,
         "field": each.field,
         "value": each.value,
         "message": each.message,

@@ -61,6 +61,9 @@ class Builder:
         number: of the document, for errors.
         aliases: whether aliases are allowed.
         most: maximum number of values, including keys.
+
+    Attributes:
+        end: offset in the text behind the document that was built.
     """
 
     def __init__(self, number: int, *, aliases: bool = True, most: float = math.inf) -> None:
@@ -72,6 +75,7 @@ class Builder:
         self._size = 0
         self._aliased = 0
         self._root: Any = None
+        self.end = 0
 
     def build(self, events: Iterator[Any]) -> Any:
         """Consume libyaml's events up to the end of the document and return its value, in JSON's types.
@@ -89,6 +93,7 @@ class Builder:
             elif kind is yaml.AliasEvent:
                 self._alias(event)
             elif kind is yaml.DocumentEndEvent:
+                self.end = event.end_mark.index
                 break
             else:
                 self._open(event)

@@ -54,7 +54,7 @@ def load_all(text: str) -> Iterator[Parsed]:
             raise YamlError(f"is nested more than {MAX_DEPTH} levels deep", number, line) from error
         except ValueError as error:
             raise YamlError(str(error), number, line) from error
-        yield Parsed(value, number, line)
+        yield Parsed(value, number, line, position, end)
         position = _skip(text, end)
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from webhook.kubeyaml import builders, jsons, streams
+from webhook.kubeyaml.positions import Passage, Spot
 
-__all__ = ["MAX_BYTES", "STDIN", "Input", "Origin", "Source", "Unreadable", "read"]
+__all__ = ["MAX_BYTES", "STDIN", "Input", "Origin", "Source", "Unreadable", "read", "read_text"]
 
 MAX_BYTES = 16 * 1024 * 1024
 """Maximum size of one file."""
@@ -47,10 +48,19 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One Kubernetes object from a file; `apiVersion` and `kind` are strings, all else is unchecked."""
+    """One Kubernetes object from a file; `apiVersion` and `kind` are strings, all else is unchecked.
+
+    Attributes:
+        origin: the place of the object.
+        document: the object.
+        passage: the text of the document that it is in; None where it has no text.
+        within: where it is in that document, `("items", 2)` for the third of a list.
+    """
 
     origin: Origin
     document: Mapping[str, Any]
+    passage: Passage | None = field(default=None, compare=False, repr=False)
+    within: tuple[str | int, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def kind(self) -> str:
@@ -61,6 +71,10 @@ class Source:
     def group(self) -> str:
         """API group, "" for the core group."""
         return str(self.document["apiVersion"]).rpartition("/")[0]
+
+    def find(self, path: Iterable[str | int]) -> Spot | None:
+        """Return where a field of the object is written, or what is around it; None where the object has no text."""
+        return self.passage.find((*self.within, *path)) if self.passage is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +111,13 @@ def read(names: Iterable[str], stdin: BinaryIO | None = None) -> Input:
     return found
 
 
+def read_text(name: str, text: str) -> Input:
+    """Read a text as if it stood in a file of this name."""
+    found = Input()
+    _add(Origin(name), text.encode(), found)
+    return found
+
+
 def _read_one(name: str, stdin: BinaryIO | None, found: Input) -> None:
     try:
         if name == STDIN:
@@ -129,9 +150,12 @@ def _add(file: Origin, content: bytes, found: Input) -> None:
     """Parse the bytes of one file; the documents before a fault are kept."""
     try:
         text = _text(content)
-        for parsed in _parsed(file.file, text):
+        is_json = _is_json(file.file, text)
+        for parsed in (jsons if is_json else streams).load_all(text):
             if parsed.value is not None:
-                found.sources += _objects(Origin(file.file, parsed.number, 0, parsed.line), parsed.value)
+                origin = Origin(file.file, parsed.number, 0, parsed.line)
+                passage = Passage(text, parsed.start, parsed.end, parsed.line, is_json=is_json)
+                found.sources += _objects(Source(origin, parsed.value, passage))
     except _Fault as fault:
         found.unreadable.append(Unreadable(fault.origin or file, str(fault)))
     except builders.YamlError as error:
@@ -154,25 +178,25 @@ def _text(content: bytes) -> str:
         raise _Fault(f"is not UTF-8 at line {line} (byte {error.start}); save it as UTF-8") from error
 
 
-def _parsed(file: str, text: str) -> Iterator[streams.Parsed]:
-    """Read a text that starts like JSON as JSON, unless only YAML can read it; `.json` is never YAML."""
-    if file.endswith(".json") or (text.lstrip()[:1] in ("{", "[") and jsons.is_json(text)):
-        return jsons.load_all(text)
-    return streams.load_all(text)
+def _is_json(file: str, text: str) -> bool:
+    """Whether a text is read as JSON: where it starts like it, unless only YAML can read it; `.json` is never YAML."""
+    return file.endswith(".json") or (text.lstrip()[:1] in ("{", "[") and jsons.is_json(text))
 
 
-def _objects(origin: Origin, value: Any) -> Iterator[Source]:
+def _objects(around: Source) -> Iterator[Source]:
+    origin, value = around.origin, around.document
     if not isinstance(value, dict):
         raise _Fault(f"is {_called(value)}, not a Kubernetes object", origin)
     for member in ("apiVersion", "kind"):
         if not isinstance(value.get(member), str) or not value[member]:
             raise _Fault(f"{member}: every Kubernetes object needs one, as a string; add it", origin)
     if not _is_list(value):
-        yield Source(origin, value)
+        yield around
         return
     for number, item in enumerate(value["items"], 1):
         place = Origin(origin.file, origin.document, number, origin.line)
-        yield from _objects(place, _typed_item(item, value))
+        within = (*around.within, "items", number - 1)
+        yield from _objects(Source(place, _typed_item(item, value), around.passage, within))
 
 
 def _is_list(value: Mapping[str, Any]) -> bool:

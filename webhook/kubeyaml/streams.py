@@ -16,11 +16,21 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Any: libyaml's c
 
 
 class Parsed(NamedTuple):
-    """One document: its value (JSON's types; None for an empty one), its number and its first line."""
+    """One document: its value, its number and its place.
+
+    Attributes:
+        value: of JSON's types; None for an empty document.
+        number: in the text, from 1.
+        line: its first one, from 1.
+        start: offset in the text; for YAML of the beginning of that line.
+        end: offset behind the document.
+    """
 
     value: Any
     number: int
     line: int
+    start: int = 0
+    end: int = 0
 
 
 def load(text: str, *, aliases: bool = True, most: float = math.inf) -> Any:
@@ -60,7 +70,9 @@ def load_all(text: str, *, aliases: bool = True, most: float = math.inf) -> Iter
             if type(event) is yaml.DocumentStartEvent:
                 number += 1
                 start: Any = event.start_mark  # Any: never None where libyaml made the event
-                yield Parsed(Builder(number, aliases=aliases, most=most).build(events), number, start.line + 1)
+                builder = Builder(number, aliases=aliases, most=most)
+                value = builder.build(events)
+                yield Parsed(value, number, start.line + 1, start.index - start.column, builder.end)
     except yaml.YAMLError as error:
         raise _explained(error, text, max(number, 1)) from error
 

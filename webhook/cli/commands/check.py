@@ -89,7 +89,7 @@ def _object(case: Case) -> dict[str, Any]:
         "mode": case.mutated.mode.value,
         "refused": case.refused,
         "failure": case.failure or None,
-        "findings": [wording.finding(each) for each in case.findings],
+        "findings": wording.findings(case),
     }
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import argparse
 import textwrap
 
-from webhook import kubeyaml
 from webhook.cli import cases, gathering, problems, wording
 from webhook.cli.cases import Setup
 from webhook.cli.commands import explain
-from webhook.kubeyaml.sources import Origin, Source
+from webhook.kubeyaml import sources
 
 __all__ = ["run"]
 
@@ -54,5 +53,5 @@ def run(_args: argparse.Namespace) -> int:
 
 
 def _setup(text: str) -> Setup:
-    source = Source(Origin("first-sft.yaml", 1), kubeyaml.load(text))
-    return Setup([source], [], gathering.gather([source]), cases.policy(None), "default")
+    found = sources.read_text("first-sft.yaml", text)
+    return Setup(found.sources, [], gathering.gather(found.sources), cases.policy(None), "default")
