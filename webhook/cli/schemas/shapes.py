@@ -40,6 +40,7 @@ class Shape:
             None where entries may repeat.
         limits: words of JSON Schema about one value.
         pattern: that a text must match, from its start to its end.
+        is_leaf: whether the type is all that there is to know.
     """
 
     types: tuple[type, ...] = ()
@@ -50,6 +51,7 @@ class Shape:
     keys: Mapping[str, Any] | None = None
     limits: dict[str, Any] = field(default_factory=dict)
     pattern: re.Pattern[str] | None = None
+    is_leaf: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +128,5 @@ class _Linker:
         made.limits = {word: described[word] for word in _LIMITS if word in described}
         if "pattern" in described:
             made.pattern = re.compile(re.sub(r"\$$", r"\\Z", described["pattern"]))
+        made.is_leaf = not made.limits and dict not in made.types and list not in made.types
         return made

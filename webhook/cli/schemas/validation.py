@@ -35,7 +35,8 @@ def check(document: Mapping[str, Any], kind: Kind) -> list[Finding]:
         kind: what it is, as `versions.known_as` returns it.
     """
     search = _Search()
-    search.walk(kind.shape, document, ())
+    if not _fits(kind.shape, document):
+        search.walk(kind.shape, document, ())
     if type(document.get("metadata", {})) is dict and not _is_named(document):
         search.faults.append((("metadata", "name"), "is required", "core/required"))
     return versions.misnamed(document, kind) + [_finding(document, fault) for fault in search.faults[:_MOST]]
@@ -50,6 +51,42 @@ def _finding(document: Mapping[str, Any], fault: _Fault) -> Finding:
     path, message, rule = fault
     value = paths.lookup(document, path)
     return error(paths.field(document, path), None if value is paths.ABSENT else value, message, rule=rule)
+
+
+def _fits(shape: Shape, value: Any) -> bool:
+    """Whether a value has no fault: a quick look at what nearly all objects are; `_Search` says what is wrong."""
+    if not shape.types:
+        return True
+    if type(value) not in shape.types:
+        return False
+    if type(value) is dict:
+        if not _members_fit(shape, value):
+            return False
+    elif type(value) is list and not _entries_fit(shape, value):
+        return False
+    return not shape.limits or next(limits.broken(shape, value), None) is None
+
+
+def _members_fit(shape: Shape, value: dict[str, Any]) -> bool:
+    properties, members = shape.properties, shape.members
+    for name, child in value.items():
+        if child is not None:
+            inner = members if properties is None else properties.get(name)
+            if inner is not None:
+                if not (inner.is_leaf and type(child) in inner.types) and not _fits(inner, child):
+                    return False
+            elif properties is not None:
+                return False
+    return all(value.get(name) is not None for name in shape.required) if shape.required else True
+
+
+def _entries_fit(shape: Shape, value: list[Any]) -> bool:
+    items = shape.items
+    if items is not None:
+        for entry in value:
+            if not (items.is_leaf and type(entry) in items.types) and not _fits(items, entry):
+                return False
+    return shape.keys is None or next(_repeated(value, shape.keys), None) is None
 
 
 class _Search:

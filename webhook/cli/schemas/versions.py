@@ -24,7 +24,11 @@ def known_as(document: Mapping[str, Any]) -> Kind | None:
     Args:
         document: an object whose `apiVersion` and `kind` are texts.
     """
-    group, name = document["apiVersion"].rpartition("/")[0], document["kind"].lower()
+    return _meant(document["apiVersion"].rpartition("/")[0], document["kind"].lower())
+
+
+@functools.lru_cache(maxsize=256)
+def _meant(group: str, name: str) -> Kind | None:
     every = _kinds()
     if name in every:
         return every[name] if _is_near(group, every[name].group) else None
