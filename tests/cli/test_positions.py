@@ -137,7 +137,7 @@ def test_json_has_places_too(indent, name):
         assert text.split("\n")[line - 1][column - 1 :].startswith(wanted)
 
 
-def test_a_hundred_thousand_values_are_located_in_a_time_that_grows_with_them():
+def test_many_values_are_located_in_a_time_that_grows_with_them():
     def cost(count):
         text = JOB + "".join(f"    - word-{number}\n" for number in range(count))
         source = sources.read_text("a.yaml", text).sources[0]
@@ -189,6 +189,14 @@ def test_a_word_that_muster_has_moved_is_where_the_user_wrote_it(case):
     added = error("spec.trainer.command[0]", "torchrun", "", rule="a/b")
     assert [line(decided, each) for each in (stored, given)] == ["- --dataset_name=d"] * 2
     assert line(decided, added) == "command:"
+
+
+def test_a_word_of_a_very_long_list_that_muster_has_changed_is_at_the_list(case):
+    words = ["sft", "--dataset_name=d", "--model_name_or_path=m", *map(str, range(2000))]
+    decided = case(jobs.jobset("set", jobs.container(command=["trl"], args=words)))
+    path = "spec.replicatedJobs[node].template.spec.template.spec.containers[node].args"
+    assert line(decided, error(f"{path}[5]", "2", "", rule="a/b")) == "- '2'"
+    assert line(decided, error(f"{path}[5]", "other", "", rule="a/b")) == "args:"
 
 
 def test_a_field_that_muster_added_is_at_what_is_around_it(case):

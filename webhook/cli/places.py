@@ -18,6 +18,8 @@ __all__ = ["at", "of_case", "of_field", "of_finding"]
 
 _WORDS = {"command": "args", "args": "command"}  # Muster may move a word from one to the other
 
+_SEARCHED = 1000  # entries of a list; each of a thousand findings about a longer one would search it
+
 
 def of_finding(case: Case, finding: Finding) -> Spot | None:
     """Return line and column of the field that a finding is about; None where the object is not from a text."""
@@ -93,7 +95,9 @@ def _moved(written: Any, stored: Any, field: str) -> Path:
 
 
 def _only(entries: list[Any], entry: Any) -> int | None:
-    """Return the place of the only entry that is the given one: of its name, or equal; None where there are others."""
+    """Return the place of the only entry that is the given one: of its name, or equal; None where that is not sure."""
+    if len(entries) > _SEARCHED:
+        return None
     name = entry.get("name") if isinstance(entry, dict) else None
     if name is not None:
         same = [place for place, each in enumerate(entries) if isinstance(each, dict) and each.get("name") == name]
