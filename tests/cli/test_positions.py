@@ -226,3 +226,10 @@ def test_a_failure_of_muster_is_at_its_job(muster):
     owned["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
     out = muster("check", "-f", "-", stdin=jobs.stream(owned, jobs.two_nodes("other"), snapshot)).out
     assert out.startswith("stdin:2:1: error: JobSet/sft ConfigMap default/sft-runtime-snapshot: data.runtime is not")
+
+
+def test_explain_names_the_place_too(muster, write):
+    path = write("job.yaml", JOB)
+    (found, *_) = muster("explain", "-o", "json", "-f", path).json()
+    assert (11, 5) in {(each["line"], each["column"]) for each in found["findings"]}
+    assert f"{path}:11:5: error spec.trainer.numNodes: 0" in " ".join(muster("explain", "-f", path).out.split())

@@ -89,7 +89,7 @@ def section(
     if explained["findings"]:
         yield ""
     for each in explained["findings"]:
-        yield from _hanging(_finding(each), width, _INDENT)
+        yield from _hanging(_finding(each, explained["file"]), width, _INDENT)
     ending = explained["ending"]
     yield ""
     yield from _hanging(f"{_ENDINGS[ending['kind']]}: {ending['text']}", width, _INDENT)
@@ -168,9 +168,10 @@ def _value(change: Mapping[str, Any], member: str, *, full: bool) -> str:
     return text if full or len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
 
-def _finding(each: Mapping[str, Any]) -> str:
+def _finding(each: Mapping[str, Any], file: str) -> str:
+    where = f"{file}:{each['line']}:{each['column']}: " if each["line"] else ""
     value = "" if each["value"] is None else f"{json.dumps(each['value'], ensure_ascii=False)[:_LONGEST_VALUE]}: "
-    return f"{each['severity']} {each['field']}: {value}{each['message']} ({each['rule']})"
+    return f"{where}{each['severity']} {each['field']}: {value}{each['message']} ({each['rule']})"
 
 
 def _hanging(text: str, width: int, indent: str) -> Iterator[str]:
