@@ -80,6 +80,12 @@ def test_a_field_deep_in_a_pod_template_is_named_by_its_keys(document):
     [
         (("metadata", "labels"), {"a": 1}, "must be a string", "core/shape"),
         (("metadata", "annotations"), {"a": True}, "must be a string", "core/shape"),
+        (
+            ("spec", "trainer", "resourcesPerNode"),
+            {"limits": {"cpu": 1.5}},
+            "must be an integer or a string; quote",
+            None,
+        ),
         (("spec", "suspend"), "yes", "must be true or false", "core/shape"),
         (("spec", "trainer", "args"), ["a", 3], "must be a string", "core/shape"),
         (("spec", "trainer", "numNodes"), 1.5, "must be an integer", "core/shape"),
@@ -122,6 +128,7 @@ def test_a_value_that_the_definition_excludes_is_an_error(path, value, message, 
         (("spec", "trainer", "resourcesPerNode"), {"limits": {"cpu": 1, "memory": "1.5Gi", "example.com/x": "1e3"}}),
         (("spec", "initializer"), {"model": {"storageUri": ""}, "dataset": {"storageUri": "hf://a/b"}}),
         (("status",), {"conditions": "anything"}),
+        (("spec", "activeDeadlineSeconds"), 60.0),
         (("metadata", "managedFields"), [{"fieldsV1": {"f:a": {}}}]),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from webhook.cli.schemas.shapes import Shape
 
-__all__ = ["broken", "called"]
+__all__ = ["broken", "misfit"]
 
 _CALLED = {dict: "an object", list: "a list", str: "a string", bool: "true or false", int: "an integer"}
 _INT32 = range(-(2**31), 2**31)
@@ -15,8 +15,13 @@ _QUANTITY = r"^(\+|-)?(([0-9]+"
 _LONGEST = 1024  # characters of a text that a pattern is tried on; longer ones break another limit
 
 
-def called(shape: Shape) -> str:
-    """Return the words for the type of a shape."""
+def misfit(shape: Shape, value: Any) -> str:
+    """Return the message for a value of the wrong type."""
+    is_word = str in shape.types and isinstance(value, (bool, int, float))
+    return f"must be {_called(shape)}{'; quote it' if is_word else ''}"
+
+
+def _called(shape: Shape) -> str:
     if len(shape.types) > 1:
         return "an integer or a string" if str in shape.types else "a number"
     return _CALLED[shape.types[0]]

@@ -89,6 +89,11 @@ def _entries_fit(shape: Shape, value: list[Any]) -> bool:
     return shape.keys is None or next(_repeated(value, shape.keys), None) is None
 
 
+def _is_whole(shape: Shape, value: Any) -> bool:
+    """Whether a value is 2.0 where an integer is wanted: JSON does not tell it from 2, and the API server takes it."""
+    return type(value) is float and int in shape.types and value.is_integer()
+
+
 class _Search:
     """Collects the faults of one object."""
 
@@ -101,7 +106,8 @@ class _Search:
         if not shape.types or len(self.faults) >= _MOST:
             return
         if type(value) not in shape.types:
-            self._add(path, f"must be {limits.called(shape)}", "core/shape")
+            if not _is_whole(shape, value):
+                self._add(path, limits.misfit(shape, value), "core/shape")
             return
         if type(value) is dict:
             self._members(shape, value, path)
