@@ -1,19 +1,21 @@
 """Launches: what a container's command line starts, read without running it.
 
 The command never decides which strategy is used, but a strategy may only rewrite a command that it understands. `parse`
-names the launcher, its own options and the program behind it; an unknown launcher is `OTHER`. torchrun's options are
-those of torch 2.13 `torch/distributed/run.py`; each may be written with - or _, and abbreviated while it stays unique.
-`tune run` takes them too.
+names the launcher, its own options and the program behind it; an unknown launcher is `OTHER`. The options of each
+launcher are in `strategies.launches.tables`, with their sources.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
-__all__ = ["MAX_WORDS", "Launch", "Launcher", "parse", "program"]
+from strategies.launches import tables
+from strategies.launches.options import Table, split
+
+__all__ = ["MAX_WORDS", "SHELLS", "Launch", "Launcher", "parse", "program"]
 
 
 class Launcher(Enum):
@@ -29,6 +31,7 @@ class Launcher(Enum):
     COMPOSER = "composer"
     MPI = "mpirun"
     RAY = "ray"
+    FABRIC = "fabric"
     PYTHON = "python"
     SHELL = "shell"
     OTHER = "other"
@@ -44,14 +47,22 @@ class Launch:
         launcher: what starts the processes.
         head: the launcher's own words, without its options: `("torchrun",)`, `("tune", "run")`.
         options: the launcher's own options as they were written.
-        values: the same by full name, without leading dashes and with _ for inner ones: `{"nproc_per_node": "4"}`.
+        values: the same by full name, without leading dashes and with _ for inner ones: `{"nproc_per_node": "4"}`. Of
+            `trl`, whose script and launcher share one list of arguments, those for accelerate that say how many
+            processes there are. A value that only the pod knows has the form of Kubernetes, `$(NAME)`, whatever the
+            shell's was; another text with a `$` is not known either, and can be no number.
         module: whether `target` is a Python module (`-m`).
         target: program, module, subcommand or recipe that is started; "" when there is none.
         rest: its arguments.
+        unknown: options that the launcher does not have; it would refuse them.
         repeated: the launcher's own options that stand more than once with different values, by full name: all values.
         env: variables that a wrapper or a shell sets for this launch; None for a value that cannot be read.
+        assigned: variables that a shell sets and does not export: they reach the launch only where the container's env
+            has the name.
+        cleared: whether a wrapper takes away the env of the container (`env -i`).
         through: programs around the launch, outermost first: `("bash", "uv run")`; empty for a bare launch.
-        certain: whether it runs exactly once; False inside a branch, a loop, a function or the background of a shell.
+        certain: whether it runs exactly once; False inside a branch, a loop, or the background of a shell that does not
+            wait for it.
     """
 
     launcher: Launcher
@@ -61,8 +72,11 @@ class Launch:
     module: bool = False
     target: str = ""
     rest: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
     repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     env: Mapping[str, str | None] = field(default_factory=dict)
+    assigned: Mapping[str, str | None] = field(default_factory=dict)
+    cleared: bool = False
     through: tuple[str, ...] = ()
     certain: bool = True
 
@@ -80,21 +94,10 @@ class Launch:
         return " ".join((*self.head, *self.options, self.target, *self.rest))
 
 
-_FLAGS = ("standalone", "m", "module", "no_python", "run_path", "virtual_local_rank", "use_env", "h", "help")
-_OPTIONS = (
-    *("nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port", "local_addr", "max_restarts"),
-    *("rdzv_backend", "rdzv_endpoint", "rdzv_id", "rdzv_conf", "monitor_interval", "start_method", "role"),
-    *("event_log_handler", "log_dir", "r", "redirects", "t", "tee", "local_ranks_filter", "logs_specs"),
-    *("duplicate_stdout_filters", "duplicate_stderr_filters", "numa_binding", "signals_to_handle", "shutdown_timeout"),
-)
 _PYTHON = re.compile(r"python[\d.]*t?")
 _PYTHON_VALUES = "WX"
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh"})
-_TORCHRUN_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
-_PROGRAMS = {"trl": Launcher.TRL, "vllm": Launcher.VLLM}
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh"})
 _TRL_MODULES = frozenset({"trl", "trl.cli", "trl.cli.main"})
-_ACCELERATE = frozenset({"accelerate", "accelerate-launch"})
-_ACCELERATE_MODULES = frozenset({"accelerate.commands.launch", "accelerate.commands.accelerate_cli"})
 
 
 MAX_WORDS = 2_048
@@ -106,17 +109,11 @@ def parse(argv: Sequence[str]) -> Launch:
     if not argv or len(argv) > MAX_WORDS:
         return Launch(Launcher.OTHER if argv else Launcher.NONE, tuple(argv[:1]), rest=tuple(argv[1:]))
     head, rest, name = tuple(argv[:1]), tuple(argv[1:]), program(argv[0])
-    if name == "torchrun":
-        return _torchrun(Launcher.TORCHRUN, head, rest)
     if name in _PROGRAMS:
-        return _subcommand(_PROGRAMS[name], head, rest)
-    if name == "tune":
-        run = rest[:1] == ("run",)
-        return _torchrun(Launcher.TUNE, (*head, "run"), rest[1:]) if run else _subcommand(Launcher.TUNE, head, rest)
+        return _PROGRAMS[name](head, rest)
     if _PYTHON.fullmatch(name):
         return _python(argv)
-    launcher = Launcher.SHELL if name in _SHELLS else Launcher.OTHER
-    return Launch(Launcher.ACCELERATE if name in _ACCELERATE else launcher, head, rest=rest)
+    return Launch(Launcher.SHELL if name in SHELLS else Launcher.OTHER, head, rest=rest)
 
 
 def program(word: str) -> str:
@@ -155,41 +152,120 @@ def _deciding_letter(word: str) -> str:
 
 
 def _python_module(interpreter: tuple[str, ...], module: str, rest: Sequence[str]) -> Launch:
-    head = (*interpreter, "-m", module)
-    if module in _TORCHRUN_MODULES:
-        return _torchrun(Launcher.TORCHRUN, head, rest)
-    if module in _TRL_MODULES:
-        return _subcommand(Launcher.TRL, head, rest)
-    if module in _ACCELERATE_MODULES:
-        return Launch(Launcher.ACCELERATE, head, rest=tuple(rest))
+    read = _MODULES.get(module)
+    if read is not None:
+        return read((*interpreter, "-m", module), tuple(rest))
     return Launch(Launcher.PYTHON, interpreter, module=True, target=module, rest=tuple(rest))
 
 
-def _torchrun(launcher: Launcher, head: tuple[str, ...], words: Sequence[str]) -> Launch:
-    values: dict[str, str] = {}
-    options: list[str] = []
-    rest = list(words)
-    while rest and rest[0].startswith("-"):
-        word = rest.pop(0)
-        if word == "--":
-            break
-        name, attached, value = _option(word)
-        if name not in ("m", "module"):
-            options.append(word)
-        if not attached and name not in _FLAGS and rest and not rest[0].startswith("-"):
-            value = rest.pop(0)
-            options.append(value)
-        values[name] = value
-    module = "m" in values or "module" in values
-    target = rest.pop(0) if rest else ""
-    return Launch(launcher, head, tuple(options), values, module, target, tuple(rest))
+_Words = tuple[str, ...]
+_Reader = Callable[[_Words, _Words], Launch]
 
 
-def _option(word: str) -> tuple[str, bool, str]:
-    """Return an option's full name, whether its value is attached, and that value."""
-    if not word.startswith("--"):
-        return word[1:2], len(word) > 2, word[2:].lstrip("=")
-    written, equals, value = word[2:].partition("=")
-    name = written.replace("-", "_")
-    longer = [known for known in (*_FLAGS, *_OPTIONS) if len(known) > 1 and known.startswith(name)]
-    return (longer[0] if len(longer) == 1 and name not in _OPTIONS else name), bool(equals), value
+def _launcher(launcher: Launcher, table: Table, *, module: str = "") -> _Reader:
+    """Return what reads a launcher that has options, a program and its arguments.
+
+    Args:
+        launcher: the launcher.
+        table: its options.
+        module: full name of its switch that says that the program is a module.
+    """
+
+    def read(head: _Words, words: _Words) -> Launch:
+        found = split(table, words, hidden=module)
+        return Launch(
+            launcher,
+            head,
+            found.words,
+            found.values,
+            module in found.values,
+            target=found.rest[0] if found.rest else "",
+            rest=found.rest[1:],
+            unknown=found.unknown,
+            repeated=found.repeated,
+        )
+
+    return read
+
+
+def _commands(launcher: Launcher, known: Mapping[str, _Reader]) -> _Reader:
+    """Return what reads a program with subcommands, of which `known` launch something."""
+
+    def read(head: _Words, words: _Words) -> Launch:
+        named = known.get(words[0]) if words else None
+        return named((*head, words[0]), words[1:]) if named else _subcommand(launcher, head, words)
+
+    return read
+
+
+def _subcommands(launcher: Launcher) -> _Reader:
+    return lambda head, words: _subcommand(launcher, head, words)
+
+
+def _trl(head: _Words, words: _Words) -> Launch:
+    """Read `trl`: flags of accelerate stand anywhere among the script's (trl 1.16 `trl/cli/commands/training.py`)."""
+    launch = _subcommand(Launcher.TRL, head, words)
+    if not any(word.startswith("--") for word in launch.rest):
+        return launch
+    found = split(tables.TRL, launch.rest)
+    return replace(
+        launch,
+        values={name: value for name, value in found.values.items() if name in tables.TRL.counts},
+        repeated={name: values for name, values in found.repeated.items() if name in tables.TRL.counts},
+    )
+
+
+def _fabric_run(head: _Words, words: _Words) -> Launch:
+    """Read `fabric run`, and the `run model` of lightning before 2.4."""
+    return _FABRIC((*head, "model"), words[1:]) if words[:1] == ("model",) else _FABRIC(head, words)
+
+
+def _ray_job(head: _Words, words: _Words) -> Launch:
+    return _RAY((*head, "submit"), words[1:]) if words[:1] == ("submit",) else _subcommand(Launcher.RAY, head, words)
+
+
+_ACCELERATE = _launcher(Launcher.ACCELERATE, tables.ACCELERATE, module="module")
+_COMPOSER = _launcher(Launcher.COMPOSER, tables.COMPOSER, module="module_mode")
+_DEEPSPEED = _launcher(Launcher.DEEPSPEED, tables.DEEPSPEED, module="module")
+_FABRIC = _launcher(Launcher.FABRIC, tables.FABRIC)
+_HOROVOD = _launcher(Launcher.MPI, tables.HOROVODRUN)
+_MPI = _launcher(Launcher.MPI, tables.MPIRUN)
+_RAY = _launcher(Launcher.RAY, tables.RAY_JOB_SUBMIT)
+_TORCHRUN = _launcher(Launcher.TORCHRUN, tables.TORCHRUN, module="module")
+_TUNE_RUN = _launcher(Launcher.TUNE, tables.TORCHRUN, module="module")
+_ACCELERATE_CLI = _commands(Launcher.ACCELERATE, {"launch": _ACCELERATE})
+_FABRIC_CLI = _commands(Launcher.FABRIC, {"run": _fabric_run})
+_PROGRAMS: Mapping[str, _Reader] = {
+    "accelerate": _ACCELERATE_CLI,
+    "accelerate-launch": _ACCELERATE,
+    "composer": _COMPOSER,
+    "deepspeed": _DEEPSPEED,
+    "deepspeed.pt": _DEEPSPEED,
+    "ds": _DEEPSPEED,
+    "fabric": _FABRIC_CLI,
+    "lightning": _FABRIC_CLI,
+    "horovodrun": _HOROVOD,
+    **dict.fromkeys(
+        ("mpirun", "mpiexec", "orterun", "prterun", "mpiexec.hydra", "mpiexec.mpich", "mpirun.openmpi"), _MPI
+    ),
+    "ray": _commands(Launcher.RAY, {"job": _ray_job}),
+    "torchrun": _TORCHRUN,
+    "trl": _trl,
+    "tune": _commands(Launcher.TUNE, {"run": _TUNE_RUN}),
+    "vllm": _subcommands(Launcher.VLLM),
+}
+_MODULES: Mapping[str, _Reader] = {
+    "accelerate.commands.accelerate_cli": _ACCELERATE_CLI,
+    "accelerate.commands.launch": _ACCELERATE,
+    "composer": _COMPOSER,
+    "composer.cli": _COMPOSER,
+    "composer.cli.launcher": _COMPOSER,
+    "deepspeed": _DEEPSPEED,
+    "deepspeed.launcher.runner": _DEEPSPEED,
+    "horovod.runner.launch": _HOROVOD,
+    "lightning.fabric.cli": _FABRIC_CLI,
+    "lightning_fabric.cli": _FABRIC_CLI,
+    "torch.distributed.launch": _launcher(Launcher.TORCHRUN, tables.DISTRIBUTED_LAUNCH, module="module"),
+    "torch.distributed.run": _TORCHRUN,
+    **dict.fromkeys(_TRL_MODULES, _trl),
+}
