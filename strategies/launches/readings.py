@@ -1,17 +1,29 @@
 """Readings: every launch that a command line makes, also through wrappers and a shell's text.
 
 A strategy rewrites only the bare launch of a site (`Site.launch`). What it says about a job is judged by the reading.
+
+A plain program of Python that runs beside a launcher prepares something or looks at the result, and is no launch of its
+own: it is in `Reading.beside`. Where only such programs run, the last one is the launch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from strategies.launches import launches
-from strategies.launches.launches import Launch, Launcher
+from strategies.launches import launches, shells, wrappers
+from strategies.launches.launches import SHELLS, Launch, Launcher
+from strategies.launches.programs import is_preparation, is_training, runs_nothing
+from strategies.launches.shells import Command
+from strategies.launches.words import Loose, Scope
 
 __all__ = ["Reading", "read"]
+
+_MAX_CACHED = 16 * 1024
+_DEPTH = 6
+_ESCAPED = re.compile(r"\$\$(?!\()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +32,14 @@ class Reading:
 
     Attributes:
         launches: the launches in the order in which they run; empty where none was recognised.
-        unread: what could not be read, each as a clause: `the text holds a here-document`. Where it is not empty, more
+        unread: what could not be read, each as a clause: `the file run.sh cannot be seen`. Where it is not empty, more
             may run than `launches` names.
+        beside: plain programs that run before or after the launches.
     """
 
     launches: tuple[Launch, ...] = ()
     unread: tuple[str, ...] = ()
+    beside: tuple[Launch, ...] = ()
 
     @property
     def only(self) -> Launch | None:
@@ -43,6 +57,235 @@ class Reading:
 def read(argv: Sequence[str]) -> Reading:
     """Read a command line (`command` followed by `args`)."""
     launch = launches.parse(argv)
-    if launch.launcher in (Launcher.SHELL, Launcher.OTHER):
-        return Reading(unread=("the program is not one that Muster reads",))
-    return Reading() if launch.launcher is Launcher.NONE else Reading((launch,))
+    if launch.launcher is Launcher.NONE:
+        return Reading()
+    if launch.launcher not in (Launcher.SHELL, Launcher.OTHER, Launcher.PYTHON):
+        return Reading((launch,))
+    words = tuple(argv)
+    return _cached(words) if sum(map(len, words)) <= _MAX_CACHED else _read(words)
+
+
+def _read(words: tuple[str, ...]) -> Reading:
+    if len(words) > launches.MAX_WORDS:
+        return Reading(unread=("the command line has more words than Muster reads",))
+    reader = _Reader()
+    if launches.program(words[0]) in SHELLS or wrappers.known(words[0]):
+        words = tuple(_ESCAPED.sub("$", word) for word in words)  # as Kubernetes does
+    reader.command(_Around(), words)
+    return reader.result()
+
+
+_cached = functools.lru_cache(maxsize=256)(_read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What stands around a command line."""
+
+    through: tuple[str, ...] = ()
+    env: Mapping[str, str | None] | None = None
+    assigned: Mapping[str, str | None] | None = None
+    cleared: bool = False
+    shells: int = 0
+    inner: bool = False
+    stdin: str | None = None
+    files: Mapping[str, str] | None = None
+
+    def sets(self, env: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        """Return the variables that are set, with these on top."""
+        return {**(self.env or {}), **env}
+
+
+class _Reader:
+    """Collects the launches of one command line."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[Launch, Command]] = []
+        self._unread: list[str] = []
+
+    def command(self, around: _Around, words: tuple[str, ...], command: Command | None = None) -> None:
+        """Read one command line, through its wrappers."""
+        command = command or Command(words)
+        count = 0
+        if len(words) > launches.MAX_WORDS:
+            self._say("a command has more words than Muster reads")
+            return
+        while words and (peeled := wrappers.peel(words)) is not None:
+            count += 1
+            name = peeled.name
+            if peeled.caveat:
+                self._say(peeled.caveat)
+            around = replace(
+                around,
+                through=(*around.through, name) if len(around.through) < 16 else around.through,
+                env=peeled.env if peeled.cleared else around.sets(peeled.env),
+                cleared=around.cleared or peeled.cleared,
+            )
+            if peeled.unread:
+                self._say(peeled.unread)
+                return
+            if peeled.text is not None:
+                self._text(around, peeled.text, shells.Invocation(peeled.text), command)
+                return
+            words = peeled.words
+            if count > launches.MAX_WORDS:
+                return
+        if words:
+            self._program(around, words, command)
+
+    def _program(self, around: _Around, words: tuple[str, ...], command: Command) -> None:
+        name = launches.program(words[0])
+        if name in SHELLS:
+            self._shell(replace(around, through=(*around.through, name)), words, command)
+        elif name == "xargs":
+            self._say("xargs gives a program words that Muster cannot see")
+        elif around.shells and name in ("source", "."):
+            self._sourced(words)
+        elif around.files and words[0].removeprefix("./") in around.files:
+            text = around.files[words[0].removeprefix("./")]
+            self._text(around, text, shells.Invocation(text, None, words[0], words[1:]), command)
+        else:
+            self._launch(around, words, command)
+
+    def _launch(self, around: _Around, words: tuple[str, ...], command: Command) -> None:
+        launch = launches.parse(words)
+        if launch.launcher is Launcher.OTHER:
+            if around.inner or (around.shells and is_preparation(words)):
+                return
+            unknown = "$" in words[0]
+            clause = f"the program {_short(words[0])} is known only in the pod" if unknown else _unknown(words[0])
+            self._say(clause)
+            return
+        if around.shells and runs_nothing(launch):
+            return
+        self._blanks(launch)
+        self._found.append(
+            (
+                replace(
+                    _stripped(launch),
+                    env=dict(around.env or {}),
+                    assigned=dict(around.assigned or {}),
+                    cleared=around.cleared,
+                    through=around.through,
+                ),
+                command,
+            )
+        )
+
+    def _blanks(self, launch: Launch) -> None:
+        """Say where a variable without quotes may hide options of the launcher."""
+        hidden = launch.target if isinstance(launch.target, Loose) else None
+        if hidden is None and launch.launcher in (Launcher.TRL, Launcher.VLLM):
+            before = ("", *launch.rest)
+            hidden = next(
+                (
+                    word
+                    for previous, word in zip(before, launch.rest, strict=False)
+                    if isinstance(word, Loose) and not (previous.startswith("--") and "=" not in previous)
+                ),
+                None,
+            )
+        if hidden is not None and launch.launcher is not Launcher.PYTHON:
+            self._say(f"the words of {_short(hidden)} are known only in the pod")
+
+    def _shell(self, around: _Around, words: tuple[str, ...], command: Command) -> None:
+        called = shells.invoked(words)
+        if called.text is not None:
+            self._text(around, called.text, called, command)
+        elif called.file is not None:
+            files = around.files or {}
+            name = called.file.removeprefix("./")
+            if name in files or called.file in files:
+                self._text(around, files.get(called.file, files.get(name, "")), called, command)
+            else:
+                self._say(f"the file {_short(called.file)} cannot be seen")
+        elif around.stdin is not None:
+            self._text(around, around.stdin, called, command)
+        else:
+            self._say("a shell reads its commands from its standard input")
+
+    def _sourced(self, words: tuple[str, ...]) -> None:
+        file = words[1] if len(words) > 1 else ""
+        if launches.program(file) not in _HARMLESS and not file.startswith("/etc/profile"):
+            self._say(f"the file {_short(file)} is read by the shell and cannot be seen")
+
+    def _text(self, around: _Around, text: str, called: shells.Invocation, outer: Command) -> None:
+        if around.shells >= _DEPTH:
+            self._say("the shell's text nests deeper than Muster reads")
+            return
+        if "$" in text and _WHOLE.fullmatch(text):
+            self._say("the shell's text is known only in the pod")
+            return
+        env = dict(around.env or {})
+        scope = Scope(
+            variables={**dict.fromkeys(around.assigned or {}), **env},
+            exported=set(env),
+            name=called.name,
+            arguments=list(called.arguments),
+        )
+
+        def emit(command: Command) -> None:
+            command.certain = command.certain and outer.certain
+            inside = replace(
+                around,
+                env=command.env,
+                assigned=command.assigned,
+                shells=around.shells + 1,
+                inner=around.inner or command.inner,
+                stdin=command.stdin,
+                files=command.files,
+            )
+            self.command(inside, command.words, command)
+
+        why = shells.walk(text, scope, emit)
+        if why:
+            self._say(why)
+
+    def _say(self, clause: str) -> None:
+        if clause not in self._unread and len(self._unread) < 8:
+            self._unread.append(clause)
+
+    def result(self) -> Reading:
+        """Return what was read, with preparations apart from launches."""
+        every = [replace(launch, certain=command.certain) for launch, command in self._found]
+        chosen = _chosen(every)
+        beside = tuple(launch for launch in every if not any(launch is each for each in chosen))
+        return Reading(tuple(chosen), tuple(self._unread), beside)
+
+
+_HARMLESS = frozenset(
+    {"activate", "conda.sh", "mamba.sh", ".bashrc", "bashrc", ".profile", ".bash_profile", "setvars.sh"}
+)
+_WHOLE = re.compile(r"\s*\$\([A-Za-z_][A-Za-z0-9_]*\)\s*")
+
+
+def _chosen(every: Sequence[Launch]) -> list[Launch]:
+    """Return the launches among what runs: launchers, else the last plain program."""
+    real = [launch for launch in every if is_training(launch)]
+    if any(launch.certain for launch in real):
+        return real
+    if real:
+        return list(every)
+    if every and every[-1].certain:
+        return [every[-1]]
+    return list(every)
+
+
+def _stripped(launch: Launch) -> Launch:
+    """Make plain text of all words."""
+    return replace(
+        launch,
+        head=tuple(map(str, launch.head)),
+        options=tuple(map(str, launch.options)),
+        values={name: str(value) for name, value in launch.values.items()},
+        target=str(launch.target),
+        rest=tuple(map(str, launch.rest)),
+    )
+
+
+def _unknown(word: str) -> str:
+    return f"the program {_short(word)} is not one that Muster reads"
+
+
+def _short(word: str) -> str:
+    return str(word) if len(word) <= 40 else f"{word[:37]}..."

@@ -1,0 +1,510 @@
+"""Shells: the commands that a shell's text runs, in the order in which it runs them.
+
+The text is walked as a shell would run it: quotes, variables that the text itself sets, functions, branches. Nothing is
+executed, so a value that only the pod knows stays a reference. A text that cannot be parsed, or that is too long, too
+deep or runs too many commands, is not read at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from strategies.launches import syntax
+from strategies.launches.syntax import Part, Script, Unreadable
+from strategies.launches.words import Scope, Value, Words
+
+__all__ = ["Command", "Invocation", "invoked", "walk"]
+
+MAX_TEXT = 32 * 1024
+MAX_COMMANDS = 512
+_DEPTH = 60
+_TESTS = frozenset(
+    {"test", "[", "grep", "egrep", "which", "type", "false", "command", "hash", "pgrep", "diff", "cmp", "read"}
+)
+_LONG_WITH_VALUE = frozenset({"--rcfile", "--init-file"})
+_READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
+
+
+@dataclass(slots=True)
+class Command:
+    """One program that a text runs.
+
+    Attributes:
+        words: its command line; `Loose` where one may be several.
+        env: exported variables; None for one that cannot be read.
+        assigned: variables of the shell that are not exported.
+        certain: whether it runs exactly once.
+        inner: whether its output is only taken as a word.
+        stdin: the here-document that it reads; None for none.
+        files: texts that the shell has written to files, by name.
+    """
+
+    words: tuple[str, ...]
+    env: Mapping[str, str | None] = field(default_factory=dict)
+    assigned: Mapping[str, str | None] = field(default_factory=dict)
+    certain: bool = True
+    inner: bool = False
+    stdin: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """How a shell was called: with a text, a file, or to read its standard input (both None)."""
+
+    text: str | None = None
+    file: str | None = None
+    name: str = "bash"
+    arguments: tuple[str, ...] = ()
+
+
+def invoked(words: Sequence[str]) -> Invocation:
+    """Read a shell's command line: `bash [options] -c TEXT [name arguments]` or `bash [options] [file arguments]`."""
+    at, takes_text, from_input = 1, False, False
+    while at < len(words) and words[at][:1] in ("-", "+") and len(words[at]) > 1:
+        word = words[at]
+        at += 1
+        if word == "--":
+            break
+        if word.startswith("--"):
+            at += word in _LONG_WITH_VALUE
+            continue
+        takes_text |= "c" in word[1:] and word[0] == "-"
+        from_input |= "s" in word[1:] and word[0] == "-"
+        at += word.count("o") + word.count("O")
+    rest = tuple(words[at:])
+    if takes_text:
+        return Invocation(rest[0] if rest else "", None, rest[1] if len(rest) > 1 else words[0], rest[2:])
+    if not rest or from_input or rest[0] == "-":
+        return Invocation(None, None, words[0], rest)
+    return Invocation(None, rest[0], rest[0], rest[1:])
+
+
+def walk(text: str, scope: Scope, emit: Callable[[Command], None], *, depth: int = 0) -> str:
+    """Walk a text, and call `emit` with each command.
+
+    Args:
+        text: the text.
+        scope: its variables and arguments; changed as the text changes them.
+        emit: called with each command, in order.
+        depth: number of texts around this one.
+
+    Returns:
+        Why the text was not read to its end, as a clause; "" where it was.
+    """
+    if len(text) > MAX_TEXT:
+        return "the shell's text is longer than Muster reads"
+    try:
+        script = syntax.parse(text)
+        _Walker(scope, emit, depth).body(script, _Context())
+    except Unreadable as error:
+        return str(error)
+    except (_Ended, _Returned):
+        return ""
+    return ""
+
+
+class _Ended(Exception):  # noqa: N818  # no error: the shell, or a function, ends here
+    """The shell runs no more commands."""
+
+
+class _Returned(Exception):  # noqa: N818
+    """The function runs no more commands."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """Where a statement stands.
+
+    Attributes:
+        certain: whether it runs exactly once.
+        failing: whether it only runs because another command failed.
+        inner: whether its output is only taken as a word.
+        depth: statements around it.
+    """
+
+    certain: bool = True
+    failing: bool = False
+    inner: bool = False
+    depth: int = 0
+
+    def deeper(self, *, certain: bool = True, failing: bool = False, inner: bool = False) -> _Context:
+        """Return the context of a statement inside this one."""
+        if self.depth >= _DEPTH:
+            raise Unreadable("the shell's text nests deeper than Muster reads")
+        return _Context(self.certain and certain, self.failing or failing, self.inner or inner, self.depth + 1)
+
+
+class _Walker:
+    """One walk over one text."""
+
+    def __init__(self, scope: Scope, emit: Callable[[Command], None], depth: int) -> None:
+        self._scope, self._emit, self._depth = scope, emit, depth
+        self._functions: dict[str, syntax.Statement] = {}
+        self._files: dict[str, str] = {}
+        self._waiting: list[Command] = []
+        self._context = _Context()
+        self._doubt = False
+        self._count = 0
+        self._words = Words(scope, self._substituted)
+
+    def body(self, script: Script, context: _Context) -> None:
+        """Run the statements of a script."""
+        for statement in script.statements:
+            if statement.background:
+                self._background(statement, context)
+            else:
+                self._and_or(statement, context)
+
+    def _and_or(self, statement: syntax.AndOr, context: _Context) -> None:
+        """Run `a && b || c`: what follows a failure, or a test, is not certain to run."""
+        sure = True
+        for sign, pipeline in statement.items:
+            test = _is_test(pipeline)
+            if sign == "||":
+                self._pipeline(pipeline, context.deeper(certain=False, failing=sure))
+                sure = sure or not test
+            else:
+                self._pipeline(pipeline, context.deeper(certain=sure))
+                sure = sure and not test
+
+    def _pipeline(self, pipeline: syntax.Pipeline, context: _Context) -> None:
+        if len(pipeline.parts) == 1:
+            self._statement(pipeline.parts[0], context)
+            return
+        for part in pipeline.parts:
+            self._apart(lambda part=part: self._statement(part, context))  # type: ignore[misc]  # bound now
+
+    def _apart(self, run: Callable[[], None]) -> None:
+        """Run statements in a subshell: their variables, and their exit, end with it."""
+        held = (self._scope, self._words)
+        self._scope = self._scope.inner()
+        self._words = Words(self._scope, self._substituted)
+        try:
+            run()
+        except (_Ended, _Returned):
+            pass
+        finally:
+            self._scope, self._words = held
+
+    def _background(self, statement: syntax.AndOr, context: _Context) -> None:
+        """Run a statement that the shell does not wait for, unless `wait` follows."""
+        emit = self._emit
+
+        def later(command: Command) -> None:
+            if command.certain:
+                self._waiting.append(command)
+                command.certain = False
+            emit(command)
+
+        self._emit = later
+        try:
+            self._apart(lambda: self._and_or(statement, context))
+        finally:
+            self._emit = emit
+
+    def _statement(self, statement: syntax.Statement, context: _Context) -> None:
+        self._count += 1
+        if self._count > MAX_COMMANDS:
+            raise Unreadable("the shell's text runs more commands than Muster reads")
+        context = context.deeper()
+        if isinstance(statement, syntax.Command):
+            self._command(statement, context)
+        elif isinstance(statement, syntax.Group):
+            self._group(statement, context)
+        elif isinstance(statement, syntax.Branches):
+            self._branches(statement, context)
+        elif isinstance(statement, syntax.Loop):
+            self._loop(statement, context)
+        elif isinstance(statement, syntax.Function):
+            self._functions[statement.name] = statement.body
+        elif not statement.test:
+            self._forget(syntax.assigned(statement.text))
+
+    # -- groups and branches
+
+    def _group(self, group: syntax.Group, context: _Context) -> None:
+        self._redirected(group.redirects)
+        if group.subshell:
+            doubt = self._doubt
+            self._apart(lambda: self.body(group.body, context))
+            self._doubt = doubt
+        else:
+            self.body(group.body, context)
+
+    def _branches(self, branches: syntax.Branches, context: _Context) -> None:
+        self._redirected(branches.redirects)
+        if branches.first is not None:
+            self.body(branches.first, context)
+        before = dict(self._scope.variables)
+        for body in branches.bodies:
+            self.body(body, context.deeper(certain=False))
+        self._doubtful(before)
+
+    def _loop(self, loop: syntax.Loop, context: _Context) -> None:
+        self._redirected(loop.redirects)
+        for word in loop.words:
+            self._words.expand(word)
+        before = dict(self._scope.variables)
+        self._forget(loop.names)
+        for body in loop.bodies:
+            self.body(body, context.deeper(certain=False))
+        self._doubtful(before)
+
+    def _doubtful(self, before: Mapping[str, object]) -> None:
+        """Forget the values that a branch may have set."""
+        variables = self._scope.variables
+        for name, value in variables.items():
+            if name not in before or value != before[name]:
+                variables[name] = None
+
+    def _forget(self, names: Sequence[str]) -> None:
+        self._scope.variables.update(dict.fromkeys(names))
+
+    def _redirected(self, redirects: Sequence[syntax.Redirect]) -> None:
+        """Run the substitutions in redirections: `> >(tee log)`."""
+        for redirect in redirects:
+            self._words.expand(redirect.target)
+
+    # -- commands
+
+    def _command(self, command: syntax.Command, context: _Context) -> None:
+        self._context = context
+        words = [each for word in command.words for each in self._words.expand(word)]
+        self._redirected([each for each in command.redirects if each.here is None])
+        stdin = next((self._words.one(each.here) for each in command.redirects if each.here is not None), None)
+        name = command.words[0].plain if command.words else None
+        if name in _DECLARING:
+            self._declare(name or "", words[1:], command.settings)
+        elif not words:
+            for setting in command.settings:
+                self._assign(setting)
+        else:
+            prefix = {setting.name: _said(self._words.one(setting.value)) for setting in command.settings}
+            self._start(words, prefix, context, stdin, command.redirects)
+
+    def _assign(self, setting: syntax.Assignment) -> None:
+        variables, name = self._scope.variables, setting.name
+        held: Value = variables.get(name, f"$({name})") if setting.added else ""
+        if setting.indexed:
+            variables[name] = None
+        elif setting.items is not None:
+            items = [word for item in setting.items for word in self._words.expand(item)]
+            variables[name] = [*held, *items] if isinstance(held, list) else items
+        elif held is None or isinstance(held, list):
+            variables[name] = None
+        else:
+            text = held + self._words.one(setting.value)
+            if len(text) > MAX_TEXT:
+                raise Unreadable("a variable grows longer than Muster reads")
+            variables[name] = _said(text)
+
+    def _declare(self, name: str, words: Sequence[str], settings: Sequence[syntax.Assignment]) -> None:
+        """Run `export NAME=value`, `declare -x`, `local` and the like."""
+        flags = "".join(word for word in words if word.startswith("-"))
+        exported = name == "export" or "x" in flags
+        for setting in settings:
+            self._assign(setting)
+        if exported and "n" not in flags:
+            self._scope.exported.update(setting.name for setting in settings)
+            self._scope.exported.update(words)
+
+    def _start(
+        self,
+        words: list[str],
+        prefix: Mapping[str, str | None],
+        context: _Context,
+        stdin: str | None,
+        redirects: Sequence[syntax.Redirect],
+    ) -> None:
+        """Run a command: a builtin of the shell, a function, or a program."""
+        words, replaces = _unwrapped(words)
+        if not words:
+            return
+        name = words[0]
+        builtin = self._builtins.get(name)
+        if name in self._functions and not replaces:
+            self._call(self._functions[name], words, context)
+        elif builtin is not None:
+            builtin(self, words, context)
+        else:
+            self._note_file(words, stdin, redirects)
+            command = Command(
+                tuple(words),
+                {**self._scope.env(), **prefix},
+                self._scope.assigned(),
+                context.certain and not self._doubt,
+                context.inner,
+                stdin,
+                self._files,
+            )
+            self._emit(command)
+        if replaces:
+            self._end(context)
+
+    def _note_file(self, words: Sequence[str], stdin: str | None, redirects: Sequence[syntax.Redirect]) -> None:
+        """Remember a file that `cat > FILE << EOF` writes."""
+        if stdin is None or list(words) != ["cat"]:
+            return
+        for redirect in redirects:
+            if redirect.operator in (">", ">|"):
+                self._files = {**self._files, self._words.one(redirect.target): stdin}
+
+    def _call(self, body: syntax.Statement, words: Sequence[str], context: _Context) -> None:
+        arguments = self._scope.arguments
+        self._scope.arguments = list(words[1:])
+        try:
+            self._statement(body, context)
+        except _Returned:
+            pass
+        finally:
+            self._scope.arguments = arguments
+
+    def _end(self, context: _Context) -> None:
+        if context.certain and not self._doubt:
+            raise _Ended
+        self._doubt = True
+
+    # -- builtins
+
+    def _exit(self, words: Sequence[str], context: _Context) -> None:
+        """End the shell; where it may not end, and would be content, what follows is not certain to run."""
+        code = words[1] if len(words) > 1 else ""
+        if context.failing or (code.isdecimal() and int(code[:9]) > 0):
+            if not context.certain:
+                return
+            raise _Ended
+        if words[0] == "return":
+            self._return(context)
+        self._end(context)
+
+    def _return(self, context: _Context) -> None:
+        if context.certain and not self._doubt:
+            raise _Returned
+
+    def _wait(self, _words: Sequence[str], context: _Context) -> None:
+        if context.certain and not self._doubt:
+            for command in self._waiting:
+                command.certain = True
+            self._waiting.clear()
+
+    def _set(self, words: Sequence[str], _context: _Context) -> None:
+        if "--" in words:
+            self._scope.arguments = list(words[words.index("--") + 1 :])
+
+    def _shift(self, words: Sequence[str], _context: _Context) -> None:
+        count = int(words[1]) if len(words) > 1 and words[1].isdecimal() else 1
+        del self._scope.arguments[:count]
+
+    def _read(self, words: Sequence[str], _context: _Context) -> None:
+        for word in words[1:]:
+            if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", word):
+                self._scope.variables[word] = None
+
+    def _printf(self, words: Sequence[str], _context: _Context) -> None:
+        if words[1:2] == ["-v"] and len(words) > 2:
+            self._scope.variables[words[2]] = None
+
+    def _let(self, words: Sequence[str], _context: _Context) -> None:
+        self._forget(syntax.assigned(" ".join(words[1:])))
+
+    def _eval(self, words: Sequence[str], context: _Context) -> None:
+        """Run the words once more as a text."""
+        if self._depth >= 4:
+            raise Unreadable("the shell's text nests deeper than Muster reads")
+        text = " ".join(words[1:])
+        if text.startswith(("$(conda ", "$(mamba ", "$(micromamba ", "$(ssh-agent")):
+            return
+        emit, certain = self._emit, context.certain and not self._doubt
+
+        def inside(command: Command) -> None:
+            command.certain = command.certain and certain
+            emit(command)
+
+        why = walk(text, self._scope, inside, depth=self._depth + 1)
+        if why:
+            raise Unreadable(why)
+
+    def _ignored(self, _words: Sequence[str], _context: _Context) -> None:
+        """Run a builtin that starts nothing and sets nothing."""
+
+    def _unset(self, words: Sequence[str], _context: _Context) -> None:
+        names = [word for word in words[1:] if not word.startswith("-")]
+        self._scope.variables.update(dict.fromkeys(names, ""))
+        self._scope.exported.update(names)
+
+    def _substituted(self, part: Part) -> None:
+        """Run the commands of a substitution."""
+        context, script = self._context, part.script
+        if script is not None:
+            inside = context.deeper(inner=part.kind == "substitution")
+            self._apart(lambda: self.body(script, inside))
+        self._context = context
+
+    _builtins: ClassVar[Mapping[str, Callable[[_Walker, Sequence[str], _Context], None]]] = {
+        "exit": _exit,
+        "return": _exit,
+        "wait": _wait,
+        "set": _set,
+        "shift": _shift,
+        "printf": _printf,
+        "let": _let,
+        "eval": _eval,
+        "unset": _unset,
+        **dict.fromkeys(_READERS, _read),
+        **dict.fromkeys(
+            (
+                *(":", "true", "false", "[", "test", "cd", "pushd", "popd", "dirs", "echo", "trap", "ulimit", "umask"),
+                *(
+                    "alias",
+                    "unalias",
+                    "break",
+                    "continue",
+                    "hash",
+                    "type",
+                    "jobs",
+                    "kill",
+                    "disown",
+                    "bg",
+                    "fg",
+                    "times",
+                ),
+                *("enable", "shopt", "history", "pwd", "compgen", "complete", "bind", "help", "logout", "suspend"),
+            ),
+            _ignored,
+        ),
+    }
+
+
+def _unwrapped(words: list[str]) -> tuple[list[str], bool]:
+    """Take `exec`, `command` and `builtin` off; tell whether the program replaces the shell."""
+    replaces = False
+    while words and words[0] in ("exec", "command", "builtin"):
+        replaces = replaces or words[0] == "exec"
+        at = 1
+        while at < len(words) and words[at].startswith("-"):
+            if words[0] == "command" and words[at][1:2] in ("v", "V"):
+                return [], False
+            at += 2 if words[0] == "exec" and words[at] == "-a" else 1
+        words = words[at:]
+    return words, replaces and bool(words)
+
+
+def _is_test(pipeline: syntax.Pipeline) -> bool:
+    """Tell whether a pipeline is a question, whose answer decides what runs next."""
+    last = pipeline.parts[-1]
+    if pipeline.negated or isinstance(last, syntax.Arithmetic):
+        return True
+    return isinstance(last, syntax.Command) and bool(last.words) and last.words[0].plain in _TESTS
+
+
+def _said(text: str) -> str | None:
+    """Return a value that is text, or holds references to the container's env and nothing else unknown; else None."""
+    return None if "$" in _REFERENCE.sub("", text) else text
+
+
+_REFERENCE = re.compile(r"\$\([A-Za-z_][A-Za-z0-9_]*\)")
+_DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
