@@ -110,7 +110,7 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
         *_pet(job, place, coordinator, topology, rank),
         *_masters(coordinator),
         *_kind(job, choice, launch, place, coordinator),
-        *_world(worlds.find_world(job)),
+        *_world(worlds.find_world(job), topology),
         *_ranks(launch, topology, rank),
     ]
     present = {entry.get("name"): entry for entry in place.container.get("env") or ()}
@@ -195,9 +195,11 @@ def _flag(entry: EnvVar) -> str:
     return entry["name"].removeprefix("PET_").lower()
 
 
-def _world(world: worlds.World | None) -> Iterator[_Wanted]:
+def _world(world: worlds.World | None, topology: topologies.Topology) -> Iterator[_Wanted]:
     """Yield the guard's number only where the launch certainly makes it: a guard must never end a good job."""
-    if world is not None and world.world_size is not None and not _may_start_more(world):
+    if world is None or world.nodes != topology.nodes:
+        return
+    if world.world_size is not None and not _may_start_more(world):
         size = f"{_plural(world.nodes, 'node')} x {_plural(world.processes, 'process', 'es')}"
         reason = f"{size}; an image that checks this value can stop a job of another world size"
         yield {"name": names.EXPECTED_WORLD_SIZE, "value": str(world.world_size)}, reason

@@ -67,6 +67,12 @@ class World:
 
 def find_world(job: Job) -> World | None:
     """Return the world of the job's training; None where no launch, or more than one kind of world, was read."""
+    every = [_of_part(view) for view in (job.views if len(job.world) > 1 else (job,))]
+    same = len({(each.nodes, each.processes) for each in every if each is not None}) == 1
+    return every[0] if same and None not in every else None
+
+
+def _of_part(job: Job) -> World | None:
     site = sites.find_site(job)
     if site is None or site.reading.unread:
         return None
@@ -79,7 +85,10 @@ def find_world(job: Job) -> World | None:
 def worlds_of(job: Job, site: Site, topology: Topology) -> list[World]:
     """Return the world of each launch that the site's command line makes."""
     env = _environment(job, site, topology)
-    return [read_world(launch, {**env, **launch.env}, topology) for launch in site.reading.launches]
+    return [
+        read_world(launch, {**({} if launch.cleared else env), **launch.env}, topology)
+        for launch in site.reading.launches
+    ]
 
 
 def read_world(launch: Launch, env: Mapping[str, str | None], topology: Topology) -> World:

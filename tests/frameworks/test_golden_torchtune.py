@@ -92,7 +92,9 @@ def test_what_trainer_refuses_is_refused_by_the_same_fields_and_nothing_else_is(
     errors = findings.errors(found("torchtune", mutated(case).document, governing))
     by_tune = BY_TUNE.get(case["name"])
     assert (by_tune is None) or by_tune in {each.rule for each in errors}
-    errors = [each for each in errors if each.rule not in (by_tune, "core/too-many-processes")]  # Trainer counts no devices
+    errors = [
+        each for each in errors if each.rule not in (by_tune, "core/too-many-processes")
+    ]  # Trainer counts no devices
     fields = {"spec.trainer.env" if each.field.startswith("spec.trainer.env[") else each.field for each in errors}
     assert fields == {error["field"] for error in case["wantErrors"]}
 

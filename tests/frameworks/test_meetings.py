@@ -112,7 +112,9 @@ def test_a_runtimes_env_is_reported_at_the_runtime():
 
 def test_a_jobset_of_ones_own_is_judged_at_its_container():
     env = [{"name": "PET_NODE_RANK", "value": "0"}]
-    node = replicated_job("node", {"name": "node", "command": ["torchrun", "x.py"], "env": env}, parallelism=2)
+    node = replicated_job(
+        "node", {"name": "node", "command": ["torchrun", "x.py"], "env": env}, parallelism=2, completions=2
+    )
     (finding,) = found("torch", jobset(node))
     assert (finding.rule, finding.severity.value) == ("core/fixed-rank", "error")
     assert finding.field.endswith("containers[node].env[PET_NODE_RANK]")

@@ -93,7 +93,6 @@ LAUNCHED = {
     "accelerate": ["accelerate", "launch", "x.py"],
     "trl": ["trl", "sft"],
     "trl as a module": ["python", "-m", "trl", "sft"],
-    "a shell": ["bash", "-c", "python x.py"],
     "tune": ["tune", "run", "full_finetune_distributed"],
     "an unknown program": ["deepspeed", "x.py"],
     "the image's own": [],

@@ -11,11 +11,12 @@ PROGRAMS = {
     "a shell": ["bash", "-c", "python train.py"],
     "a script in a shell": ["/bin/sh", "run.sh"],
     "a script on several GPUs": ["python", "train.py"],
-    "accelerate": ["accelerate", "launch", "train.py"],
-    "accelerate in a shell": ["bash", "-c", "pip install x && accelerate launch train.py"],
-    "trl": ["trl", "sft", "--model_name_or_path=m"],
-    "an unknown program": ["deepspeed", "--num_gpus", "4", "train.py"],
+    "an unknown program": ["colossalai", "run", "train.py"],
+}
+REFUSED = {
+    "deepspeed, each node for itself": ["deepspeed", "--num_gpus", "4", "train.py"],
     "torchrun in a shell, each node for itself": ["bash", "-c", "torchrun --standalone train.py"],
+    "accelerate for one machine": ["accelerate", "launch", "--num_machines=2", "train.py"],
 }
 SPANNING = {
     "torchrun": ["torchrun", "train.py"],
@@ -37,6 +38,14 @@ def test_a_users_program_is_never_rewritten_gets_the_rendezvous_and_one_warning(
     assert first.changes.findings[0].value == " ".join([*command, "--epochs"][:3])
     assert second.argv == [*command, "--epochs", "1"]
     assert second.env["MASTER_ADDR"] == "job-node-0-0.job"
+
+
+@pytest.mark.parametrize("command", REFUSED.values(), ids=REFUSED)
+def test_a_launch_that_cannot_span_the_nodes_is_refused(command):
+    document = trainjob({"command": command, "numNodes": 2})
+    errors = [each for each in found("torch", document, runtime(resources=gpus(4))) if each.severity is Severity.ERROR]
+    assert errors
+    assert enforce("torch", document, runtime(resources=gpus(4))).document == document
 
 
 @pytest.mark.parametrize("command", SPANNING.values(), ids=SPANNING)
@@ -114,7 +123,7 @@ def test_nodes_on_the_command_line_are_compared_with_the_jobs(line, trainer, wan
 
 def test_missing_nodes_of_a_jobset_may_come_from_another_of_its_jobs():
     command = ["torchrun", "--nnodes=3", "x.py"]
-    node = replicated_job("node", {"name": "node", "command": command}, parallelism=2)
+    node = replicated_job("node", {"name": "node", "command": command}, parallelism=2, completions=2)
     more = replicated_job("more", {"name": "more", "command": ["sleep", "1"]})
     assert [each[0] for each in judged("", document=jobset(node))] == [Severity.ERROR]
     assert [each[0] for each in judged("", document=jobset(node, more))] == [Severity.WARNING]

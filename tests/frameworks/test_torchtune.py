@@ -240,7 +240,7 @@ def test_a_jobset_without_trainer_gets_its_endpoint():
 
 
 def test_another_program_is_warned_of_once():
-    out = enforced({"command": ["bash", "-c", "tune run x"], "numNodes": 2})
+    out = enforced({"command": ["bash", "run.sh"], "numNodes": 2})
     assert (len(out.changes), out.rules) == (0, ["torchtune/not-enforced"])
 
 
