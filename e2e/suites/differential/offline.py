@@ -52,7 +52,7 @@ class Offline:
         return list(self._json("explain", job))
 
     def check(self, job: Document) -> list[dict[str, Any]]:
-        """Return the findings, each an object with severity, field, value, message and rule."""
+        """Return the findings, each an object with severity, place, field, value, message and rule."""
         (checked,) = self._json("check", job)
         assert not checked.get("failure"), checked
         return list(checked["findings"])
