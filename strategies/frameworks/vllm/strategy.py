@@ -53,7 +53,7 @@ class VLLMStrategy:
             server = servers.implied(settled) or server
         added = list(_missing(job, server))
         implied = ("vllm",) if site.args[:1] == ("serve",) else ("vllm", "serve")
-        command = site.command or (() if servers.of_launch(site.launch) else implied)
+        command = site.command or (() if servers.starts(site.launch) else implied)
         reasons = "; ".join(reason for _, reason in added)
         reason = (
             f"vllm serve is completed so that {reasons}"
@@ -115,7 +115,7 @@ def _servers(site: sites.Site) -> list[Server]:
 
 
 def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> validation.Circumstances:
-    bare = servers.implied(site)
+    bare = found[0] if not site.command or servers.starts(site.launch) else None
     return validation.Circumstances(
         gpus=_devices(job),
         own_image=_is_foreign(job),
@@ -139,7 +139,7 @@ def _is_foreign(job: Job) -> bool:
 
 def _unchanged(site: sites.Site) -> Finding:
     """Say that a command line was left alone; a note for a server behind a wrapper, which is judged all the same."""
-    inside = [launch for launch in site.reading.launches if servers.of_launch(launch)]
+    inside = [launch for launch in site.reading.launches if servers.starts(launch)]
     if inside:
         around = inside[0].through[0] if inside[0].through else "another program"
         message = f"the server runs inside {around}, so it was not changed and gets neither flags nor probes"
