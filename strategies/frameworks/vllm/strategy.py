@@ -168,9 +168,10 @@ def _missing(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("--host", "0.0.0.0"), "other pods can reach it"  # noqa: S104  # other pods reach a pod only this way
     if not server.has("port") and not server.has("uds") and not hidden:
         yield ("--port", str(probes.PORT)), "probes and the Service know its port"
-    size = _tensor_parallel_size(job, server)
+    count = _devices(job)
+    size = _tensor_parallel_size(server, count)
     if size is not None and not server.has("tensor-parallel-size"):
-        yield ("--tensor-parallel-size", str(size)), f"it uses all {_devices(job)} GPUs of the pod"
+        yield ("--tensor-parallel-size", str(size)), f"it uses all {count} GPUs of the pod"
     yield from _missing_features(job, server)
 
 
@@ -195,9 +196,8 @@ def _devices(job: Job) -> int | None:
     return topologies.read_topology(job).devices.count
 
 
-def _tensor_parallel_size(job: Job, server: Server) -> int | None:
-    """Return a size that uses all devices; None for 1, and for sizes that do not divide the model's heads."""
-    count = _devices(job)
+def _tensor_parallel_size(server: Server, count: int | None) -> int | None:
+    """Return a size that uses all `count` GPUs; None for 1, and for sizes that do not divide the model's heads."""
     if not count or server.open or server.spread:
         return None
     size = sizes.fitting(server, count)
