@@ -205,7 +205,8 @@ def _subcommands(launcher: Launcher) -> _Reader:
 def _trl(head: _Words, words: _Words) -> Launch:
     """Read `trl`: flags of accelerate stand anywhere among the script's (trl 1.16 `trl/cli/commands/training.py`)."""
     launch = _subcommand(Launcher.TRL, head, words)
-    if not any(word.startswith("--") for word in launch.rest):
+    names = (word[2:].partition("=")[0].replace("-", "_") for word in launch.rest if word.startswith("--"))
+    if not any(name in tables.TRL.counts for name in names):
         return launch
     found = split(tables.TRL, launch.rest)
     return replace(

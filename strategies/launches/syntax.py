@@ -6,7 +6,7 @@ process. This one looks at each character once (once more for each level of back
 refuses what it does not know.
 
 It knows what scripts use: quotes of all kinds, expansions, arithmetic, here-documents, arrays, functions, `[[ ]]` and
-compound commands. It does not know extended globs, `coproc` and `select`; `tests/launches` compares it with bash itself.
+compound commands. It does not know extended globs, `coproc` and `select`. Tests compare it with bash itself.
 """
 
 from __future__ import annotations
