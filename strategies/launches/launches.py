@@ -82,16 +82,8 @@ class Launch:
 
     @property
     def starts_torchrun(self) -> bool:
-        """Whether torchrun starts the processes: directly, through `tune run`, or named in a shell's text."""
-        if self.launcher in (Launcher.SHELL, Launcher.OTHER):
-            text = self.text
-            return "torchrun" in text or "torch.distributed.run" in text
+        """Whether torchrun starts the processes: directly, or through `tune run`."""
         return self.launcher is Launcher.TORCHRUN or (self.launcher is Launcher.TUNE and self.head[-1] == "run")
-
-    @property
-    def text(self) -> str:
-        """All words in one string, for searches in a shell's script."""
-        return " ".join((*self.head, *self.options, self.target, *self.rest))
 
 
 _PYTHON = re.compile(r"python[\d.]*t?")
