@@ -117,6 +117,14 @@ def test_a_flag_with_two_values_in_a_text_is_refused(behind):
         assert "trl/flag-twice" not in {each.rule for each in judged(behind, text)}
 
 
+def test_a_flag_with_two_values_behind_another_program_is_refused(behind):
+    argv = ["nsys", "profile", "trl", "sft", "--seed=1", "--seed=2", *NEEDED]
+    behind(argv, argv[2:], "nsys profile")
+    assert "trl/flag-twice" in {
+        rule for *_, rule in refused("trl", trainjob({"command": argv}), runtime("trl", **ONE_GPU))
+    }
+
+
 def test_a_missing_argument_is_told_of_the_text(behind):
     (finding,) = [each for each in judged(behind, "trl sft --dataset_name d") if each.rule == "trl/required"]
     assert finding.field == "spec.trainer.command"

@@ -45,7 +45,7 @@ class Settled:
 
 def settle(site: Site, job: Job) -> Settled:
     """Leave out the runtime's flags that the job's own part of the command line also gives."""
-    found = invocations.read(site, job)
+    found = invocations.read(site, job) or invocations.within(site.launch)
     author = _Author(site, job, found) if found else None
     if found is None or author is None or not author.mixed:
         return Settled(site)

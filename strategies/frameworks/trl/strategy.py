@@ -78,6 +78,9 @@ def _unchanged(job: Job, site: sites.Site) -> Iterator[Finding]:
         found = invocations.within(launch)
         if found is None:
             continue
+        if launch == site.launch:
+            parsed = parsing.parse(found.method, found.args)
+            yield from conflicts.check(found, parsed, site, job)
         around = _circumstances(job, site, launch)
         report = error if launch.certain else warning
         if found.form is Form.TORCHRUN_TRL and around.topology.is_distributed:

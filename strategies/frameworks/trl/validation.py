@@ -56,7 +56,8 @@ def check_within(found: Invocation, site: Site, around: Circumstances) -> Iterat
     around = replace(around, own_image=around.own_image or not found.installed)
     found = replace(found, args=args)
     parsed = parsing.parse(found.method, args)
-    yield from conflicts.check_within(found, parsed, site)
+    if site.argv[: len(found.head)] != found.head:
+        yield from conflicts.check_within(found, parsed, site)
     yield from _judged(found, parsed, around, where)
 
 
