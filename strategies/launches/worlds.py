@@ -242,6 +242,8 @@ def _accelerate(world: World, env: _Env, topology: Topology) -> World:
         if world.launch.target in _NO_TRAINING:
             return replace(world, nodes=None, own=True)
         found = accelerate.read_trl(values, world.launch.rest, topology.nodes, world.devices, env)
+    elif "help" in values or not world.launch.target or world.launch.head[-1:] == ("accelerate",):
+        return replace(world, nodes=None, own=True)  # `accelerate env`, `accelerate launch --help`
     else:
         found = accelerate.read_accelerate(values, topology.nodes, world.devices, env)
     unknown = f"Muster cannot see {found.unknown}" if found.unknown else ""
