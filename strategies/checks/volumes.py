@@ -1,6 +1,8 @@
-"""Volumes that JobSet makes for a job (`volumeClaimPolicies`): whether all pods that mount one can have it.
+"""Volumes: mounts of volumes that the pod lacks, and volumes of one node or one pod that several pods mount.
 
-Source: jobset v0.12.0 `pkg/controllers/volume_claim_policy.go`: one claim for all pods that mount a volume of its name.
+Source: kubernetes v1.36.3 `pkg/apis/core/validation/validation.go` ValidateVolumeMounts; jobset v0.12.0
+`pkg/controllers/volume_claim_policy.go` (`volumeClaimPolicies`): one claim for all pods that mount
+a volume of its name.
 Kubernetes "Persistent Volumes", access modes: ReadWriteOnce allows one node, ReadWriteOncePod one pod. Claims that the
 pod names itself are not seen, and ephemeral volumes are one for each pod.
 """
@@ -29,7 +31,7 @@ _JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
 
 
 def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
-    """Check the volume claims of a JobSet, or of the JobSet that a TrainJob will become.
+    """Check the volumes of a JobSet, or of the JobSet that a TrainJob will become.
 
     Args:
         job: the job as it will be stored.
@@ -37,6 +39,11 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
     """
     document, start = _spec(job)
     claims = list(_claims(document, start))
+    names_ = {_object(claim.get("metadata")).get("name") for _, claim in claims}
+    for template in replicated:
+        for inside, name in _unheld(job, template, names_):
+            message = "the pod has no volume of this name, so the API server refuses it; add it to volumes"
+            yield _told(job, error(template.field(*inside), name, message, rule="core/volume-mount"))
     templates = _together(replicated) if claims else []
     for path, claim in claims:
         field, modes = (
@@ -54,6 +61,20 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
             found = ((error, message, "core/volume-claim"),)
         for make, message, rule in found:
             yield _told(job, make(field, modes, message, rule=rule))
+
+
+def _unheld(job: Job, template: Template, claimed: set[Any]) -> Iterator[tuple[paths.Path, Any]]:
+    """Yield the mounts of containers that name no volume (ValidateVolumeMounts); those of patches are left out."""
+    spec = template.spec
+    mounts = [
+        ((member, index, "volumeMounts", number, "name"), mount.get("name"))
+        for member in ("containers", "initContainers")
+        for index, each in enumerate(_objects(spec.get(member)))
+        for number, mount in enumerate(_objects(each.get("volumeMounts")))
+    ]
+    if mounts:
+        held = {each.get("name") for pod in (spec, *_patches(job, template)) for each in _objects(pod.get("volumes"))}
+        yield from ((inside, name) for inside, name in mounts if name not in held and name not in claimed)
 
 
 def _together(templates: Sequence[Template]) -> list[Template]:

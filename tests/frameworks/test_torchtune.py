@@ -152,6 +152,7 @@ FINE = {
     "an item that is removed": "tune run full_finetune_distributed --config c ~epochs",
     "words that Kubernetes expands": "tune run full_finetune_distributed --config c $(MORE)",
     "flags of a recipe of one's own": "tune run recipes/mine.py --config c --epochs 2 more",
+    "an item with a dash": "tune run full_finetune_distributed --config c -x=1",
     "an empty value": "tune run full_finetune_distributed --config c resume=",
     "a download": "tune download meta-llama/Llama-3.2-1B --output-dir /tmp/m",
     "a list": "tune ls",

@@ -15,7 +15,7 @@ POD = "spec.replicatedJobs[node].template.spec.template.spec"
 def said(document, governing=None):
     """(severity, rule, field) of the findings about pods."""
     rules = ("amount", "limit", "resource-name", "huge-pages", "unknown-device", "shared-device", "two-vendors")
-    rules += ("claim-name", "restart-policy", "deadline", "volume-claim", "shared-volume")
+    rules += ("volume-mount", "claim-name", "restart-policy", "deadline", "volume-claim", "shared-volume")
     return [
         (each.severity, each.rule.removeprefix("core/"), each.field)
         for each in found("torch", document, governing)
@@ -230,6 +230,7 @@ def apart(**labels):
 
 
 MODES = "spec.volumeClaimPolicies[0].templates[0].spec.accessModes"
+OTHER = {"volumes": [{"name": "other", "emptyDir": {}}]}
 TWO = {"parallelism": 2, "completions": 2}
 SHARED = {
     "two pods": ([mounting(**TWO)], "ReadWriteOnce", WARNING),
@@ -247,7 +248,7 @@ UNSHARED = {
     "one pod": ([mounting()], "ReadWriteOnce"),
     "a volume for many": ([mounting(**TWO)], "ReadWriteMany"),
     "a volume that is only read": ([mounting(**TWO)], "ReadOnlyMany"),
-    "another volume": ([mounting(mount="other", **TWO), mounting("one")], "ReadWriteOnce"),
+    "another volume": ([mounting(mount="other", pod=OTHER, **TWO), mounting("one")], "ReadWriteOnce"),
     "one after the other": ([mounting("first"), mounting("second", depends="first")], "ReadWriteOncePod"),
 }
 
@@ -260,6 +261,22 @@ def test_a_volume_of_one_node_under_several_pods_is_told(jobs, mode, severity):
 @pytest.mark.parametrize(("jobs", "mode"), UNSHARED.values(), ids=UNSHARED)
 def test_a_volume_that_all_its_pods_can_have_is_right(jobs, mode):
     assert said(jobset(*jobs, volumeClaimPolicies=volumes(mode))) == []
+
+
+def test_a_mount_without_its_volume_is_refused():
+    (finding,) = said(jobset(mounting(mount="other")))
+    assert finding == (ERROR, "volume-mount", f"{POD}.containers[node].volumeMounts[/work].name")
+    assert said(jobset(mounting(mount="other", pod=OTHER))) == []
+    own = runtime(volumeMounts=[{"name": "other", "mountPath": "/work"}])
+    assert said(trainjob({}), own) == [(ERROR, "volume-mount", "spec.runtimeRef.name")]
+
+
+def test_a_mount_whose_volume_a_patch_brings_is_right():
+    document = trainjob({})
+    job = {"name": "node", "template": {"spec": {"template": {"spec": OTHER}}}}
+    patch = {"manager": "a.b/c", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}}}
+    document["spec"]["runtimePatches"] = [patch]
+    assert said(document, runtime(volumeMounts=[{"name": "other", "mountPath": "/work"}])) == []
 
 
 def test_a_volume_without_an_access_mode_is_refused():
@@ -292,7 +309,10 @@ def test_a_mount_that_a_patch_adds_counts():
 
 @pytest.mark.parametrize("odd", [None, "x", 1, [1], [{"templates": 1}], [{"templates": [{"spec": 1}]}]])
 def test_members_of_other_types_are_left_to_the_api_server(odd):
-    assert {rule for _, rule, _ in said(jobset(mounting(**TWO), volumeClaimPolicies=odd))} <= {"volume-claim"}
+    assert {rule for _, rule, _ in said(jobset(mounting(**TWO), volumeClaimPolicies=odd))} <= {
+        "volume-claim",
+        "volume-mount",
+    }
 
 
 def test_a_hundred_thousand_names_have_fifty_findings():

@@ -138,7 +138,7 @@ def _is_odd(word: str) -> bool:
     """Whether the config parser of torchtune ends with an error at this word."""
     if word.startswith(("~", f"{_CONFIG}=")):
         return False
-    return word.startswith("-") or word.count("=") != 1
+    return word.startswith("--") or word.count("=") != 1
 
 
 def _twice(words: Sequence[str]) -> Iterator[_Fault]:
