@@ -157,12 +157,12 @@ def _told(job: Job, finding: Finding) -> Finding:
     """Report a finding about a runtime's volume on the TrainJob: at its number of nodes, else at its runtime."""
     if job.kind == "JobSet" or job.runtime is None:
         return finding
-    nodes, message = (
-        job.trainer.get("numNodes") or 1,
-        f"in the pods of this runtime, {finding.field}: {finding.message}",
-    )
+    nodes = job.trainer.get("numNodes") or 1
     if nodes > 1 and finding.rule == "core/shared-volume":
+        message = f"{finding.message} ({job.runtime.kind} {finding.field})"  # kubectl truncates warnings at their end
         return dataclasses.replace(finding, field="spec.trainer.numNodes", value=nodes, message=message)
+    value = f"{finding.value!r}: " if finding.rule == "core/volume-mount" else ""
+    message = f"in the pods of this runtime, {finding.field}: {value}{finding.message}"
     return dataclasses.replace(finding, field="spec.runtimeRef.name", value=job.runtime.name, message=message)
 
 

@@ -292,6 +292,8 @@ def governed(mode="ReadWriteOnce", **container):
 def test_the_nodes_of_a_trainjob_are_counted_at_its_own_field():
     own = governed(volumeMounts=[{"name": "work", "mountPath": "/work"}])
     assert said(trainjob({"numNodes": 2}), own) == [(WARNING, "shared-volume", "spec.trainer.numNodes")]
+    (finding,) = [each for each in found("torch", trainjob({"numNodes": 2}), own) if each.rule == "core/shared-volume"]
+    assert finding.message.startswith("only one node can have this volume, and 2 pods mount it")
     assert said(trainjob({"numNodes": 1}), own) == []
     own["spec"]["mlPolicy"]["numNodes"] = 2
     assert said(trainjob({}), own) == [(WARNING, "shared-volume", "spec.runtimeRef.name")]
