@@ -192,6 +192,13 @@ def test_a_recipe_in_the_args_is_the_only_one(command, args):
     assert len(enforce("torchtune", out.document, governed()).changes) == 0
 
 
+@pytest.mark.parametrize("recipe", ["mine.py", "recipes/mine"])
+def test_a_recipe_of_ones_own_in_the_args_is_the_only_one_too(recipe):
+    out = enforced({"command": ["tune", "run"], "args": [recipe, "--config", "c.yaml"], "numNodes": 2})
+    assert out.argv == ["tune", "run", ENDPOINT, recipe, "--config", "c.yaml", *DATASET, *PATHS]
+    assert refused("torchtune", out.document, governed()) == []
+
+
 def test_a_recipe_for_one_device_in_the_args_gets_no_rendezvous():
     out = enforced({"args": ["lora_finetune_single_device", "--config", "c", "output_dir=/o"]}, governed(count=1))
     assert out.container["command"] == ["tune", "run", "lora_finetune_single_device"]

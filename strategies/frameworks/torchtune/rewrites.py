@@ -71,7 +71,8 @@ def own(job: Job) -> Launch | None:
     if not judgements.is_run(written) or written.target or written.options:
         return None
     launch = launches.parse((*written.head, *args))
-    return launch if launch.target in recipes.RECIPES or launch.target.endswith(".py") else None
+    mine = launch.target and "=" not in launch.target and "--config" in launch.rest
+    return launch if launch.target in recipes.RECIPES or mine else None
 
 
 def prefer_own(job: Job, changes: Changes, site: sites.Site) -> None:
