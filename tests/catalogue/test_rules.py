@@ -20,9 +20,7 @@ from webhook.cli.commands import explain
 
 _RUNTIMES = {"torchtune": "torchtune-llama3.2-1b", "trl": "trl-distributed"}
 _ENTRIES = sorted(set(catalogue.load().values()), key=lambda rule: rule.name)
-_WAITING = {"core/flag-twice"}
-"""Examples that need the reader of launches which fills `Launch.repeated`."""
-_SHOWN = [rule for rule in _ENTRIES if not rule.needs and rule.name not in _WAITING]
+_SHOWN = [rule for rule in _ENTRIES if not rule.needs]
 
 
 def _matches(rule_id, pattern):

@@ -87,7 +87,7 @@ def test_a_launch_that_cannot_be_read_is_never_called_right(muster, command):
         (["python", "x.py"], 1, 1, "(1 node x 1 process)"),
         (["python", "x.py"], 1, 4, "(1 process on 1 node; the program may start more)"),
         (["python", "x.py"], 2, 4, "(1 process on each of 2 nodes; the program may start more)"),
-        (["./run.sh"], 1, 1, "(its size is not known: the program is not one that Muster reads)"),
+        (["./run.sh"], 1, 1, "(its size is not known: the program ./run.sh is not one that Muster reads)"),
     ],
 )
 def test_the_launch_line_says_how_many_ranks_will_really_run(muster, command, nodes, gpus, size):
