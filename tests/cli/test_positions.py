@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -135,18 +134,6 @@ def test_json_has_places_too(indent, name):
     for field, wanted in (("spec.trainer.numNodes", '"numNodes"'), ("spec.trainer.args[2]", '"c"')):
         ((line, column),) = spots(text, field, name=name)
         assert text.split("\n")[line - 1][column - 1 :].startswith(wanted)
-
-
-def test_many_values_are_located_in_a_time_that_grows_with_them():
-    def cost(count):
-        text = JOB + "".join(f"    - word-{number}\n" for number in range(count))
-        source = sources.read_text("a.yaml", text).sources[0]
-        begin = time.process_time()
-        assert source.find(("spec", "trainer", "args", count)).line == count + 18
-        return time.process_time() - begin
-
-    cost(1000)
-    assert cost(50_000) < 60 * max(cost(5_000), 0.005)
 
 
 def test_aliases_of_aliases_are_not_written_out():

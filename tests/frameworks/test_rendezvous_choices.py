@@ -72,6 +72,7 @@ def test_an_elastic_range_in_env_is_c10d_of_unknown_size():
 
 # --- the size that is expected --------------------------------------------------------------------------------------
 
+MEETING = "--machine_rank $(PET_NODE_RANK) --main_process_ip $(PET_MASTER_ADDR)"
 SIZES = {
     "torchrun": ("torchrun x.py", {"numNodes": 2}, "8"),
     "torchrun with its own numbers": ("torchrun --nproc_per_node=2 x.py", {"numNodes": 2}, "4"),
@@ -88,8 +89,7 @@ SIZES = {
     "accelerate with numbers": ("accelerate launch --num_processes 2 x.py", {}, "2"),
     "accelerate with numbers for one node on two": ("accelerate launch --num-processes=2 x.py", {"numNodes": 2}, "4"),
     "accelerate with numbers for two nodes": (
-        "accelerate launch --multi_gpu --num_machines 2 --num_processes 2 --machine_rank $(PET_NODE_RANK) "
-        "--main_process_ip $(PET_MASTER_ADDR) x.py",
+        f"accelerate launch --multi_gpu --num_machines 2 --num_processes 2 {MEETING} x.py",
         {"numNodes": 2},
         "2",
     ),
