@@ -126,7 +126,8 @@ tune = st.builds(
     recipes,
 )  # fmt: skip
 deepspeed = st.builds(
-    lambda flags: ["deepspeed", *flags, "train.py", "--deepspeed", "ds.json"], flag("num_gpus", some("1", "2", "4"))
+    lambda flags: ["deepspeed", *flags, "train.py", "--deepspeed", "ds.json"],
+    some([], ["--num_gpus", "1"], ["--num_gpus=2"], ["--num_gpus", "4"]),
 )
 python = some(["python", "train.py"], ["python", "-u", "-m", "pkg.train"])
 

@@ -23,7 +23,7 @@ __all__ = ["Broken", "Node", "Worlds", "outcome"]
 
 PRESETS = {"multi_gpu": "multi_gpu", "single_gpu": "", "fsdp1": "fsdp", "fsdp2": "fsdp", "zero1": "ds", "zero2": "ds"}
 PRESETS["zero3"] = "ds"
-SINGLE_DEVICE = "_single_device"
+SINGLE_DEVICE, DISTRIBUTED = "_single_device", "_distributed"
 _LOOPBACK = ("localhost", "127.", "::1", "[::1]")
 
 
@@ -348,6 +348,8 @@ def _tune(number: int, node: Node, nodes: Sequence[Node], words: Sequence[str]) 
         if distributed:
             raise _StopError("does not support distributed training")
         return _Agent(number, 1, ("alone", number), 1, 1, None, serves=True)
+    if not distributed and not args.recipe.endswith(DISTRIBUTED):
+        return _plain(number, node, nodes)
     if not distributed:
         found = _plain(number, node, nodes)
         if found.place == ("alone", number):
