@@ -177,13 +177,13 @@ WRAPPERS = (
 )  # fmt: skip
 
 
-def _shell(text, *, assigned=None, shell=("bash", "-c")):
+def _shell(text, *, assigned=None, by=("bash", "-c")):
     """A text with {} for the launch; what it assigns holds where no wrapper inside assigns the same."""
 
     def wrap(launch):
         line = text.replace("{}", shlex.join(launch.written))
         given = {name: value for name, value in (assigned or {}).items() if name not in launch.assigned}
-        return _env(replace(launch, written=(*shell, line)), given)
+        return _env(replace(launch, written=(*by, line)), given)
 
     return wrap
 
@@ -192,7 +192,7 @@ SHELLS = (
     _shell("{}"), _shell("exec {}"), _shell("cd /workspace && {}"), _shell("set -e\npip install -q peft\n{}\n"),
     _shell("# torchrun would be better\n{}\n"), _shell("{}  # not python train.py"),
     _shell("echo 'torchrun --nproc_per_node=8'; {}"), _shell("export NCCL_DEBUG=INFO HF_HOME=/c\n{}"),
-    _shell("ulimit -n 65536; {}", shell=("sh", "-c")), _shell("{}", shell=("bash", "-lc")),
+    _shell("ulimit -n 65536; {}", by=("sh", "-c")), _shell("{}", by=("bash", "-lc")),
     _shell("nvidia-smi && \\\n  {}"),
     _shell("PET_NPROC_PER_NODE=2 {}", assigned={"PET_NPROC_PER_NODE": "2"}),
     _shell("export PET_NNODES=1; {}", assigned={"PET_NNODES": "1"}),

@@ -26,7 +26,7 @@ WORLD = "MUSTER_EXPECTED_WORLD_SIZE"
 RUNTIMES = {"torch": "torch-distributed", "trl": "trl-distributed", "torchtune": "tune"}
 # Launches are short, so that none has to be made shorter, which takes longer than all of the test.
 few = settings(
-    max_examples=150, derandomize=True, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow]
+    max_examples=400, derandomize=True, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow]
 )
 
 

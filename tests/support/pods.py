@@ -1,4 +1,4 @@
-"""The pods of a JobSet, as kubelet would start their containers: command line and env, with every reference resolved."""
+"""The pods of a JobSet, as kubelet starts their containers: command line and env, with every reference resolved."""
 
 from __future__ import annotations
 
