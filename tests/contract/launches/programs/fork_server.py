@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import traceback
+from pathlib import Path
 
 import accelerate.commands.accelerate_cli
 import accelerate.commands.launch
@@ -74,7 +75,7 @@ def become(asked, fds):
     os.chdir(asked["cwd"])
     sys.path[0:0] = [path for path in os.environ.get("PYTHONPATH", "").split(":") if path]
     sys.path.insert(0, asked["cwd"])
-    sys.executable = os.path.join(os.environ["STARTERS"], "python")
+    sys.executable = str(Path(os.environ["STARTERS"], "python"))
     code = 1
     try:
         start(asked["name"], asked["words"])
@@ -138,13 +139,13 @@ def show_devices():
     count = int(os.environ.get("FAKE_GPUS", "0"))
     shown = os.environ.get("CUDA_VISIBLE_DEVICES")
     count = count if shown is None else min(count, len([each for each in shown.split(",") if each]))
-    accelerate.utils.launch.is_port_in_use = lambda port: False  # the nodes share one host here, and only here
+    accelerate.utils.launch.is_port_in_use = lambda *_: False  # the nodes share one host here, and only here
     limit_port(int(os.environ["FREE_PORT"]))
     if count:
         torch.cuda.is_available = torch.accelerator.is_available = lambda: True
         torch.cuda.device_count = torch.accelerator.device_count = lambda: count
-        torch.cuda.get_device_name = lambda device=None: "NVIDIA H100"
-        torch.accelerator.current_accelerator = lambda check_available=False: torch.device("cuda")
+        torch.cuda.get_device_name = lambda *_: "NVIDIA H100"
+        torch.accelerator.current_accelerator = lambda *_: torch.device("cuda")
 
 
 def limit_port(port):

@@ -8,11 +8,13 @@ import os
 import signal
 import socket
 import sys
+from pathlib import Path
 
 
 def main():
     """Ask, pass signals on, and end with the code of the program."""
-    asked = {"name": os.path.basename(sys.argv[0]), "words": sys.argv[1:], "env": dict(os.environ), "cwd": os.getcwd()}
+    name, folder = sys.argv[0].rpartition("/")[2], str(Path.cwd())
+    asked = {"name": name, "words": sys.argv[1:], "env": dict(os.environ), "cwd": folder}
     server = socket.socket(socket.AF_UNIX)
     server.connect(os.environ["FORK_SERVER"])
     socket.send_fds(server, [json.dumps(asked).encode() + b"\n"], [0, 1, 2])
