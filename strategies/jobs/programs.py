@@ -40,7 +40,7 @@ class Program:
         launcher: name of the launcher, `torchrun`.
         target: the program, module, recipe or method that the launcher starts; "" where it is not known.
         nodes: number of nodes that the command line names, None for none or a range.
-        ranked: whether the command line itself gives the node its rank.
+        rank: the node's rank as the command line itself gives it, a number or words of a shell; "" where it does not.
         master: host or endpoint at which the command line lets the nodes meet, "" for none.
     """
 
@@ -48,7 +48,7 @@ class Program:
     launcher: str = ""
     target: str = ""
     nodes: int | None = None
-    ranked: bool = False
+    rank: str = ""
     master: str = ""
 
 

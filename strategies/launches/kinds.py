@@ -30,6 +30,7 @@ _TRL_TOOLS = frozenset({"vllm-serve", "env", "skills"})
 _OWN = frozenset({"node_rank", "machine_rank"})
 _OURS = f"$({names.PET_NODE_RANK})"
 """A rank that stands in env, which the job may have or not."""
+_UNSEEN = "$"
 _GIVEN = frozenset({"PET_NODE_RANK", "NODE_RANK", "RANK"})
 _MASTERS = frozenset({"master_addr", "main_process_ip", "rdzv_endpoint"})
 _NODES = ("nnodes", "num_machines")
@@ -59,13 +60,14 @@ def _by_name(name: str, *, read: bool) -> Kind:
 
 def _of_launch(launch: Launch) -> Program:
     options = list(launch.values.items()) or list(_options((*launch.options, *launch.rest)))
-    ranks = {name for name, value in options if _OURS not in value} & _OWN or _GIVEN & set(launch.env)
+    given = [value for name, value in options if name in _OWN and _OURS not in value]
+    given += [value or _UNSEEN for name, value in launch.env.items() if name in _GIVEN]
     return Program(
         kind=_kind(launch),
         launcher=launch.launcher.value,
         target=launch.target,
         nodes=next((int(value) for name, value in options if name in _NODES and _is_count(value)), None),
-        ranked=bool(ranks),
+        rank=given[0] if given else "",
         master=next((value for name, value in options if name in _MASTERS), ""),
     )
 

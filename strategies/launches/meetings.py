@@ -17,7 +17,7 @@ from strategies.documents.findings import Finding, error, warning
 from strategies.documents.paths import field
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
-from strategies.launches import coordinators, sites, topologies
+from strategies.launches import coordinators, ranks, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 
@@ -176,20 +176,12 @@ def _foreign(seen: _Seen, written: _Written, host: str) -> Iterator[Finding]:
 
 
 def _fixed_rank(seen: _Seen, written: _Written, report: Any) -> Iterator[Finding]:
-    if whole(written.text) is not None and topologies.pods_of(seen.job) > 1 and _same_on_all(seen):
+    if whole(written.text) is not None and topologies.pods_of(seen.job) > 1 and ranks.are_shared(seen.job):
         message = (
             f"is the same on all {seen.nodes} nodes, and each needs a rank of its own; remove it, and each node's "
             "index is used"
         )
         yield report(written.field, written.shown, message, rule="core/fixed-rank")
-
-
-def _same_on_all(seen: _Seen) -> bool:
-    """Whether the pods of the container are several, so that a literal in it is shared."""
-    if seen.job.kind == "TrainJob":
-        return True
-    spec = seen.place.job["template"]["spec"]
-    return (seen.place.job.get("replicas") or 1) * (spec.get("parallelism") or 1) > 1
 
 
 def _program(seen: _Seen, launch: Launch) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from strategies.documents import names, pods
 from strategies.documents.pods import EnvVar, Place
 from strategies.jobs.jobs import Job
 
-__all__ = ["Source", "are_given", "find_rank"]
+__all__ = ["Source", "are_given", "are_shared", "find_rank"]
 
 Source = EnvVar
 """An env entry without its name: a value, or where it is read from."""
@@ -43,12 +43,24 @@ def find_rank(job: Job) -> Source | None:
 def are_given(job: Job) -> bool:
     """Whether the job itself gives a rank to each of the nodes of several replicated jobs, by a flag or by env."""
     world = job.world
-    return len(world) > 1 and all(_is_given(job, place.container) for place in world)
+    return len(world) > 1 and all(_given(job, place.container) for place in world)
 
 
-def _is_given(job: Job, container: pods.Container) -> bool:
+def are_shared(job: Job) -> bool:
+    """Whether a rank that the command line or the env of `job.container` gives is that of other nodes too."""
+    place = job.container
+    if job.kind == "TrainJob" or place is None or pods.replicas(place.job) * pods.at_once(place.job) != 1:
+        return True
+    mine = _given(job, place.container)
+    return any(mine == _given(job, other.container) for other in job.world if other.path != place.path)
+
+
+def _given(job: Job, container: pods.Container) -> str:
+    """Return the rank that a container is given, "" for none; the text of one that is read from elsewhere."""
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    return job.identify(words).ranked or any(pods.find_env(container.get("env"), name) for name in _GIVEN)
+    entries = (pods.find_env(container.get("env"), name) for name in _GIVEN)
+    found = (str(entry.get("value", entry.get("valueFrom"))) for entry in entries if entry is not None)
+    return job.identify(words).rank or next(found, "")
 
 
 def _rank(job: Job, place: Place, before: int) -> Source | None:

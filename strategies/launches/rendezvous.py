@@ -98,7 +98,8 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
     if job.kind != "JobSet" or place is None or site is None or coordinator is None:
         return
     launch = site.reading.training or site.launch
-    topology = topologies.launched(topologies.read_topology(job), launch)
+    meant = topologies.read_topology(job)
+    topology = topologies.launched(meant, launch)
     if topologies.pods_of(job) > 1 and any(pods.takes_turns(each.job) for each in job.world):
         return  # its pods never run all at once, and `members` says so
     rank, choice = ranks.find_rank(job), choose(job, launch)
@@ -107,7 +108,7 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
         field = paths.field(changes.document, place.job_path if len(job.world) < 2 else place.job_path[:-1])
         changes.report(warning(field, None, _unnumbered(job, topology), rule=f"{rule}/node-rank"))
     wanted = [
-        *_pet(job, place, coordinator, topology, rank),
+        *_pet(job, place, coordinator, meant, rank),
         *_masters(coordinator),
         *_kind(job, choice, launch, place, coordinator),
         *_world(worlds.find_world(job), topology),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from strategies.documents import names
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
-from strategies.launches import accelerate, sites, topologies
+from strategies.launches import accelerate, ranks, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
@@ -76,19 +76,32 @@ def _of_part(job: Job) -> World | None:
     site = sites.find_site(job)
     if site is None or site.reading.unread:
         return None
-    every = worlds_of(job, site, topologies.read_topology(job))
+    topology = topologies.read_topology(job)
+    every = worlds_of(job, site, topology)
     if not every or any(not world.launch.certain for world in every):
         return None
-    return every[-1] if len({(each.nodes, each.processes) for each in every}) == 1 else None
+    if len({(each.nodes, each.processes) for each in every}) != 1:
+        return None
+    if topology.uneven and every[-1].nodes != 1:
+        return replace(every[-1], nodes=None, unknown="the nodes do not all have as many devices")
+    return every[-1]
 
 
 def worlds_of(job: Job, site: Site, topology: Topology) -> list[World]:
     """Return the world of each launch that the site's command line makes."""
     env = _environment(job, site, topology)
-    return [
-        read_world(launch, {**({} if launch.cleared else env), **launch.env}, topology)
+    read = (
+        read_world(_ranked(job, launch), {**({} if launch.cleared else env), **launch.env}, topology)
         for launch in site.reading.launches
-    ]
+    )
+    return [replace(world, launch=launch) for world, launch in zip(read, site.reading.launches, strict=True)]
+
+
+def _ranked(job: Job, launch: Launch) -> Launch:
+    """Return a launch without the number of its machine where no other node of the training has that number."""
+    if "machine_rank" not in launch.values or ranks.are_shared(job):
+        return launch
+    return replace(launch, values={**launch.values, "machine_rank": _UNSEEN})
 
 
 def read_world(launch: Launch, env: Mapping[str, str | None], topology: Topology) -> World:

@@ -103,7 +103,7 @@ def test_a_number_of_nodes_that_only_both_jobs_have_makes_them_one_world():
     assert sets.rules(document) == []
 
 
-@pytest.mark.parametrize(("workers", "said"), [(3, []), (2, [("warning", "torch/nnodes")] * 2)], ids=["all", "too few"])
+@pytest.mark.parametrize(("workers", "said"), [(3, []), (2, [("warning", "core/nodes")] * 2)], ids=["all", "too few"])
 def test_the_nodes_on_the_command_line_are_compared_with_the_pods_of_the_whole_world(workers, said):
     assert sets.rules(jobset(training("leader", *COUNTED), training("workers", *COUNTED, pods=workers))) == said
 
@@ -190,3 +190,34 @@ def test_a_launch_that_muster_gives_a_rank_from_env_is_warned_of_where_there_is_
     sharded = ("trl", "sft", "--model_name_or_path=m", "--dataset_name=d", "--num_machines=4", "--use_fsdp")
     document = jobset(training("leader", *sharded), training("workers", *sharded, pods=3), framework="trl")
     assert sets.rules(document) == [("warning", "trl/node-rank")]
+
+
+ACCELERATE = ("accelerate", "launch", "--multi_gpu", "--num_machines=2", "--num_processes=16")
+MASTER = ("--main_process_ip=set-leader-0-0.set", "--main_process_port=29500", "train.py")
+
+
+def test_machine_ranks_that_differ_from_job_to_job_are_right():
+    leader, worker = (training(*name, *MASTER) for name in _ranked("0", "1"))
+    assert sets.rules(jobset(leader, worker)) == []
+
+
+@pytest.mark.parametrize("pods", [1, 2], ids=["in both jobs", "in all pods of one"])
+def test_machine_ranks_that_nodes_share_are_refused(pods):
+    leader, worker = (training(*name, *MASTER, pods=pods) for name in _ranked("0", "1" if pods > 1 else "0"))
+    assert ("error", "core/launch") in sets.rules(jobset(leader, worker))
+
+
+def _ranked(*ranks):
+    return [
+        (name, *ACCELERATE, f"--machine_rank={rank}") for name, rank in zip(("leader", "worker"), ranks, strict=True)
+    ]
+
+
+def test_node_ranks_that_two_jobs_share_are_refused():
+    words = ("torchrun", "--node_rank=0", "--master_addr=set-leader-0-0.set", "train.py")
+    assert ("error", "core/fixed-rank") in sets.rules(jobset(training("leader", *words), training("worker", *words)))
+
+
+def test_a_launch_that_trains_alone_in_each_pod_gets_the_same_env_again():
+    document = jobset(training("leader", "torchrun", "--standalone", "train.py"), training("worker", *sets.TORCHRUN))
+    assert sets.env_of(sets.decided(document)[0], "leader")["PET_NNODES"] == "2"
