@@ -8,6 +8,7 @@ from strategies.documents import names, paths, pods
 from strategies.documents.findings import Finding, note, warning
 from strategies.jobs import containers, parts
 from strategies.jobs.jobs import Job
+from strategies.jobs.programs import Kind
 from strategies.launches import topologies
 
 __all__ = ["check"]
@@ -54,6 +55,20 @@ def _unfound(job: Job) -> Iterator[Finding]:
         what = "serves" if role == "sampler" else "trains"
         message = f"Muster found no replicated job that {what}, and changed nothing; {label}"
         yield warning(_JOBS, _listed(known), message, rule="core/no-training-job")
+    elif role == "trainer" and len(known) == 1:
+        yield from _idle(job)
+
+
+def _idle(job: Job) -> Iterator[Finding]:
+    """Warn about a JobSet whose only program was read and does not train."""
+    framework, place = job.runtime.framework if job.runtime else None, job.container
+    if place is None:
+        return
+    program = containers.program(place.container, job.identify)
+    if program.kind <= Kind.IDLE and program.launcher != framework:
+        message = f"starts no training, and the JobSet has the label of {framework}; remove the label, or start one"
+        where, shown = paths.field(job.document, place.path), [*(place.container.get("command") or ())]
+        yield warning(f"{where}.command", " ".join(shown[:3]) or None, message, rule="core/no-training-job")
 
 
 def _deviceless(job: Job) -> Iterator[Finding]:

@@ -127,3 +127,9 @@ def test_a_job_called_trainer_is_not_chosen_over_another_of_the_same_program():
     document = jobset(training("trainer"), training("helpers", pods=2))
     assert sets.touched(document) == []
     assert sets.rules(document) == [("warning", "core/several-training-jobs")]
+
+
+@pytest.mark.parametrize("command", [SERVE, ("sh", "-c", "wget https://example.org/x")], ids=["serves", "prepares"])
+def test_a_training_label_on_a_jobset_that_does_not_train_is_warned_of(command):
+    assert ("warning", "core/no-training-job") in sets.rules(jobset(training("one", *command)))
+    assert ("warning", "core/no-training-job") not in sets.rules(jobset(training("one", *SERVE), framework="vllm"))
