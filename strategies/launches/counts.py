@@ -6,8 +6,11 @@ process may use all devices of its node (DataParallel, `device_map`), or start t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from strategies.documents import names
 from strategies.documents.findings import Finding, error, note, warning
 from strategies.jobs.jobs import Job
 from strategies.launches import sites, topologies, worlds
@@ -33,6 +36,7 @@ def check_counts(job: Job) -> Iterator[Finding]:
         yield from _twice(site, world)
         yield from _faults(job, site, world, topology)
         yield from _too_many(job, site, world, topology)
+        yield from _unset(job, site, world)
         yield from _unknown(site, world, topology)
     if every and all(world.launch.certain for world in every):
         yield from _alone(site, every, topology)
@@ -48,7 +52,7 @@ def idle(used: int, devices: int, nodes: int) -> str:
 
 def _twice(site: Site, world: World) -> Iterator[Finding]:
     for name, values in world.launch.repeated.items():
-        said = " and ".join(f"--{name}={value}" for value in values)
+        said = " and ".join(f"--{name}={value}"[:80] for value in values[:3])
         message = f"is given twice with different values ({said}), and the last one wins; remove one"
         yield error(site.locate_option(world.launch, name), values[-1], message, rule="core/flag-twice")
 
@@ -60,8 +64,8 @@ def _faults(job: Job, site: Site, world: World, topology: Topology) -> Iterator[
         rule = "core/standalone" if world.option == "standalone" else "core/launch"
         yield report(site.locate_option(world.launch, world.option), shown, world.fault, rule=rule)
     if world.doubt:
-        place = site.locate_option(world.launch, world.option)
-        yield warning(place, f"--{world.option}", world.doubt, rule="core/launch")
+        place, shown = site.locate_option(world.launch, world.option), f"--{world.option}" * bool(world.option)
+        yield warning(place, shown or _shown(world), world.doubt, rule="core/launch")
     if world.waits:
         # Another replicated job of a JobSet may bring the missing ones.
         others = job.kind == "JobSet" and len((job.document.get("spec") or {}).get("replicatedJobs") or ()) > 1
@@ -70,6 +74,35 @@ def _faults(job: Job, site: Site, world: World, topology: Topology) -> Iterator[
         have = f"the job has {topology.nodes}"
         message = f"the launch would wait for {world.waits} nodes, and {have}; set numNodes, or remove the flag"
         yield report(site.locate_option(world.launch, "nnodes"), shown, message, rule="core/nodes")
+
+
+def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
+    """Report a number or an address that comes from a variable which nothing in the pod sets."""
+    container: Mapping[str, Any] = job.container.container if job.container else {}
+    known = _ALWAYS_SET | {str(entry.get("name")) for entry in site.env} | set(world.launch.env) | names.RESERVED_ENV
+    for option in _NUMBERS:
+        for name in _REFERENCE.findall(world.launch.values.get(option, "")):
+            if name in known:
+                continue
+            report = error if name in _NEVER_SET and not container.get("envFrom") else warning
+            message = f"no env of the job sets {name}, so the launch would fail unless the image does; {_CURE}"
+            place, shown = site.locate_option(world.launch, option), f"--{option} {world.launch.values[option]}"
+            yield report(place, shown[:80], message, rule="core/unset-variable")
+
+
+_REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
+_NUMBERS = (
+    *("nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port", "rdzv_endpoint"),
+    *("num_machines", "num_processes", "machine_rank", "main_process_ip", "main_process_port"),
+    *("num_nodes", "num_gpus", "devices", "main_address", "nproc", "world_size"),
+)
+_ALWAYS_SET = frozenset({"MASTER_ADDR", "MASTER_PORT", "JOB_COMPLETION_INDEX", "HOSTNAME", "RANDOM", "UID", "HOME"})
+"""Kubernetes, Muster and shells set these."""
+_NEVER_SET = frozenset(
+    {"RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK", "SLURM_NODEID", "SLURM_NNODES", "SLURM_PROCID"}
+)
+"""Other platforms set these, and no image can hold their right value."""
+_CURE = "use PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK and MASTER_ADDR, or remove the flag"
 
 
 def _unknown(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
@@ -122,8 +155,9 @@ def _written(job: Job, topology: Topology) -> Iterator[Finding]:
     devices, processes = topology.devices.count, topology.processes
     if not devices or processes is None or processes == devices or job.kind != "TrainJob":
         return
-    more = f"there are {devices}, so the launch would fail if it starts that many"
-    message = f"each node has {more}" if processes > devices else idle(processes, devices, topology.nodes)
+    message = f"a launch that starts as many as this says leaves {idle(processes, devices, topology.nodes)}"
+    if processes > devices:
+        message = f"each node has {devices} devices, so a launch that starts as many as this says would fail"
     rule = "core/too-many-processes" if processes > devices else "core/idle-devices"
     yield warning("spec.trainer.numProcPerNode", processes, message, rule=rule)
 

@@ -43,6 +43,11 @@ class _Written:
     shown: str
     text: str
 
+    @property
+    def is_unset(self) -> bool:
+        """Whether the launch takes the variable away, so that its reader uses 0."""
+        return not self.text
+
 
 def check_meetings(job: Job) -> Iterator[Finding]:
     """Check what a job of several nodes writes about its rendezvous; each launch is judged by what it reads."""
@@ -176,7 +181,11 @@ def _foreign(seen: _Seen, written: _Written, host: str) -> Iterator[Finding]:
 
 
 def _fixed_rank(seen: _Seen, written: _Written, report: Any) -> Iterator[Finding]:
-    if whole(written.text) is not None and topologies.pods_of(seen.job) > 1 and ranks.are_shared(seen.job):
+    if (
+        (whole(written.text) is not None or written.is_unset)
+        and topologies.pods_of(seen.job) > 1
+        and ranks.are_shared(seen.job)
+    ):
         message = (
             f"is the same on all {seen.nodes} nodes, and each needs a rank of its own; remove it, and each node's "
             "index is used"

@@ -99,9 +99,10 @@ def worlds_of(job: Job, site: Site, topology: Topology) -> list[World]:
 
 def _ranked(job: Job, launch: Launch) -> Launch:
     """Return a launch without the number of its machine where no other node of the training has that number."""
-    if "machine_rank" not in launch.values or ranks.are_shared(job):
+    named = {"machine_rank", "node_rank"} & set(launch.values)
+    if not named or ranks.are_shared(job):
         return launch
-    return replace(launch, values={**launch.values, "machine_rank": _UNSEEN})
+    return replace(launch, values={**launch.values, **dict.fromkeys(named, _UNSEEN)})
 
 
 def read_world(launch: Launch, env: Mapping[str, str | None], topology: Topology) -> World:
@@ -263,19 +264,46 @@ def _accelerate(world: World, env: _Env, topology: Topology) -> World:
     return replace(world, nodes=found.nodes, processes=found.per_node, fault=found.fault, unknown=unknown)
 
 
-def _deepspeed(world: World, env: _Env, _topology: Topology) -> World:
+def _deepspeed(world: World, env: _Env, topology: Topology) -> World:
     """Read `deepspeed`: without a host file it starts the processes of its own node alone, one per device."""
     values = {name: _expand(value, env) for name, value in world.launch.values.items()}
+    if "no_ssh" in values and not {"hostfile", "H"} & set(values) and topology.nodes > 1:
+        doubt = "needs --hostfile, a file with all nodes, so every node but the first fails; start it with torchrun"
+        return replace(world, nodes=None, doubt=doubt, option="no_ssh")
     if {"hostfile", "H"} & set(values) or "no_ssh" in values or "autotuning" in values:
         return replace(world, nodes=None, unknown="the hosts of deepspeed are in a file that Muster cannot see")
     asked = values.get("num_gpus", "-1")
     if "include" in values or "i" in values or "exclude" in values or "e" in values:
         return replace(world, nodes=1, unknown="the devices are chosen by --include or --exclude")
     if asked == "-1":
-        return replace(world, nodes=1, processes=world.devices)
+        return _on_every_gpu(world, topology)
     if (number := whole(asked)) is None:
         return _no_number(replace(world, nodes=1), "--num_gpus", asked)
     return replace(world, nodes=1, processes=number)
+
+
+def _on_every_gpu(world: World, topology: Topology) -> World:
+    if topology.on_cpu:
+        doubt = "the launcher starts one process for each GPU, and the job asks for none; ask for GPUs, or use torchrun"
+        return replace(world, nodes=1, doubt=doubt)
+    return replace(world, nodes=1, processes=world.devices)
+
+
+def _fabric(world: World, env: _Env, topology: Topology) -> World:
+    """Read `fabric run` (lightning_fabric 2.6 `cli.py`): all its numbers are flags, and none comes from the env."""
+    values = {name: _expand(value, env) for name, value in world.launch.values.items()}
+    nodes, processes = whole(values.get("num_nodes", "1")), whole(values.get("devices", "1"))
+    known = replace(world, nodes=nodes, processes=processes)
+    if nodes is None or processes is None:
+        return replace(known, unknown="the value of --num-nodes or --devices is known only in the pod")
+    if nodes > topology.nodes:
+        return replace(known, nodes=None, waits=nodes)
+    if nodes > 1 and "main_address" not in values:
+        return replace(known, fault="needs --main-address on several nodes, $(MASTER_ADDR); add it", option="num_nodes")
+    if nodes > 1 and whole(values.get("node_rank", "0")) is not None:
+        fault = "is the same on all nodes; set it to $(PET_NODE_RANK)"
+        return replace(known, fault=fault, option="node_rank")
+    return known
 
 
 def _composer(world: World, env: _Env, topology: Topology) -> World:
@@ -311,5 +339,6 @@ _READERS: Mapping[Launcher, Callable[[World, _Env, Topology], World]] = {
     Launcher.ACCELERATE: _accelerate,
     Launcher.DEEPSPEED: _deepspeed,
     Launcher.COMPOSER: _composer,
+    Launcher.FABRIC: _fabric,
     Launcher.PYTHON: _python,
 }

@@ -70,14 +70,14 @@ def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) 
 
     On one node it is a note: a program may use several devices with one process. On several nodes it is a warning.
     """
-    if not topology.is_distributed:
-        return
     reading, size = site.reading, topology.size
     launch = reading.training
     if launch is not None and launch.launcher not in (Launcher.PYTHON, Launcher.OTHER):
         return  # counted, or said to be unknown, by the check of counts
     report = warning if topology.nodes > 1 else note
-    if not site.command and launch is None:
+    if site.argv and launch is None and not reading.unread:
+        report, message = warning, "this command line starts nothing that trains; write the command of the training"
+    elif not site.command and launch is None:
         message = f"the job has no command, so the image decides whether {size} start; Muster set only the rendezvous"
     elif launch is None:
         unread = "; ".join(reading.unread) or "the program is not one that Muster reads"
