@@ -42,6 +42,7 @@ class Place:
             [python, PROGRAMS / "fork_server.py", folder / "socket"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={"PATH": os.environ["PATH"], "HOME": str(folder), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1",
                  "CUDA_VISIBLE_DEVICES": ""},
+            start_new_session=True,
         )  # fmt: skip
         assert self._server.stdout.readline() == b"ready\n"
         self._count = 0
@@ -92,10 +93,11 @@ class Place:
             )  # fmt: skip
 
     def close(self):
-        """End the fork server."""
+        """End the fork server, and what is left of its forks, which are all of its session."""
+        os.killpg(self._server.pid, signal.SIGKILL)
+        self._server.wait(30)
         self._server.stdin.close()
         self._server.stdout.close()
-        self._server.wait(30)
 
 
 @pytest.fixture(scope="session")
