@@ -135,7 +135,8 @@ def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     if address is not None:
         yield from _address(seen, address, report, static=kind in ("", "static"))
     rank = seen.setting(launch, "node_rank")
-    if kind in ("", "static") and not _is_c10d(seen.job, launch) and rank is not None:
+    # In a branch of a shell, each node may take its own.
+    if kind in ("", "static") and not _is_c10d(seen.job, launch) and rank is not None and launch.certain:
         yield from _fixed_rank(seen, rank, report)
     identity = seen.setting(launch, "rdzv_id")
     if identity is not None and seen.is_of_one_pod(identity.text):
