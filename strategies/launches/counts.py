@@ -167,7 +167,7 @@ def _number_field(job: Job, site: Site, world: World) -> str:
     for name in ("nproc_per_node", "num_processes", "num_gpus", "nproc"):
         if name in world.launch.values and "$" not in world.launch.values[name]:
             return site.locate_option(world.launch, name)
-    if job.kind == "TrainJob" and job.trainer.get("numProcPerNode") is not None:
+    if job.kind == "TrainJob" and job.trainer.get("numProcPerNode") == world.processes:
         return "spec.trainer.numProcPerNode"
     return site.locate_option(world.launch, "")
 

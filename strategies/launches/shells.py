@@ -111,7 +111,7 @@ class _Ended(Exception):  # noqa: N818  # no error: the shell, or a function, en
     """The shell runs no more commands."""
 
 
-class _Returned(Exception):  # noqa: N818
+class _Returned(Exception):  # noqa: N818  # no error either
     """The function runs no more commands."""
 
 

@@ -24,10 +24,10 @@ def test_one_rule_is_explained_with_why_example_and_source(muster):
     said = muster("rule", "trl/launch")
     assert said.code == 0
     assert said.out.startswith("trl/launch: ")
-    for expected in ("reported as change, error, warning", "command: [trl, sft]", "instead:", "source: trl 1.16.0"):
+    for expected in ("reported as change, error, note", "command: [trl, sft]", "instead:", "source: trl 1.16.0"):
         assert expected in said.out
     told = muster("rule", "trl/launch", "-o", "json").json()
-    assert (told["rule"], told["reportedAs"]) == ("trl/launch", ["change", "error", "warning"])
+    assert (told["rule"], told["reportedAs"]) == ("trl/launch", ["change", "error", "note"])
     assert "command: [torchrun, -m, trl.scripts.sft]" in told["instead"]
 
 

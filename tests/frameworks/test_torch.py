@@ -60,8 +60,9 @@ def test_a_launch_that_spans_the_nodes_needs_no_word(command):
     [{"command": ["bash", "x.sh"]}, {"command": ["python", "x.py"], "numNodes": 2}, {}],
     ids=["one process in all", "a plain program, once per node", "the image's program, once"],
 )
-def test_nothing_is_said_where_nothing_is_missing(trainer):
-    assert enforce("torch", trainjob(trainer), runtime(resources=gpus(1))).warnings == []
+def test_nobody_is_warned_where_nothing_is_missing(trainer):
+    said = enforce("torch", trainjob(trainer), runtime(resources=gpus(1))).changes.findings
+    assert [each for each in said if each.severity is not Severity.NOTE] == []
 
 
 def test_an_absent_command_leaves_the_number_to_the_image():
@@ -110,7 +111,10 @@ NODES = {
     "a number that only the pod knows": (
         "torchrun --nnodes=$(N) x.py",
         {"numNodes": 2},
-        [(Severity.NOTE, "core/unknown-world", "spec.trainer.command", "torchrun --nnodes=$(N) x.py")],
+        [
+            (Severity.WARNING, "core/unset-variable", "spec.trainer.command[1]", "--nnodes $(N)"),
+            (Severity.NOTE, "core/unknown-world", "spec.trainer.command", "torchrun --nnodes=$(N) x.py"),
+        ],
     ),
     "a flag of the program": ("python x.py --nnodes=3 --standalone", {"numNodes": 2}, []),
 }

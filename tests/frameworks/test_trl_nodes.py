@@ -145,7 +145,11 @@ CONTRADICTIONS = {
         "--gpu_ids 0,1,2,3,4 asks for 5 processes on each node",
     ),
     "a very long number": ("--num_processes " + "9" * 50, {}, "1000000000 processes on each node"),
-    "processes of an env for several machines": ("--num_machines 2 --num_processes $(N)", {}, "cannot be divided"),
+    "processes of an env for several machines": (
+        "--num_machines 2 --num_processes $(N)",
+        {"env": [{"name": "N", "valueFrom": {"configMapKeyRef": {"name": "numbers", "key": "n"}}}]},
+        "cannot be divided",
+    ),
 }
 
 

@@ -122,7 +122,7 @@ def _start(number: int, node: Node, nodes: Sequence[Node]) -> _Agent:
 
 
 class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
+    def error(self, message: str) -> None:  # type: ignore[override]  # argparse says that it never returns
         raise _StopError(message)
 
 

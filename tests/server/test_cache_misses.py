@@ -10,6 +10,8 @@ from webhook.cluster import readers
 class Empty:
     """A cache that knows nothing."""
 
+    whole = True
+
     def get(self, ref):
         raise readers.NotCached(ref)
 

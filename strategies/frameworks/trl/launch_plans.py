@@ -86,6 +86,8 @@ def plan(found: Invocation, topology: Topology, *, subdomain: bool) -> LaunchPla
         per_node = numbers.per_node(parsed, topology, single=preset == _SINGLE)
         if not _counted(found):
             numbers.compare(parsed, topology, per_node)
+            if topology.explicit and per_node is None:
+                numbers.compare_own(topology)
     except numbers.ContradictionError as contradiction:
         return Refused(str(contradiction))
     used = set(parsed.launcher_values) - _TORCHRUN_FLAGS

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from strategies.frameworks.trl import flags, parsing
 from strategies.launches.topologies import Topology
 
-__all__ = ["ContradictionError", "compare", "machines", "per_node", "whole", "words"]
+__all__ = ["ContradictionError", "compare", "compare_own", "machines", "per_node", "whole", "words"]
 
 
 _LONG = 10
@@ -98,3 +98,17 @@ def words(args: Sequence[str], parsed: parsing.ParsedArgs, wanted: frozenset[str
         if taking:
             out.add(index)
     return out
+
+
+def compare_own(topology: Topology) -> None:
+    """Compare the job's own number of processes, which torchrun would take, with the devices of a node.
+
+    Raises:
+        ContradictionError: there are more processes than devices.
+    """
+    devices, asked = topology.devices.count, topology.processes
+    if devices and asked is not None and asked > devices:
+        message = (
+            f"numProcPerNode asks for {asked} processes on each node, and each has {devices} of the devices; lower it"
+        )
+        raise ContradictionError(message)
