@@ -178,7 +178,7 @@ def test_a_removed_part_can_be_put_back():
 
 def test_a_change_says_where_what_before_what_after_by_which_rule_and_why():
     changes = Changes({"spec": {"env": [{"name": "A", "value": "1"}]}})
-    changes.set(("spec", "env", 0, "value"), "2", rule="torch/processes", reason="so that it works")
+    changes.set(("spec", "env", 0, "value"), "2", rule="trl/launch", reason="so that it works")
     (change,) = changes
     assert (change.op, change.path, change.field, change.unit) == (
         "replace",
@@ -186,7 +186,7 @@ def test_a_change_says_where_what_before_what_after_by_which_rule_and_why():
         "spec.env[A].value",
         "spec.env[A]",
     )
-    assert (change.before, change.after, change.rule, change.reason) == ("1", "2", "torch/processes", "so that it works")
+    assert (change.before, change.after, change.rule, change.reason) == ("1", "2", "trl/launch", "so that it works")
 
 
 def test_a_removal_has_no_value_and_names_the_entry_that_was_there():
