@@ -20,7 +20,7 @@ from strategies.claims.requests import ClaimRequest
 from strategies.documents import names, paths
 from strategies.documents.findings import Finding, Severity, error, warning
 from strategies.documents.paths import Path
-from strategies.jobs.jobs import Job
+from strategies.jobs.jobs import Job, remembered
 from strategies.platform.profiles import Profile, template_name
 
 __all__ = ["POD_CLAIM", "ClaimPlan", "Use", "is_queued", "plan_claims", "training"]
@@ -77,11 +77,13 @@ class ClaimPlan:
         return f"{what} ({self.request.because})"
 
 
+@remembered
 def plan_claims(job: Job) -> list[ClaimPlan]:
     """Return a plan for each request of the job."""
     return [_plan(job, request) for request in requests.list_requests(job)]
 
 
+@remembered
 def training(job: Job) -> ClaimPlan | None:
     """Return the plan for the training pods, None where they ask for nothing."""
     place = job.container if job.supply.asked else None

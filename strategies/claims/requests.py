@@ -20,7 +20,7 @@ from strategies.documents.findings import Finding, warning
 from strategies.documents.paths import Path
 from strategies.documents.pods import ResourceRequirements
 from strategies.jobs import assignments, templates
-from strategies.jobs.jobs import Job
+from strategies.jobs.jobs import Job, remembered
 from strategies.jobs.templates import Template
 from strategies.platform import devices
 from strategies.platform.profiles import Profile, has_claim, template_name
@@ -55,6 +55,7 @@ class ClaimRequest:
     keeps: bool = False
 
 
+@remembered
 def list_requests(job: Job) -> list[ClaimRequest]:
     """Return the requests of a JobSet, or those that the JobSet of a TrainJob will have; one per replicated job."""
     if not may_ask(job):
@@ -64,6 +65,7 @@ def list_requests(job: Job) -> list[ClaimRequest]:
     return [request for request in found if request is not None]
 
 
+@remembered
 def may_ask(job: Job) -> bool:
     """Whether the job may ask for a claim; a quick no for nearly all jobs, since no document or policy mentions one."""
     if not job.supply.asked:

@@ -7,9 +7,10 @@ server's caches, files for the CLI, a test).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from strategies.changes.changes import Changes
 from strategies.documents import paths, pods, trainjobs
@@ -19,7 +20,7 @@ from strategies.jobs.parts import Parts
 from strategies.platform.placements import Role
 from strategies.platform.supplies import Supply
 
-__all__ = ["Job", "Kind", "Rendezvous", "Settings"]
+__all__ = ["Job", "Kind", "Rendezvous", "Settings", "remembered"]
 
 Kind = Literal["TrainJob", "JobSet"]
 Rendezvous = Literal["static", "c10d"]
@@ -55,7 +56,7 @@ class Job:
         runtime_open: whether `runtime` is None because it was not given, not because it does not exist.
         identify: tells what a command line starts, so that the training is found among other parts of a JobSet.
         part: the part that `container` is; of one that trains with others there is a view for each (`views`).
-        memory: the parts once they were found; changes to the job do not change them.
+        memory: what was found out about the job, by what found it; see `remembered`.
     """
 
     kind: Kind
@@ -70,7 +71,7 @@ class Job:
     runtime_open: bool = False
     identify: programs.Identify = programs.unknown
     part: int = 0
-    memory: list[Parts] = field(default_factory=list, repr=False, compare=False)
+    memory: dict[Any, tuple[int, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -94,6 +95,9 @@ class Job:
 
         Of several parts of a JobSet it is that of this view, and without one the first, which has rank 0.
         """
+        return _container(self)
+
+    def _find_container(self) -> pods.Place | None:
         if self.kind == "TrainJob":
             return self.runtime.trainer if self.runtime else None
         found = self.parts.places
@@ -110,10 +114,11 @@ class Job:
     @property
     def parts(self) -> Parts:
         """The parts of a JobSet that do its work."""
-        if not self.memory:
+        if _PARTS not in self.memory:  # once: changes to the job do not change them
             framework = self.runtime.framework if self.runtime else None
-            self.memory.append(parts.find(self.document, ("spec",), framework, self.identify))
-        return self.memory[0]
+            self.memory[_PARTS] = (0, parts.find(self.document, ("spec",), framework, self.identify))
+        found: Parts = self.memory[_PARTS][1]
+        return found
 
     @property
     def views(self) -> tuple[Job, ...]:
@@ -143,3 +148,28 @@ class Job:
                 return value, where
         value = self.runtime.annotations.get(key) if self.runtime else None
         return (value, "runtime annotation") if isinstance(value, str) else None
+
+
+_PARTS = "parts"
+_Found = TypeVar("_Found")
+
+
+def remembered(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
+    """Compute once for each state of a job; what is returned depends on the job alone, and nobody may change it.
+
+    A decision asks for the container, the launch and the topology of a job some thirty times.
+    """
+
+    @functools.wraps(find)
+    def look(job: Job) -> _Found:
+        key, state = (find, job.part), len(job.changes)
+        kept = job.memory.get(key)
+        if kept is None or kept[0] != state:
+            kept = job.memory[key] = (state, find(job))
+        found: _Found = kept[1]
+        return found
+
+    return look
+
+
+_container = remembered(Job._find_container)  # noqa: SLF001  # its own

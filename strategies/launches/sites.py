@@ -6,13 +6,14 @@ from the runtime. Changes are always written to the object under admission: spec
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strategies.changes.changes import Changes
 from strategies.documents.paths import Path, field
 from strategies.documents.pods import Container, EnvVar
-from strategies.jobs.jobs import Job
+from strategies.jobs.jobs import Job, remembered
 from strategies.launches import launches, readings
 from strategies.launches.launches import Launch
 from strategies.launches.readings import Reading
@@ -20,7 +21,7 @@ from strategies.launches.readings import Reading
 __all__ = ["Site", "find_site"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Site:
     """The command line of one training container.
 
@@ -45,12 +46,12 @@ class Site:
         """Command and arguments, as the kernel gets them (before Kubernetes expands `$(NAME)`)."""
         return (*self.command, *self.args)
 
-    @property
+    @functools.cached_property
     def launch(self) -> Launch:
         """The bare launch: the first word decides, and wrappers and shells are not looked into."""
         return launches.parse(self.argv)
 
-    @property
+    @functools.cached_property
     def reading(self) -> Reading:
         """Every launch that the command line makes, also through wrappers and a shell's text."""
         return readings.read(self.argv)
@@ -91,6 +92,7 @@ class Site:
             changes.set((*self.path, "args"), list(args), rule=rule, reason=reason)
 
 
+@remembered
 def find_site(job: Job) -> Site | None:
     """Return the site of the training container; None for a JobSet without one."""
     return _of_jobset(job) if job.kind == "JobSet" else _of_trainjob(job)

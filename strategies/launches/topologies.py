@@ -13,7 +13,7 @@ from typing import Any
 
 from strategies.claims import plans
 from strategies.documents import names, pods, quantities
-from strategies.jobs.jobs import Job
+from strategies.jobs.jobs import Job, remembered
 from strategies.launches.launches import Launch, Launcher
 from strategies.platform import devices
 from strategies.trainer import resources
@@ -64,6 +64,7 @@ class Topology:
         return self.devices.kind == "none"
 
 
+@remembered
 def read_topology(job: Job) -> Topology:
     """Return the topology that the job's documents mean, without the flags of its launcher."""
     return _of_trainjob(job) if job.kind == "TrainJob" else _of_jobset(job)
