@@ -67,7 +67,7 @@ def _missing(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]])
         for member, kind in CLAIM_SOURCES.items():
             key = (kind, str(entry.get(member)))
             if key in job.supply.named and job.supply.named[key] is None:
-                message = f"the namespace has no {kind} of this name; the pods wait until it exists"
+                message = f"no {kind} of this name was found; the pods wait until it exists"
                 field = _field(job, template, index, member)
                 yield warning(field, entry.get(member), message, rule="claims/unknown-object")
 

@@ -131,7 +131,7 @@ def find(document: Mapping[str, Any], spec_path: tuple[str, ...], framework: str
     jobs = [(index, job) for index, job in enumerate(spec.get("replicatedJobs") or ()) if _containers(job)]
     ours = next((each for each in jobs if _is_trainers(each[1])), None)
     if ours is not None:
-        return _of_trainer(*ours, spec_path)
+        return _of_trainer(*ours, spec_path, identify)
     serves = framework == "vllm"
     if len(jobs) == 1:
         (index, _), pod = jobs[0], jobs[0][1]["template"]["spec"]["template"]["spec"]
@@ -179,11 +179,12 @@ class _Choice:
     remote: str = ""
 
 
-def _of_trainer(index: int, job: Mapping[str, Any], spec_path: tuple[str, ...]) -> Parts:
-    for position, container in enumerate(_containers(job)):
-        if container.get("name") == names.CONTAINER_NODE:
-            return Parts((((*spec_path, "replicatedJobs", index), position),))
-    return Parts()
+def _of_trainer(index: int, job: Mapping[str, Any], spec_path: tuple[str, ...], identify: Identify) -> Parts:
+    """Choose Trainer's container of that job; where a JobSet of a user has none, the one that trains."""
+    called = [each.get("name") for each in _containers(job)]
+    chosen = containers.choose(job["template"]["spec"]["template"]["spec"], identify, serves=False)
+    position = called.index(names.CONTAINER_NODE) if names.CONTAINER_NODE in called else chosen or 0
+    return Parts((((*spec_path, "replicatedJobs", index), position),))
 
 
 def _candidate(index: int, job: Mapping[str, Any], identify: Identify, *, serves: bool) -> _Candidate:

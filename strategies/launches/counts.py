@@ -14,6 +14,7 @@ from strategies.documents import names
 from strategies.documents.findings import Finding, error, note, warning
 from strategies.jobs.jobs import Job
 from strategies.launches import sites, topologies, worlds
+from strategies.launches.launches import Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
 from strategies.launches.worlds import World
@@ -34,6 +35,7 @@ def check_counts(job: Job) -> Iterator[Finding]:
     every = worlds.worlds_of(job, site, topology)
     for world in every:
         yield from _twice(site, world)
+        yield from _refused(job, site, world)
         yield from _faults(job, site, world, topology)
         yield from _too_many(job, site, world, topology)
         yield from _unset(job, site, world)
@@ -55,6 +57,28 @@ def _twice(site: Site, world: World) -> Iterator[Finding]:
         said = " and ".join(f"--{name}={value}"[:80] for value in values[:3])
         message = f"is given twice with different values ({said}), and the last one wins; remove one"
         yield error(site.locate_option(world.launch, name), values[-1], message, rule="core/flag-twice")
+
+
+def _refused(job: Job, site: Site, world: World) -> Iterator[Finding]:
+    """Report options that the launcher does not have, so that it stops before it starts anything.
+
+    The image of a user may hold another version; there it is a warning.
+    """
+    if world.launch.launcher not in _CLOSED:
+        return
+    ours = job.kind == "TrainJob" and "image" not in job.trainer
+    for option in world.launch.unknown[:_SHOWN]:
+        sure = ours
+        message = f"is not an option of {world.launch.launcher.value}, which would not start; remove it"
+        if option.lstrip("-").replace("-", "_").startswith("use_env"):
+            message, sure = "is an option of python -m torch.distributed.launch, and torchrun stops; remove it", True
+        report = error if world.launch.certain and sure else warning
+        yield report(site.locate_option(world.launch, option.lstrip("-")), option[:80], message, rule="core/option")
+
+
+_SHOWN = 5
+_CLOSED = (Launcher.TORCHRUN, Launcher.TUNE, Launcher.ACCELERATE)
+"""Launchers whose options are read from their installed parsers."""
 
 
 def _faults(job: Job, site: Site, world: World, topology: Topology) -> Iterator[Finding]:
@@ -140,6 +164,8 @@ def _alone(site: Site, every: Sequence[World], topology: Topology) -> Iterator[F
 def _idle(job: Job, site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:
     if any(world.own or world.processes is None or world.fault for world in every):
         return
+    if len(every) > 1 and any("CUDA_VISIBLE_DEVICES" in world.launch.env for world in every):
+        return  # each has its own part of the devices
     world = max(every, key=lambda each: each.processes or 0)
     devices, processes = topology.devices.count, world.processes
     if not devices or processes is None or processes >= devices:

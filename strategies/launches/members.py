@@ -29,6 +29,7 @@ def check(job: Job) -> Iterator[Finding]:
         yield from _of_runtime(job)
     elif job.owner is None:
         yield from _unfound(job)
+        yield from _unchecked(job)
         yield from _deviceless(job)
         for view in job.views:
             if view.container is not None:
@@ -69,6 +70,18 @@ def _idle(job: Job) -> Iterator[Finding]:
         message = f"starts no training, and the JobSet has the label of {framework}; remove the label, or start one"
         where, shown = paths.field(job.document, place.path), [*(place.container.get("command") or ())]
         yield warning(f"{where}.command", " ".join(shown[:3]) or None, message, rule="core/no-training-job")
+
+
+def _unchecked(job: Job) -> Iterator[Finding]:
+    """Tell of servers beside the training, whose flags only the strategy of their own framework knows."""
+    trains = {place.job_path for place in job.world}
+    if job.runtime is None or job.runtime.framework == "vllm" or not trains:
+        return
+    for place in pods.places(job.document, ("spec",)):
+        if place.job_path in trains or containers.program(place.container, job.identify).kind is not Kind.SERVER:
+            continue
+        message = "is a server beside the training, and its flags were not checked; check it as a JobSet labelled vllm"
+        yield note(paths.field(job.document, place.path), place.job_name, message, rule="core/unchecked-part")
 
 
 def _deviceless(job: Job) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ def test_beside_the_training_stays_as_it_is(bystander, name, first):
     trains = training(name, pods=2)
     jobs = (bystander, trains) if first else (trains, bystander)
     assert sets.touched(jobset(*jobs)) == [(name, "main")]
-    assert sets.rules(jobset(*jobs)) == []
+    assert set(sets.rules(jobset(*jobs))) <= {("note", "core/unchecked-part")}
 
 
 def test_a_trainer_and_its_vllm_in_one_jobset_of_trl():

@@ -16,7 +16,7 @@ from strategies.launches.launches import Launch, Launcher
 from strategies.launches.topologies import Topology
 from strategies.trainer import recipes
 
-__all__ = ["alone", "check", "is_run", "takes_torchrun", "trains_alone"]
+__all__ = ["alone", "check", "check_arguments", "is_run", "takes_torchrun", "trains_alone"]
 
 _SINGLE = "_single_device"
 _TRAINS = ("finetune", "dpo", "qat", "distillation")
@@ -43,6 +43,15 @@ def check(job: Job, reported: Collection[str]) -> Iterator[Finding]:
             for word, value, message, rule in _faults(launch, _own_words(job, site, launch), topology):
                 if rule != _TWICE or word.partition("=")[0] not in reported:
                     yield error(_place(site, launch, word), value, message, rule=rule)
+
+
+def check_arguments(args: Sequence[str]) -> Iterator[Finding]:
+    """Judge the args of a TrainJob whose recipe Muster chooses, as they will stand behind it."""
+    others = [] if any("$" in word for word in args) else _split(args)[1]
+    odd = next((word for word in others if _is_odd(word) and word not in recipes.RECIPES), None)
+    if odd is not None:
+        index = len(args) - 1 - list(reversed(args)).index(odd)
+        yield error(f"spec.trainer.args[{index}]", odd, _ODD, rule="torchtune/argument")
 
 
 def _faults(launch: Launch, own: Sequence[str], topology: Topology) -> Iterator[_Fault]:
@@ -119,8 +128,10 @@ def _arguments(launch: Launch, own: Sequence[str]) -> Iterator[_Fault]:
         message = f"the launch has the recipe {launch.target} already, and tune run takes one; remove one of them"
         yield second, second, message, "torchtune/two-recipes"
     elif odd is not None:
-        message = "a recipe takes only key=value behind its config, with one =, and ends with an error; correct it"
-        yield odd, odd, message, "torchtune/argument"
+        yield odd, odd, _ODD, "torchtune/argument"
+
+
+_ODD = "a recipe takes only key=value behind its config, with one =, and ends with an error; correct it"
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:

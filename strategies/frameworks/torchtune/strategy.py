@@ -50,7 +50,9 @@ class TorchTuneStrategy(TorchFamily):
         """Refuse what Trainer refuses for `tune run`, in every job whose launch Muster completes."""
         yield from super().validate(job)
         completed = _is_completed(job)
-        if not _is_bare(job):
+        if _is_bare(job):
+            yield from judgements.check_arguments(job.trainer.get("args") or ())
+        else:
             yield from judgements.check(job, recipes.IMMUTABLE if completed else frozenset())
         if _is_bare(job) or completed:
             yield from _model_findings(job)

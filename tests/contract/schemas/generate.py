@@ -49,6 +49,8 @@ READ = {
     *("description", "properties", "items", "additionalProperties", "default", "anyOf"),
     *("x-kubernetes-validations", "x-kubernetes-list-type", "x-kubernetes-map-type"),
 }
+# JobSet's own webhook names the rules of a failure policy (v0.12.0 pkg/webhooks/jobset_webhook.go Default).
+NAMED_BY_JOBSET = {frozenset({"action", "name"}): {"name"}}
 INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 SHORT = 60  # characters of a type that is not worth a name
 
@@ -112,7 +114,9 @@ def compact(schema: Schema) -> Schema:
         out |= translated(rule["rule"])
     if "required" in schema:  # what has a default is never missing
         defaulted = {name for name, each in schema["properties"].items() if "default" in each}
-        out["required"] = sorted(set(schema["required"]) - defaulted)
+        out["required"] = sorted(
+            set(schema["required"]) - defaulted - NAMED_BY_JOBSET.get(frozenset(schema["required"]), set())
+        )
     if "properties" in schema:
         out["properties"] = {name: compact(each) for name, each in sorted(schema["properties"].items())}
     if isinstance(schema.get("additionalProperties"), dict):
