@@ -43,6 +43,7 @@ def check_counts(job: Job) -> Iterator[Finding]:
     if every and all(world.launch.certain for world in every):
         yield from _alone(site, every, topology)
         yield from _idle(job, site, every, topology)
+        yield from _unequal(site, every)
     elif site.reading.unread and topology.explicit:
         yield from _written(job, topology)
 
@@ -166,7 +167,7 @@ def _idle(job: Job, site: Site, every: Sequence[World], topology: Topology) -> I
         return
     if len(every) > 1 and any("CUDA_VISIBLE_DEVICES" in world.launch.env for world in every):
         return  # each has its own part of the devices
-    world = max(every, key=lambda each: each.processes or 0)
+    world = every[-1]  # what runs before it may prepare something
     devices, processes = topology.devices.count, world.processes
     if not devices or processes is None or processes >= devices:
         return
@@ -174,6 +175,15 @@ def _idle(job: Job, site: Site, every: Sequence[World], topology: Topology) -> I
     message = f"{started}{' on each node' if topology.nodes > 1 else ''}: {idle(processes, devices, topology.nodes)}"
     cure = f"start {devices}, or ask for fewer GPUs"
     yield warning(_number_field(job, site, world), processes, f"{message}; {cure}", rule="core/idle-devices")
+
+
+def _unequal(site: Site, every: Sequence[World]) -> Iterator[Finding]:
+    sizes = {(world.nodes, world.processes) for world in every}
+    if len(sizes) > 1 and not any(world.own for world in every):
+        message = (
+            f"{len(every)} launches run one after another and make different numbers of processes; the last is judged"
+        )
+        yield note(site.locate_option(every[-1].launch, ""), _shown(every[-1]), message, rule="core/unknown-world")
 
 
 def _written(job: Job, topology: Topology) -> Iterator[Finding]:
