@@ -62,6 +62,8 @@ def check_meetings(job: Job) -> Iterator[Finding]:
     for launch in reading.launches:
         if launch.launcher is Launcher.TORCHRUN or (launch.launcher is Launcher.TUNE and launch.options):
             yield from _torchrun(seen, launch)
+        elif launch.launcher in (Launcher.ACCELERATE, Launcher.TRL):
+            yield from _accelerate(seen, launch)
         elif launch.launcher is Launcher.PYTHON:
             yield from _program(seen, launch)
     if reading.unread or not reading.launches:
@@ -145,6 +147,13 @@ def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     if kind not in ("", "static", "c10d") and endpoint is None:
         message = f"needs --rdzv_endpoint, the address of the {kind} store; add it, or use c10d"
         yield report(backend.field if backend else "", f"--rdzv_backend {kind}", message, rule="core/endpoint")
+
+
+def _accelerate(seen: _Seen, launch: Launch) -> Iterator[Finding]:
+    """Judge what a shell does to PET_NODE_RANK, which accelerate hands to torchrun where no flag names the machine."""
+    rank = seen.variable(launch, names.PET_NODE_RANK) if names.PET_NODE_RANK in launch.env else None
+    if rank is not None and "machine_rank" not in launch.values and launch.certain:
+        yield from _fixed_rank(seen, rank, error)
 
 
 def _is_c10d(job: Job, launch: Launch) -> bool:

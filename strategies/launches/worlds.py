@@ -19,6 +19,7 @@ from strategies.launches import accelerate, ranks, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
+from strategies.trainer import recipes
 
 __all__ = ["World", "find_world", "read_world", "worlds_of"]
 
@@ -244,6 +245,9 @@ def _tune(world: World, env: _Env, topology: Topology) -> World:
     """Read `tune run`: one process without an option of torchrun, a standalone torchrun without an endpoint."""
     if world.launch.head[-1:] != ("run",) or not world.launch.target:
         return replace(world, nodes=None)  # `tune download` and others; a bare `tune run` is completed or refused
+    if not world.launch.options and recipes.RECIPES.get(world.launch.target):
+        fault = "has no option of torchrun, so this recipe finds no RANK and stops; add --nproc_per_node"
+        return replace(world, nodes=1, processes=1, fault=fault)
     if not world.launch.options:
         return replace(world, nodes=1, processes=1)
     alone = not _setting(world.launch, env, "rdzv_endpoint") or _standalone(world.launch, env)
@@ -272,7 +276,7 @@ def _deepspeed(world: World, env: _Env, topology: Topology) -> World:
         return replace(world, nodes=None, doubt=doubt, option="no_ssh")
     if {"hostfile", "H"} & set(values) or "no_ssh" in values or "autotuning" in values:
         return replace(world, nodes=None, unknown="the hosts of deepspeed are in a file that Muster cannot see")
-    asked = values.get("num_gpus", "-1")
+    asked = "-1" if topology.on_cpu else values.get("num_gpus", "-1")
     if "include" in values or "i" in values or "exclude" in values or "e" in values:
         return replace(world, nodes=1, unknown="the devices are chosen by --include or --exclude")
     if asked == "-1":

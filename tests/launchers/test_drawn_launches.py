@@ -115,7 +115,6 @@ def is_whole(launch, world):
     return not launch.devices or alone or world.groups[0][1] == launch.nodes * launch.devices
 
 
-@pytest.mark.xfail(strict=True, reason="open: a shell that unsets PET_NODE_RANK; deepspeed without GPUs")
 @few
 @given(drawn_launches.drawn())
 def test_what_is_left_without_a_finding_trains_on_all_devices(judge, launch):
