@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast
@@ -53,8 +53,25 @@ class Problem:
     rule: str
 
 
-def check(resources: Mapping[str, Any]) -> Iterator[Problem]:
+def check(resources: Mapping[str, Any]) -> Sequence[Problem]:
     """Check the resources of one container, as the pod gets them; an amount that is no quantity is left out."""
+    limits, requests = (tuple((resources.get(part) or {}).items()) for part in _PARTS)
+    amounts = [amount for _, amount in (*limits, *requests)]
+    if len(amounts) > _FEW or any(type(amount) not in (str, int) for amount in amounts):
+        return tuple(_problems(resources))
+    return _remembered(limits, requests)
+
+
+_Amounts = tuple[tuple[str, str | int], ...]
+_FEW = 12
+
+
+@functools.lru_cache(maxsize=512, typed=True)  # jobs write the same few amounts
+def _remembered(limits: _Amounts, requests: _Amounts) -> tuple[Problem, ...]:
+    return tuple(_problems({"limits": dict(limits), "requests": dict(requests)}))
+
+
+def _problems(resources: Mapping[str, Any]) -> Iterator[Problem]:
     parts = {part: dict(resources.get(part) or {}) for part in _PARTS}
     amounts = {part: dict(_read(named)) for part, named in parts.items()}
     for name in {**parts["limits"], **parts["requests"]}:

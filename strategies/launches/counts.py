@@ -24,8 +24,8 @@ __all__ = ["check_counts", "idle"]
 
 def check_counts(job: Job) -> Iterator[Finding]:
     """Compare every launch of a job that Trainer did not make with the job's pods and devices."""
-    site = sites.find_site(job)
-    if site is None or job.owner is not None:
+    site = sites.find_site(job) if job.owner is None else None
+    if site is None:
         return
     if job.kind == "TrainJob" and not (job.runtime is not None and job.runtime.is_torch):
         return  # Trainer sets no PET_* for such a runtime, and that is reported

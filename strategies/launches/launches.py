@@ -7,6 +7,7 @@ launcher are in `strategies.launches.tables`, with their sources.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -98,6 +99,14 @@ MAX_WORDS = 2_048
 
 def parse(argv: Sequence[str]) -> Launch:
     """Parse a command line (`command` followed by `args`); one of more than `MAX_WORDS` words is `OTHER`."""
+    words = tuple(argv)
+    return _cached(words) if len(words) <= _FEW and sum(map(len, words)) <= _SHORT else _parse(words)
+
+
+_FEW, _SHORT = 64, 2_048  # words and characters of a command line that is remembered
+
+
+def _parse(argv: Sequence[str]) -> Launch:
     if not argv or len(argv) > MAX_WORDS:
         return Launch(Launcher.OTHER if argv else Launcher.NONE, tuple(argv[:1]), rest=tuple(argv[1:]))
     head, rest, name = tuple(argv[:1]), tuple(argv[1:]), program(argv[0])
@@ -106,6 +115,9 @@ def parse(argv: Sequence[str]) -> Launch:
     if _PYTHON.fullmatch(name):
         return _python(argv)
     return Launch(Launcher.SHELL if name in SHELLS else Launcher.OTHER, head, rest=rest)
+
+
+_cached = functools.lru_cache(maxsize=512)(_parse)  # a decision asks some five times, and jobs are alike
 
 
 def program(word: str) -> str:

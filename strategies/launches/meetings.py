@@ -51,9 +51,10 @@ class _Written:
 
 def check_meetings(job: Job) -> Iterator[Finding]:
     """Check what a job of several nodes writes about its rendezvous; each launch is judged by what it reads."""
-    site, place = sites.find_site(job), job.container
-    nodes = topologies.read_topology(job).nodes
-    if site is None or place is None or job.owner is not None or nodes < 2:
+    if job.owner is not None or topologies.pods_of(job) < 2:
+        return
+    site, place, nodes = sites.find_site(job), job.container, topologies.read_topology(job).nodes
+    if site is None or place is None or nodes < 2:
         return
     if job.kind == "TrainJob" and not (job.runtime is not None and job.runtime.is_torch):
         return

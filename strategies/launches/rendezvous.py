@@ -94,8 +94,10 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
         changes: the record of changes.
         rule: prefix of the rule ids, the framework's name.
     """
+    if job.kind != "JobSet":
+        return
     place, site, coordinator = job.container, sites.find_site(job), coordinators.find_coordinator(job)
-    if job.kind != "JobSet" or place is None or site is None or coordinator is None:
+    if place is None or site is None or coordinator is None:
         return
     launch = site.reading.training or site.launch
     meant = topologies.read_topology(job)

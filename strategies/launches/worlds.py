@@ -91,11 +91,13 @@ def _of_part(job: Job) -> World | None:
 def worlds_of(job: Job, site: Site, topology: Topology) -> list[World]:
     """Return the world of each launch that the site's command line makes."""
     env = _environment(job, site, topology)
-    read = (
-        read_world(_ranked(job, launch), {**({} if launch.cleared else env), **launch.env}, topology)
-        for launch in site.reading.launches
-    )
-    return [replace(world, launch=launch) for world, launch in zip(read, site.reading.launches, strict=True)]
+    every = []
+    for launch in site.reading.launches:
+        ranked = _ranked(job, launch)
+        own = {**({} if launch.cleared else env), **launch.env} if launch.cleared or launch.env else env
+        world = read_world(ranked, own, topology)
+        every.append(world if ranked is launch else replace(world, launch=launch))
+    return every
 
 
 def _ranked(job: Job, launch: Launch) -> Launch:

@@ -184,7 +184,8 @@ def _validated(case: _Case, strategy: Registered, misfits: list[Finding], known:
     if not misfits:
         plain = case.job(Changes(case.request.document))
         found = [*check_job(plain), *check_roles(plain, known)]
-        job = case.job(_changes(case.request, strategy), _lent(case.governor, strategy))
+        lent = _lent(case.governor, strategy)
+        job = plain if lent is case.governor else case.job(_changes(case.request, strategy), lent)
 
         def validate() -> list[Finding]:
             said: list[Finding] = []

@@ -42,10 +42,14 @@ class TorchFamily:
 
     def validate(self, job: Job) -> Iterable[Finding]:
         """Check the runtime against its label, and the launch against pods, devices and the rendezvous."""
+        yield from self.check_surroundings(job)
+        yield from counts.check_counts(job)
+
+    def check_surroundings(self, job: Job) -> Iterator[Finding]:
+        """Check all but the launch itself, for a strategy that replaces it."""
         yield from members.check(job)
         yield from _runtime_disagrees(job, self.framework)
         yield from _dropped_claims(job, self.framework)
-        yield from counts.check_counts(job)
         yield from meetings.check_meetings(job)
 
 

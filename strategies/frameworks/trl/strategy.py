@@ -13,16 +13,12 @@ from strategies.frameworks.torch.strategy import TorchFamily, unenforced
 from strategies.frameworks.trl import conflicts, flags, invocations, launch_plans, parsing, validation
 from strategies.frameworks.trl.invocations import Form
 from strategies.jobs.jobs import Job
-from strategies.launches import sites, topologies
+from strategies.launches import counts, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.plugins import registry
 
 __all__ = ["TRLStrategy"]
 
-_OF_LAUNCHES = frozenset(
-    {"core/launch", "core/nodes", "core/too-many-processes", "core/idle-devices", "core/unknown-world"}
-)
-"""Findings about a launch that Muster replaces, or refuses with a reason of its own."""
 _CURE = "torchrun -m trl.scripts.<method>"
 
 
@@ -55,9 +51,9 @@ class TRLStrategy(TorchFamily):
         site = sites.find_site(job) if job.owner is None else None
         found = invocations.read(site, job) if site else None
         plan = _plan(found, site, job) if site and found else None
-        for finding in super().validate(job):
-            if plan is None or finding.rule not in _OF_LAUNCHES:
-                yield finding
+        yield from self.check_surroundings(job)
+        if plan is None:  # else Muster replaces the launch, or refuses it with a reason of its own
+            yield from counts.check_counts(job)
         if site is None:
             return
         yield from _method_findings(job, site, found)
