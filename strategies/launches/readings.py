@@ -51,7 +51,13 @@ class Reading:
     @property
     def training(self) -> Launch | None:
         """The launch of the training, where all was read: the last one, since what runs before it prepares it."""
-        return self.launches[-1] if self.launches and not self.unread else None
+        return self.visible if not self.unread else None
+
+    @property
+    def visible(self) -> Launch | None:
+        """The last launch that was read; a plain program beside a launcher is not the training."""
+        launchers = [each for each in self.launches if each.launcher is not Launcher.PYTHON] or self.launches
+        return launchers[-1] if launchers else None
 
 
 def read(argv: Sequence[str]) -> Reading:

@@ -246,13 +246,21 @@ def _add(  # noqa: PLR0913  # what to add, where, and why
     name = entry["name"]
     if found is None:
         changes.append((*place.path, "env"), entry, rule=f"{rule}/{_rule_name(name)}", reason=reason)
-    elif found != entry and name not in _JUDGED:
+    elif found != entry and name not in _JUDGED and _host(found) != _host(entry):
         where = f"{paths.field(changes.document, place.path)}.env[{name}]"
         message = f"kept as the job sets it; Muster would have set {entry.get('value')!r}"
         changes.report(warning(where, found.get("value"), message, rule=f"{rule}/{_rule_name(name)}"))
 
 
-_JUDGED = frozenset({"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
+def _host(entry: EnvVar) -> str:
+    """Return the host of an endpoint, which may have any port; the whole value of any other variable."""
+    text = str(entry.get("value") or "")
+    return text.partition(":")[0] if entry["name"] == names.PET_RDZV_ENDPOINT else text
+
+
+_JUDGED = frozenset(
+    {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "PET_RDZV_ID"}
+)
 """A value of the job itself stays without a word here: `meetings` tells where it keeps the nodes apart."""
 
 

@@ -205,6 +205,11 @@ def _under_torchrun(world: World, env: _Env, topology: Topology, *, standalone: 
     return replace(world, nodes=None if least != most or topology.elastic else least)
 
 
+def _is_literal(world: World, text: str) -> bool:
+    """Whether a text with a variable stands outside of a shell in a form that Kubernetes does not expand."""
+    return _UNSEEN in text and not world.launch.through and not _REFERENCE.search(text)
+
+
 def _without_program(world: World) -> World:
     if _HELP & set(world.launch.values):
         return replace(world, nodes=None)
@@ -212,6 +217,11 @@ def _without_program(world: World) -> World:
 
 
 def _no_number(world: World, flag: str, text: str) -> World:
+    if _is_literal(world, text):
+        fault = (
+            f"{text[:60]!r} reaches the program as it is, because no shell expands it; write $(NAME), as in Kubernetes"
+        )
+        return replace(world, nodes=None, fault=fault, option=flag.lstrip("-"))
     if _UNSEEN in text:
         return replace(world, nodes=None, unknown=world.unknown or f"the value of {flag} is known only in the pod")
     fault = f"{text!r} is not a number, and the launch would not start; write a number"
@@ -223,6 +233,8 @@ def _per_node(world: World, text: str, topology: Topology) -> World:
         return replace(world, processes=number)
     if text in ("auto", "gpu", "cpu"):
         return _counted(world, text, topology)
+    if _is_literal(world, text):
+        return replace(_no_number(world, "--nproc_per_node", text), nodes=world.nodes)
     if _UNSEEN in text or text == "xpu":
         return replace(world, unknown="the value of --nproc_per_node is known only in the pod")
     fault = f"{text!r} is neither a number nor auto, gpu or cpu, and torchrun would not start"

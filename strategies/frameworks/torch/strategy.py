@@ -83,6 +83,8 @@ def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) 
         report, message = warning, "this command line starts nothing that trains; write the command of the training"
     elif not site.command and launch is None:
         message = f"the job has no command, so the image decides whether {size} start; Muster set only the rendezvous"
+    elif launch is None and reading.visible is not None:
+        report, message = note, f"{'; '.join(reading.unread)}, so what that does to the launch beside it is not known"
     elif launch is None:
         unread = "; ".join(reading.unread) or "the program is not one that Muster reads"
         message = f"{unread}, so Muster set the rendezvous but cannot know whether {size} start"

@@ -11,7 +11,8 @@ from strategies.claims import plans
 from strategies.documents.findings import warning
 from strategies.documents.paths import Absent
 from strategies.jobs.jobs import Job
-from strategies.launches import topologies
+from strategies.launches import sites, topologies
+from strategies.launches.launches import Launcher
 from strategies.trainer.resources import AUTO
 
 __all__ = ["ensure", "pin", "pin_processes"]
@@ -59,6 +60,8 @@ def pin_processes(job: Job, changes: Changes, rule: str) -> None:
     if counted == AUTO and (plan is None or topology.processes is None):
         return
     if topology.processes is None:
+        if _counts_itself(job):
+            return
         message = f"{_UNKNOWN[kind]}, so Trainer would start one process per CPU ({counted}); set this field"
         changes.report(warning(_FIELD, None, message, rule=f"{rule}/processes"))
         return
@@ -73,6 +76,13 @@ def pin_processes(job: Job, changes: Changes, rule: str) -> None:
         told = f"{plan.told} gives each node {topology.devices.count} devices"
         reason = f"{told}; Trainer does not count them and would start {counted} processes per node"
     pin(job, changes, topology.processes, rule=rule, reason=reason)
+
+
+def _counts_itself(job: Job) -> bool:
+    """Whether the launch has a number of its own, or is a plain program, which reads no PET_*."""
+    site = sites.find_site(job)
+    launch = site.reading.visible if site else None
+    return launch is not None and (launch.launcher is Launcher.PYTHON or "nproc_per_node" in launch.values)
 
 
 def _is_torch(job: Job) -> bool:
