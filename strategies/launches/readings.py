@@ -164,11 +164,15 @@ class _Reader:
             return
         if around.shells and runs_nothing(launch):
             return
-        self._blanks(launch)
+        hidden = _hidden(launch)
+        if hidden is not None:
+            self._say(f"the words of {_short(hidden)} are known only in the pod")
+            command = replace(command, certain=False)
         self._found.append(
             (
                 replace(
                     _stripped(launch),
+                    unknown=tuple(word for word in launch.unknown if not _is_vague(word)),
                     env=dict(around.env or {}),
                     assigned=dict(around.assigned or {}),
                     cleared=around.cleared,
@@ -177,22 +181,6 @@ class _Reader:
                 command,
             )
         )
-
-    def _blanks(self, launch: Launch) -> None:
-        """Say where a variable without quotes may hide options of the launcher."""
-        hidden = launch.target if isinstance(launch.target, Loose) else None
-        if hidden is None and launch.launcher in (Launcher.TRL, Launcher.VLLM):
-            before = ("", *launch.rest)
-            hidden = next(
-                (
-                    word
-                    for previous, word in zip(before, launch.rest, strict=False)
-                    if isinstance(word, Loose) and not (previous.startswith("--") and "=" not in previous)
-                ),
-                None,
-            )
-        if hidden is not None and launch.launcher is not Launcher.PYTHON:
-            self._say(f"the words of {_short(hidden)} are known only in the pod")
 
     def _shell(self, around: _Around, words: tuple[str, ...], command: Command) -> None:
         called = shells.invoked(words)
@@ -263,6 +251,28 @@ _HARMLESS = frozenset(
     {"activate", "conda.sh", "mamba.sh", ".bashrc", "bashrc", ".profile", ".bash_profile", "setvars.sh"}
 )
 _WHOLE = re.compile(r"\s*\$\([A-Za-z_][A-Za-z0-9_]*\)\s*")
+
+
+def _hidden(launch: Launch) -> str | None:
+    """Return the first word that may hide options: a variable without quotes, or one in a flag's name."""
+    if launch.launcher is Launcher.PYTHON:
+        return None
+    if isinstance(launch.target, Loose):
+        return launch.target
+    if launch.launcher in (Launcher.TRL, Launcher.VLLM):
+        before = ("", *launch.rest)
+        pairs = zip(before, launch.rest, strict=False)
+        return next((word for previous, word in pairs if isinstance(word, Loose) and not _takes(previous)), None)
+    return next((word for word in launch.unknown if _is_vague(word)), None)
+
+
+def _is_vague(word: str) -> bool:
+    return "$" in word or isinstance(word, Loose)
+
+
+def _takes(word: str) -> bool:
+    """Whether the next word may be the value of this one."""
+    return word.startswith("--") and "=" not in word
 
 
 def _chosen(every: Sequence[Launch]) -> list[Launch]:

@@ -283,7 +283,7 @@ class _Walker:
             for setting in command.settings:
                 self._assign(setting)
         else:
-            prefix = {setting.name: _said(self._words.one(setting.value)) for setting in command.settings}
+            prefix = {setting.name: self._words.one(setting.value) for setting in command.settings}
             self._start(words, prefix, context, stdin, command.redirects)
 
     def _assign(self, setting: syntax.Assignment) -> None:
@@ -300,7 +300,7 @@ class _Walker:
             text = held + self._words.one(setting.value)
             if len(text) > MAX_TEXT:
                 raise Unreadable("a variable grows longer than Muster reads")
-            variables[name] = _said(text)
+            variables[name] = text
 
     def _declare(self, name: str, words: Sequence[str], settings: Sequence[syntax.Assignment]) -> None:
         """Run `export NAME=value`, `declare -x`, `local` and the like."""
@@ -501,10 +501,4 @@ def _is_test(pipeline: syntax.Pipeline) -> bool:
     return isinstance(last, syntax.Command) and bool(last.words) and last.words[0].plain in _TESTS
 
 
-def _said(text: str) -> str | None:
-    """Return a value that is text, or holds references to the container's env and nothing else unknown; else None."""
-    return None if "$" in _REFERENCE.sub("", text) else text
-
-
-_REFERENCE = re.compile(r"\$\([A-Za-z_][A-Za-z0-9_]*\)")
 _DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from strategies.launches.programs import is_preparation
 from strategies.launches.syntax import Part, Unreadable, Word
 
 __all__ = ["Loose", "Scope", "Value", "Words"]
@@ -16,6 +17,9 @@ MAX_TEXT = 32 * 1024
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"\$\([A-Za-z_][A-Za-z0-9_]*\)")
 _SUM = re.compile(r"[0-9+\-*/%() ]{1,80}")
+_BRACKETS = re.compile(r"\$[({]|[(){}]|[ \t\n]+")
+_WHOLE = re.compile(r"\$(?:\w+|[@*#?$!-])")
+_SINGLE = re.compile(r"\$\((?:PET_[A-Z_]+|MASTER_ADDR|MASTER_PORT|JOB_COMPLETION_INDEX|HOSTNAME|RANDOM)\)")
 _FINDERS = frozenset({"which", "command", "type", "readlink", "realpath"})
 
 
@@ -26,7 +30,11 @@ class Loose(str):
 
 
 Value = str | list[str] | None
-"""Of a variable: text, an array, or None where it was set to what cannot be read."""
+"""Of a variable: text, an array, or None where it was set to what cannot be read.
+
+In a text, what only the pod knows stands as a shell would write it: `$(NAME)` for a variable of the container,
+`${NAME:-2}` for one with a default, `$(hostname -i)` for what a program says.
+"""
 
 
 @dataclass(slots=True)
@@ -50,7 +58,7 @@ class Scope:
         return Scope(dict(self.variables), set(self.exported), self.name, list(self.arguments))
 
     def env(self) -> dict[str, str | None]:
-        """Return the exported variables; None for one that cannot be read."""
+        """Return the exported variables; what only the pod knows is text with a `$`, or None."""
         return {name: _scalar(self.variables[name]) for name in self.exported if name in self.variables}
 
     def assigned(self) -> dict[str, str | None]:
@@ -59,21 +67,15 @@ class Scope:
 
 
 def _scalar(value: Value) -> str | None:
-    text = (value[0] if value else "") if isinstance(value, list) else value
-    return None if text is None or _is_unseen(text) else text
-
-
-def _is_unseen(text: str) -> bool:
-    return "$" in text and not _REFERENCE.fullmatch(text)
+    return (value[0] if value else "") if isinstance(value, list) else value
 
 
 @dataclass(slots=True)
 class _Piece:
-    """A part of a word: its text, whether it may be split at blanks, and whether it is known."""
+    """A part of a word: its text, and whether it is split at blanks; `fields` are already split."""
 
     text: str
     split: bool = False
-    known: bool = True
     fields: list[str] | None = None
 
 
@@ -91,10 +93,9 @@ class Words:
     def expand(self, word: Word) -> list[str]:
         """Return the words that a word becomes: none, one or several."""
         pieces = self._all(word.parts)
-        loose = bool(pieces) and all(piece.split and not piece.known for piece in pieces)
         plain = "".join(part.written for part in word.parts if part.kind == "text" and not part.quoted)
-        loose = loose or ("{" in plain and "}" in plain and ("," in plain or ".." in plain))
-        joiner = _Joiner()
+        loose = "{" in plain and "}" in plain and ("," in plain or ".." in plain)
+        joiner = _Joiner(self._scope.variables.get("IFS", _IFS))
         for piece in pieces:
             joiner.add(piece)
         done = joiner.end()
@@ -125,7 +126,7 @@ class Words:
             "substitution": self._substitution,
             "arithmetic": self._arithmetic,
             "process": self._process,
-            "reference": lambda each: _Piece(each.written, known=False),
+            "reference": _reference,
             "other": _unseen,
         }
         return [reads[part.kind](part)]
@@ -146,7 +147,7 @@ class Words:
             return self._set(part, scope.variables[name])
         if not (name[:1].isalpha() or name[:1] == "_") or part.operator:
             return _unseen(part)
-        return _Piece(f"$({name})", split=not part.quoted, known=False)
+        return _Piece(f"$({name})", split=not part.quoted)
 
     def _argument(self, part: Part) -> _Piece:
         arguments, name = self._scope.arguments, part.name
@@ -157,7 +158,7 @@ class Words:
             return _Piece(" ".join(arguments)) if whole else _Piece("", fields=_each(arguments, part))
         index = int(name[:9])
         every = (self._scope.name, *arguments)
-        return _value(every[index] if index < len(every) else "", split=not part.quoted)
+        return _Piece(every[index] if index < len(every) else "", split=not part.quoted)
 
     def _set(self, part: Part, value: Value) -> _Piece:
         if isinstance(value, list):
@@ -167,25 +168,53 @@ class Words:
             value = value[int(index[:6])] if int(index[:6]) < len(value) else ""
         elif part.operator not in ("", "0"):
             return _unseen(part)
-        return _unseen(part) if value is None else _value(value, split=not part.quoted)
+        return _unseen(part) if value is None else _Piece(value, split=not part.quoted)
 
     def _default(self, part: Part) -> list[_Piece]:
-        scope, sign = self._scope, part.operator[-1]
-        held = scope.variables.get(part.name)
-        value = (held[0] if held else "") if isinstance(held, list) else held
+        """Read `${NAME:-word}` and its like; where only the pod can tell, `${NAME:-word}` stays as it is."""
+        name, sign = part.name, part.operator[-1]
         if sign == "?":
-            return [self._variable(Part("variable", part.written, part.quoted, part.name))]
-        if part.name not in scope.variables or value is None or "$" in value:
-            if sign == "=":
-                scope.variables[part.name] = None
-            return [_unseen(part)]
+            return [self._variable(Part("variable", part.written, part.quoted, name))]
+        if not self._is_set(name):
+            return [self._kept(part, name)]
+        value = self._held(name)
+        if value is None:
+            return [self._hidden(part)]
+        if "$" in value and not _is_surely_something(value):
+            reference = _REFERENCE.fullmatch(value)
+            return [self._kept(part, value[2:-1]) if reference else self._hidden(part)]
         given = bool(value or not part.operator.startswith(":"))
         if (sign == "+") == given:
             found = [piece for each in part.parts for piece in self._inner(each)]
             if sign == "=":
-                scope.variables[part.name] = "".join(_joined(each) for each in found)
+                self._scope.variables[name] = "".join(_joined(each) for each in found)
             return found
-        return [_value(value, split=not part.quoted)] if sign != "+" else []
+        return [_Piece(value, split=not part.quoted)] if sign != "+" else []
+
+    def _is_set(self, name: str) -> bool:
+        return name in self._scope.variables or name.isdecimal()
+
+    def _held(self, name: str) -> str | None:
+        if name.isdecimal():
+            return self._argument(Part("variable", "", quoted=True, name=name)).text
+        return _scalar(self._scope.variables[name])
+
+    def _kept(self, part: Part, name: str) -> _Piece:
+        """Return `${NAME:-word}` for a variable of the container."""
+        sign = part.operator[-1]
+        word = "".join(_joined(piece) for each in part.parts for piece in self._inner(each))
+        text = f"${{{name}{part.operator.replace('=', '-')}{word}}}"
+        if sign == "+" or not _NAME.fullmatch(name) or not _is_balanced(text):
+            return self._hidden(part)
+        if sign == "=":
+            self._scope.variables[part.name] = text
+        return _Piece(text, split=not part.quoted)
+
+    def _hidden(self, part: Part) -> _Piece:
+        """Return what stands for a value that nothing outside the text can tell."""
+        if part.operator.endswith("="):
+            self._scope.variables[part.name] = None
+        return _Piece(f"${part.name}", split=not part.quoted)
 
     def _inner(self, part: Part) -> list[_Piece]:
         """Read a part of a default, which is split at its blanks where it has no quotes."""
@@ -197,7 +226,7 @@ class Words:
             return _Piece(words[-1])
         self._run(part)
         written = f"$( {part.written.strip('`')} )" if part.written.startswith("`") else part.written
-        return _Piece(written, split=not part.quoted, known=False)
+        return _Piece(written if _is_balanced(written) else "$(...)", split=not part.quoted)
 
     def _arithmetic(self, part: Part) -> _Piece:
         inside = part.name
@@ -206,7 +235,7 @@ class Words:
             result = _calculate(known.strip().replace("/", "//"))
             if result is not None:
                 return _Piece(str(result))
-        return _Piece(part.written, known=False)
+        return _Piece(part.written)
 
     def _number(self, found: re.Match[str]) -> str:
         value = self._scope.variables.get(found[0])
@@ -214,32 +243,87 @@ class Words:
 
 
 def _each(words: Sequence[str], part: Part) -> list[str]:
-    return list(words) if part.quoted else [piece for word in words for piece in word.split()]
+    return list(words) if part.quoted else [piece for word in words for piece in _fields(word)]
 
 
 def _unseen(part: Part) -> _Piece:
-    return _Piece(part.written, split=not part.quoted, known=False)
+    return _Piece(part.written if _is_balanced(part.written) else "${...}", split=not part.quoted)
 
 
-def _value(text: str, *, split: bool) -> _Piece:
-    return _Piece(text, split=split, known="$" not in text)
+def _reference(part: Part) -> _Piece:
+    """Read `$(NAME)`: a variable, which Kubernetes puts in, or a program, which the shell runs."""
+    return _Piece(f"$( {part.name} )" if is_preparation((part.name,)) else part.written)
 
 
 def _joined(piece: _Piece) -> str:
     return piece.text if piece.fields is None else " ".join(piece.fields)
 
 
-class _Joiner:
-    """Puts pieces together to words."""
+_IFS = " \t\n"
 
-    def __init__(self) -> None:
+
+def _fields(text: str) -> list[str]:
+    """Split a text at its blanks, but for those inside `$(...)` and `${...}`."""
+    if "$" not in text:
+        return text.split()
+    found: list[str] = []
+    depth = start = 0
+    for sign in _BRACKETS.finditer(text):
+        if sign[0][0] in _IFS:
+            if not depth:
+                found.append(text[start : sign.start()])
+                start = sign.end()
+        elif sign[0][0] == "$" or (depth and sign[0] in "({"):
+            depth += 1
+        elif depth:
+            depth -= 1
+    return [each for each in (*found, text[start:]) if each]
+
+
+def _is_balanced(text: str) -> bool:
+    """Whether `_fields` finds the end of what begins with `$`."""
+    return _fields(f"{text} x")[-1:] == ["x"] and len(_fields(f"{text} x")) == 2
+
+
+def _is_unknown(field: str) -> bool:
+    """Whether a word is nothing but parts that only the pod knows, and may be none or several words there."""
+    if _WHOLE.fullmatch(field):
+        return True
+    left, depth = _SINGLE.sub("x", field), 0
+    for sign in _BRACKETS.finditer(left):
+        if not depth and not sign[0].startswith("$"):
+            return False
+        depth += 1 if sign[0] in ("$(", "${", "(", "{") else -1 if sign[0] in ")}" else 0
+        if not depth and left[sign.end() : sign.end() + 1] not in ("", "$"):
+            return False
+    return not depth and left.startswith(("$(", "${"))
+
+
+def _is_surely_something(text: str) -> bool:
+    """Whether a text with a `$` cannot be empty: known text stands in it, or a default that is."""
+    return not all(_is_unknown(field) and not _DEFAULTED.fullmatch(field) for field in _fields(text))
+
+
+_DEFAULTED = re.compile(r"\$\{[A-Za-z_]\w*:-[^${}]+\}")
+
+
+class _Joiner:
+    """Puts pieces together to words.
+
+    Args:
+        separators: the value of IFS.
+    """
+
+    def __init__(self, separators: Value) -> None:
+        self._separators = separators
         self._done: list[str] = []
         self._open: list[str] | None = None
+        self._loose = True
 
     def add(self, piece: _Piece) -> None:
         """Add a piece to the word that is open; one with blanks, or several fields, ends it."""
-        splits = piece.fields is None and piece.split and piece.known
-        parts = piece.text.split() if splits else [piece.text] if piece.fields is None else piece.fields
+        splits = piece.fields is None and piece.split
+        parts = self._split(piece) if piece.fields is None else piece.fields
         if splits and piece.text[:1].isspace():
             self._close()
         for index, part in enumerate(parts):
@@ -247,6 +331,7 @@ class _Joiner:
                 self._close()
             self._open = self._open or []
             self._open.append(part)
+            self._loose = self._loose and (isinstance(part, Loose) or (splits and _is_unknown(part)))
         if splits and piece.text[-1:].isspace():
             self._close()
 
@@ -255,10 +340,20 @@ class _Joiner:
         self._close()
         return self._done
 
+    def _split(self, piece: _Piece) -> list[str]:
+        if not piece.split:
+            return [piece.text]
+        if self._separators == _IFS:
+            return _fields(piece.text)
+        if isinstance(self._separators, str) and not set(self._separators) & set(piece.text):
+            return [piece.text] if piece.text else []
+        return [Loose(piece.text)] if piece.text else []  # another IFS: the text splits at other signs
+
     def _close(self) -> None:
         if self._open is not None:
-            self._done.append("".join(self._open))
-        self._open = None
+            text = "".join(self._open)
+            self._done.append(Loose(text) if self._loose else text)
+        self._open, self._loose = None, True
 
 
 def _calculate(text: str) -> int | None:

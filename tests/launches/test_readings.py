@@ -176,8 +176,16 @@ REFERENCES = {
     "as Kubernetes writes it": ("torchrun --nnodes=$(N) t.py", "$(N)"),
     "by another name": ("M=$N; torchrun --nnodes=$M t.py", "$(N)"),
     "a default": ("torchrun --nnodes=${N:-2} t.py", "${N:-2}"),
-    "what a program says": ("M=$(nproc --all); torchrun --nnodes=$M t.py", "$M"),
-    "what a program says in backticks": ("M=`nproc`; torchrun --nnodes=$M t.py", "$M"),
+    "an assigned default": (": ${N:=2}; torchrun --nnodes=$N t.py", "${N:-2}"),
+    "a default that is a variable": ("torchrun --nnodes=${N:-$M} t.py", "${N:-$(M)}"),
+    "a default of a variable's other name": ("M=$N; torchrun --nnodes=${M:-2} t.py", "${N:-2}"),
+    "a default behind a default": ("N=${N:-3}; torchrun --nnodes=${N:-2} t.py", "${N:-3}"),
+    "a default of what a branch may set": ("if x; then N=3; fi; torchrun --nnodes=${N:-2} t.py", "$N"),
+    "a default of an argument": ("set -- 4; torchrun --nnodes=${1:-2} t.py", "4"),
+    "a default of a missing argument": ("torchrun --nnodes=${1:-2} t.py", "2"),
+    "what a program says": ("M=$(nproc --all); torchrun --nnodes=$M t.py", "$(nproc --all)"),
+    "what a program says in backticks": ("M=`nproc`; torchrun --nnodes=$M t.py", "$( nproc )"),
+    "a program that could be a variable": ("M=$(nproc); torchrun --nnodes=$M t.py", "$( nproc )"),
     "what a branch may set": ("M=2; if x; then M=3; fi; torchrun --nnodes=$M t.py", "$M"),
     "what was read": ("read M < /n; torchrun --nnodes=$M t.py", "$M"),
     "in single quotes": ("torchrun --nnodes='$N' t.py", "$N"),
@@ -189,10 +197,59 @@ def test_a_value_that_only_the_pod_knows_is_no_number(text, value):
     assert read(["bash", "-c", text]).launches[0].values["nnodes"] == value
 
 
+SPLIT = {
+    "a variable of the container": 'A="--nproc_per_node 4 --node_rank $R"; torchrun $A t.py --lr $L',
+    "the launcher too": 'A="torchrun --nproc_per_node 4 --node_rank $R"; $A t.py --lr $L',
+    "two steps": 'A="--node_rank $R"; B="--nproc_per_node 4 $A"; C="t.py --lr $L"; torchrun $B $C',
+    "over several lines": 'A="\n  --nproc_per_node 4 \\\n  --node_rank ${R}\n"; torchrun $A t.py --lr $L',
+    "appended": 'A="--nproc_per_node 4"; A+=" --node_rank $R"; torchrun ${A} t.py --lr $L',
+    "an argument of a function": 'f() { torchrun $1 t.py --lr $L; }; f "--nproc_per_node 4 --node_rank $R"',
+    "in an array": 'A=("--nproc_per_node 4 --node_rank $R"); torchrun ${A[@]} t.py --lr $L',
+    "a default": "torchrun ${1:---nproc_per_node 4 --node_rank $R} t.py --lr $L",
+    "eval": 'A="torchrun --nproc_per_node 4 --node_rank $R t.py"; eval $A --lr \\$L',
+}
+
+
+@pytest.mark.parametrize("text", SPLIT.values(), ids=SPLIT)
+def test_a_value_with_blanks_is_split_where_a_part_of_it_is_known_only_in_the_pod(text):
+    launch = read(["bash", "-c", text]).only
+    assert launch.values == {"nproc_per_node": "4", "node_rank": "$(R)"}
+    assert (launch.target, launch.rest) == ("t.py", ("--lr", "$(L)"))
+
+
+def test_blanks_inside_what_a_program_says_split_nothing():
+    text = 'N=$(nvidia-smi -L | wc -l); A="--nproc_per_node $N --rdzv_id ${R##* }"; torchrun $A t.py'
+    launch = read(["bash", "-c", text]).only
+    assert launch.values == {"nproc_per_node": "$(nvidia-smi -L | wc -l)", "rdzv_id": "${R##* }"}
+    assert launch.target == "t.py"
+
+
+def test_another_separator_splits_nothing_at_blanks():
+    text = "IFS=$'\n'; A='--nproc_per_node 4'; torchrun $A t.py"
+    assert read(["bash", "-c", text]).launches[0].unknown
+    assert not read(["bash", "-c", "IFS=,; A=--nproc_per_node,4; torchrun $A t.py"]).launches[0].unknown
+
+
+HIDDEN = {
+    "options": "torchrun --nnodes 1 $A t.py",
+    "an array of options": 'A=($A); torchrun --nnodes 1 "${A[@]}" t.py',
+    "an option that may be none": "torchrun --nnodes 1 ${A:+--standalone} t.py",
+    "the name of an option": "torchrun --nnodes 1 --$A 3 t.py",
+    "all": "torchrun $A",
+}
+
+
+@pytest.mark.parametrize("text", HIDDEN.values(), ids=HIDDEN)
+def test_a_launch_with_words_that_only_the_pod_knows_is_not_certain(text):
+    found = read(["bash", "-c", text])
+    assert "known only in the pod" in found.unread[0]
+    assert not any(launch.certain or launch.unknown for launch in found.launches)
+
+
 def test_variables_of_a_wrapper_and_a_shell_are_told_apart():
     text = "A=1; export B=2 C=$(date +%s) D=$HOME; unset E; F=3 torchrun t.py"
     launch = read(["env", "-u", "G", "H=4", "bash", "-c", text]).only
-    assert dict(launch.env) == {"B": "2", "C": None, "D": "$(HOME)", "E": "", "F": "3", "G": "", "H": "4"}
+    assert dict(launch.env) == {"B": "2", "C": "$(date +%s)", "D": "$(HOME)", "E": "", "F": "3", "G": "", "H": "4"}
     assert dict(launch.assigned) == {"A": "1"}
     assert not launch.cleared
     assert read(["env", "-i", "A=1", "torchrun", "t.py"]).only.cleared
