@@ -28,7 +28,11 @@ _REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 _OF_ONE_POD = frozenset({"HOSTNAME", "RANDOM", "SRANDOM", "BASHPID", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME"})
 """Variables of a shell, or of every container, that differ from pod to pod."""
 _OWN_FIELDS = ("status.podIP", "status.hostIP", "metadata.name", "metadata.uid", "spec.nodeName")
-_OWN_COMMANDS = re.compile(r"\$\(\s*(hostname|uuidgen|date|whoami|ip |ifconfig)")
+_OWN_COMMANDS = re.compile(
+    r"\$\(\s*(uuidgen|ip |ifconfig|"
+    r"hostname\b(?!\s*(-[fs]|--fqdn|--short)?\s*\|)|"  # cut, it may become the name of pod 0
+    r"date\b(?!\s+\+[\"']?[-_%YmdFjyGV]+[\"']?\s*\)))"  # a day is the same in all pods
+)
 _FROM_INDEX = re.compile(r"metadata\.(annotations|labels)\[")
 _ADDRESSES = ("rdzv_endpoint", "master_addr")
 _READ_BY_PROGRAM = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK")
