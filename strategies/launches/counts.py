@@ -57,7 +57,8 @@ def _twice(site: Site, world: World) -> Iterator[Finding]:
     for name, values in world.launch.repeated.items():
         said = " and ".join(f"--{name}={value}"[:80] for value in values[:3])
         message = f"is given twice with different values ({said}), and the last one wins; remove one"
-        yield error(site.locate_option(world.launch, name), values[-1], message, rule="core/flag-twice")
+        report = warning if any("$" in value for value in values) else error  # they may be equal in the pod
+        yield report(site.locate_option(world.launch, name), values[-1], message, rule="core/flag-twice")
 
 
 def _refused(job: Job, site: Site, world: World) -> Iterator[Finding]:
