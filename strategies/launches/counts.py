@@ -40,6 +40,7 @@ def check_counts(job: Job) -> Iterator[Finding]:
         yield from _too_many(job, site, world, topology)
         yield from _unset(job, site, world)
         yield from _unknown(site, world, topology)
+    yield from _apart(site, every, topology)
     if every and all(world.launch.certain for world in every):
         yield from _alone(site, every, topology)
         yield from _idle(job, site, every, topology)
@@ -149,6 +150,28 @@ def _too_many(job: Job, site: Site, world: World, topology: Topology) -> Iterato
         message = f"each node would start {processes} processes, and a pod can use only one MIG slice; start 1"
     report = error if world.launch.certain else warning
     yield report(_number_field(job, site, world), processes, message, rule="core/too-many-processes")
+
+
+def _apart(site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:
+    """Warn about a launch to which a condition of the shell lets only some nodes come."""
+    fixed = {str(entry.get("name")) for entry in site.env if entry.get("valueFrom") is None}
+    own = {str(entry.get("name")) for entry in site.env if entry.get("valueFrom") is not None}
+    for world in every:
+        found = sorted(world.launch.chosen & (own | (_OF_NODES - fixed)))
+        if found and topology.nodes > 1:
+            message = (
+                f"a condition on {found[0]} decides which nodes come to this launch, and the others of the job's "
+                f"{topology.nodes} nodes start no training; start it on all nodes"
+            )
+            yield warning(site.locate_option(world.launch, ""), _shown(world), message, rule="core/part-of-nodes")
+            return
+
+
+_OF_NODES = frozenset(
+    {"PET_NODE_RANK", "JOB_COMPLETION_INDEX", "HOSTNAME", "hostname", "RANK", "NODE_RANK", "GROUP_RANK"}
+    | {"SLURM_NODEID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"}
+)
+"""Variables, and a program, from which a script takes the number of its node."""
 
 
 def _alone(site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:

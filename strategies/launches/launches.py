@@ -64,6 +64,7 @@ class Launch:
         through: programs around the launch, outermost first: `("bash", "uv run")`; empty for a bare launch.
         certain: whether it runs exactly once; False inside a branch, a loop, or the background of a shell that does not
             wait for it.
+        chosen: variables that decide which nodes reach it, where the other nodes reach no launch at all.
     """
 
     launcher: Launcher
@@ -80,6 +81,7 @@ class Launch:
     cleared: bool = False
     through: tuple[str, ...] = ()
     certain: bool = True
+    chosen: frozenset[str] = frozenset()
 
     @property
     def starts_torchrun(self) -> bool:

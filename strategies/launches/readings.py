@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from strategies.launches import launches, shells, wrappers
 from strategies.launches.launches import SHELLS, Launch, Launcher
 from strategies.launches.programs import is_preparation, is_training, runs_nothing
-from strategies.launches.shells import Command
+from strategies.launches.shells import BEHIND, Choice, Command
 from strategies.launches.words import Loose, Scope
 
 __all__ = ["Reading", "read"]
@@ -107,6 +108,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self._found: list[tuple[Launch, Command]] = []
+        self._is_host = False
         self._unread: list[str] = []
 
     def command(self, around: _Around, words: tuple[str, ...], command: Command | None = None) -> None:
@@ -157,6 +159,7 @@ class _Reader:
         launch = launches.parse(words)
         if launch.launcher is Launcher.OTHER:
             if around.inner or (around.shells and is_preparation(words)):
+                self._is_host = self._is_host or launches.program(words[0]) == "sshd" or words[:2] == _SSH
                 return
             unknown = "$" in words[0]
             clause = f"the program {_short(words[0])} is known only in the pod" if unknown else _unknown(words[0])
@@ -220,6 +223,7 @@ class _Reader:
 
         def emit(command: Command) -> None:
             command.certain = command.certain and outer.certain
+            command.ways = (*outer.ways, *command.ways)
             inside = replace(
                 around,
                 env=command.env,
@@ -241,12 +245,41 @@ class _Reader:
 
     def result(self) -> Reading:
         """Return what was read, with preparations apart from launches."""
-        every = [replace(launch, certain=command.certain) for launch, command in self._found]
+        deciding = {} if self._is_host else _deciding([command for _, command in self._found])
+        every = [
+            replace(
+                launch,
+                certain=command.certain,
+                chosen=frozenset().union(*(deciding.get(choice, ()) for choice, _ in command.ways))
+                if launch.launcher not in _REMOTE
+                else frozenset(),
+            )
+            for launch, command in self._found
+        ]
         chosen = _chosen(every)
         beside = tuple(launch for launch in every if not any(launch is each for each in chosen))
         return Reading(tuple(chosen), tuple(self._unread), beside)
 
 
+def _deciding(commands: Sequence[Command]) -> dict[Choice, frozenset[str]]:
+    """Return the choices by which some nodes come to no launch at all, each with its variables."""
+    taken: dict[Choice, set[int]] = {}
+    met: Counter[Choice] = Counter()
+    for command in commands:
+        for choice, way in dict(command.ways).items():
+            taken.setdefault(choice, set()).add(way)
+            met[choice] += 1
+    return {
+        choice: choice.names
+        for choice, ways in taken.items()
+        # Where not all commands stand under the choice, all nodes come by another launch.
+        if met[choice] == len(commands) and (choice.left if BEHIND in ways else set(range(choice.ways))) - ways
+    }
+
+
+_SSH = ("service", "ssh")
+_REMOTE = frozenset({Launcher.MPI, Launcher.RAY, Launcher.DEEPSPEED, Launcher.VLLM, Launcher.SHELL})
+"""Launchers that one node uses to start processes on others."""
 _HARMLESS = frozenset(
     {"activate", "conda.sh", "mamba.sh", ".bashrc", "bashrc", ".profile", ".bash_profile", "setvars.sh"}
 )

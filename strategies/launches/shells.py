@@ -16,7 +16,7 @@ from strategies.launches import syntax
 from strategies.launches.syntax import Part, Script, Unreadable
 from strategies.launches.words import Scope, Value, Words
 
-__all__ = ["Command", "Invocation", "invoked", "walk"]
+__all__ = ["BEHIND", "Choice", "Command", "Invocation", "invoked", "walk"]
 
 MAX_TEXT = 32 * 1024
 MAX_COMMANDS = 512
@@ -28,6 +28,25 @@ _LONG_WITH_VALUE = frozenset({"--rcfile", "--init-file"})
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
 
 
+@dataclass(slots=True, eq=False)
+class Choice:
+    """A place where the shell chooses one of several ways.
+
+    Attributes:
+        names: variables, and programs such as `hostname`, that the choice depends on.
+        ways: number of ways.
+        left: the ways at whose end the shell ends.
+    """
+
+    names: frozenset[str]
+    ways: int
+    left: set[int] = field(default_factory=set)
+
+
+BEHIND = -1
+"""The way of what stands behind a choice in which the shell may have ended."""
+
+
 @dataclass(slots=True)
 class Command:
     """One program that a text runs.
@@ -37,6 +56,7 @@ class Command:
         env: exported variables; None for one that cannot be read.
         assigned: variables of the shell that are not exported.
         certain: whether it runs exactly once.
+        ways: the choices that decide whether it runs, each with its way.
         inner: whether its output is only taken as a word.
         stdin: the here-document that it reads; None for none.
         files: texts that the shell has written to files, by name.
@@ -46,6 +66,7 @@ class Command:
     env: Mapping[str, str | None] = field(default_factory=dict)
     assigned: Mapping[str, str | None] = field(default_factory=dict)
     certain: bool = True
+    ways: tuple[tuple[Choice, int], ...] = ()
     inner: bool = False
     stdin: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
@@ -124,18 +145,28 @@ class _Context:
         failing: whether it only runs because another command failed.
         inner: whether its output is only taken as a word.
         depth: statements around it.
+        ways: the choices around it that depend on variables.
     """
 
     certain: bool = True
     failing: bool = False
     inner: bool = False
     depth: int = 0
+    ways: tuple[tuple[Choice, int], ...] = ()
 
-    def deeper(self, *, certain: bool = True, failing: bool = False, inner: bool = False) -> _Context:
+    def deeper(
+        self,
+        *,
+        certain: bool = True,
+        failing: bool = False,
+        inner: bool = False,
+        way: tuple[Choice, int] | None = None,
+    ) -> _Context:
         """Return the context of a statement inside this one."""
         if self.depth >= _DEPTH:
             raise Unreadable("the shell's text nests deeper than Muster reads")
-        return _Context(self.certain and certain, self.failing or failing, self.inner or inner, self.depth + 1)
+        ways = self.ways if way is None or not way[0].names else (*self.ways, way)
+        return _Context(self.certain and certain, self.failing or failing, self.inner or inner, self.depth + 1, ways)
 
 
 class _Walker:
@@ -148,6 +179,7 @@ class _Walker:
         self._waiting: list[Command] = []
         self._context = _Context()
         self._doubt = False
+        self._left: tuple[tuple[Choice, int], ...] = ()
         self._count = 0
         self._words = Words(scope, self._substituted)
 
@@ -162,14 +194,27 @@ class _Walker:
     def _and_or(self, statement: syntax.AndOr, context: _Context) -> None:
         """Run `a && b || c`: what follows a failure, or a test, is not certain to run."""
         sure = True
+        choice: Choice | None = None
         for sign, pipeline in statement.items:
             test = _is_test(pipeline)
+            way = None if sure or choice is None else (choice, int(sign == "||"))
             if sign == "||":
-                self._pipeline(pipeline, context.deeper(certain=False, failing=sure))
+                self._pipeline(pipeline, context.deeper(certain=False, failing=sure, way=way))
                 sure = sure or not test
             else:
-                self._pipeline(pipeline, context.deeper(certain=sure))
+                self._pipeline(pipeline, context.deeper(certain=sure, way=way))
                 sure = sure and not test
+            if test:
+                choice = choice or Choice(frozenset(), 2)
+                choice.names |= self._deciding(pipeline.written)
+
+    def _deciding(self, test: str) -> frozenset[str]:
+        """Return the variables that a test reads, and those that their values come from."""
+        found = _names(test)
+        for name in found & self._scope.variables.keys():
+            value = self._scope.variables[name]
+            found = (found - {name}) | (_names(value[:240]) if isinstance(value, str) else frozenset())
+        return found
 
     def _pipeline(self, pipeline: syntax.Pipeline, context: _Context) -> None:
         if len(pipeline.parts) == 1:
@@ -229,9 +274,9 @@ class _Walker:
     def _group(self, group: syntax.Group, context: _Context) -> None:
         self._redirected(group.redirects)
         if group.subshell:
-            doubt = self._doubt
+            held = (self._doubt, self._left)
             self._apart(lambda: self.body(group.body, context))
-            self._doubt = doubt
+            self._doubt, self._left = held
         else:
             self.body(group.body, context)
 
@@ -240,8 +285,12 @@ class _Walker:
         if branches.first is not None:
             self.body(branches.first, context)
         before = dict(self._scope.variables)
-        for body in branches.bodies:
-            self.body(body, context.deeper(certain=False))
+        arms = len(branches.bodies) - len(branches.conditions)
+        choice, arm = Choice(self._deciding(branches.test), arms + branches.open), 0
+        for index, body in enumerate(branches.bodies):
+            condition = index in branches.conditions
+            self.body(body, context.deeper(certain=False, way=None if condition else (choice, arm)))
+            arm += not condition
         self._doubtful(before)
 
     def _loop(self, loop: syntax.Loop, context: _Context) -> None:
@@ -337,6 +386,7 @@ class _Walker:
                 {**self._scope.env(), **prefix},
                 self._scope.assigned(),
                 context.certain and not self._doubt,
+                (*context.ways, *self._left),
                 context.inner,
                 stdin,
                 self._files,
@@ -367,6 +417,9 @@ class _Walker:
         if context.certain and not self._doubt:
             raise _Ended
         self._doubt = True
+        for choice, way in context.ways:
+            choice.left.add(way)
+            self._left = (*self._left, (choice, BEHIND))[:16]
 
     # -- builtins
 
@@ -422,6 +475,7 @@ class _Walker:
 
         def inside(command: Command) -> None:
             command.certain = command.certain and certain
+            command.ways = (*context.ways, *self._left, *command.ways)
             emit(command)
 
         why = walk(text, self._scope, inside, depth=self._depth + 1)
@@ -502,3 +556,21 @@ def _is_test(pipeline: syntax.Pipeline) -> bool:
 
 
 _DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
+_READS = re.compile(
+    r"(?P<empty>-[nvz]\s+[\"']?)?(?:\$[{(]?\s*(?P<name>[A-Za-z_]\w*)(?P<rest>:?[-+=])?|^(?P<program>hostname)\b)"
+)
+_BARE = re.compile(r"[A-Za-z_]\w*")
+_OF_PODS = re.compile(r"PET_NODE_RANK|JOB_COMPLETION_INDEX|HOSTNAME")
+
+
+def _names(text: str) -> frozenset[str]:
+    """Return the variables whose values a text depends on.
+
+    Left out are those of which it only asks whether they are set, and those with a default that no pod has.
+    """
+    bare = set(_BARE.findall(text)) if text.startswith("((") else set()
+    for found in _READS.finditer(text):
+        name = found["name"] or found["program"]
+        if not found["empty"] and (not found["rest"] or _OF_PODS.fullmatch(name)):
+            bare.add(name)
+    return frozenset(bare)

@@ -38,6 +38,7 @@ __all__ = [
 
 MAX_STATEMENTS = 512
 MAX_WORDS = 2_048
+_SHOWN = 240
 _DEPTH = 80
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"\$\([A-Za-z_][A-Za-z0-9_]*\)")
@@ -139,11 +140,23 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """`if` or `case`: what runs first, and bodies of which one or none runs."""
+    """`if` or `case`: what runs first, and bodies of which one or none runs.
+
+    Attributes:
+        first: the first condition of an `if`.
+        bodies: the arms, and between them the other conditions.
+        redirects: the redirections behind it.
+        test: the text that chooses the arm, cut short.
+        conditions: the places of the other conditions in `bodies`.
+        open: whether no arm may run: an `if` without `else`, or a `case` of one pattern.
+    """
 
     first: Script | None
     bodies: tuple[Script, ...]
     redirects: tuple[Redirect, ...] = ()
+    test: str = ""
+    conditions: frozenset[int] = frozenset()
+    open: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +187,11 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Commands with `|` between them."""
+    """Commands with `|` between them; `written` is their text, cut short."""
 
     parts: tuple[Statement, ...]
     negated: bool = False
+    written: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +268,7 @@ class _Parser:
         return AndOr(tuple(items), background)
 
     def _pipeline(self) -> Pipeline:
-        negated = False
+        start, negated = self.at, False
         while self._word_ahead() == "!":
             negated = not negated
             self.at += 1
@@ -263,7 +277,7 @@ class _Parser:
         while True:
             self._blanks()
             if self._peek() != "|" or self._looking("||"):
-                return Pipeline(tuple(parts), negated)
+                return Pipeline(tuple(parts), negated, self._written(start))
             self.at += 2 if self._looking("|&") else 1
             self._lines()
             parts.append(self._statement())
@@ -309,17 +323,24 @@ class _Parser:
         return Group(body, self._redirects())
 
     def _if(self) -> Branches:
+        start = self.at
         first = self.script(frozenset({"then"}))
-        bodies: list[Script] = []
+        tests, bodies, conditions, otherwise = [self._written(start)], list[Script](), set[int](), False
         self._expect("then")
         while True:
             bodies.append(self.script(frozenset({"elif", "else", "fi"})))
             word = self._word_ahead()
             self._expect(word if word in ("elif", "else", "fi") else "fi")
             if word == "fi":
-                return Branches(first, tuple(bodies), self._redirects())
+                alone = not otherwise and not conditions  # the arms of several conditions may be all there are
+                test = " ; ".join(tests)
+                return Branches(first, tuple(bodies), self._redirects(), test, frozenset(conditions), alone)
+            otherwise = word == "else"
             if word == "elif":
+                start = self.at
+                conditions.add(len(bodies))
                 bodies.append(self.script(frozenset({"then"})))
+                tests.append(self._written(start))
                 self._expect("then")
 
     def _for(self) -> Loop:
@@ -355,7 +376,9 @@ class _Parser:
 
     def _case(self) -> Branches:
         self._blanks()
+        start = self.at
         self._word()
+        test = self._written(start)
         self._lines()
         self._expect("in")
         bodies: list[Script] = []
@@ -363,7 +386,7 @@ class _Parser:
             self._separators()
             if self._word_ahead() == "esac":
                 self.at += 4
-                return Branches(None, tuple(bodies), self._redirects())
+                return Branches(None, tuple(bodies), self._redirects(), test, open=len(bodies) < 2)
             if self._peek() == "(":
                 self.at += 1
             while True:
@@ -746,6 +769,9 @@ class _Parser:
                 return self.text[start + count : self.at - count]
 
     # -- places
+
+    def _written(self, start: int) -> str:
+        return self.text[start : min(self.at, start + _SHOWN)].strip()
 
     def _peek(self) -> str:
         return self.text[self.at : self.at + 1]

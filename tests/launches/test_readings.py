@@ -246,6 +246,53 @@ def test_a_launch_with_words_that_only_the_pod_knows_is_not_certain(text):
     assert not any(launch.certain or launch.unknown for launch in found.launches)
 
 
+SOME_NODES = {
+    "a branch": 'if [ "$R" = 0 ]; then torchrun t.py; else sleep infinity; fi',
+    "a branch without another": "if [[ $R -eq 0 ]]; then torchrun t.py; fi",
+    "numbers": "if (( R == 0 )); then torchrun t.py; fi",
+    "and": "[[ $R -eq 0 ]] && torchrun t.py",
+    "the second test": "[ -f x ] && [ $R -eq 0 ] && torchrun t.py",
+    "or": "test $R -eq 0 || exit 0; torchrun t.py",
+    "an exit": "if [ $R != 0 ]; then sleep 9; exit 0; fi\npip install x\ntorchrun t.py",
+    "a case": "case $R in 0) torchrun t.py;; esac",
+    "a case with a rest": "case $R in 0) torchrun t.py;; *) sleep infinity;; esac",
+    "by another name": "N=${R}; if [ $N = 0 ]; then torchrun t.py; fi",
+    "in a function": "f() { torchrun t.py; }; if [ $R = 0 ]; then f; fi",
+    "in another shell": """if [ $R = 0 ]; then bash -c 'torchrun t.py'; fi""",
+    "a default that no pod needs": "if [ ${PET_NODE_RANK:-0} = 0 ]; then torchrun t.py; fi",
+}
+ALL_NODES = {
+    "both branches": "if [ $R = 0 ]; then torchrun --node_rank 0 t.py; else torchrun --node_rank $R t.py; fi",
+    "every case": "case $R in 0) torchrun a.py;; 1) torchrun b.py;; esac",
+    "all ways of several": "if [ $R = 0 ]; then torchrun a.py; elif [ $R = 1 ]; then torchrun b.py; fi",
+    "behind a branch": "if [ $R = 0 ]; then hf download x; else sleep 9; fi; torchrun t.py",
+    "behind a branch that prepares": "if [ $R = 0 ]; then python prepare.py; fi; torchrun t.py",
+    "before a branch": "torchrun t.py; if [ $R = 0 ]; then torchrun --standalone eval.py; fi",
+    "a way out behind a launch": "if [ $R = 0 ]; then torchrun a.py; exit 0; fi; torchrun b.py",
+    "and and or": "[ $R = 0 ] && torchrun a.py || torchrun b.py",
+    "a guard": '[ -n "$R" ] || exit 1; torchrun t.py',
+    "a guard that ends well": '[ -z "$R" ] && exit 0; torchrun t.py',
+    "a variable of the image that has a default": "if [ ${R:-0} = 0 ]; then torchrun t.py; fi",
+    "the head of a cluster": "if [ $R = 0 ]; then ray start --head; python t.py; else ray start --block; fi",
+    "a launcher that starts the others": "if [ $R = 0 ]; then mpirun -np 16 python t.py; else sleep infinity; fi",
+    "hosts that wait for the launcher": "if [ $R = 0 ]; then accelerate launch t.py; else /usr/sbin/sshd -D; fi",
+    "a loop that waits": "while [ $R != 0 ] && [ ! -f ready ]; do sleep 1; done; torchrun t.py",
+}
+
+
+@pytest.mark.parametrize("text", SOME_NODES.values(), ids=SOME_NODES)
+def test_a_launch_says_what_decides_that_only_some_nodes_reach_it(text):
+    (launch,) = read(["bash", "-c", text]).launches
+    assert launch.chosen & {"R", "PET_NODE_RANK"}
+
+
+@pytest.mark.parametrize("text", ALL_NODES.values(), ids=ALL_NODES)
+def test_where_all_nodes_take_part_nothing_decides(text):
+    launches = read(["bash", "-c", text]).launches
+    assert launches
+    assert not any(launch.chosen for launch in launches)
+
+
 def test_variables_of_a_wrapper_and_a_shell_are_told_apart():
     text = "A=1; export B=2 C=$(date +%s) D=$HOME; unset E; F=3 torchrun t.py"
     launch = read(["env", "-u", "G", "H=4", "bash", "-c", text]).only
