@@ -7,7 +7,7 @@ process may use all devices of its node (DataParallel, `device_map`), or start t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.documents import names
@@ -54,6 +54,11 @@ def idle(used: int, devices: int, nodes: int) -> str:
     return f"{devices - used} of {devices} GPUs idle{' on each node' if nodes > 1 else ''}"
 
 
+def _severity(world: World) -> Callable[..., Finding]:
+    """Return `error`; `warning` where the launch may not run, or the image may set what decides."""
+    return error if world.launch.certain and not world.assumed else warning
+
+
 def _twice(site: Site, world: World) -> Iterator[Finding]:
     for name, values in world.launch.repeated.items():
         said = " and ".join(f"--{name}={value}"[:80] for value in values[:3])
@@ -85,7 +90,7 @@ _CLOSED = (Launcher.TORCHRUN, Launcher.TUNE, Launcher.ACCELERATE)
 
 
 def _faults(job: Job, site: Site, world: World, topology: Topology) -> Iterator[Finding]:
-    report = error if world.launch.certain else warning
+    report = _severity(world)
     if world.fault:
         shown = f"--{world.option}" if world.option else _shown(world)
         rule = "core/standalone" if world.option == "standalone" else "core/launch"
@@ -148,8 +153,7 @@ def _too_many(job: Job, site: Site, world: World, topology: Topology) -> Iterato
     message = f"each node would start {processes} processes on {seen}; start at most {devices}, or ask for more GPUs"
     if topology.devices.kind == "mig":
         message = f"each node would start {processes} processes, and a pod can use only one MIG slice; start 1"
-    report = error if world.launch.certain else warning
-    yield report(_number_field(job, site, world), processes, message, rule="core/too-many-processes")
+    yield _severity(world)(_number_field(job, site, world), processes, message, rule="core/too-many-processes")
 
 
 def _apart(site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:
@@ -183,7 +187,9 @@ def _alone(site: Site, every: Sequence[World], topology: Topology) -> Iterator[F
     flag = next((name for name in ("nnodes", "num_machines") if name in world.launch.values), "")
     cure = "remove the flag" if flag else "start it with torchrun, which reads what Trainer sets"
     shown = f"--{flag} {world.launch.values[flag]}" if flag else _shown(world)
-    yield error(site.locate_option(world.launch, flag), shown, f"{message}; {cure}", rule="core/nodes")
+    if world.assumed:
+        message = f"no env of the job sets {min(world.assumed)}, so {message}"
+    yield _severity(world)(site.locate_option(world.launch, flag), shown, f"{message}; {cure}", rule="core/nodes")
 
 
 def _idle(job: Job, site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:

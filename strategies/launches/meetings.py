@@ -17,7 +17,7 @@ from strategies.documents.findings import Finding, error, warning
 from strategies.documents.paths import field
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
-from strategies.launches import coordinators, ranks, sites, topologies
+from strategies.launches import coordinators, expansions, ranks, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 
@@ -109,18 +109,28 @@ class _Seen:
     def setting(self, launch: Launch, option: str) -> _Written | None:
         """Return what torchrun reads for an option: its flag, else its PET_* variable."""
         if option in launch.values:
-            text = launch.values[option]
+            text = self.defaulted(launch.values[option])
             place = self.site.locate_option(launch, option)
-            return _Written(place, f"--{option} {text}", self.expand(launch, text))
+            return _Written(place, f"--{option} {launch.values[option]}", self.expand(text))
         found = self.variable(launch, f"PET_{option.upper()}")
-        return None if found is None else _Written(found.field, found.shown, self.expand(launch, found.text))
+        return None if found is None else _Written(found.field, found.shown, self.expand(found.text))
 
-    def expand(self, launch: Launch, text: str) -> str:
+    def expand(self, text: str) -> str:
+        """Replace each variable of the container whose value is literal."""
+
         def known(found: re.Match[str]) -> str:
-            value = self.variable(launch, found[1])
+            value = self.variable(None, found[1])
             return found[0] if value is None else value.text
 
         return _REFERENCE.sub(known, text) if "$" in text else text
+
+    def defaulted(self, text: str) -> str:
+        """Take the defaults of variables that nothing sets; see `strategies.launches.expansions`."""
+        if "${" not in text or self.place.container.get("envFrom"):
+            return text
+        every = {name: self.variable(None, name) for name in self._entries}
+        env = {name: value.text if value is not None else None for name, value in every.items()}
+        return expansions.take_defaults(text, env)[0]
 
     def is_of_one_pod(self, text: str) -> bool:
         """Whether a value differs from pod to pod: its name, its address, a random number."""
@@ -144,7 +154,8 @@ def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     rank = seen.setting(launch, "node_rank")
     # In a branch of a shell, each node may take its own.
     if kind in ("", "static") and not _is_c10d(seen.job, launch) and rank is not None and launch.certain:
-        yield from _fixed_rank(seen, rank, report)
+        assumed = "${" in launch.values.get("node_rank", "")
+        yield from _fixed_rank(seen, rank, warning if assumed else report)
     identity = seen.setting(launch, "rdzv_id")
     if identity is not None and seen.is_of_one_pod(identity.text):
         message = "differs from node to node, so the nodes would never meet; use the same value on all, or remove it"
@@ -211,7 +222,7 @@ def _fixed_rank(seen: _Seen, written: _Written, report: Any) -> Iterator[Finding
 def _program(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     address = seen.variable(launch, names.MASTER_ADDR)
     if address is not None:
-        expanded = _Written(address.field, address.shown, seen.expand(launch, address.text))
+        expanded = _Written(address.field, address.shown, seen.expand(address.text))
         yield from _address(seen, expanded, error, static=True)
     for name in ("RANK", "NODE_RANK"):
         rank = seen.variable(launch, name)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from strategies.documents import names
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
-from strategies.launches import accelerate, ranks, sites, topologies
+from strategies.launches import accelerate, expansions, ranks, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
@@ -45,6 +45,7 @@ class World:
         doubt: why it probably fails, as a clause; "" where nothing is doubtful.
         option: the launcher's option that the fault or the doubt is about; "" for the whole launch.
         unknown: why a number is None, as a clause; "" where all is known.
+        assumed: variables of which a default in the shell's text was taken, since no document sets them.
     """
 
     launch: Launch
@@ -57,6 +58,7 @@ class World:
     doubt: str = ""
     option: str = ""
     unknown: str = ""
+    assumed: frozenset[str] = frozenset()
 
     @property
     def world_size(self) -> int | None:
@@ -79,7 +81,7 @@ def _of_part(job: Job) -> World | None:
         return None
     topology = topologies.read_topology(job)
     every = worlds_of(job, site, topology)
-    if not every or any(not world.launch.certain for world in every):
+    if not every or any(not world.launch.certain or world.assumed for world in every):
         return None
     if len({(each.nodes, each.processes) for each in every}) != 1:
         return None
@@ -91,13 +93,23 @@ def _of_part(job: Job) -> World | None:
 def worlds_of(job: Job, site: Site, topology: Topology) -> list[World]:
     """Return the world of each launch that the site's command line makes."""
     env = _environment(job, site, topology)
+    closed = not (job.container and job.container.container.get("envFrom"))
     every = []
     for launch in site.reading.launches:
-        ranked = _ranked(job, launch)
-        own = {**({} if launch.cleared else env), **launch.env} if launch.cleared or launch.env else env
-        world = read_world(ranked, own, topology)
-        every.append(world if ranked is launch else replace(world, launch=launch))
+        ranked, bare = _ranked(job, launch), not launch.through
+        world = read_world(ranked, env, topology) if bare else _world_of(ranked, env, topology, closed=closed)
+        every.append(world if world.launch is launch else replace(world, launch=launch))
     return every
+
+
+def _world_of(launch: Launch, env: _Env, topology: Topology, *, closed: bool) -> World:
+    """Return the world of a launch in a container with this env; `closed` where the documents name all of it."""
+    seen: _Env = {} if launch.cleared else env
+    taken = {name: expansions.take_defaults(value, env) for name, value in launch.values.items()} if closed else {}
+    values = {name: expansions.expand(taken.get(name, (value,))[0], seen) for name, value in launch.values.items()}
+    own = {name: None if value is None else expansions.expand(value, seen) for name, value in launch.env.items()}
+    world = read_world(replace(launch, values=values), {**seen, **own}, topology)
+    return replace(world, launch=launch, assumed=frozenset[str]().union(*(names for _, names in taken.values())))
 
 
 def _ranked(job: Job, launch: Launch) -> Launch:
