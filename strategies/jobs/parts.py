@@ -231,7 +231,13 @@ def _remote(running: Sequence[_Candidate]) -> str:
     if Kind.LAUNCHER in kinds:  # deepspeed reads /job/hostfile where no flag names one
         waiting = any(each.program.kind in (Kind.CLUSTER, Kind.IDLE) and each.devices for each in running)
         return next((each.name for each in running if waiting and each.program.launcher == "deepspeed"), "")
-    return next((each.name for each in running if each.program.kind in (Kind.REMOTE, Kind.CLUSTER)), "")
+    over = max(
+        (each for each in running if each.program.kind in _OVER), key=lambda each: each.program.kind, default=None
+    )
+    return "" if over is None else over.name
+
+
+_OVER = (Kind.REMOTE, Kind.CLUSTER)
 
 
 _Group = list[_Candidate]

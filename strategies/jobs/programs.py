@@ -28,7 +28,7 @@ class Kind(IntEnum):
     LAUNCHER = 5
     """A launcher of training processes: torchrun, `accelerate launch`, `trl sft`, `tune run`."""
     REMOTE = 6
-    """A launcher that starts the processes of other pods itself, by ssh: `mpirun`, `deepspeed --hostfile`."""
+    """Starts the processes of other pods itself: `mpirun`, `deepspeed --hostfile`, a program of Ray's head."""
 
 
 @dataclass(frozen=True, slots=True)

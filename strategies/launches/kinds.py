@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from strategies.documents import names
 from strategies.jobs.programs import Kind, Program
 from strategies.launches import launches, readings
 from strategies.launches.launches import Launch, Launcher
+from strategies.launches.readings import Reading
 
 __all__ = ["identify"]
 
 _OTHERS = {
     Launcher.MPI: Kind.REMOTE,
-    Launcher.RAY: Kind.CLUSTER,
     Launcher.VLLM: Kind.SERVER,
     Launcher.PYTHON: Kind.PYTHON,
     Launcher.NONE: Kind.UNKNOWN,
@@ -44,8 +45,30 @@ def identify(argv: Sequence[str]) -> Program:
     reading = readings.read(argv)
     found = [_of_launch(launch) for launch in reading.launches]
     if found:
-        return next((program for program in found if program.kind >= Kind.LAUNCHER), found[-1])
+        launched = next((program for program in found if program.kind >= Kind.LAUNCHER), None)
+        return launched or _driver(reading) or found[-1]
     return Program(_by_name(launches.program(argv[0]), read=not reading.unread))
+
+
+def _driver(reading: Reading) -> Program | None:
+    """Return the program that runs on the cluster of Ray which the command line starts, None where none does.
+
+    Ray places its processes in all pods that joined (ray 2.60 `ray/_private/worker.py`, `ray.init`). What runs before
+    the cluster starts only prepares it.
+    """
+    every = (*reading.beside, *reading.launches)
+    heads = [index for index, each in enumerate(every) if _is_head(each)]
+    if not heads:
+        return None
+    after = [_of_launch(each) for each in every[heads[0] :]]
+    drivers = [each for each in after if each.kind in (Kind.PYTHON, Kind.SERVER)]
+    if drivers:
+        return replace(drivers[-1], kind=Kind.REMOTE) if drivers[-1].kind is Kind.PYTHON else None
+    return Program(Kind.REMOTE, Launcher.RAY.value) if reading.unread else None
+
+
+def _is_head(launch: Launch) -> bool:
+    return launch.launcher is Launcher.RAY and launch.target == "start" and "--head" in launch.rest
 
 
 def _by_name(name: str, *, read: bool) -> Kind:
@@ -79,6 +102,8 @@ def _is_count(value: str) -> bool:
 def _kind(launch: Launch) -> Kind:
     if launch.launcher is Launcher.TRL and launch.target in _TRL_TOOLS:
         return Kind.SERVER if launch.target == "vllm-serve" else Kind.IDLE
+    if launch.launcher is Launcher.RAY:
+        return Kind.REMOTE if "submit" in launch.head else Kind.CLUSTER
     if launch.module and launch.target.startswith(_SERVED):
         return Kind.SERVER
     if launch.launcher is Launcher.DEEPSPEED and any(name in ("hostfile", "H") for name, _ in _options(launch.rest)):

@@ -9,7 +9,7 @@ from strategies.documents.findings import Finding, note, warning
 from strategies.jobs import containers, parts
 from strategies.jobs.jobs import Job
 from strategies.jobs.programs import Kind
-from strategies.launches import topologies
+from strategies.launches import sites, topologies
 
 __all__ = ["check"]
 
@@ -42,8 +42,7 @@ def _unfound(job: Job) -> Iterator[Finding]:
     label = f"label the template of the one that is with {names.ROLE_LABEL}: {role}"
     if found.remote:
         message = (
-            f"{found.remote} starts the processes in the other pods itself, so Muster sets no rendezvous and does not "
-            "know how many processes train"
+            f"{_starter(job, found.remote)}, so Muster sets no rendezvous and does not know how many processes train"
         )
         yield note(_JOBS, found.remote, message, rule="core/remote-launch")
     elif found.rivals:
@@ -60,12 +59,22 @@ def _unfound(job: Job) -> Iterator[Finding]:
         yield from _idle(job)
 
 
+def _starter(job: Job, remote: str) -> str:
+    """Say who starts the processes of a JobSet: the program of one job, or nobody whom the JobSet names."""
+    for place in pods.places(job.document, ("spec",)):
+        if place.job_name == remote and containers.program(place.container, job.identify).kind is Kind.REMOTE:
+            return f"{remote} starts the processes in the other pods itself"
+    return f"the pods of {remote} hold a cluster, and something else starts the processes in it"
+
+
 def _idle(job: Job) -> Iterator[Finding]:
     """Warn about a JobSet whose only program was read and does not train."""
-    framework, place = job.runtime.framework if job.runtime else None, job.container
-    if place is None:
+    framework, place, site = job.runtime.framework if job.runtime else None, job.container, sites.find_site(job)
+    if place is None or site is None or site.reading.unread:
         return
     program = containers.program(place.container, job.identify)
+    if program.launcher == "ray":
+        return  # others submit programs to its cluster
     if program.kind <= Kind.IDLE and program.launcher != framework:
         message = f"starts no training, and the JobSet has the label of {framework}; remove the label, or start one"
         where, shown = paths.field(job.document, place.path), [*(place.container.get("command") or ())]

@@ -78,6 +78,8 @@ def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) 
     launch = reading.training
     if launch is not None and launch.launcher not in (Launcher.PYTHON, Launcher.OTHER):
         return  # counted, or said to be unknown, by the check of counts
+    if launch is not None and any(each.launcher is Launcher.RAY for each in reading.launches):
+        return  # of a cluster of Ray, the check of counts says that it is unknown
     report = warning if topology.nodes > 1 else note
     if site.argv and launch is None and not reading.unread:
         report, message = warning, "this command line starts nothing that trains; write the command of the training"
