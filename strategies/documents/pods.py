@@ -61,6 +61,7 @@ class Container(TypedDict, total=False):
     env: list[EnvVar]
     ports: list[dict[str, Any]]
     resources: ResourceRequirements
+    securityContext: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

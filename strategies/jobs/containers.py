@@ -11,7 +11,7 @@ from strategies.documents.pods import Container
 from strategies.jobs.programs import Identify, Kind, Program
 from strategies.platform import devices
 
-__all__ = ["choose", "holds_devices", "program"]
+__all__ = ["choose", "holds_devices", "is_aside", "program"]
 
 _MAIN = frozenset({"trainer", "pytorch", "training", "train", "main", "worker", "leader", "master", "server", "vllm"})
 _SIDECAR = re.compile(
@@ -30,11 +30,20 @@ def holds_devices(container: Container, pod_spec: Mapping[str, Any]) -> bool:
     return devices.seen(container.get("resources") or {}, pod_spec.get("resourceClaims") or (), {}).kind != "none"
 
 
+def is_aside(container: Container, identify: Identify) -> bool:
+    """Whether a container does no part of the work, by what it starts or, where that is not read, by its name."""
+    kind = program(container, identify).kind
+    return kind in (Kind.CLUSTER, Kind.IDLE) or (
+        kind in (Kind.UNKNOWN, Kind.PYTHON) and bool(_SIDECAR.search(str(container.get("name", ""))))
+    )
+
+
 def choose(pod_spec: Mapping[str, Any], identify: Identify, *, serves: bool | None = None) -> int | None:
     """Return the index of the container that does the work of a pod; None where it has no container.
 
-    A container that holds devices comes before one without, then one that starts a training before another, then
-    `node`, as Trainer calls it. Names decide last, and the first of the list wins only where nothing else differs.
+    A container that holds devices comes before one without, unless it is a sidecar beside one that launches. Then one
+    that starts a training comes before another, then `node`, as Trainer calls it. Names decide last, and the first of
+    the list wins only where nothing else differs.
 
     Args:
         pod_spec: the pod spec.
@@ -44,21 +53,24 @@ def choose(pod_spec: Mapping[str, Any], identify: Identify, *, serves: bool | No
     containers: Sequence[Container] = pod_spec.get("containers") or ()
     if len(containers) < 2:  # nothing to choose from
         return 0 if containers else None
+    launched = any(_launches(program(each, identify).kind, serves=serves) for each in containers)
+    holders = [holds_devices(each, pod_spec) and not (launched and is_aside(each, identify)) for each in containers]
     return max(
         range(len(containers)),
-        key=lambda index: (*_fitness(containers[index], pod_spec, identify, serves=serves), -index),
+        key=lambda index: (*_fitness(containers[index], identify, holds=holders[index], serves=serves), -index),
     )
 
 
-def _fitness(
-    container: Container, pod_spec: Mapping[str, Any], identify: Identify, *, serves: bool | None
-) -> tuple[int, ...]:
+def _launches(kind: Kind, *, serves: bool | None) -> bool:
+    return (kind is Kind.SERVER and serves is not False) or (kind >= Kind.LAUNCHER and not serves)
+
+
+def _fitness(container: Container, identify: Identify, *, holds: bool, serves: bool | None) -> tuple[int, ...]:
     kind, name = program(container, identify).kind, str(container.get("name", ""))
-    answers, trains = kind is Kind.SERVER and serves is not False, kind >= Kind.LAUNCHER and not serves
     return (
         serves is not False or kind is not Kind.SERVER,
-        holds_devices(container, pod_spec),
-        answers or trains,
+        holds,
+        _launches(kind, serves=serves),
         name == names.CONTAINER_NODE,
         0 if serves or kind < Kind.PYTHON else kind,
         1 if name in _MAIN else -1 if _SIDECAR.search(name) else 0,

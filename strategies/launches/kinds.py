@@ -26,7 +26,10 @@ _SERVED = ("vllm.entrypoints", "sglang", "trl.scripts.vllm_serve")
 _SERVERS = frozenset({"sglang", "text-generation-launcher", "tritonserver", "vllm-router"})
 _REMOTE = frozenset({"mpirun", "mpiexec", "horovodrun", "orterun", "srun"})
 _PODS = frozenset({"ray", "sshd"})
-_IDLE = frozenset({"sleep", "tail", "tensorboard", "cat", "pause", "fluent-bit", "fluentd", "pilot-agent"})
+_IDLE = frozenset(
+    {"sleep", "tail", "tensorboard", "cat", "pause", "fluent-bit", "fluentd", "pilot-agent"}
+    | {"dcgm-exporter", "node-exporter", "nv-hostengine", "nvidia-cuda-mps-control"}
+)
 _TRL_TOOLS = frozenset({"vllm-serve", "env", "skills"})
 _OWN = frozenset({"node_rank", "machine_rank"})
 _OURS = f"$({names.PET_NODE_RANK})"

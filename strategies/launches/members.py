@@ -9,7 +9,7 @@ from strategies.documents.findings import Finding, note, warning
 from strategies.jobs import containers, parts
 from strategies.jobs.jobs import Job
 from strategies.jobs.programs import Kind
-from strategies.launches import sites, topologies
+from strategies.launches import neighbours, sites, topologies
 
 __all__ = ["check"]
 
@@ -25,6 +25,9 @@ def check(job: Job) -> Iterator[Finding]:
     """
     if job.part:
         return
+    if job.owner is None:
+        for view in job.views:
+            yield from neighbours.check(view)
     if job.kind == "TrainJob":
         yield from _of_runtime(job)
     elif job.owner is None:

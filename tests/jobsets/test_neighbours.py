@@ -1,0 +1,62 @@
+"""Containers of one pod that share the work wrongly: devices on the one that does not train, launches in two."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.jobsets import sets
+from tests.jobsets.sets import SERVE, TORCHRUN, container, jobset, part
+
+HELD = "core/neighbour-devices"
+HOLDERS = {
+    "an exporter": container("dcgm-exporter", name="dcgm", gpus=8),
+    "an image called an exporter": container(name="gpu-exporter", gpus=8),
+    "a sleep": container("sleep", "infinity", name="holder", gpus=8),
+    "a shell that sleeps": container("sh", "-c", "while true; do sleep 60; done", name="holder", gpus=8),
+}
+LAUNCHES = {
+    "a number of GPUs": ("torchrun", "--nproc_per_node", "8", "train.py"),
+    "no number": TORCHRUN,
+    "inside a shell": ("bash", "-c", "torchrun --nproc_per_node 8 train.py"),
+}
+
+
+def found(document, rule):
+    return [each for each in sets.decided(document)[1] if each.rule == rule]
+
+
+@pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
+@pytest.mark.parametrize("launch", LAUNCHES.values(), ids=LAUNCHES)
+@pytest.mark.parametrize("first", [True, False], ids=["before", "after"])
+def test_the_container_that_launches_trains_though_a_sidecar_holds_the_devices(holder, launch, first):
+    trainer = container(*launch, name="app")
+    document = jobset(part("job", *((holder, trainer) if first else (trainer, holder)), pods=2))
+    assert sets.touched(document) == [("job", "app")]
+    (finding,) = found(document, HELD)
+    assert (finding.severity.value, finding.value) == ("warning", holder["name"])
+    assert finding.field.endswith("containers[app].resources")
+
+
+def test_a_server_whose_devices_an_exporter_holds_is_still_the_server():
+    pod = (HOLDERS["an exporter"], container(*SERVE, name="engine"))
+    assert sets.touched(jobset(part("job", *pod), framework="vllm")) == [("job", "engine")]
+
+
+QUIET = {
+    "each has its own": (container(*TORCHRUN, name="app", gpus=7), container("dcgm-exporter", name="dcgm", gpus=1)),
+    "a server beside a trainer on CPUs": (container(*TORCHRUN, name="app"), container(*SERVE, name="vllm", gpus=1)),
+    "a script on devices": (container("/run.sh", name="app", gpus=8), container(*TORCHRUN, name="check")),
+    "all devices by the container runtime": (
+        container(*TORCHRUN, name="app", env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]),
+        HOLDERS["an exporter"],
+    ),
+    "all devices by privilege": (
+        container(*TORCHRUN, name="app", securityContext={"privileged": True}),
+        HOLDERS["an exporter"],
+    ),
+}
+
+
+@pytest.mark.parametrize("pod", QUIET.values(), ids=QUIET)
+def test_devices_that_the_training_sees_or_need_not_see_are_not_talked_about(pod):
+    assert found(jobset(part("job", *pod, pods=2)), HELD) == []
