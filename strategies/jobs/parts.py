@@ -18,7 +18,7 @@ from strategies.documents.paths import Path
 from strategies.jobs import containers
 from strategies.jobs.programs import Identify, Kind, Program
 
-__all__ = ["Parts", "beside", "find"]
+__all__ = ["Parts", "beside", "find", "is_apart"]
 
 _WORD = re.compile(r"[a-z]+")
 _HEADS = frozenset({"leader", "master", "chief", "head", "primary", "coordinator"})
@@ -113,7 +113,13 @@ class _Candidate:
     @property
     def is_apart(self) -> bool:
         """Whether its name is that of a part that does not train."""
-        return bool(self.words & _APART) and not self.words & _TRAINERS
+        return is_apart(self.name)
+
+
+def is_apart(name: str) -> bool:
+    """Whether a name is that of a part that does not train: an evaluator, a server, a store."""
+    words = frozenset(_WORD.findall(name))
+    return bool(words & _APART) and not words & _TRAINERS
 
 
 def find(document: Mapping[str, Any], spec_path: tuple[str, ...], framework: str | None, identify: Identify) -> Parts:

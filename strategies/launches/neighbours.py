@@ -1,17 +1,19 @@
-"""Neighbours: containers in the pod of the training that hold its devices.
+"""Neighbours: containers in the pod of the training that hold its devices, or launch too.
 
-Kubernetes gives devices to containers, not to pods: a container sees what its own resources ask for.
+Kubernetes gives devices to containers, not to pods: a container sees what its own resources ask for. Muster and Trainer
+give the rendezvous to one container, so that the launch of another finds no other node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strategies.documents import paths, pods
-from strategies.documents.findings import Finding, warning
-from strategies.jobs import containers
+from strategies.documents import names, paths, pods
+from strategies.documents.findings import Finding, note, warning
+from strategies.jobs import containers, parts
 from strategies.jobs.jobs import Job
-from strategies.launches import topologies
+from strategies.jobs.programs import Kind
+from strategies.launches import readings, topologies
 
 __all__ = ["check"]
 
@@ -21,6 +23,7 @@ def check(job: Job) -> Iterator[Finding]:
     place = job.container
     if place is not None:
         yield from _holders(job, place)
+        yield from _launchers(job, place)
 
 
 def _holders(job: Job, place: pods.Place) -> Iterator[Finding]:
@@ -41,6 +44,43 @@ def _sees_all(container: pods.Container) -> bool:
     """Whether the container runtime shows it devices that it did not ask for (NVIDIA container toolkit)."""
     privileged = (container.get("securityContext") or {}).get("privileged") is True
     return privileged or pods.find_env(container.get("env"), "NVIDIA_VISIBLE_DEVICES") is not None
+
+
+def _launchers(job: Job, place: pods.Place) -> Iterator[Finding]:
+    """Warn about launches in other containers, which nobody tells how many nodes there are."""
+    own, nodes = place.container.get("name"), topologies.pods_of(job)
+    if containers.program(place.container, job.identify).kind < Kind.LAUNCHER:
+        return
+    for position, other in enumerate(place.pod_spec.get("containers") or ()):
+        if other is place.container or containers.program(other, job.identify).kind < Kind.LAUNCHER:
+            continue
+        report, message = note, f"launches too, beside {own}, and Muster did not check it; check it as a job of its own"
+        if nodes > 1 and not parts.is_apart(str(other.get("name", ""))) and not _meets(other):
+            report, message = (
+                warning,
+                (
+                    f"launches too, and only {own} gets the rendezvous, so each of the {nodes} nodes would train alone "
+                    f"here; launch it in {own}, or in a replicated job of its own"
+                ),
+            )
+        where = "spec.runtimeRef.name"
+        if job.kind == "JobSet":
+            where = f"{paths.field(job.document, (*place.path[:-1], position))}.command"
+        yield report(where, other.get("name"), message, rule="core/several-launches")
+
+
+def _meets(container: pods.Container) -> bool:
+    """Whether the command line or the env of a container says itself where its nodes meet, or that it has one node."""
+    env = {entry.get("name") for entry in container.get("env") or ()}
+    reading = readings.read([*(container.get("command") or ()), *(container.get("args") or ())])
+    return bool(env & _MEETING_ENV) or any(_MEETING & {*each.values, *each.env} for each in reading.launches)
+
+
+_MEETING_ENV = frozenset({names.PET_NNODES, names.PET_RDZV_ENDPOINT, names.PET_MASTER_ADDR, "PET_STANDALONE"})
+_MEETING = _MEETING_ENV | {
+    *("nnodes", "standalone", "rdzv_endpoint", "master_addr"),
+    *("num_machines", "main_process_ip", "num_nodes", "main_address", "hostfile", "H"),
+}
 
 
 def _others(place: pods.Place) -> Iterator[pods.Container]:

@@ -60,3 +60,56 @@ QUIET = {
 @pytest.mark.parametrize("pod", QUIET.values(), ids=QUIET)
 def test_devices_that_the_training_sees_or_need_not_see_are_not_talked_about(pod):
     assert found(jobset(part("job", *pod, pods=2)), HELD) == []
+
+
+TWICE = "core/several-launches"
+EVAL = ("torchrun", "eval.py")
+
+
+@pytest.mark.parametrize("other", [EVAL, ("accelerate", "launch", "eval.py"), ("bash", "-c", "sleep 9; torchrun b.py")])
+def test_a_second_container_that_launches_on_several_nodes_is_warned_of(other):
+    pod = (container(*TORCHRUN, name="app", gpus=4), container(*other, name="second", gpus=4))
+    (finding,) = found(jobset(part("job", *pod, pods=2)), TWICE)
+    assert (finding.severity.value, finding.field.rsplit(".", 1)[-1]) == ("warning", "command")
+    assert "containers[second]" in finding.field
+    assert "each of the 2 nodes would train alone" in finding.message
+
+
+ALONE = {
+    "torchrun on its own pod by a flag": ("torchrun", "--standalone", "eval.py"),
+    "torchrun on one node by a flag": ("torchrun", "--nnodes=1", "eval.py"),
+    "accelerate on one machine by a flag": ("accelerate", "launch", "--num_machines=1", "eval.py"),
+    "torchrun with a meeting of its own": (
+        *("torchrun", "--nnodes=2", "--rdzv_backend=c10d", "--rdzv_endpoint=set-job-0-0.set:29600", "eval.py"),
+    ),
+}
+
+
+@pytest.mark.parametrize("other", ALONE.values(), ids=ALONE)
+def test_a_second_launch_that_says_where_it_meets_is_only_noted(other):
+    pod = (container(*TORCHRUN, name="app", gpus=4), container(*other, name="second", gpus=4))
+    (finding,) = found(jobset(part("job", *pod, pods=2)), TWICE)
+    assert finding.severity.value == "note"
+
+
+def test_a_second_launch_whose_env_says_where_it_meets_is_only_noted():
+    env = [{"name": "PET_NNODES", "value": "2"}, {"name": "PET_RDZV_ENDPOINT", "value": "set-job-0-0.set:29600"}]
+    pod = (container(*TORCHRUN, name="app", gpus=4), container(*EVAL, name="second", gpus=4, env=env))
+    (finding,) = found(jobset(part("job", *pod, pods=2)), TWICE)
+    assert finding.severity.value == "note"
+
+
+def test_a_second_launch_in_the_only_pod_is_noted_since_it_needs_no_other():
+    pod = (container(*TORCHRUN, name="app", gpus=4), container(*EVAL, name="second", gpus=4))
+    assert [each.severity.value for each in found(jobset(part("job", *pod)), TWICE)] == ["note"]
+
+
+@pytest.mark.parametrize("other", [("python", "ship.py"), SERVE, ("tail", "-F", "x"), ()])
+def test_a_neighbour_that_launches_nothing_is_not_said_to(other):
+    pod = (container(*TORCHRUN, name="app", gpus=4), container(*other, name="second"))
+    assert found(jobset(part("job", *pod, pods=2)), TWICE) == []
+
+
+def test_a_launch_in_an_evaluator_of_the_pod_is_only_noted():
+    pod = (container(*TORCHRUN, name="app", gpus=4), container(*EVAL, name="evaluator", gpus=4))
+    assert [each.severity.value for each in found(jobset(part("job", *pod, pods=2)), TWICE)] == ["note"]
