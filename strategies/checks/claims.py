@@ -95,10 +95,10 @@ def _processes(job: Job) -> Iterator[Finding]:
     count, field = found.devices.count, f"{site.place}.command"
     if job.kind == "TrainJob" and job.trainer.get("numProcPerNode") == topology.processes:
         field = "spec.trainer.numProcPerNode"
-    if count == 0:
+    if count == 0 and any(each is not None and each.is_empty for each in job.supply.named.values()):
         message = "the job's claims ask for 0 devices; name a template or a claim with at least one device"
         yield error(field, count, message, rule="claims/no-devices")
-    elif topology.explicit and topology.processes is not None and topology.processes > count:
+    elif count and topology.explicit and (topology.processes or 0) > count:
         message = (
             f"starts {topology.processes} processes on each node, and its claim has {count} devices; start fewer, or "
             "claim more"

@@ -223,7 +223,7 @@ def _unmet_name(job: Job, asked: AskedClaim) -> Iterator[Finding]:
     elif (asked.kind, asked.object) in job.supply.named and job.supply.named[asked.kind, asked.object] is None:
         message = f"no {asked.kind} of this name was found; the pods wait until it exists"
         yield warning(f"{asked.field}.{asked.member}", asked.object, message, rule="claims/unknown-object")
-    elif (known := job.supply.named.get((asked.kind, asked.object))) is not None and known.devices == 0:
+    elif (known := job.supply.named.get((asked.kind, asked.object))) is not None and known.is_empty:
         message = f"this {asked.kind} asks for 0 devices, so the pods would get none; name another"
         yield error(f"{asked.field}.{asked.member}", asked.object, message, rule="claims/no-devices")
 

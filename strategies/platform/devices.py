@@ -32,15 +32,23 @@ __all__ = [
     "Devices",
     "accelerators",
     "gpus",
+    "is_accelerator",
     "is_replica",
     "makers",
     "misspelt",
+    "request_key",
     "seen",
     "sounds_like_one",
 ]
 
 _Amounts = Mapping[str, str | int]
 _ACCELERATOR = re.compile(r"gpu|gaudi|ascend|tpu|npu|neuron|mlu|dcu|xpu|vcuda|gcu", re.IGNORECASE)
+_BESIDE = re.compile(
+    r"(?:^|[-./_])(?:dranet|netdev|m?rdma|roce|infiniband|ib|hca|efa|sriov|(?:multi)?nics?|(?:dra)?cpus?|imex"
+    r"|compute-domain|nvme)(?:$|[-./_])|^dra\.net$",
+    re.IGNORECASE,
+)
+"""Device classes of what stands beside accelerators: DRANET, dra-driver-cpu, the IMEX channels of compute domains."""
 _IMPLICIT = "deviceclass.resource.kubernetes.io/"  # Kubernetes maps it to the class of this name (DRAExtendedResource)
 _PERCENT = 100
 _LONGEST = 317  # characters of the name of a resource
@@ -103,7 +111,7 @@ def seen(
     Args:
         resources: resources of the container, after Trainer's merge.
         pod_claims: the pod's `resourceClaims`.
-        known: devices by ResourceClaimTemplate or ResourceClaim name.
+        known: devices by ResourceClaimTemplate or ResourceClaim name, and by `request_key` for one request of it.
     """
     names = _names(resources)
     counted = _counted(resources, names)
@@ -204,6 +212,17 @@ def sounds_like_one(name: str) -> bool:
     return "mig" in re.split(r"[-./]", name) or _ACCELERATOR.search(name) is not None
 
 
+def is_accelerator(device_class: str) -> bool | None:
+    """Whether devices of a class are accelerators, as far as its name says; None where it does not."""
+    one, beside = sounds_like_one(device_class), _BESIDE.search(device_class) is not None
+    return one if one is not beside else None
+
+
+def request_key(claim: str, request: str) -> str:
+    """Return the key of one request of a claim in a mapping by the name of claims, which hold no slash."""
+    return f"{claim}/{request}"
+
+
 def _counted(resources: ResourceRequirements, names: Iterable[str]) -> dict[str, int]:
     """Return the number of devices behind each resource whose amount says it, without those of amount 0."""
     found = {}
@@ -245,11 +264,15 @@ def _vendor(name: str) -> str:
 def _claimed(
     resources: ResourceRequirements, pod_claims: Iterable[Mapping[str, Any]], known: Mapping[str, int | None]
 ) -> Devices:
-    wanted = {claim.get("name") for claim in resources.get("claims") or ()}
-    counts = [
-        known.get(str(claim.get("resourceClaimTemplateName") or claim.get("resourceClaimName")))
+    sources = {
+        claim.get("name"): str(claim.get("resourceClaimTemplateName") or claim.get("resourceClaimName"))
         for claim in pod_claims
-        if claim.get("name") in wanted
+    }
+    wanted = {(each.get("name"), each.get("request") or "") for each in resources.get("claims") or ()}
+    counts = [
+        known.get(request_key(sources[name], request) if request else sources[name])
+        for name, request in wanted
+        if name in sources
     ]
     if not counts:
         return Devices(0, "none")

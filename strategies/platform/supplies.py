@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from strategies.platform.devices import is_accelerator
 from strategies.platform.profiles import Profile, claim_names, has_claim
 from strategies.platform.seats import seat_entries
 
@@ -49,12 +50,18 @@ class Named:
     """A ResourceClaim or ResourceClaimTemplate that a job names itself.
 
     Attributes:
-        devices: devices of one claim, None where the allocation decides.
+        devices: accelerators of one claim, None where the allocation decides.
         classes: names of the device classes that it requests.
     """
 
     devices: int | None
     classes: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it asks for 0 devices, rather than for devices that are no accelerators."""
+        beside = bool(self.classes) and all(is_accelerator(each) is False for each in self.classes)
+        return self.devices == 0 and not beside
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,6 +183,31 @@ def test_devices_of_a_claim_are_counted_where_the_allocation_leaves_no_choice(re
     assert find(OWNER, CLAIMING, template(*requests)).claim_devices == {"template": count}
 
 
+def asked(device_class, count, name="x"):
+    return {"name": name, "exactly": {"deviceClassName": device_class, "count": count}}
+
+
+@pytest.mark.parametrize(
+    ("requests", "count"),
+    [
+        ([asked("gpu.nvidia.com", 4), asked("dranet", 4)], 4),
+        ([asked("gpu.nvidia.com", 4), asked("mrdma.google.com", 8)], 4),
+        ([asked("gpu.amd.com", 2), asked("gpu.amd.com", 1)], 3),
+        ([asked("gpu.nvidia.com", 4), asked("acme-fabric", 4)], None),
+        ([asked("acme-fabric", 4)], 4),
+        ([asked("compute-domain-default-channel.nvidia.com", 1)], 0),
+        ([asked("gpu.nvidia.com", 2), {"exactly": {"deviceClassName": "dranet", "allocationMode": "All"}}], 2),
+    ],
+)
+def test_network_cards_of_a_claim_are_no_gpus(requests, count):
+    assert find(OWNER, CLAIMING, template(*requests)).claim_devices["template"] == count
+
+
+def test_each_request_of_a_claim_is_counted_too_as_a_container_may_use_one_alone():
+    found = find(OWNER, CLAIMING, template(asked("acme-fabric", 4, "a"), asked("gpu.nvidia.com", 2, "b")))
+    assert found.claim_devices == {"template": None, "template/a": 4, "template/b": 2}
+
+
 def test_a_template_that_does_not_exist_leaves_the_count_open():
     assert find(OWNER, CLAIMING).claim_devices == {"template": None}
 

@@ -144,3 +144,30 @@ def test_a_misspelt_name_is_told_from_the_one_that_is_meant(written, meant):
 @pytest.mark.parametrize("name", FINE)
 def test_a_name_that_some_vendor_may_have_is_not_misspelt(name):
     assert devices.misspelt(name) == ""
+
+
+def test_a_container_that_uses_requests_of_a_claim_gets_those_alone():
+    claims = [{"name": "mine", "resourceClaimTemplateName": "two"}]
+    known = {"two": None, "two/gpu": 4, "two/more": 2, "two/nic": 8}
+    used = [{"name": "mine", "request": "gpu"}, {"name": "mine", "request": "more"}]
+    assert devices.seen({"claims": used}, claims, known) == devices.Devices(6, "claim")
+    assert devices.seen({"claims": [{"name": "mine", "request": "none"}]}, claims, known).count is None
+
+
+@pytest.mark.parametrize(
+    ("name", "one"),
+    [
+        ("gpu.nvidia.com", True),
+        ("mig.nvidia.com", True),
+        ("gpu.example.net", True),
+        ("dranet", False),
+        ("dra.net", False),
+        ("rdma-nics", False),
+        ("efa.networking.k8s.aws", False),
+        ("dra.cpu", False),
+        ("gpu-nic.example.com", None),
+        ("fast", None),
+    ],
+)
+def test_the_name_of_a_device_class_says_whether_it_has_accelerators(name, one):
+    assert devices.is_accelerator(name) is one

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.documents import shapes
-from strategies.platform import placements
+from strategies.platform import devices, placements
 from webhook.cluster import readers
 
-__all__ = ["UnreadableError", "devices_of", "nodes", "read", "requests_of"]
+__all__ = ["UnreadableError", "classes_of", "devices_of", "holds_accelerators", "nodes", "read", "requests_of"]
 
 
 class UnreadableError(ValueError):
@@ -49,18 +49,51 @@ def requests_of(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return requests
 
 
-def devices_of(document: Mapping[str, Any]) -> int | None:
-    """Return the number of devices of one claim; None when the allocation decides it."""
-    total = 0
+def classes_of(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the device classes that a claim requests."""
     for wanted in requests_of(document):
-        counts = {_count(option) for option in (wanted.get("firstAvailable") or [wanted.get("exactly") or {}])}
-        if len(counts) != 1 or None in counts:
-            return None
-        total += counts.pop() or 0
-    return total
+        for option in _options(wanted):
+            if option.get("deviceClassName"):
+                yield str(option["deviceClassName"])
 
 
-def _count(request: Mapping[str, Any]) -> int | None:
+def holds_accelerators(document: Mapping[str, Any]) -> bool:
+    """Whether a claim requests devices of a class that is certainly one of accelerators."""
+    return any(devices.is_accelerator(name) for name in classes_of(document))
+
+
+def devices_of(document: Mapping[str, Any], request: str = "", *, beside: bool = False) -> int | None:
+    """Return the number of accelerators of one claim; None when the allocation decides it, or no name tells it.
+
+    Network cards, CPUs and the like are left out. Devices of a class whose name says nothing are taken for accelerators
+    where nothing else is claimed, and are of unknown number beside a class that is certainly one.
+
+    Args:
+        document: a ResourceClaim or a ResourceClaimTemplate.
+        request: the name of its only request that counts; "" for all.
+        beside: whether other claims of the pod hold accelerators.
+    """
+    every = [each for each in requests_of(document) if request in ("", each.get("name"))]
+    doubtful = not request and (beside or holds_accelerators(document))
+    counts = [_accelerators(each, doubtful=doubtful) for each in every]
+    return None if None in counts else sum(count or 0 for count in counts)
+
+
+def _accelerators(wanted: Mapping[str, Any], *, doubtful: bool) -> int | None:
+    counts = {_count(option, doubtful=doubtful) for option in _options(wanted)}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _options(wanted: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    options: Sequence[Mapping[str, Any]] = wanted.get("firstAvailable") or [wanted.get("exactly") or {}]
+    return options
+
+
+def _count(option: Mapping[str, Any], *, doubtful: bool) -> int | None:
     """Return the count of one request: 1, the default of the API, when it is not set; None for all devices."""
-    count = request.get("count")
-    return None if request.get("allocationMode") == "All" else 1 if count is None else int(count)
+    kind, count = devices.is_accelerator(str(option.get("deviceClassName") or "")), option.get("count")
+    if kind is False:
+        return 0
+    if option.get("allocationMode") == "All" or (kind is None and doubtful):
+        return None
+    return 1 if count is None else int(count)

@@ -17,7 +17,8 @@ from strategies.documents.pods import CLAIM_SOURCES
 from strategies.documents.runtimes import Runtime
 from strategies.jobs import parts
 from strategies.launches import kinds
-from strategies.platform.profiles import Profile
+from strategies.platform import devices
+from strategies.platform.profiles import REQUEST, Profile
 from strategies.platform.supplies import Supply
 from webhook.admission import documents, reviews
 from webhook.admission.documents import UnreadableError
@@ -172,14 +173,29 @@ def _claim_devices(
         places = [pods.place(request.document, *each) for each in work.places]
     else:
         places = [runtime.trainer] if runtime and runtime.trainer else []
+    found: dict[tuple[str, str], Mapping[str, Any] | None] = {}
     for claim in (each for place in places for each in place.pod_spec.get("resourceClaims") or ()):
-        for member, kind in CLAIM_SOURCES.items():
-            name = claim.get(member)
-            if not isinstance(name, str):
-                continue
-            ours = next((profile for profile in profiles.values() if is_of(claim, profile)), None)
+        ours = next((profile for profile in profiles.values() if is_of(claim, profile)), None)
+        for kind, name in _sources(claim):
             if ours is not None:
                 yield name, ours.count
+                yield devices.request_key(name, REQUEST), ours.count
             else:
-                found = documents.read(Ref(kind, request.namespace, name), cluster)
-                yield name, None if found is None else documents.devices_of(found)
+                found[kind, name] = documents.read(Ref(kind, request.namespace, name), cluster)
+    yield from _counted(found)
+
+
+def _sources(claim: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for member, kind in CLAIM_SOURCES.items():
+        if isinstance(claim.get(member), str):
+            yield kind, claim[member]
+
+
+def _counted(claims: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> Iterator[tuple[str, int | None]]:
+    """Yield the accelerators of each claim, and of each of its requests, by `devices.request_key`."""
+    beside = any(documents.holds_accelerators(each) for each in claims.values() if each is not None)
+    for (_, name), document in claims.items():
+        yield name, None if document is None else documents.devices_of(document, beside=beside)
+        for each in () if document is None else documents.requests_of(document):
+            if isinstance(each.get("name"), str):
+                yield devices.request_key(name, each["name"]), documents.devices_of(document or {}, each["name"])

@@ -100,14 +100,7 @@ def _named(ref: Ref, cluster: readers.ClusterReader) -> Named | None:
     document = documents.read(ref, cluster)
     if document is None:
         return None
-    return Named(documents.devices_of(document), tuple(_classes(documents.requests_of(document))))
-
-
-def _classes(wanted: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    for each in wanted:
-        for option in each.get("firstAvailable") or [each.get("exactly") or {}]:
-            if option.get("deviceClassName"):
-                yield str(option["deviceClassName"])
+    return Named(documents.devices_of(document), tuple(documents.classes_of(document)))
 
 
 def _shared(
