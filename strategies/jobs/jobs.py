@@ -95,11 +95,11 @@ class Job:
 
         Of several parts of a JobSet it is that of this view, and without one the first, which has rank 0.
         """
+        if self.kind == "TrainJob":
+            return self.runtime.trainer if self.runtime else None
         return _container(self)
 
     def _find_container(self) -> pods.Place | None:
-        if self.kind == "TrainJob":
-            return self.runtime.trainer if self.runtime else None
         found = self.parts.places
         return self._place(found[self.part]) if found else None
 

@@ -7,14 +7,14 @@ applies the TrainJob learns why the JobSet would be refused; the answer to Train
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from strategies.documents import names, paths, pods
 from strategies.documents.paths import Absent, Path
 from strategies.jobs import containers, programs
-from strategies.jobs.jobs import Job
+from strategies.jobs.jobs import Job, remembered
 from strategies.trainer import runtime_patches
 
 __all__ = ["Template", "list_templates"]
@@ -78,20 +78,26 @@ class Template:
         return paths.field(self.document, (*self.pod_path, *inside))
 
 
-def list_templates(job: Job) -> Iterator[Template]:
-    """Yield the replicated jobs of a JobSet, or those that the JobSet of a TrainJob will have."""
+@remembered
+def list_templates(job: Job) -> Sequence[Template]:
+    """Return the replicated jobs of a JobSet, or those that the JobSet of a TrainJob will have."""
+    document, path = (job.document, _OF_JOBSET) if job.kind == "JobSet" else (_runtime(job), _OF_RUNTIME)
+    every = enumerate(_object(document, *path).get("replicatedJobs") or ())
     if job.kind == "JobSet":
-        for template in _templates(job.document, ("spec",)):
-            yield dataclasses.replace(template, identify=job.identify)
-    elif job.runtime is not None:
-        for template in _templates(job.runtime.document, ("spec", "template", "spec")):
-            job_, written = runtime_patches.patch_replicated_job(template.job, job.document)
-            yield dataclasses.replace(template, job=job_, written=written, identify=job.identify)
+        return [Template(document, each, (*path, "replicatedJobs", n), {}, job.identify) for n, each in every]
+    return [_patched(job, document, each, (*path, "replicatedJobs", n)) for n, each in every]
 
 
-def _templates(document: Mapping[str, Any], spec_path: tuple[str, ...]) -> Iterator[Template]:
-    for index, job in enumerate(_object(document, *spec_path).get("replicatedJobs") or ()):
-        yield Template(document, job, (*spec_path, "replicatedJobs", index))
+_OF_JOBSET, _OF_RUNTIME = ("spec",), ("spec", "template", "spec")
+
+
+def _runtime(job: Job) -> Mapping[str, Any]:
+    return job.runtime.document if job.runtime is not None else {}
+
+
+def _patched(job: Job, document: Mapping[str, Any], replicated: Mapping[str, Any], path: Path) -> Template:
+    replicated, written = runtime_patches.patch_replicated_job(replicated, job.document)
+    return Template(document, replicated, path, written, job.identify)
 
 
 def _object(document: Any, *members: str) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ never checked.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -94,9 +95,20 @@ def parse(method: str, args: Sequence[str]) -> ParsedArgs:
     Raises:
         ValueError: TRL has no such training method.
     """
+    words = tuple(args)
+    return _cached(method, words) if len(words) <= _FEW and sum(map(len, words)) <= _SHORT else _parse(method, words)
+
+
+_FEW, _SHORT = 64, 2_048  # words and characters of arguments that are remembered
+
+
+def _parse(method: str, args: tuple[str, ...]) -> ParsedArgs:
     reader = _Reader(flags.script(method), args)
     reader.read()
     return reader.parsed
+
+
+_cached = functools.lru_cache(maxsize=256)(_parse)  # a decision asks some three times; nobody may change the result
 
 
 class _Reader:
