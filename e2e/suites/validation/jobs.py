@@ -29,9 +29,9 @@ def wrong(name="wrong", **options):
     return sft(name, args=args, trainer={"numNodes": 0}, **options)
 
 
-def script(name="script", **options):
+def script(name="script", *, trainer=None, **options):
     """A TrainJob that is right as far as anybody can tell, which Muster warns about."""
-    trainer = {"command": ["bash", "-c"], "args": ["accelerate launch train.py"], "numNodes": 2}
+    trainer = trainer or {"command": ["bash", "-c"], "args": ["./train.sh"], "numNodes": 2}
     return documents.trainjob(name, "trl-distributed", kind=CLUSTER, trainer=trainer, suspend=True, **options)
 
 

@@ -7,7 +7,7 @@ from e2e.suites.support.spaces import JOBSETS
 from e2e.suites.validation import jobs
 
 CONTAINER = "spec.replicatedJobs[node].template.spec.template.spec.containers[node]"
-NOT_ENFORCED = "spec.trainer.command: 'bash -c accelerate launch train.py': this launch is your own and was not changed"
+NOT_ENFORCED = "spec.trainer.command: 'bash -c ./train.sh': the program ./train.sh is not one that Muster reads"
 
 
 def differences(sent, stored):
@@ -34,6 +34,12 @@ def test_a_job_that_is_warned_about_is_stored_as_it_is(space):
     job = jobs.script()
     space.apply(job).expect()
     assert space.trainjob("script")["spec"]["trainer"] == job["spec"]["trainer"]
+
+
+def test_a_launch_inside_a_shell_that_cannot_span_the_nodes_is_refused(space):
+    trainer = {"command": ["bash", "-c"], "args": ["pip list; accelerate launch train.py"], "numNodes": 2}
+    outcome = space.apply(jobs.script(trainer=trainer))
+    assert outcome.refused_with("accelerate starts one plain process on each of the 2 nodes")
 
 
 def test_a_job_that_is_mended_is_not_warned_about(space):
