@@ -72,7 +72,8 @@ class TorchStrategy(TorchFamily):
 def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) -> Iterator[Finding]:
     """Tell what Muster cannot see of a launch that may not start all processes that the job asks for.
 
-    On one node it is a note: a program may use several devices with one process. On several nodes it is a warning.
+    On one node it is a note: a program may use several devices with one process. On several nodes it is a warning, but
+    for what stands beside a launch that is seen: it could change that only by its env.
     """
     reading, size = site.reading, topology.size
     launch = reading.training
