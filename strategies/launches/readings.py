@@ -24,6 +24,7 @@ __all__ = ["Reading", "read"]
 
 _MAX_CACHED = 16 * 1024
 _DEPTH = 6
+_MAX_WRAPPERS = 64
 _ESCAPED = re.compile(r"\$\$(?!\()")
 
 
@@ -136,7 +137,8 @@ class _Reader:
                 self._text(around, peeled.text, shells.Invocation(peeled.text), command)
                 return
             words = peeled.words
-            if count > launches.MAX_WORDS:
+            if count > _MAX_WRAPPERS:
+                self._say("the command line has more programs around each other than Muster reads")
                 return
         if words:
             self._program(around, words, command)
@@ -149,6 +151,8 @@ class _Reader:
             self._say("xargs gives a program words that Muster cannot see")
         elif around.shells and name in ("source", "."):
             self._sourced(words)
+        elif around.shells and name == "unset":
+            self._say(f"which variables the shell takes away, {_short(words[-1])}, is known only in the pod")
         elif around.files and words[0].removeprefix("./") in around.files:
             text = around.files[words[0].removeprefix("./")]
             self._text(around, text, shells.Invocation(text, None, words[0], words[1:]), command)

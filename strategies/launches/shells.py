@@ -357,6 +357,9 @@ class _Walker:
         exported = name == "export" or "x" in flags
         for setting in settings:
             self._assign(setting)
+            value = self._scope.variables[setting.name]
+            if "i" in flags and not (isinstance(value, str) and value.isdecimal()):
+                self._scope.variables[setting.name] = None  # the shell computes it
         if exported and "n" not in flags:
             self._scope.exported.update(setting.name for setting in settings)
             self._scope.exported.update(words)
@@ -485,8 +488,11 @@ class _Walker:
     def _ignored(self, _words: Sequence[str], _context: _Context) -> None:
         """Run a builtin that starts nothing and sets nothing."""
 
-    def _unset(self, words: Sequence[str], _context: _Context) -> None:
+    def _unset(self, words: Sequence[str], context: _Context) -> None:
         names = [word for word in words[1:] if not word.startswith("-")]
+        if any("$" in name for name in names):
+            self._emit(Command(("unset", *names), inner=context.inner))
+            return
         self._scope.variables.update(dict.fromkeys(names, ""))
         self._scope.exported.update(names)
 

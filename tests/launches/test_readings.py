@@ -370,9 +370,26 @@ def test_a_hostile_text_costs_little(text):
     assert time.process_time() - begun < 2
 
 
-def test_wrappers_nest_without_end_and_without_recursion():
-    assert read([*["env"] * (MAX_WORDS - 2), "torchrun", "x.py"]).only.target == "x.py"
+def test_wrappers_nest_up_to_a_bound_that_keeps_their_cost_small():
+    assert read([*["env"] * 60, "torchrun", "x.py"]).only.target == "x.py"
+    begun = time.process_time()
+    assert read([*["env"] * (MAX_WORDS - 2), "torchrun", "x.py"]).unread
+    assert time.process_time() - begun < 0.05
     assert read([*["env"] * MAX_WORDS, "torchrun", "x.py"]).unread
+
+
+def test_a_number_that_the_shell_computes_at_its_declaration_is_not_read():
+    text = "declare -i N=2+2; typeset -xi M=1*2; torchrun --nproc_per_node=$N --nnodes=$M t.py"
+    assert read(["bash", "-c", text]).only.values == {"nproc_per_node": "$N", "nnodes": "$M"}
+    assert (
+        read(["bash", "-c", "declare -i N=4; torchrun --nproc_per_node=$N t.py"]).only.values["nproc_per_node"] == "4"
+    )
+
+
+@pytest.mark.parametrize("name", ["$V", "$(cat names)", "${!PET_@}"])
+def test_a_variable_that_only_the_pod_knows_may_be_taken_away(name):
+    found = read(["bash", "-c", f"unset {name}; torchrun t.py"])
+    assert found.unread[0].startswith("which variables the shell takes away")
 
 
 QUOTED = st.lists(st.text(st.characters(codec="ascii", exclude_characters="\0\r$"), max_size=6), max_size=4)
