@@ -113,6 +113,7 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
     container: Mapping[str, Any] = job.container.container if job.container else {}
     known = _ALWAYS_SET | {str(entry.get("name")) for entry in site.env} | set(world.launch.env) | names.RESERVED_ENV
     for option in _NUMBERS:
+        yield from _literal(site, world, option)
         for name in _REFERENCE.findall(world.launch.values.get(option, "")):
             if name in known:
                 continue
@@ -122,6 +123,17 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
             yield report(place, shown[:80], message, rule="core/unset-variable")
 
 
+def _literal(site: Site, world: World, option: str) -> Iterator[Finding]:
+    """Report `$NAME` where no shell is: the launcher gets it as it stands."""
+    value = world.launch.values.get(option, "")
+    found = _OF_SHELLS.search(value) if not world.launch.through else None
+    if found is not None:
+        message = f"no shell is there to replace {found[0]}, and Kubernetes replaces only $(NAME); write $({found[1]})"
+        place, shown = site.locate_option(world.launch, option), f"--{option} {value}"
+        yield error(place, shown[:80], message, rule="core/unset-variable")
+
+
+_OF_SHELLS = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]{0,60})\}?")
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _NUMBERS = (
     *("nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port", "rdzv_endpoint"),

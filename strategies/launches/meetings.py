@@ -29,7 +29,8 @@ _OF_ONE_POD = frozenset({"HOSTNAME", "RANDOM", "SRANDOM", "BASHPID", "SECONDS", 
 """Variables of a shell, or of every container, that differ from pod to pod."""
 _OWN_FIELDS = ("status.podIP", "status.hostIP", "metadata.name", "metadata.uid", "spec.nodeName")
 _OWN_COMMANDS = re.compile(
-    r"\$\(\s*(uuidgen|ip |ifconfig|"
+    r"\$\(\([^)]{0,80}\bS?RANDOM\b|"
+    r"\$\(\s*(uuidgen|ip |ifconfig|shuf (?![^)]{0,200}--random-source)|"
     r"hostname\b(?!\s*(-[fs]|--fqdn|--short)?\s*\|)|"  # cut, it may become the name of pod 0
     r"date\b(?!\s+\+[\"']?[-_%YmdFjyGV]+[\"']?\s*\)))"  # a day is the same in all pods
 )
@@ -142,6 +143,14 @@ class _Seen:
                 return True
         return False
 
+    def is_a_name(self, text: str) -> bool:
+        """Whether a value is a name or an address of the pod, whole."""
+        found = _REFERENCE.fullmatch(text)
+        if found is None:
+            return text == "$( hostname )"
+        source = ((self.entry(found[1]) or {}).get("valueFrom") or {}).get("fieldRef") or {}
+        return found[1] == "HOSTNAME" or str(source.get("fieldPath")) in _OWN_FIELDS
+
 
 def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     report = error if launch.certain else warning
@@ -151,7 +160,15 @@ def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     address = endpoint or (None if kind == "c10d" else seen.setting(launch, "master_addr"))
     if address is not None:
         yield from _address(seen, address, report, static=kind in ("", "static"))
+    static = kind in ("", "static") and not endpoint and not _is_c10d(seen.job, launch)
+    port = None if not static else seen.setting(launch, "master_port")
+    if port is not None and seen.is_of_one_pod(port.text):
+        message = "differs from node to node, so the nodes would never meet; use the same port on all, or remove it"
+        yield report(port.field, port.shown, message, rule="core/own-port")
     rank = seen.setting(launch, "node_rank")
+    if rank is not None and seen.is_a_name(rank.text):
+        message = "is a name or an address of the pod and no number, so torchrun would not start; use $(PET_NODE_RANK)"
+        yield report(rank.field, rank.shown, message, rule="core/named-rank")
     # In a branch of a shell, each node may take its own.
     if kind in ("", "static") and not _is_c10d(seen.job, launch) and rank is not None and launch.certain:
         assumed = "${" in launch.values.get("node_rank", "")
