@@ -72,6 +72,8 @@ def check_meetings(job: Job) -> Iterator[Finding]:
             yield from _accelerate(seen, launch)
         elif launch.launcher is Launcher.PYTHON:
             yield from _program(seen, launch)
+        if launch.certain:
+            yield from _read_rank(seen, launch)
     if reading.unread or not reading.launches:
         yield from _unread(seen)
     yield from _from_elsewhere(seen)
@@ -132,6 +134,23 @@ class _Seen:
         every = {name: self.variable(None, name) for name in self._entries}
         env = {name: value.text if value is not None else None for name, value in every.items()}
         return expansions.take_defaults(text, env)[0]
+
+    def reference(self, launch: Launch, name: str) -> str:
+        """Return what a variable holds where it is read from elsewhere, as `$(NAME)`; else its text, "" for none."""
+        if name not in launch.env and (self.entry(name) or {}).get("valueFrom") is not None:
+            return f"$({name})"
+        found = self.variable(launch, name)
+        return "" if found is None else found.text
+
+    def source(self, launch: Launch, text: str) -> str:
+        """Return the `fieldPath` of which a text is the value, "" where it is something else."""
+        found = _REFERENCE.fullmatch(self.expand(text.strip()))
+        if found is None:
+            return ""
+        entry = self.entry(found[1])
+        if entry is None:
+            return names.COMPLETION_INDEX_FIELD if found[1] == "JOB_COMPLETION_INDEX" else ""
+        return str(((entry.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath") or "")
 
     def is_of_one_pod(self, text: str) -> bool:
         """Whether a value differs from pod to pod: its name, its address, a random number."""
@@ -234,6 +253,45 @@ def _fixed_rank(seen: _Seen, written: _Written, report: Any) -> Iterator[Finding
             "index is used"
         )
         yield report(written.field, written.shown, message, rule="core/fixed-rank")
+
+
+def _read_rank(seen: _Seen, launch: Launch) -> Iterator[Finding]:
+    """Report a rank that is read from a field which several nodes share."""
+    if launch.starts_torchrun and _numbers_itself(seen, launch):
+        return
+    spanned = whole(launch.values.get("nnodes", launch.values.get("num_machines", "")))
+    if spanned is not None and spanned < seen.nodes:
+        return  # several trainings, each with ranks of its own; the check of counts says so
+    options = [name for name in ("node_rank", "machine_rank") if name in launch.values]
+    variables = () if options else _RANKS_OF.get(launch.launcher, ())
+    places = [(f"--{name} {launch.values[name]}", launch.values[name], name) for name in options]
+    texts = [(shown, text, seen.site.locate_option(launch, name)) for shown, text, name in places]
+    texts += [
+        (f"{name}={text}", text, seen.where(name)) for name in variables if (text := seen.reference(launch, name))
+    ]
+    for shown, text, place in texts:
+        clash = ranks.find_clash(seen.job, seen.source(launch, text))
+        if clash:
+            cure = "remove it, and each node's index is used"
+            if ranks.find_rank(seen.job) is None:
+                cure = f"remove it, and use the annotation {names.RENDEZVOUS_ANNOTATION}: c10d"
+            message = f"{clash}, so several nodes would have one rank; {cure}"
+            report = warning if launch.launcher is Launcher.PYTHON else error
+            yield report(place, shown[:80], message, rule="core/fixed-rank")
+
+
+_RANKS_OF = {
+    Launcher.TORCHRUN: (names.PET_NODE_RANK,),
+    Launcher.TUNE: (names.PET_NODE_RANK,),
+    Launcher.PYTHON: ("RANK", "NODE_RANK"),
+    Launcher.COMPOSER: ("NODE_RANK",),
+}
+"""The variables from which a launch without a flag takes the rank of its node."""
+
+
+def _numbers_itself(seen: _Seen, launch: Launch) -> bool:
+    backend = seen.setting(launch, "rdzv_backend")
+    return _is_c10d(seen.job, launch) if backend is None else backend.text not in ("", "static")
 
 
 def _program(seen: _Seen, launch: Launch) -> Iterator[Finding]:

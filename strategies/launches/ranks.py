@@ -7,20 +7,30 @@ groupJobIndex; the annotation `batch.kubernetes.io/job-completion-index` of an i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from strategies.documents import names, pods
 from strategies.documents.pods import EnvVar, Place
 from strategies.jobs.jobs import Job
+from strategies.launches import topologies
 
-__all__ = ["Source", "are_given", "are_shared", "find_rank"]
+__all__ = ["Source", "are_given", "are_shared", "find_clash", "find_rank"]
 
 Source = EnvVar
 """An env entry without its name: a value, or where it is read from."""
 _JOB_INDEX = "jobset.sigs.k8s.io/job-index"
 _GLOBAL_INDEX = "jobset.sigs.k8s.io/job-global-index"
 _GROUP_INDEX = "jobset.sigs.k8s.io/job-group-index"
+_CONSTANT = frozenset(
+    f"jobset.sigs.k8s.io/{each}"
+    for each in (
+        *("restart-attempt", "job-restart-attempt", "replicatedjob-replicas", "global-replicas", "group-replicas"),
+    )
+)
+_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+_KEY = re.compile(r"metadata\.(?:annotations|labels)\['([^']+)'\]")
 _GIVEN = (names.PET_NODE_RANK, "NODE_RANK", "RANK")
 
 
@@ -53,6 +63,40 @@ def are_shared(job: Job) -> bool:
         return True
     mine = _given(job, place.container)
     return any(mine == _given(job, other.container) for other in job.world if other.path != place.path)
+
+
+def find_clash(job: Job, path: str) -> str:
+    """Return why nodes of `job.container` that read their rank from a field have the same one, as a clause.
+
+    Args:
+        job: the job.
+        path: the `fieldPath`, `metadata.annotations['...']`.
+
+    Returns:
+        A clause, "" where each node has a rank of its own, or where Muster does not know the field.
+    """
+    place, found = job.container, _KEY.fullmatch(path)
+    if place is None or found is None:
+        return ""
+    jobs, each = pods.replicas(place.job), pods.at_once(place.job)
+    if job.kind == "TrainJob":
+        jobs, each = 1, topologies.pods_of(job)
+    if found[1] in _CONSTANT and jobs * each > 1:
+        return "is the same on all nodes"
+    if found[1] == _COMPLETION_INDEX and jobs > 1:
+        return f"counts the pods of one Job, and the nodes are in {jobs} Jobs"
+    if found[1] in (_JOB_INDEX, _GLOBAL_INDEX, _GROUP_INDEX) and each > 1:
+        return f"counts Jobs, and each Job has {each} nodes"
+    return _clash_of_rooms(job, place, found[1])
+
+
+def _clash_of_rooms(job: Job, place: Place, key: str) -> str:
+    mine = _given(job, place.container)
+    if key in (_COMPLETION_INDEX, _JOB_INDEX) and mine:
+        for other in job.world:
+            if other.path != place.path and _given(job, other.container) == mine:
+                return f"starts at 0 in {place.job_name} and in {other.job_name}"
+    return ""
 
 
 def _given(job: Job, container: pods.Container) -> str:
