@@ -228,8 +228,20 @@ def _address(seen: _Seen, written: _Written, report: Any, *, static: bool) -> It
     elif seen.is_of_one_pod(host):
         message = "is another address on each node, so the nodes would never meet; remove it"
         yield report(written.field, written.shown, message, rule="core/loopback")
+    elif namespace := _other_namespace(seen.job, host.partition(":")[0]):
+        message = f"is the address of a pod in namespace {namespace}, and the job is in {seen.job.namespace}; remove it"
+        yield warning(written.field, written.shown, message, rule="core/other-coordinator")
     elif static:
         yield from _foreign(seen, written, host.partition(":")[0])
+
+
+def _other_namespace(job: Job, host: str) -> str:
+    """Return the namespace in the full name of pod 0, `<pod>.<subdomain>.<namespace>.svc...`, where it is another."""
+    coordinator = coordinators.find_coordinator(job)
+    if coordinator is None or not job.namespace or not host.startswith(f"{coordinator.host}."):
+        return ""
+    namespace = host.removeprefix(f"{coordinator.host}.").partition(".")[0]
+    return "" if "$" in namespace or namespace in ("", job.namespace) else namespace
 
 
 def _foreign(seen: _Seen, written: _Written, host: str) -> Iterator[Finding]:

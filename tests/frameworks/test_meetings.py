@@ -21,7 +21,7 @@ MEETING = {
     "torchrun alone": ("torchrun x.py", {}),
     "the coordinator by its variable": ("torchrun --master_addr=$(PET_MASTER_ADDR) x.py", {}),
     "the coordinator by name": ("torchrun --rdzv_endpoint=job-node-0-0.job:29500 x.py", {}),
-    "the coordinator by its full name": ("torchrun --master_addr=job-node-0-0.job.ns.svc x.py", {}),
+    "the coordinator by its full name": ("torchrun --master_addr=job-node-0-0.job.default.svc x.py", {}),
     "the node's rank by its variable": ("torchrun --node_rank=$(PET_NODE_RANK) x.py", {}),
     "a rank that torchrun sets itself": ("torchrun x.py", {"RANK": "0", "MASTER_ADDR": "localhost"}),
     "a rank that c10d does not read": ("torchrun --rdzv_backend=c10d --node_rank=0 x.py", {}),
