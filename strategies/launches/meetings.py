@@ -142,7 +142,7 @@ class _Seen:
         found = self.variable(launch, name)
         return "" if found is None else found.text
 
-    def source(self, launch: Launch, text: str) -> str:
+    def source(self, text: str) -> str:
         """Return the `fieldPath` of which a text is the value, "" where it is something else."""
         found = _REFERENCE.fullmatch(self.expand(text.strip()))
         if found is None:
@@ -282,7 +282,7 @@ def _read_rank(seen: _Seen, launch: Launch) -> Iterator[Finding]:
         (f"{name}={text}", text, seen.where(name)) for name in variables if (text := seen.reference(launch, name))
     ]
     for shown, text, place in texts:
-        clash = ranks.find_clash(seen.job, seen.source(launch, text))
+        clash = ranks.find_clash(seen.job, seen.source(text))
         if clash:
             cure = "remove it, and each node's index is used"
             if ranks.find_rank(seen.job) is None:

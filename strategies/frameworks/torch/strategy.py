@@ -50,6 +50,7 @@ class TorchFamily:
         yield from members.check(job)
         yield from _runtime_disagrees(job, self.framework)
         yield from _dropped_claims(job, self.framework)
+        yield from trainer_sections.check_slices(job, self.framework)
         yield from meetings.check_meetings(job)
 
 

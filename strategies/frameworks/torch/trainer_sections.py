@@ -6,16 +6,18 @@ be overwritten. Every strategy of the torch family uses this.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from strategies.changes.changes import Changes
 from strategies.claims import plans
-from strategies.documents.findings import warning
-from strategies.documents.paths import Absent
+from strategies.documents.findings import Finding, warning
+from strategies.documents.paths import Absent, field
 from strategies.jobs.jobs import Job
 from strategies.launches import sites, topologies
 from strategies.launches.launches import Launcher
 from strategies.trainer.resources import AUTO
 
-__all__ = ["ensure", "pin", "pin_processes"]
+__all__ = ["check_slices", "ensure", "pin", "pin_processes"]
 
 _PATH = ("spec", "trainer", "numProcPerNode")
 _FIELD = ".".join(_PATH)
@@ -83,6 +85,21 @@ def _counts_itself(job: Job) -> bool:
     site = sites.find_site(job)
     launch = site.reading.visible if site else None
     return launch is not None and (launch.launcher is Launcher.PYTHON or "nproc_per_node" in launch.values)
+
+
+def check_slices(job: Job, rule: str) -> Iterator[Finding]:
+    """Warn about MIG slices that no process of a JobSet reaches, in each of its parts; see `pin_processes`."""
+    for view in job.views if job.kind == "JobSet" and job.owner is None else ():
+        place, site, idle = view.container, sites.find_site(view), topologies.read_topology(view).devices.idle
+        if place is None or site is None or not idle:
+            continue
+        every = (*site.reading.launches, *site.reading.beside)
+        if not any("CUDA_VISIBLE_DEVICES" in launch.env for launch in every):  # each program chooses its slice
+            message = (
+                f"a pod can use one MIG slice, and {idle} would be idle; ask for one per pod and raise the number of "
+                "pods"
+            )
+            yield warning(f"{field(job.document, place.path)}.resources", None, message, rule=f"{rule}/mig")
 
 
 def _is_torch(job: Job) -> bool:
