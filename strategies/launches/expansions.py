@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["expand", "take_defaults"]
+__all__ = ["expand", "resolve", "take_defaults"]
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _DEFAULT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:?)-([^${}]*)\}")
@@ -18,6 +18,19 @@ _ALWAYS_SET = frozenset(
     {"MASTER_ADDR", "MASTER_PORT", "JOB_COMPLETION_INDEX", "HOSTNAME", "HOME", "PATH", "PWD", "USER", "UID", "RANDOM"}
 )
 """Kubernetes, Muster, images and shells set these."""
+
+
+def resolve(text: str, env: Mapping[str, str | None]) -> str:
+    """Replace each `$(NAME)` whose value is known, as Kubernetes does; the others stay, and hold a `$`.
+
+    Source: kubernetes v1.36.3 `third_party/forked/golang/expansion/expand.go`.
+    """
+
+    def known(found: re.Match[str]) -> str:
+        value = env.get(found[1])
+        return found[0] if value is None else value
+
+    return _REFERENCE.sub(known, text) if "$" in text else text
 
 
 def expand(text: str, env: Mapping[str, str | None]) -> str:

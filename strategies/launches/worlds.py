@@ -19,6 +19,7 @@ from strategies.launches import accelerate, expansions, ranks, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
+from strategies.platform import devices
 from strategies.trainer import recipes
 
 __all__ = ["World", "find_world", "read_world", "worlds_of"]
@@ -157,25 +158,15 @@ def _values(env: Iterable[Mapping[str, object]]) -> dict[str, str | None]:
     }
 
 
-def _expand(text: str, env: _Env) -> str:
-    """Replace each `$(NAME)` whose value is known; the others stay, and hold a `$`."""
-
-    def known(found: re.Match[str]) -> str:
-        value = env.get(found[1])
-        return found[0] if value is None else value
-
-    return _REFERENCE.sub(known, text) if _UNSEEN in text else text
-
-
 def _setting(launch: Launch, env: _Env, name: str, default: str = "") -> str:
     """Return what torchrun reads for an option: its flag, else its PET_* variable, else the default."""
     if name in launch.values:
-        return _expand(launch.values[name], env)
+        return expansions.resolve(launch.values[name], env)
     variable = f"PET_{name.upper()}"
     if variable not in env:
         return default
     value = env[variable]
-    return f"$({variable})" if value is None else _expand(value, env) or default
+    return f"$({variable})" if value is None else expansions.resolve(value, env) or default
 
 
 def _standalone(launch: Launch, env: _Env) -> bool:
@@ -184,12 +175,7 @@ def _standalone(launch: Launch, env: _Env) -> bool:
 
 def _visible(env: _Env, topology: Topology) -> int | None:
     """Return the devices that processes see: those of the pod, or the part that CUDA_VISIBLE_DEVICES leaves."""
-    count, chosen = topology.devices.count, env.get("CUDA_VISIBLE_DEVICES", "all")
-    if count is None or chosen == "all":
-        return count
-    if chosen is None or _UNSEEN in chosen:
-        return None
-    return min(count, len([each for each in chosen.split(",") if each.strip() not in ("", "-1")]))
+    return devices.visible(topology.devices.count, env)
 
 
 def _torchrun(world: World, env: _Env, topology: Topology) -> World:
@@ -281,7 +267,7 @@ def _tune(world: World, env: _Env, topology: Topology) -> World:
 
 
 def _accelerate(world: World, env: _Env, topology: Topology) -> World:
-    values = {name: _expand(value, env) for name, value in world.launch.values.items()}
+    values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
     if world.launch.launcher is Launcher.TRL:
         if world.launch.target in _NO_TRAINING:
             return replace(world, nodes=None, own=True)
@@ -296,7 +282,7 @@ def _accelerate(world: World, env: _Env, topology: Topology) -> World:
 
 def _deepspeed(world: World, env: _Env, topology: Topology) -> World:
     """Read `deepspeed`: without a host file it starts the processes of its own node alone, one per device."""
-    values = {name: _expand(value, env) for name, value in world.launch.values.items()}
+    values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
     if "no_ssh" in values and not {"hostfile", "H"} & set(values) and topology.nodes > 1:
         doubt = "needs --hostfile, a file with all nodes, so every node but the first fails; start it with torchrun"
         return replace(world, nodes=None, doubt=doubt, option="no_ssh")
@@ -321,7 +307,7 @@ def _on_every_gpu(world: World, topology: Topology) -> World:
 
 def _fabric(world: World, env: _Env, topology: Topology) -> World:
     """Read `fabric run` (lightning_fabric 2.6 `cli.py`): all its numbers are flags, and none comes from the env."""
-    values = {name: _expand(value, env) for name, value in world.launch.values.items()}
+    values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
     nodes, processes = whole(values.get("num_nodes", "1")), whole(values.get("devices", "1"))
     known = replace(world, nodes=nodes, processes=processes)
     if nodes is None or processes is None:

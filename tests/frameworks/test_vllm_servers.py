@@ -315,7 +315,8 @@ EXCLUDED = {
     "decode context that does not divide": "-tp 4 -dcp 3",
     "a headless server that answers": "-dp 4 -dpl 2 --headless --api-server-count 2",
     "a headless server that balances": "-dp 4 -dpl 2 --headless --data-parallel-hybrid-lb",
-    "a size of nothing": "-tp 0",
+    "nodes that do not divide the world": "-tp 8 --nnodes 3",
+    "a rank that the nodes do not have": "-tp 8 --nnodes 2 --node-rank 2",
     "more adapters at once than kept": "--enable-lora --max-loras 4 --max-cpu-loras 2",
 }
 
@@ -334,12 +335,88 @@ ALLOWED = [
     "-dp 4 -dpl 2 --headless --api-server-count 0",
     "-dp 2 -dpl $(LOCAL)",
     "--ssl-certfile c",
+    "-tp 8 -pp 2 --nnodes 4 --node-rank 3",
+    "-tp $(SIZE) --nnodes 3",
+    "--nnodes 1 --node-rank 0",
 ]
 
 
 @pytest.mark.parametrize("words", ALLOWED)
 def test_flags_that_go_together_are_not_mentioned(words):
     assert told(f"vllm serve m {words}") == []
+
+
+OUT_OF_RANGE = {
+    "a percentage": ("--gpu-memory-utilization 95", "above 0 and at most 1"),
+    "an alias": ("--device-memory-utilization=1.01", "above 0 and at most 1"),
+    "no memory": ("--gpu-memory-utilization 0", "above 0"),
+    "a size of nothing": ("-tp 0", "at least 1"),
+    "a size below nothing": ("-dp -1", "at least 1"),
+    "no requests": ("--max-num-seqs 0", "at least 1"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), OUT_OF_RANGE.values(), ids=OUT_OF_RANGE)
+def test_a_number_that_the_configuration_of_vllm_refuses_is_an_error_in_every_image(words, said):
+    (finding,) = judged(f"vllm serve m {words}", image="their/own:1")
+    assert (finding.severity, finding.rule) == (ERROR, "vllm/value")
+    assert said in finding.message
+    assert told(f"vllm serve m {words} --config f.yaml") == []
+
+
+def test_a_limit_that_another_version_may_not_have_is_a_warning_where_the_image_is_the_users_own():
+    assert told("vllm serve m --stream-interval 0") == [(ERROR, "vllm/value")]
+    assert told("vllm serve m --stream-interval 0", image="their/own:1") == [(WARNING, "vllm/value")]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--gpu-memory-utilization 1",
+        "--gpu-memory-utilization=.95",
+        "--gpu-memory-utilization $(PART)",
+        "--gpu-memory-utilization 1e-3",
+        "--max-num-batched-tokens 16k",
+        "--max-num-queued-tokens None",
+        "--watermark 0",
+        "--max-model-len -1",
+    ],
+)
+def test_a_number_in_its_range_is_not_mentioned(words):
+    assert told(f"vllm serve m {words}") == []
+
+
+@pytest.mark.parametrize("line", ["vllm serve m -tp $(TP)", ["bash", "-c", "exec vllm serve m -tp $TP"]])
+def test_a_variable_of_the_container_is_read_as_its_value(line):
+    def of(value):
+        found_ = told(line, count=4, env=[{"name": "TP", "value": value}])
+        return [each for each in found_ if each[1] == "vllm/parallel-size"]
+
+    assert of("4") == []
+    assert len(of("8")) == 1
+    assert told(line, count=4, env=[{"name": "TP", "valueFrom": {"fieldRef": {}}}])[-1:] != [
+        (ERROR, "vllm/parallel-size")
+    ]
+
+
+def test_a_variable_that_the_shell_sets_again_is_not_read_from_the_container():
+    line = ["bash", "-c", "TP=$(nproc)\nexec vllm serve m -tp $TP"]
+    assert "vllm/parallel-size" not in [rule for _, rule in told(line, count=4, env=[{"name": "TP", "value": "8"}])]
+
+
+def test_a_value_of_several_words_is_one_argument_as_kubernetes_divides_nothing():
+    (finding,) = judged("vllm serve m $(MORE)", env=[{"name": "MORE", "value": "-tp 2 -pp 2"}])
+    assert "one word" in finding.message
+
+
+def test_devices_that_cuda_visible_devices_hides_are_not_used():
+    env = [{"name": "CUDA_VISIBLE_DEVICES", "value": "0,1"}]
+    (finding,) = judged("vllm serve m -tp 4", count=4, env=env)
+    assert (finding.severity, finding.rule) == (ERROR, "vllm/parallel-size")
+    assert "CUDA_VISIBLE_DEVICES leaves 2 of 4" in finding.message
+    completed = enforce("vllm", server("vllm serve m", count=4, env=env)).document
+    words = completed["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]
+    assert "--tensor-parallel-size 2" in " ".join([*words["command"], *words.get("args", ())])
 
 
 UPDATES = [{"name": "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "value": "True"}]

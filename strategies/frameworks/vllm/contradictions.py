@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from strategies.frameworks.vllm import sizes
 from strategies.frameworks.vllm.servers import Form, Server
 
 __all__ = ["LORA_UPDATES", "Contradiction", "find", "updates_adapters"]
@@ -25,7 +26,6 @@ _NEEDED = (
     ("enable-eplb", "enable-expert-parallel"),
     ("ssl-keyfile", "ssl-certfile"),
 )
-_SIZES = tuple(f"{kind}-parallel-size" for kind in ("tensor", "pipeline", "prefill-context", "data"))
 _EXTERNAL = ("data-parallel-external-lb", "data-parallel-rank")
 
 
@@ -33,10 +33,10 @@ def find(server: Server) -> Iterator[Contradiction]:
     """Yield what vLLM would refuse."""
     if server.open:
         return
-    yield from _small(server)
     yield from _needed(server)
     yield from _balancing(server)
     yield from _ranks(server)
+    yield from _nodes(server)
     yield from _context(server)
     yield from _headless(server)
     yield from _adapters(server)
@@ -45,12 +45,6 @@ def find(server: Server) -> Iterator[Contradiction]:
 def updates_adapters(server: Server) -> bool:
     """Whether adapters may be loaded while the server runs."""
     return server.is_set(LORA_UPDATES)
-
-
-def _small(server: Server) -> Iterator[Contradiction]:
-    for flag in _SIZES:
-        if server.number(flag) == 0:
-            yield flag, "vLLM would not start: it must be at least 1; raise it, or remove it"
 
 
 def _needed(server: Server) -> Iterator[Contradiction]:
@@ -81,6 +75,21 @@ def _ranks(server: Server) -> Iterator[Contradiction]:
     if size and rank is not None and size > 1 and rank >= size:
         message = f"vLLM would not start: ranks begin at 0, and --data-parallel-size is {size}; use a lower rank"
         yield "data-parallel-rank", message
+
+
+def _nodes(server: Server) -> Iterator[Contradiction]:
+    nodes, size = server.number("nnodes"), sizes.world(server)
+    if nodes is None or nodes <= 1:
+        return
+    if size and size % nodes and "VLLM_DP_SIZE" not in server.env:
+        message = (
+            f"vLLM would not start: {nodes} nodes cannot share the {size} GPUs of all parallel sizes evenly; correct "
+            "--nnodes or the sizes"
+        )
+        yield "nnodes", message
+    rank = server.number("node-rank") if server.on("node-rank") else None
+    if rank is not None and rank >= nodes:
+        yield "node-rank", f"vLLM would not start: ranks begin at 0, and --nnodes is {nodes}; use a lower rank"
 
 
 def _context(server: Server) -> Iterator[Contradiction]:

@@ -30,6 +30,7 @@ class _Entry(TypedDict, total=False):
     spellings: list[str]
     choices: list[str]
     repeats: bool
+    range: dict[str, float]
 
 
 class _Table(TypedDict):
@@ -49,6 +50,7 @@ class FlagSpec:
             allowed and `|auto` where auto is; `own` is a function of vLLM's own and not checked here.
         choices: the allowed values; empty for any.
         repeats: whether each time adds a value, instead of replacing the one before.
+        limits: what vLLM's configuration asks of a number: pairs of `gt`, `ge`, `lt` or `le` and the limit.
     """
 
     name: str
@@ -56,6 +58,7 @@ class FlagSpec:
     kind: str
     choices: tuple[str, ...] = ()
     repeats: bool = False
+    limits: tuple[tuple[str, float], ...] = ()
 
 
 @functools.cache
@@ -73,7 +76,8 @@ def _specs() -> Mapping[str, FlagSpec]:
     out: dict[str, FlagSpec] = {}
     for name, entry in _table()["flags"].items():
         choices, repeats = tuple(entry.get("choices", ())), entry.get("repeats", False)
-        found = FlagSpec(name, entry["nargs"], entry["type"], choices, repeats)
+        limits = tuple(sorted(entry.get("range", {}).items()))
+        found = FlagSpec(name, entry["nargs"], entry["type"], choices, repeats, limits)
         out |= dict.fromkeys(entry.get("spellings", [f"--{name}"]), found)
     return out
 

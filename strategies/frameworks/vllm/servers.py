@@ -6,6 +6,7 @@ in which model they serve and what they listen to (vLLM 0.31 `entrypoints/cli/se
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -13,6 +14,7 @@ from enum import Enum
 from strategies.documents import pods
 from strategies.documents.pods import EnvVar
 from strategies.frameworks.vllm import parsing
+from strategies.launches.expansions import resolve
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 
@@ -37,6 +39,7 @@ _SPREAD = frozenset(
 )
 _TRUE = frozenset({"1", "true"})
 _DIGITS = 9
+_BLANK = re.compile(r"\s")
 
 
 class Form(Enum):
@@ -53,8 +56,8 @@ class Server:
 
     Attributes:
         form: what starts it.
-        args: its arguments.
-        parsed: the same, read.
+        args: its arguments, as they are written.
+        parsed: the same, read with the variables whose values are known.
         env: variables that it sees, as far as they are written; None for a value that cannot be read.
         certain: whether it is known to run, and once.
     """
@@ -134,8 +137,11 @@ def of_launch(launch: Launch, env: Sequence[EnvVar] = ()) -> Server | None:
     form = _form(launch)
     if form is None:
         return None
-    seen = {**_visible(env), **launch.env}
-    return Server(form, launch.rest, parsing.parse(launch.rest), seen, launch.certain)
+    seen = {**({} if launch.cleared else _visible(env)), **launch.env}
+    known = {name: value for name, value in seen.items() if name not in launch.assigned}
+    if launch.through:  # a shell divides a value at its blanks
+        known = {name: value for name, value in known.items() if value and not _BLANK.search(value)}
+    return Server(form, launch.rest, _read(launch.rest, known), seen, launch.certain)
 
 
 def starts(launch: Launch) -> bool:
@@ -149,7 +155,12 @@ def implied(site: Site) -> Server | None:
     if found or site.command:
         return found
     args = site.args[1:] if site.args[:1] == ("serve",) else site.args
-    return Server(Form.SERVE, args, parsing.parse(args), _visible(site.env))
+    seen = _visible(site.env)
+    return Server(Form.SERVE, args, _read(args, seen), seen)
+
+
+def _read(args: Sequence[str], env: Mapping[str, str | None]) -> parsing.Parsed:
+    return parsing.parse([resolve(word, env) for word in args])
 
 
 def _visible(env: Sequence[EnvVar]) -> dict[str, str | None]:

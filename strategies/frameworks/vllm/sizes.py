@@ -13,7 +13,7 @@ import math
 from strategies.frameworks.vllm import heads
 from strategies.frameworks.vllm.servers import Server
 
-__all__ = ["advise", "allowed", "fitting", "replica", "used"]
+__all__ = ["advise", "allowed", "fitting", "replica", "used", "world"]
 
 _REPLICA = ("tensor-parallel-size", "pipeline-parallel-size", "prefill-context-parallel-size")
 _MOST = 1_024
@@ -23,6 +23,11 @@ _EXTERNAL = ("data-parallel-external-lb", "data-parallel-rank")
 def replica(server: Server) -> int | None:
     """Return the GPUs of one replica, None when a size cannot be seen."""
     return _product(server, *_REPLICA)
+
+
+def world(server: Server) -> int | None:
+    """Return the GPUs of all replicas on all nodes, None when a size cannot be seen."""
+    return _product(server, *_REPLICA, "data-parallel-size")
 
 
 def used(server: Server) -> int | None:
@@ -49,9 +54,9 @@ def used(server: Server) -> int | None:
 
 def _of_node(server: Server, nodes: int) -> int | None:
     """Return the share of one node: vLLM lets the nodes divide the world evenly, unless ranks are given by hand."""
-    world = _product(server, *_REPLICA, "data-parallel-size")
+    every = world(server)
     by_hand = any(server.on(flag) for flag in (*_EXTERNAL, "data-parallel-size-local"))
-    return None if world is None or by_hand or world % nodes else world // nodes
+    return None if every is None or by_hand or every % nodes else every // nodes
 
 
 def fitting(server: Server, count: int) -> int | None:

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from strategies.documents.findings import Finding, Severity, error, note, warning
-from strategies.frameworks.vllm import contradictions, flags, heads, parsing, sizes
+from strategies.frameworks.vllm import contradictions, flags, heads, parsing, ranges, sizes
 from strategies.frameworks.vllm.authors import Authors
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.launches.sites import Site
+from strategies.platform import devices
 
 __all__ = ["Circumstances", "check"]
 
@@ -62,6 +63,9 @@ def _check(server: Server, site: Site, around: Circumstances) -> Iterator[Findin
     yield from _repeated(server, where, around)
     for flag, message in contradictions.find(server):
         yield error(where.flag(flag), f"--{flag}", message, rule="vllm/contradiction")
+    for flag, value, message in ranges.find(server):
+        find = warning if around.own_image and flag not in ranges.ALWAYS else error
+        yield find(where.flag(flag), value, message, rule="vllm/value")
     yield from _model(server, where, around)
     yield from _sizes(server, where, around)
 
@@ -172,9 +176,11 @@ def _sizes(server: Server, where: _Where, around: Circumstances) -> Iterator[Fin
     yield from _heads(server, where, around)
     if not count or wanted is None or not sizes.replica(server):
         return
-    if wanted > count:
+    seen = devices.visible(count, server.env)
+    if seen is not None and wanted > seen:
+        has = f"the pod has {count}" if seen == count else f"CUDA_VISIBLE_DEVICES leaves {seen} of {count}"
         message = (
-            f"asks for {wanted} GPUs (tensor x pipeline x prefill context x data parallel), and the pod has {count}; "
+            f"asks for {wanted} GPUs (tensor x pipeline x prefill context x data parallel), and {has}; "
             "lower one of them"
         )
         yield error(where.args, wanted, message, rule="vllm/parallel-size")

@@ -27,6 +27,10 @@ KINDS = {
     "human_readable_int": "count",
     "human_readable_int_or_auto": "count|auto",
 }
+# Configurations that EngineArgs.create_engine_config always builds of flags as they are given, but for those `CHANGED`.
+CONFIGS = ("CacheConfig", "ObservabilityConfig", "ParallelConfig", "SchedulerConfig", "VllmConfig")
+LIMITS = ("gt", "ge", "lt", "le")
+CHANGED = ("data_parallel_rank", "data_parallel_size_local", "data_parallel_rpc_port", "elastic_ep_")
 WRAPPERS = {"_optional_type": "|none", "_parse_type": ""}
 
 
@@ -64,11 +68,24 @@ def entry(action: argparse.Action) -> tuple[str, Entry]:
     return name, found
 
 
+def ranges() -> dict[str, Entry]:
+    """The limits of the values that those configurations take, by the name of the flag: `{"gt": 0, "le": 1}`."""
+    module, out = importlib.import_module("vllm.config"), {}
+    for name, field in ((n, f) for each in CONFIGS for n, f in getattr(module, each).__pydantic_fields__.items()):
+        limits = {kind: getattr(each, kind) for each in field.metadata for kind in LIMITS if hasattr(each, kind)}
+        if limits and not name.startswith(CHANGED):
+            out[name.replace("_", "-")] = limits
+    return out
+
+
 def table() -> Entry:
     """The whole table."""
     arguments = importlib.import_module("vllm.entrypoints.launchers.cli_args")
     parser = arguments.make_arg_parser(arguments.FlexibleArgumentParser())
     flags = dict(entry(action) for action in parser._actions if action.option_strings)
+    for name, limits in ranges().items():
+        if name in flags:
+            flags[name]["range"] = limits
     return {"vllm": distribution(), "allow_abbrev": parser.allow_abbrev, "flags": flags}
 
 
