@@ -24,6 +24,7 @@ def check(job: Job) -> Iterator[Finding]:
     if place is not None:
         yield from _holders(job, place)
         yield from _launchers(job, place)
+        yield from _servers(job, place)
 
 
 def _holders(job: Job, place: pods.Place) -> Iterator[Finding]:
@@ -67,6 +68,21 @@ def _launchers(job: Job, place: pods.Place) -> Iterator[Finding]:
         if job.kind == "JobSet":
             where = f"{paths.field(job.document, (*place.path[:-1], position))}.command"
         yield report(where, other.get("name"), message, rule="core/several-launches")
+
+
+def _servers(job: Job, place: pods.Place) -> Iterator[Finding]:
+    """Tell of servers in other containers, whose flags nobody checks."""
+    for position, other in enumerate(place.pod_spec.get("containers") or ()):
+        if other is place.container or containers.program(other, job.identify).kind is not Kind.SERVER:
+            continue
+        message = (
+            f"is a server beside {place.container.get('name')}, and its flags were not checked; check it as a JobSet "
+            "labelled vllm"
+        )
+        where = "spec.runtimeRef.name"
+        if job.kind == "JobSet":
+            where = paths.field(job.document, (*place.path[:-1], position))
+        yield note(where, other.get("name"), message, rule="core/unchecked-part")
 
 
 def _meets(container: pods.Container) -> bool:

@@ -113,3 +113,10 @@ def test_a_neighbour_that_launches_nothing_is_not_said_to(other):
 def test_a_launch_in_an_evaluator_of_the_pod_is_only_noted():
     pod = (container(*TORCHRUN, name="app", gpus=4), container(*EVAL, name="evaluator", gpus=4))
     assert [each.severity.value for each in found(jobset(part("job", *pod, pods=2)), TWICE)] == ["note"]
+
+
+@pytest.mark.parametrize(("own", "framework"), [(SERVE, "vllm"), (TORCHRUN, "torch")])
+def test_a_server_beside_the_work_of_a_pod_is_noted_since_it_was_not_checked(own, framework):
+    pod = (container(*own, name="app", gpus=2), container("vllm", "serve", "n", "-tp", "4", name="embed", gpus=1))
+    (finding,) = found(jobset(part("job", *pod), framework=framework), "core/unchecked-part")
+    assert (finding.severity.value, finding.value) == ("note", "embed")
