@@ -31,7 +31,8 @@ def known_as(document: Mapping[str, Any]) -> Kind | None:
 def _meant(group: str, name: str) -> Kind | None:
     every = _kinds()
     if name in every:
-        return every[name] if _is_near(group, every[name].group) else None
+        groups = {kind.group for kind in every.values()}
+        return every[name] if group in groups or _is_near(group, every[name].group) else None
     mine = [each for each, kind in every.items() if kind.group == group]
     near = difflib.get_close_matches(name[:_LONGEST], mine, 1, _NEAR)
     return every[near[0]] if near else None
