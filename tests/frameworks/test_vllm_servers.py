@@ -414,6 +414,8 @@ def test_devices_that_cuda_visible_devices_hides_are_not_used():
     (finding,) = judged("vllm serve m -tp 4", count=4, env=env)
     assert (finding.severity, finding.rule) == (ERROR, "vllm/parallel-size")
     assert "CUDA_VISIBLE_DEVICES leaves 2 of 4" in finding.message
+    (idle,) = judged("vllm serve m -tp 2", count=4, env=env)
+    assert "remove CUDA_VISIBLE_DEVICES" in idle.message
     completed = enforce("vllm", server("vllm serve m", count=4, env=env)).document
     words = completed["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]
     assert "--tensor-parallel-size 2" in " ".join([*words["command"], *words.get("args", ())])

@@ -187,9 +187,16 @@ def _sizes(server: Server, where: _Where, around: Circumstances) -> Iterator[Fin
     elif wanted < count and around.alone:
         message = (
             f"{count - wanted} of {count} GPUs are idle on each node: the server uses {wanted}; "
-            f"{sizes.advise(server, count)}{_reason(server, count)}"
+            f"{_more(server, count, seen)}"
         )
         yield warning(where.args, wanted, message, rule="vllm/parallel-size")
+
+
+def _more(server: Server, count: int, seen: int | None) -> str:
+    """Say what would use all GPUs of the pod, of which some may be hidden from the server."""
+    if seen is None or seen < count:
+        return "remove CUDA_VISIBLE_DEVICES, which hides the others, or ask for fewer"
+    return f"{sizes.advise(server, count)}{_reason(server, count)}"
 
 
 def _heads(server: Server, where: _Where, around: Circumstances) -> Iterator[Finding]:
