@@ -3,8 +3,8 @@
 Source: kubernetes v1.36.3 `pkg/apis/core/validation/validation.go` ValidateVolumeMounts; jobset v0.12.0
 `pkg/controllers/volume_claim_policy.go` (`volumeClaimPolicies`): one claim for all pods that mount
 a volume of its name.
-Kubernetes "Persistent Volumes", access modes: ReadWriteOnce allows one node, ReadWriteOncePod one pod. Claims that the
-pod names itself are not seen, and ephemeral volumes are one for each pod.
+Kubernetes "Persistent Volumes", access modes: ReadWriteOnce allows one node, ReadWriteOncePod one pod. Of a claim that
+the pod names itself, only the commands on files know the modes (`named`); ephemeral volumes are one for each pod.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
 from strategies.launches import topologies
 
-__all__ = ["check"]
+__all__ = ["check", "named"]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
@@ -61,6 +61,42 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
             found = ((error, message, "core/volume-claim"),)
         for make, message, rule in found:
             yield _told(job, make(field, modes, message, rule=rule))
+
+
+def named(job: Job, replicated: Sequence[Template], modes: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """Check the PersistentVolumeClaims that pods name themselves.
+
+    Args:
+        job: the job as it will be stored.
+        replicated: its replicated jobs.
+        modes: access modes of the claims that are known, by name.
+    """
+    users: dict[str, list[tuple[Template, int]]] = {}
+    for template in _together(replicated):
+        for index, volume in enumerate(_objects(template.spec.get("volumes"))):
+            name = _object(volume.get("persistentVolumeClaim")).get("claimName")
+            if isinstance(name, str) and modes.get(name):
+                users.setdefault(name, []).append((template, index))
+    for name, found in users.items():
+        mounting = list({each.path: each for each, _ in found}.values())
+        if sum(_pods(job, each) for each in mounting) > 1 and not _are_of_one_node(mounting):
+            field = found[0][0].field("volumes", found[0][1], "persistentVolumeClaim", "claimName")
+            for make, message, rule in _crowded(job, mounting, list(modes[name])):
+                yield _told(job, make(field, name, message, rule=rule))
+
+
+def _are_of_one_node(templates: Sequence[Template]) -> bool:
+    """Whether the pods are bound to one node by its name, or to the node of another pod."""
+    hosts = {
+        _object(each.spec.get("nodeSelector")).get(names.HOSTNAME_LABEL) or each.spec.get("nodeName")
+        for each in templates
+    }
+    return (len(hosts) == 1 and None not in hosts) or all(_follows(each) for each in templates)
+
+
+def _follows(template: Template) -> bool:
+    affinity = _object(_object(template.spec.get("affinity")).get("podAffinity"))
+    return any(term.get("topologyKey") == names.HOSTNAME_LABEL for term in _objects(affinity.get(_REQUIRED)))
 
 
 def _unheld(job: Job, template: Template, claimed: set[Any]) -> Iterator[tuple[paths.Path, Any]]:

@@ -135,7 +135,7 @@ class Setup:
         cluster = cluster or self.cluster.reader
         mutated = evaluate(self._request(source, source.document, "mutate"), cluster, self.policy)
         validated = evaluate(self._request(source, mutated.document, "validate"), cluster, self.policy)
-        return Case(source, mutated, validated, tuple(offline.check(source, mutated, cluster)))
+        return Case(source, mutated, validated, tuple(offline.check(source, mutated, cluster, self.sources)))
 
     def require_readable(self) -> None:
         """Raise when anything could not be read, so that no incomplete output is shown.

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from strategies.changes.changes import Changes
+from strategies.checks import volumes
 from strategies.documents import trainjobs
 from strategies.documents.findings import Finding, warning
+from strategies.jobs import templates
+from strategies.jobs.jobs import Job, Kind
+from strategies.launches import kinds
 from webhook.admission.decisions import Decision
 from webhook.cli import schemas
 from webhook.cluster import readers
@@ -24,19 +29,43 @@ _NEAR = 0.9  # trl-distributed and mlx-distributed are two runtimes, and not one
 _NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
 
 
-def check(source: Source, decision: Decision, cluster: readers.ClusterReader) -> Iterator[Finding]:
-    """Report what the API server would refuse in an object, and a runtime that no file holds.
+def check(
+    source: Source, decision: Decision, cluster: readers.ClusterReader, others: Iterable[Source] = ()
+) -> Iterator[Finding]:
+    """Report what the API server would refuse, a runtime that no file holds, and volumes that pods cannot share.
 
     Args:
         source: the object as it was written.
         decision: of its mutation.
         cluster: what the decision read.
+        others: all documents of the input, of any kind.
     """
     kind = schemas.known_as(source.document)
     if kind is not None:
         yield from schemas.check(source.document, kind)
     if decision.verdict != "skipped" and decision.governor.runtime_open:
         yield _unknown_runtime(decision, cluster)
+    if decision.verdict != "skipped" and decision.governor.owner is None:
+        yield from _volumes(decision, others)
+
+
+def _volumes(decision: Decision, others: Iterable[Source]) -> Iterator[Finding]:
+    """Judge the PersistentVolumeClaims of the input; the service has no right to read those of a cluster."""
+    request, governor = decision.request, decision.governor
+    modes = dict(_modes(others, request.namespace))
+    if modes and (request.kind == "JobSet" or governor.runtime is not None):
+        kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
+        changes = Changes(decision.document)
+        job = Job(kind, changes, request.namespace, governor.runtime, identify=kinds.identify)
+        yield from volumes.named(job, list(templates.list_templates(job)), modes)
+
+
+def _modes(others: Iterable[Source], namespace: str) -> Iterator[tuple[str, list[str]]]:
+    for document in (each.document for each in others if each.kind == "PersistentVolumeClaim"):
+        metadata, spec = _object(document.get("metadata")), _object(document.get("spec"))
+        name, modes = metadata.get("name"), spec.get("accessModes")
+        if isinstance(name, str) and isinstance(modes, list) and metadata.get("namespace") in (None, "", namespace):
+            yield name, [each for each in modes if isinstance(each, str)]
 
 
 def _unknown_runtime(decision: Decision, cluster: readers.ClusterReader) -> Finding:
@@ -59,3 +88,7 @@ def _command(kind: str, name: str, namespace: str) -> str:
 
 def _name(document: Mapping[str, Any]) -> str:
     return str((document.get("metadata") or {}).get("name", ""))
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
