@@ -18,7 +18,7 @@ from strategies.launches.launches import Launch, Launcher
 from strategies.platform import devices
 from strategies.trainer import resources
 
-__all__ = ["Topology", "launched", "pods_of", "read_topology", "trainer_gpus", "trainer_processes"]
+__all__ = ["Topology", "launched", "pods_of", "read_topology", "trainer_gpus", "trainer_processes", "visible"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,21 @@ def _processes(written: str, found: devices.Devices) -> int | None:
     if (number := quantities.whole(written)) is not None:
         return number
     return found.count or None if written in ("auto", "gpu") else None
+
+
+def visible(count: int | None, env: Mapping[str, str | None]) -> int | None:
+    """Return how many of a container's devices its programs see, None where that is not known.
+
+    Args:
+        count: devices of the container, None when unknown.
+        env: its env, of which CUDA_VISIBLE_DEVICES leaves a part; None for a value that cannot be read.
+    """
+    chosen = env.get("CUDA_VISIBLE_DEVICES", "all")
+    if count is None or chosen == "all":
+        return count
+    if chosen is None or "$" in chosen:
+        return None
+    return min(count, len([each for each in chosen.split(",") if each.strip() not in ("", "-1")]))
 
 
 def pods_of(job: Job) -> int:

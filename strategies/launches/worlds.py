@@ -19,7 +19,6 @@ from strategies.launches import accelerate, expansions, ranks, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
-from strategies.platform import devices
 from strategies.trainer import recipes
 
 __all__ = ["World", "find_world", "read_world", "worlds_of"]
@@ -175,7 +174,7 @@ def _standalone(launch: Launch, env: _Env) -> bool:
 
 def _visible(env: _Env, topology: Topology) -> int | None:
     """Return the devices that processes see: those of the pod, or the part that CUDA_VISIBLE_DEVICES leaves."""
-    return devices.visible(topology.devices.count, env)
+    return topologies.visible(topology.devices.count, env)
 
 
 def _torchrun(world: World, env: _Env, topology: Topology) -> World:

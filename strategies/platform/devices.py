@@ -39,7 +39,6 @@ __all__ = [
     "request_key",
     "seen",
     "sounds_like_one",
-    "visible",
 ]
 
 _Amounts = Mapping[str, str | int]
@@ -128,21 +127,6 @@ def seen(
     if claimed.kind == "none" and any(_ACCELERATOR.search(name) and _largest(resources, name) for name in names):
         return Devices(None, "other")
     return claimed
-
-
-def visible(count: int | None, env: Mapping[str, str | None]) -> int | None:
-    """Return how many of a container's devices its programs see, None where that is not known.
-
-    Args:
-        count: devices of the container, None when unknown.
-        env: its env, of which CUDA_VISIBLE_DEVICES leaves a part; None for a value that cannot be read.
-    """
-    chosen = env.get("CUDA_VISIBLE_DEVICES", "all")
-    if count is None or chosen == "all":
-        return count
-    if chosen is None or "$" in chosen:
-        return None
-    return min(count, len([each for each in chosen.split(",") if each.strip() not in ("", "-1")]))
 
 
 def gpus(resources: ResourceRequirements) -> int:

@@ -19,7 +19,6 @@ from strategies.frameworks.vllm import authors, flags, probes, servers, sizes, v
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.jobs.jobs import Job
 from strategies.launches import members, sites, topologies
-from strategies.platform import devices
 from strategies.plugins import registry
 
 __all__ = ["VLLMStrategy"]
@@ -169,7 +168,7 @@ def _missing(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("--host", "0.0.0.0"), "other pods can reach it"  # noqa: S104  # other pods reach a pod only this way
     if not server.has("port") and not server.has("uds") and not hidden:
         yield ("--port", str(probes.PORT)), "probes and the Service know its port"
-    count = devices.visible(_devices(job), server.env)
+    count = topologies.visible(_devices(job), server.env)
     size = _tensor_parallel_size(server, count)
     if size is not None and not server.has("tensor-parallel-size"):
         yield ("--tensor-parallel-size", str(size)), f"it uses all {count} GPUs of the pod"

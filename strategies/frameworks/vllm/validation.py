@@ -13,8 +13,8 @@ from strategies.documents.findings import Finding, Severity, error, note, warnin
 from strategies.frameworks.vllm import contradictions, flags, heads, parsing, ranges, sizes
 from strategies.frameworks.vllm.authors import Authors
 from strategies.frameworks.vllm.servers import Form, Server
+from strategies.launches import topologies
 from strategies.launches.sites import Site
-from strategies.platform import devices
 
 __all__ = ["Circumstances", "check"]
 
@@ -176,7 +176,7 @@ def _sizes(server: Server, where: _Where, around: Circumstances) -> Iterator[Fin
     yield from _heads(server, where, around)
     if not count or wanted is None or not sizes.replica(server):
         return
-    seen = devices.visible(count, server.env)
+    seen = topologies.visible(count, server.env)
     if seen is not None and wanted > seen:
         has = f"the pod has {count}" if seen == count else f"CUDA_VISIBLE_DEVICES leaves {seen} of {count}"
         message = (
