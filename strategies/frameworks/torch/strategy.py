@@ -12,7 +12,7 @@ from strategies.changes.changes import Changes
 from strategies.claims import additions
 from strategies.documents import names
 from strategies.documents.findings import Finding, error, note, warning
-from strategies.frameworks.torch import trainer_sections
+from strategies.frameworks.torch import trainer_sections, tune_launches
 from strategies.jobs.jobs import Job
 from strategies.launches import counts, meetings, members, rendezvous, sites, topologies
 from strategies.launches.launches import Launcher
@@ -68,6 +68,11 @@ class TorchStrategy(TorchFamily):
         if site is not None and job.owner is None:
             for finding in unenforced(site, topologies.read_topology(job), self.framework):
                 changes.report(finding)
+
+    def validate(self, job: Job) -> Iterable[Finding]:
+        """Check what every framework of the family has, and the launches of `tune run`."""
+        yield from super().validate(job)
+        yield from tune_launches.check(job, frozenset())
 
 
 def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) -> Iterator[Finding]:

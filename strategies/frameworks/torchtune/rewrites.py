@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from strategies.changes.changes import Changes
 from strategies.documents import names
-from strategies.frameworks.torchtune import judgements
+from strategies.frameworks.torch import tune_launches
 from strategies.jobs.jobs import Job
 from strategies.launches import coordinators, launches, sites, topologies
 from strategies.launches.launches import Launch
@@ -64,11 +64,11 @@ def own(job: Job) -> Launch | None:
     if (
         job.kind != "TrainJob"
         or job.runtime is None
-        or not (judgements.is_run(inherited) or not inherited.head or command)
+        or not (tune_launches.is_run(inherited) or not inherited.head or command)
     ):
         return None
     written = launches.parse(command or ("tune", "run"))
-    if not judgements.is_run(written) or written.target or written.options:
+    if not tune_launches.is_run(written) or written.target or written.options:
         return None
     launch = launches.parse((*written.head, *args))
     mine = launch.target and "=" not in launch.target and "--config" in launch.rest
@@ -126,7 +126,7 @@ def _is_other(words: Sequence[str], item: str) -> bool:
 def add_endpoint(job: Job, changes: Changes, site: sites.Site) -> None:
     """Add the endpoint to a `tune run` that needs torchrun, because without its options one process starts."""
     launch, topology = site.launch, topologies.read_topology(job)
-    if not judgements.is_run(launch) or not _wants_torchrun(launch, topology) or "standalone" in launch.values:
+    if not tune_launches.is_run(launch) or not _wants_torchrun(launch, topology) or "standalone" in launch.values:
         return
     written, several = launch.values.get("rdzv_endpoint"), topology.nodes > 1
     local = written is not None and written.startswith(("localhost", "127.0.0.1")) and not site.own_command
@@ -145,7 +145,7 @@ def _wants_torchrun(launch: Launch, topology: topologies.Topology) -> bool:
     """Whether torchrun has to start the recipe; one of the user's own says nothing, and the job's numbers decide."""
     if not launch.target or "=" in launch.target:
         return False
-    takes = judgements.takes_torchrun(launch.target)
+    takes = tune_launches.takes_torchrun(launch.target)
     if takes is not None:
         return takes
     counted = topology.on_cpu and not topology.explicit  # Trainer counts CPUs; the job asked for no number

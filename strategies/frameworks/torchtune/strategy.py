@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 
 from strategies.changes.changes import Changes
 from strategies.documents.findings import Finding, error, warning
+from strategies.frameworks.torch import tune_launches
 from strategies.frameworks.torch.strategy import TorchFamily, unenforced
-from strategies.frameworks.torchtune import judgements, rewrites
+from strategies.frameworks.torchtune import rewrites
 from strategies.jobs.jobs import Job
 from strategies.launches import launches, sites, topologies
 from strategies.launches.launches import Launcher
@@ -36,11 +37,11 @@ class TorchTuneStrategy(TorchFamily):
             return
         if _is_bare(job):
             _complete(job, changes, site)
-        elif rewrites.own(job) is not None or judgements.is_run(site.launch):
+        elif rewrites.own(job) is not None or tune_launches.is_run(site.launch):
             rewrites.prefer_own(job, changes, site)
             site = sites.find_site(job) or site
             rewrites.add_endpoint(job, changes, site)
-            for finding in judgements.alone(site, site.launch, topologies.read_topology(job)):
+            for finding in tune_launches.alone(site, site.launch, topologies.read_topology(job)):
                 changes.report(finding)
         else:
             for finding in unenforced(site, topologies.read_topology(job), self.framework):
@@ -51,9 +52,9 @@ class TorchTuneStrategy(TorchFamily):
         yield from super().validate(job)
         completed = _is_completed(job)
         if _is_bare(job):
-            yield from judgements.check_arguments(job.trainer.get("args") or ())
+            yield from tune_launches.check_arguments(job.trainer.get("args") or ())
         else:
-            yield from judgements.check(job, recipes.IMMUTABLE if completed else frozenset())
+            yield from tune_launches.check(job, recipes.IMMUTABLE if completed else frozenset())
         if _is_bare(job) or completed:
             yield from _model_findings(job)
             yield from _immutable_findings(job)
@@ -88,9 +89,11 @@ def _is_bare(job: Job) -> bool:
         return False
     if command:
         launch = launches.parse(command)
-        return judgements.is_run(launch) and not launch.options and not launch.target
+        return tune_launches.is_run(launch) and not launch.options and not launch.target
     launch, model = launches.parse(rewrites.runtime_command(job)), recipes.model_of(_runtime_name(job))
-    full = judgements.is_run(launch) and launch.target.startswith("full_finetune_") and f"{model}_full" in launch.rest
+    full = (
+        tune_launches.is_run(launch) and launch.target.startswith("full_finetune_") and f"{model}_full" in launch.rest
+    )
     return model in recipes.MODELS and (full or launch.launcher is Launcher.NONE)
 
 

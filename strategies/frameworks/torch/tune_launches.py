@@ -1,4 +1,4 @@
-"""Judgements: what `tune run` refuses or does alone, for every launch of torchtune that a command line makes.
+"""Launches of `tune run`: what it refuses, or does alone on each node, under any label of the torch family.
 
 Source: torchtune 0.6.1 `torchtune/_cli/run.py` (the recipe, `--config` as a word of its own, torchrun's options before
 the recipe) and `torchtune/config/_parse.py`, `_utils.py` (what may stand behind it: `key=value` and `~key`).
