@@ -45,7 +45,9 @@ def check_counts(job: Job) -> Iterator[Finding]:
         yield from _alone(site, every, topology)
         yield from _idle(job, site, every, topology)
         yield from _unequal(site, every)
-    elif site.reading.unread and topology.explicit:
+    elif every and topology.is_distributed:
+        yield from _uncertain(site, every)
+    if not every and site.reading.unread and topology.explicit:
         yield from _written(job, topology)
 
 
@@ -226,6 +228,16 @@ def _unequal(site: Site, every: Sequence[World]) -> Iterator[Finding]:
             f"{len(every)} launches run one after another and make different numbers of processes; the last is judged"
         )
         yield note(site.locate_option(every[-1].launch, ""), _shown(every[-1]), message, rule="core/unknown-world")
+
+
+def _uncertain(site: Site, every: Sequence[World]) -> Iterator[Finding]:
+    """Tell that a shell decides whether a launch runs: under a condition, in a loop, or in the background."""
+    world = next(world for world in every if not world.launch.certain)
+    message = (
+        "the shell runs this launch under a condition or in the background, so Muster cannot know whether it runs, and "
+        "to its end"
+    )
+    yield note(site.locate_option(world.launch, ""), _shown(world), message, rule="core/unknown-world")
 
 
 def _written(job: Job, topology: Topology) -> Iterator[Finding]:

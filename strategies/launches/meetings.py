@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strategies.documents import names, pods
-from strategies.documents.findings import Finding, error, warning
+from strategies.documents.findings import Finding, error, note, warning
 from strategies.documents.paths import field
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
@@ -34,7 +34,7 @@ _OWN_COMMANDS = re.compile(
     r"hostname\b(?!\s*(-[fs]|--fqdn|--short)?\s*\|)|"  # cut, it may become the name of pod 0
     r"date\b(?!\s+\+[\"']?[-_%YmdFjyGV]+[\"']?\s*\)))"  # a day is the same in all pods
 )
-_FROM_INDEX = re.compile(r"metadata\.(annotations|labels)\[")
+_COPIED = re.compile(r"\$\(\( ?\$?\{?\w{1,60}\}? ?\)\)")
 _ADDRESSES = ("rdzv_endpoint", "master_addr")
 _READ_BY_PROGRAM = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK")
 _READ_BY_TORCHRUN = ("PET_RDZV_ENDPOINT", "PET_NODE_RANK", "PET_NNODES", "PET_STANDALONE", "PET_MASTER_ADDR")
@@ -192,6 +192,9 @@ def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     if kind in ("", "static") and not _is_c10d(seen.job, launch) and rank is not None and launch.certain:
         assumed = "${" in launch.values.get("node_rank", "")
         yield from _fixed_rank(seen, rank, warning if assumed else report)
+    if rank is not None and "$((" in rank.text and not _COPIED.search(rank.text):
+        message = "is computed in the shell, and Muster cannot see whether each node gets its own rank, from 0 on"
+        yield note(rank.field, rank.shown, message, rule="core/unknown-world")
     identity = seen.setting(launch, "rdzv_id")
     if identity is not None and seen.is_of_one_pod(identity.text):
         message = "differs from node to node, so the nodes would never meet; use the same value on all, or remove it"
