@@ -56,7 +56,12 @@ IDLE = {
         "spec.trainer.command[1]",
     ),
     "deepspeed": ("deepspeed --num_gpus=2 x.py", {}, {}, "spec.trainer.command[1]"),
-    "a recipe of torchtune without torchrun": ("tune run full_finetune_single_device", {}, {}, "spec.trainer.command"),
+    "a recipe of torchtune without torchrun": (
+        "tune run full_finetune_single_device --config c",
+        {},
+        {},
+        "spec.trainer.command",
+    ),
 }
 
 
