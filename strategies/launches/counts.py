@@ -153,7 +153,7 @@ _CURE = "use PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK and MASTER_ADDR, or r
 
 def _unknown(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
     if world.unknown and not world.own and not world.fault and topology.is_distributed:
-        message = f"{world.unknown}, and so not whether {topology.size} start"
+        message = f"{world.unknown}, so it cannot know whether {topology.size} start"
         if not world.unknown.startswith("Muster"):
             message = f"{world.unknown}, so Muster cannot know whether {topology.size} start"
         yield note(site.locate_option(world.launch, ""), _shown(world), message, rule="core/unknown-world")

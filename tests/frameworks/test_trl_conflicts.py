@@ -95,7 +95,7 @@ def test_what_only_the_runtime_repeats_does_not_matter_beside_the_jobs_own():
 
 
 def test_the_jobs_own_words_also_win_where_a_file_of_trl_is_started():
-    own = ["torchrun", "/work/trl/scripts/sft.py", "--seed=3"]
+    own = ["torchrun", "/workspace/trl/scripts/sft.py", "--seed=3"]
     assert argv({"command": own}, args=[*NEEDED, "--seed=1"]) == [*own, *NEEDED]
     document = trainjob({"command": own, "args": [*NEEDED, "--seed=1"]})
     assert [rule for *_, rule in refused("trl", document, governing())] == ["trl/flag-twice"]

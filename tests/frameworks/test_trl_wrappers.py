@@ -142,7 +142,7 @@ def test_torchrun_around_trl_in_a_shell_hangs(behind):
 FILES = {
     "a module of accelerate": ("accelerate launch -m trl.scripts.sft", Severity.ERROR),
     "the installed file": ("torchrun /opt/lib/python3.11/site-packages/trl/scripts/sft.py", Severity.ERROR),
-    "a file of any version": ("torchrun /work/trl/scripts/sft.py", Severity.WARNING),
+    "a file of any version": ("torchrun /workspace/trl/scripts/sft.py", Severity.WARNING),
     "a file under python": ("python trl/scripts/sft.py", Severity.WARNING),
 }
 

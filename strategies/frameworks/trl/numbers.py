@@ -108,7 +108,5 @@ def compare_own(topology: Topology) -> None:
     """
     devices, asked = topology.devices.count, topology.processes
     if devices and asked is not None and asked > devices:
-        message = (
-            f"numProcPerNode asks for {asked} processes on each node, and each has {devices} of the devices; lower it"
-        )
+        message = f"numProcPerNode asks for {asked} processes on each node, and a node has {devices} devices; lower it"
         raise ContradictionError(message)
