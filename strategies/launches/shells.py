@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from strategies.launches import syntax
-from strategies.launches.syntax import Part, Script, Unreadable
+from strategies.launches import syntax, trees
+from strategies.launches.syntax import Unreadable
+from strategies.launches.trees import Part, Script
 from strategies.launches.words import Scope, Value, Words
 
 __all__ = ["BEHIND", "Choice", "Command", "Invocation", "invoked", "walk"]
@@ -174,7 +175,7 @@ class _Walker:
 
     def __init__(self, scope: Scope, emit: Callable[[Command], None], depth: int) -> None:
         self._scope, self._emit, self._depth = scope, emit, depth
-        self._functions: dict[str, syntax.Statement] = {}
+        self._functions: dict[str, trees.Statement] = {}
         self._files: dict[str, str] = {}
         self._waiting: list[Command] = []
         self._context = _Context()
@@ -191,7 +192,7 @@ class _Walker:
             else:
                 self._and_or(statement, context)
 
-    def _and_or(self, statement: syntax.AndOr, context: _Context) -> None:
+    def _and_or(self, statement: trees.AndOr, context: _Context) -> None:
         """Run `a && b || c`: what follows a failure, or a test, is not certain to run."""
         sure = True
         choice: Choice | None = None
@@ -216,7 +217,7 @@ class _Walker:
             found = (found - {name}) | (_names(value[:240]) if isinstance(value, str) else frozenset())
         return found
 
-    def _pipeline(self, pipeline: syntax.Pipeline, context: _Context) -> None:
+    def _pipeline(self, pipeline: trees.Pipeline, context: _Context) -> None:
         if len(pipeline.parts) == 1:
             self._statement(pipeline.parts[0], context)
             return
@@ -235,7 +236,7 @@ class _Walker:
         finally:
             self._scope, self._words = held
 
-    def _background(self, statement: syntax.AndOr, context: _Context) -> None:
+    def _background(self, statement: trees.AndOr, context: _Context) -> None:
         """Run a statement that the shell does not wait for, unless `wait` follows."""
         emit = self._emit
 
@@ -251,27 +252,27 @@ class _Walker:
         finally:
             self._emit = emit
 
-    def _statement(self, statement: syntax.Statement, context: _Context) -> None:
+    def _statement(self, statement: trees.Statement, context: _Context) -> None:
         self._count += 1
         if self._count > MAX_COMMANDS:
             raise Unreadable("the shell's text runs more commands than Muster reads")
         context = context.deeper()
-        if isinstance(statement, syntax.Command):
+        if isinstance(statement, trees.Command):
             self._command(statement, context)
-        elif isinstance(statement, syntax.Group):
+        elif isinstance(statement, trees.Group):
             self._group(statement, context)
-        elif isinstance(statement, syntax.Branches):
+        elif isinstance(statement, trees.Branches):
             self._branches(statement, context)
-        elif isinstance(statement, syntax.Loop):
+        elif isinstance(statement, trees.Loop):
             self._loop(statement, context)
-        elif isinstance(statement, syntax.Function):
+        elif isinstance(statement, trees.Function):
             self._functions[statement.name] = statement.body
         elif not statement.test:
             self._forget(syntax.assigned(statement.text))
 
     # -- groups and branches
 
-    def _group(self, group: syntax.Group, context: _Context) -> None:
+    def _group(self, group: trees.Group, context: _Context) -> None:
         self._redirected(group.redirects)
         if group.subshell:
             held = (self._doubt, self._left)
@@ -280,7 +281,7 @@ class _Walker:
         else:
             self.body(group.body, context)
 
-    def _branches(self, branches: syntax.Branches, context: _Context) -> None:
+    def _branches(self, branches: trees.Branches, context: _Context) -> None:
         self._redirected(branches.redirects)
         if branches.first is not None:
             self.body(branches.first, context)
@@ -293,7 +294,7 @@ class _Walker:
             arm += not condition
         self._doubtful(before)
 
-    def _loop(self, loop: syntax.Loop, context: _Context) -> None:
+    def _loop(self, loop: trees.Loop, context: _Context) -> None:
         self._redirected(loop.redirects)
         for word in loop.words:
             self._words.expand(word)
@@ -313,14 +314,14 @@ class _Walker:
     def _forget(self, names: Sequence[str]) -> None:
         self._scope.variables.update(dict.fromkeys(names))
 
-    def _redirected(self, redirects: Sequence[syntax.Redirect]) -> None:
+    def _redirected(self, redirects: Sequence[trees.Redirect]) -> None:
         """Run the substitutions in redirections: `> >(tee log)`."""
         for redirect in redirects:
             self._words.expand(redirect.target)
 
     # -- commands
 
-    def _command(self, command: syntax.Command, context: _Context) -> None:
+    def _command(self, command: trees.Command, context: _Context) -> None:
         self._context = context
         words = [each for word in command.words for each in self._words.expand(word)]
         self._redirected([each for each in command.redirects if each.here is None])
@@ -335,7 +336,7 @@ class _Walker:
             prefix = {setting.name: self._words.one(setting.value) for setting in command.settings}
             self._start(words, prefix, context, stdin, command.redirects)
 
-    def _assign(self, setting: syntax.Assignment) -> None:
+    def _assign(self, setting: trees.Assignment) -> None:
         variables, name = self._scope.variables, setting.name
         held: Value = variables.get(name, f"$({name})") if setting.added else ""
         if setting.indexed:
@@ -351,7 +352,7 @@ class _Walker:
                 raise Unreadable("a variable grows longer than Muster reads")
             variables[name] = text
 
-    def _declare(self, name: str, words: Sequence[str], settings: Sequence[syntax.Assignment]) -> None:
+    def _declare(self, name: str, words: Sequence[str], settings: Sequence[trees.Assignment]) -> None:
         """Run `export NAME=value`, `declare -x`, `local` and the like."""
         flags = "".join(word for word in words if word.startswith("-"))
         exported = name == "export" or "x" in flags
@@ -370,7 +371,7 @@ class _Walker:
         prefix: Mapping[str, str | None],
         context: _Context,
         stdin: str | None,
-        redirects: Sequence[syntax.Redirect],
+        redirects: Sequence[trees.Redirect],
     ) -> None:
         """Run a command: a builtin of the shell, a function, or a program."""
         words, replaces = _unwrapped(words)
@@ -398,7 +399,7 @@ class _Walker:
         if replaces:
             self._end(context)
 
-    def _note_file(self, words: Sequence[str], stdin: str | None, redirects: Sequence[syntax.Redirect]) -> None:
+    def _note_file(self, words: Sequence[str], stdin: str | None, redirects: Sequence[trees.Redirect]) -> None:
         """Remember a file that `cat > FILE << EOF` writes."""
         if stdin is None or list(words) != ["cat"]:
             return
@@ -406,7 +407,7 @@ class _Walker:
             if redirect.operator in (">", ">|"):
                 self._files = {**self._files, self._words.one(redirect.target): stdin}
 
-    def _call(self, body: syntax.Statement, words: Sequence[str], context: _Context) -> None:
+    def _call(self, body: trees.Statement, words: Sequence[str], context: _Context) -> None:
         arguments = self._scope.arguments
         self._scope.arguments = list(words[1:])
         try:
@@ -553,12 +554,12 @@ def _unwrapped(words: list[str]) -> tuple[list[str], bool]:
     return words, replaces and bool(words)
 
 
-def _is_test(pipeline: syntax.Pipeline) -> bool:
+def _is_test(pipeline: trees.Pipeline) -> bool:
     """Tell whether a pipeline is a question, whose answer decides what runs next."""
     last = pipeline.parts[-1]
-    if pipeline.negated or isinstance(last, syntax.Arithmetic):
+    if pipeline.negated or isinstance(last, trees.Arithmetic):
         return True
-    return isinstance(last, syntax.Command) and bool(last.words) and last.words[0].plain in _TESTS
+    return isinstance(last, trees.Command) and bool(last.words) and last.words[0].plain in _TESTS
 
 
 _DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from strategies.launches.programs import is_preparation
-from strategies.launches.syntax import Part, Unreadable, Word
+from strategies.launches.syntax import Unreadable
+from strategies.launches.trees import Part, Word
 
 __all__ = ["Loose", "Scope", "Value", "Words"]
 
