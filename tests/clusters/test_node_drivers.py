@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import itertools
 import json
+import types
 
 import pytest
 
@@ -11,17 +13,20 @@ from e2e.cluster.node import drivers
 
 @pytest.fixture
 def published(monkeypatch):
-    """What the API server answers, one after the other; the last for ever. Time does not pass but flies."""
+    """What the API server answers, one after the other; the last for ever. Time does not pass but flies.
+
+    The module's name for the clock is replaced, not the clock itself, which threads of the process read meanwhile.
+    """
     answers = [[]]
-    moments = iter(range(1000))
+    moments = itertools.count()
 
     def run(command, timeout):
         devices = answers.pop(0) if len(answers) > 1 else answers[0]
         return json.dumps({"items": [{"spec": {"devices": [{}] * count}} for count in devices]})
 
     monkeypatch.setattr(drivers.commands, "run", run)
-    monkeypatch.setattr(drivers.time, "sleep", lambda _: None)
-    monkeypatch.setattr(drivers.time, "monotonic", lambda: next(moments))
+    clock = types.SimpleNamespace(sleep=lambda _: None, monotonic=lambda: next(moments))
+    monkeypatch.setattr(drivers, "time", clock)
     return answers
 
 
