@@ -7,12 +7,16 @@ every job of the cluster.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
 __all__ = ["Check", "Health"]
+
+_log = logging.getLogger(__name__)
 
 Check = Callable[[], Awaitable[str]]
 """Returns what is wrong, or ""."""
@@ -34,21 +38,30 @@ class Health:
         self._draining = False
         self._problems: dict[str, str] = {}
         self._looked = float("-inf")
+        self._under_way: asyncio.Task[None] | None = None
 
     def drain(self) -> None:
         """Fail readiness from now on, so that no new connections arrive before the listener closes."""
         self._draining = True
 
     async def problems(self) -> dict[str, str]:
-        """Return what is wrong, by check; remembered for two seconds, since anybody may call it."""
-        if self._draining:
-            return {"shutdown": "is under way"}
-        now = self._clock()
-        if now - self._looked >= _REMEMBERED:
-            self._looked = now
-            found = {name: await check() for name, check in self._checks.items()}
+        """Return what is wrong, by check; remembered for two seconds, since anybody may call it.
+
+        Whoever asks while the checks run gets their answer.
+        """
+        if self._under_way is None and not self._draining and self._clock() - self._looked >= _REMEMBERED:
+            self._under_way = asyncio.create_task(self._look(), name="health checks")
+        if self._under_way is not None and not self._draining:
+            await asyncio.shield(self._under_way)
+        return {"shutdown": "is under way"} if self._draining else self._problems
+
+    async def _look(self) -> None:
+        try:
+            found = {name: await _told(name, check) for name, check in self._checks.items()}
             self._problems = {name: problem for name, problem in found.items() if problem}
-        return self._problems
+            self._looked = self._clock()
+        finally:
+            self._under_way = None
 
     async def healthz(self, _request: web.BaseRequest) -> web.Response:
         """Answer 200 while the event loop runs."""
@@ -60,3 +73,11 @@ class Health:
         if not problems:
             return web.Response(text="ok\n")
         return web.Response(status=503, text="".join(f"{name}: {problem}\n" for name, problem in problems.items()))
+
+
+async def _told(name: str, check: Check) -> str:
+    try:
+        return await check()
+    except Exception as error:  # noqa: BLE001  # a check that fails has found nothing right
+        _log.exception("a check of readiness failed", extra={"check": name})
+        return f"the check failed with {type(error).__name__}; the log has more"
