@@ -74,7 +74,8 @@ def _held(job: Job, claim: str) -> str:
         return f"{claim} belongs to an older version of the profile and is replaced when no pod uses it"
     holders = job.supply.seats.get(claim, ())
     told = ", ".join(f"{holder.pod} of job {holder.job}" for holder in holders[:_SHOWN])
-    more = f" and {len(holders) - _SHOWN} more" if len(holders) > _SHOWN else ""
+    further = sum(holder.seats for holder in holders[_SHOWN:])
+    more = f" and {further} more" if further else ""
     return f"{claim} is held by {told}{more}"
 
 

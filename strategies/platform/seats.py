@@ -13,7 +13,11 @@ from typing import Any
 
 from strategies.documents import names
 
-__all__ = ["Seat", "SeatsError", "format_seats", "parse_seats", "seat_entries"]
+__all__ = ["COUNT", "Seat", "SeatsError", "count_of", "format_seats", "parse_seats", "seat_entries"]
+
+COUNT = "seats"
+"""Member of an entry that stands for several seats; only picks have it, which no claim of a cluster holds."""
+_MOST = 1_000_000
 
 
 class SeatsError(ValueError):
@@ -62,3 +66,9 @@ def seat_entries(claim: Mapping[str, Any]) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return entries if isinstance(entries, dict) else {}
+
+
+def count_of(entry: Mapping[str, Any]) -> int:
+    """Return the seats that an entry stands for: 1, unless it says otherwise; never more than a million."""
+    count = entry.get(COUNT)
+    return min(count, _MOST) if isinstance(count, int) and count > 1 else 1

@@ -12,7 +12,7 @@ from typing import Any
 
 from strategies.platform.devices import is_accelerator
 from strategies.platform.profiles import Profile, claim_names, has_claim
-from strategies.platform.seats import seat_entries
+from strategies.platform.seats import count_of, seat_entries
 
 __all__ = ["IMPLICIT_PREFIX", "DeviceClass", "Holder", "Named", "Supply", "holders"]
 
@@ -39,10 +39,17 @@ class DeviceClass:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A pod that has a seat on a shared claim."""
+    """A pod that has a seat on a shared claim, or pods to come that will take several.
+
+    Attributes:
+        pod: its name.
+        job: name of its JobSet.
+        seats: how many seats, at least 1.
+    """
 
     pod: str
     job: str
+    seats: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,7 @@ class Supply:
         """Return the free seats of one shared claim."""
         if claim in self.drained:
             return 0
-        return max(0, profile.max_sessions - len(self.seats.get(claim, ())))
+        return max(0, profile.max_sessions - sum(holder.seats for holder in self.seats.get(claim, ())))
 
     def roomiest(self, profile: Profile) -> str:
         """Return the shared claim with the most free seats, the first of equals."""
@@ -102,4 +109,4 @@ class Supply:
 def holders(claim: Mapping[str, Any]) -> tuple[Holder, ...]:
     """Return who holds the seats of a ResourceClaim, by its annotation; empty when it cannot be read."""
     held = [seat if isinstance(seat, dict) else {} for seat in seat_entries(claim).values()]
-    return tuple(Holder(str(seat.get("pod", "?")), str(seat.get("job", "?"))) for seat in held)
+    return tuple(Holder(str(seat.get("pod", "?")), str(seat.get("job", "?")), count_of(seat)) for seat in held)

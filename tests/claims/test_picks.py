@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
+import tracemalloc
 from collections import Counter
 
 import orjson
 import pytest
 
+from strategies.platform.seats import seat_entries
+from strategies.platform.supplies import holders
 from tests.support import admissions, devices, jobs
-from webhook.admission import reviews
+from webhook.admission import decisions, reviews
 from webhook.cluster import readers
 from webhook.metrics import Metrics
 from webhook.server import picks
@@ -113,3 +118,81 @@ async def test_the_validation_of_a_strict_job_does_not_find_its_own_seat_taken(r
         decision = await one.decide(request, policy)
         document = decision.document
         assert decision.allowed
+
+
+def noted(recent, document, **review):
+    request = reviews.parse(orjson.dumps(admissions.make_review(document, **review)), "mutate")
+    cluster = admissions.make_reader(CLASS)
+    overlay = picks.Overlay(cluster)
+    recent.show(request, overlay)
+    decision = decisions.evaluate(request, overlay, devices.policy())
+    recent.note(decision)
+    return decision
+
+
+def shown(recent, namespace=jobs.NAMESPACE):
+    """Return the entries of the first claim, as the next job of the namespace sees them."""
+    document = sampler("next")
+    document["metadata"]["namespace"] = namespace
+    request = reviews.parse(orjson.dumps(admissions.make_review(document, namespace=namespace)), "mutate")
+    overlay = picks.Overlay(admissions.make_reader(CLASS))
+    recent.show(request, overlay)
+    claim = overlay.get(readers.Ref("ResourceClaim", namespace, "muster-seats-0"))
+    return seat_entries(claim or {})
+
+
+def test_the_seats_of_a_job_are_one_entry_with_their_number():
+    recent = picks.Picks()
+    noted(recent, sampler("a", nodes=2))
+    assert shown(recent) == {"pick-0": {"pod": "2 pods to come", "job": "a", "seats": 2}}
+    assert sum(holder.seats for holder in holders(seated_by(shown(recent)))) == 2
+
+
+def seated_by(entries):
+    return {"metadata": {"annotations": {"muster.dev/seats": json.dumps(entries)}}}
+
+
+@pytest.mark.parametrize(("replicas", "parallelism"), [(1, 3_000_000), (10**9, 10**9), (4, 1)])
+def test_a_job_that_can_never_be_seated_is_not_noted_however_many_pods_it_has(replicas, parallelism):
+    recent = picks.Picks()
+    document = sampler("a")
+    (job,) = document["spec"]["replicatedJobs"]
+    job["replicas"], job["template"]["spec"]["parallelism"] = replicas, parallelism
+    tracemalloc.start()
+    try:
+        assert noted(recent, document).verdict == "patched"
+        assert shown(recent) == {}
+        assert tracemalloc.get_traced_memory()[1] < 4 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_picks_of_one_namespace_are_limited_and_push_out_no_others():
+    recent = picks.Picks()
+    noted(recent, sampler("quiet"))
+    loud = sampler("loud")
+    loud["metadata"]["namespace"] = "team-b"
+    decision = noted(recent, loud, namespace="team-b")
+    for _ in range(2 * picks.MOST_PICKS):
+        recent.note(decision)
+    assert len(shown(recent, "team-b")) == picks.MOST_PICKS
+    assert [entry["job"] for entry in shown(recent).values()] == ["quiet"]
+
+
+def test_the_namespaces_with_picks_are_limited():
+    recent = picks.Picks()
+    decision = noted(recent, sampler("a"))
+    for number in range(picks.MOST_NAMESPACES):
+        request = dataclasses.replace(decision.request, namespace=f"team-{number}")
+        recent.note(dataclasses.replace(decision, request=request))
+    assert shown(recent) == {}
+
+
+@pytest.mark.parametrize("count", ["3", -5, 0, 1.5, None, True, [2]])
+def test_an_entry_with_a_strange_number_of_seats_counts_for_one(count):
+    assert [holder.seats for holder in holders(seated_by({"uid": {"pod": "p", "job": "j", "seats": count}}))] == [1]
+
+
+def test_an_entry_never_stands_for_more_seats_than_can_be_written():
+    entries = {f"uid-{number}": {"pod": "p", "job": "j", "seats": int("9" * 4000)} for number in range(50)}
+    assert sum(holder.seats for holder in holders(seated_by(entries))) == 50 * 1_000_000

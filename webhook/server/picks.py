@@ -3,36 +3,42 @@
 Pods get seats when they exist. So all of fifty jobs in one `kubectl apply` would see the same claim as free, choose it
 and wait for it while other devices are idle, and a job cannot move to another claim later. Counting the picks of the
 last seconds spreads the jobs. It is only a better guess: other replicas pick too, and only the controllers give seats.
+
+The seats of a job on one claim are one pick with a count, however many they are. Each namespace has a limited number of
+picks, so that nobody's jobs push out those of others.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from strategies.documents import names
-from strategies.platform.seats import seat_entries
+from strategies.platform.seats import COUNT, seat_entries
 from webhook.admission.decisions import Decision
 from webhook.admission.reviews import Request
 from webhook.cluster import readers
 from webhook.cluster.overlay import Overlay
 from webhook.cluster.readers import Ref
 
-__all__ = ["REMEMBERED", "Picks"]
+__all__ = ["MOST_NAMESPACES", "MOST_PICKS", "REMEMBERED", "Picks"]
 
 REMEMBERED = 10.0
 """Seconds in which the pods of a JobSet are created and get their seats, with a margin."""
-_MOST = 1000
+MOST_PICKS = 256
+"""Picks of one namespace; the oldest ones are forgotten first."""
+MOST_NAMESPACES = 256
+"""Namespaces with picks; the one whose last pick is oldest is forgotten first."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pick:
     until: float
-    claim: Ref
+    claim: str
     job: str
     pods: int
 
@@ -46,41 +52,65 @@ class Picks:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._recent: deque[_Pick] = deque(maxlen=_MOST)
+        self._recent: OrderedDict[str, deque[_Pick]] = OrderedDict()
 
     def show(self, request: Request, overlay: Overlay) -> None:
         """Show the mutation of a JobSet the claims as they will be when the pods of earlier picks have their seats."""
-        while self._recent and self._recent[0].until <= self._clock():
-            self._recent.popleft()
         if request.kind != "JobSet" or request.phase != "mutate" or request.operation != "CREATE":
             return
-        for claim in {pick.claim: None for pick in self._recent if pick.claim.namespace == request.namespace}:
+        for claim, picks in self._by_claim(request.namespace).items():
+            ref = Ref("ResourceClaim", request.namespace, claim)
             try:
-                document = overlay.get(claim) or {}
+                document = overlay.get(ref) or {}
             except readers.NotCached:  # it is being created
                 document = {}
-            overlay.put(claim, _seated(document, [pick for pick in self._recent if pick.claim == claim]))
+            overlay.put(ref, _seated(document, picks))
 
     def note(self, decision: Decision) -> None:
         """Remember the claims that a decision added to a JobSet; a dry run adds none."""
         request = decision.request
         if request.dry_run or request.phase != "mutate" or decision.verdict != "patched":
             return
+        counts: dict[str, int] = {}
         for claim, pods in _given(decision):
-            ref, job = Ref("ResourceClaim", request.namespace, claim), request.name
-            self._recent.append(_Pick(self._clock() + REMEMBERED, ref, job, pods))
+            counts[claim] = counts.get(claim, 0) + pods
+        for claim, pods in counts.items():
+            self._remember(request.namespace, _Pick(self._clock() + REMEMBERED, claim, request.name, pods))
+
+    def _remember(self, namespace: str, pick: _Pick) -> None:
+        self._recent.setdefault(namespace, deque(maxlen=MOST_PICKS)).append(pick)
+        self._recent.move_to_end(namespace)
+        if len(self._recent) > MOST_NAMESPACES:
+            self._recent.popitem(last=False)
+
+    def _by_claim(self, namespace: str) -> dict[str, list[_Pick]]:
+        found: dict[str, list[_Pick]] = {}
+        picks = self._recent.get(namespace, deque())
+        while picks and picks[0].until <= self._clock():
+            picks.popleft()
+        for pick in picks:
+            found.setdefault(pick.claim, []).append(pick)
+        if not found:
+            self._recent.pop(namespace, None)
+        return found
 
 
 def _given(decision: Decision) -> Iterator[tuple[str, int]]:
-    """Yield the shared claims that were added, each with the number of pods that will use it."""
+    """Yield the shared claims that were added, each with the number of pods that will use it.
+
+    A claim with fewer seats than the job has pods is left out: validation refuses such a job (`claims/never-seated`).
+    """
     supply = decision.governor.supply
     for change in decision.changes if supply.profiles else ():
         if "/resourceClaims" in change.path and change.op == "add":
             for entry in change.after if isinstance(change.after, list) else [change.after]:
                 claim = entry.get("resourceClaimName")
-                if claim is not None and supply.maker(claim) is not None:
+                profile = supply.maker(claim) if claim is not None else None
+                if profile is not None:
                     index = int(change.path.split("/")[3])
-                    yield claim, _pods(decision.document["spec"]["replicatedJobs"][index])
+                    pods = _pods(decision.document["spec"]["replicatedJobs"][index])
+                    if pods <= profile.max_sessions:
+                        yield claim, pods
 
 
 def _pods(job: Mapping[str, Any]) -> int:
@@ -88,13 +118,18 @@ def _pods(job: Mapping[str, Any]) -> int:
 
 
 def _seated(document: Mapping[str, Any], picks: list[_Pick]) -> dict[str, Any]:
-    """Return the claim with a seat for each pod of a pick, unless pods of its job have seats already."""
+    """Return the claim with the seats of each pick, unless pods of its job have seats already."""
     metadata = document.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     seats = seat_entries(document)
-    seated = {seat.get("job") for seat in seats.values() if isinstance(seat, dict)}
+    seated = {str(seat.get("job")) for seat in seats.values() if isinstance(seat, dict)}
     for number, pick in enumerate(picks):
-        for pod in range(pick.pods if not pick.job or pick.job not in seated else 0):
-            seats[f"pick-{number}-{pod}"] = {"pod": "a pod to come", "job": pick.job or "without a name yet"}
+        if not pick.job or pick.job not in seated:
+            seats[f"pick-{number}"] = _entry(pick)
     annotations = {**annotations, names.SEATS_ANNOTATION: json.dumps(seats)}
     return {**document, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _entry(pick: _Pick) -> dict[str, Any]:
+    pod = "a pod to come" if pick.pods == 1 else f"{pick.pods} pods to come"
+    return {"pod": pod, "job": pick.job or "without a name yet", COUNT: pick.pods}
