@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 
+import orjson
 import pytest
 
 from strategies.frameworks import builtin
 from tests.support import admissions, jobs
-from webhook.admission import Mode, Policy
+from webhook.admission import Mode, Policy, decisions, governors, reviews
 from webhook.admission.policies import FrameworkPolicy
+from webhook.cluster import readers
 
 REGISTRY = builtin.load(plugins=False)
 LABELS = [*(mode.value for mode in Mode), None, "", "Enforce", "on"]
@@ -102,6 +104,32 @@ def test_a_namespace_that_is_off_is_let_alone_although_its_snapshot_is_broken():
     for mode, verdict in (("off", "skipped"), ("audit", "error"), ("enforce", "error")):
         decision = admissions.decide(jobset, BROKEN, jobs.make_namespace(mode))
         assert (decision.verdict, decision.allowed) == (verdict, mode != "enforce")
+
+
+@pytest.mark.parametrize(
+    ("label", "framework"), [*itertools.product([*(mode.value for mode in Mode), None], [*Mode, None])]
+)
+def test_a_failure_is_answered_by_the_mode_of_namespace_and_framework(label, framework):
+    cluster = admissions.make_reader(RUNTIME, jobs.make_namespace(label))
+    request = reviews.parse(orjson.dumps(admissions.make_review(FIXABLE)), "mutate")
+    governor = governors.known(request, cluster)
+    decision = decisions.failed(request, policy(Mode.ENFORCE, framework), "no memory", governor)
+    mode = (Mode(label) if label else None) or framework or Mode.ENFORCE
+    assert (decision.mode, decision.allowed) == (mode, mode is not Mode.ENFORCE)
+    assert (decision.verdict, decision.message) == ("skipped" if mode is Mode.OFF else "error", "no memory")
+
+
+class NothingCached:
+    whole = True
+
+    def get(self, ref):
+        raise readers.NotCached(ref)
+
+
+@pytest.mark.parametrize("reader", [admissions.make_reader(), NothingCached(), None])
+def test_what_is_known_of_a_job_is_told_although_nothing_can_be_read(reader):
+    request = reviews.parse(orjson.dumps(admissions.make_review(FIXABLE)), "mutate")
+    assert governors.known(request, reader) == governors.Governor()
 
 
 OWNER = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "llama", "controller": True}

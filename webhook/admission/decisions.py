@@ -145,15 +145,17 @@ def _created(
         return _failed(case, str(error))
 
 
-def failed(request: reviews.Request, policy: Policy, cause: str) -> Decision:
-    """Decide by the failure mode about a request that cannot be evaluated, because the cluster did not answer.
+def failed(request: reviews.Request, policy: Policy, cause: str, governor: Governor | None = None) -> Decision:
+    """Decide by the failure mode about a request that cannot be evaluated.
 
     Args:
         request: the request.
-        policy: the policy in force; its global mode applies, since the namespace could not be read.
+        policy: the policy in force.
         cause: one sentence, shown to the user of a denied job.
+        governor: what is known about the job, see `governors.known`; the mode of its namespace and framework applies.
+            Without it the global mode applies.
     """
-    return _failed(_Case(request, policy, Governor()), cause)
+    return _failed(_Case(request, policy, governor or Governor()), cause)
 
 
 def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decision:
@@ -239,6 +241,8 @@ def _restored(request: reviews.Request, misfits: list[Finding]) -> Decision:
 def _failed(case: _Case, cause: str) -> Decision:
     """Follow the failure mode: all changes of the strategy are dropped, and only mode `enforce` may deny."""
     request, mode = case.request, case.mode
+    if mode is Mode.OFF:
+        return Decision(request, "skipped", mode=mode, governor=case.governor, message=cause)
     denied = case.policy.on_plugin_failure == "deny" and mode is Mode.ENFORCE and request.operation == "CREATE"
     return case.decided("error", Changes(request.document), (), allowed=not denied, message=cause)
 

@@ -7,6 +7,7 @@ ConfigMap, then the live runtime. A JobSet without a TrainJob has its own framew
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,7 @@ from webhook.admission.documents import UnreadableError
 from webhook.cluster import readers
 from webhook.cluster.readers import Ref
 
-__all__ = ["Governor", "UnreadableError", "find", "look"]
+__all__ = ["Governor", "UnreadableError", "find", "known", "look"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,24 @@ def look(
         return Governor(namespace_label=label), str(error)
 
 
+def known(request: reviews.Request, cluster: readers.ClusterReader) -> Governor:
+    """Return what memory tells at once about the job's namespace and runtime; it never raises.
+
+    It is for an answer to a job that cannot be evaluated: a namespace in mode `warn`, or a framework that is `off`, is
+    not refused because of a failure of Muster.
+
+    Args:
+        request: its object may be anything.
+        cluster: the reader.
+    """
+    label, runtime, owner = None, None, None
+    with contextlib.suppress(Exception):  # whatever it is, the failure that brought us here is the one to tell
+        label = _namespace_label(request.namespace, cluster)
+    with contextlib.suppress(Exception):
+        runtime, owner = _governing(request, cluster)
+    return Governor(runtime, owner, label)
+
+
 def find(
     request: reviews.Request,
     cluster: readers.ClusterReader,
@@ -95,14 +114,20 @@ def find(
         SnapshotInvalid: the runtime snapshot of Trainer cannot be read.
         UnreadableError: another document cannot be read.
     """
-    if request.kind == "TrainJob":
-        runtime, owner = _live_runtime(request.document, request.namespace, cluster), None
-        open_ = runtime is None and not cluster.whole and trainjobs.is_supported(request.document)
-    else:
-        owner = _owner(request.document, request.namespace, cluster)
-        runtime, open_ = _runtime_of_jobset(request, owner, cluster), False
+    runtime, owner = _governing(request, cluster)
+    open_ = request.kind == "TrainJob" and runtime is None and not cluster.whole
+    open_ = open_ and trainjobs.is_supported(request.document)
     claims = dict(_claim_devices(request, runtime, cluster, profiles or {}))
     return Governor(runtime, owner, label, claims, runtime_open=open_)
+
+
+def _governing(
+    request: reviews.Request, cluster: readers.ClusterReader
+) -> tuple[Runtime | None, Mapping[str, Any] | None]:
+    if request.kind == "TrainJob":
+        return _live_runtime(request.document, request.namespace, cluster), None
+    owner = _owner(request.document, request.namespace, cluster)
+    return _runtime_of_jobset(request, owner, cluster), owner
 
 
 def _namespace_label(namespace: str, cluster: readers.ClusterReader) -> str | None:
