@@ -10,6 +10,7 @@ import pytest
 
 from tests.server.conftest import TRAINJOB, review
 from tests.support import waits
+from webhook.cluster import readers
 
 JSON = {"Content-Type": "application/json"}
 
@@ -120,13 +121,38 @@ async def test_a_body_that_never_ends_is_given_up(serve):
         assert answer.status == 408
 
 
+class Empty:
+    """A cache that knows nothing."""
+
+    whole = True
+
+    def get(self, ref):
+        raise readers.NotCached(ref)
+
+
 async def test_more_admissions_at_once_than_allowed_are_turned_away(serve):
-    webhook = await serve(limits=(1, 60))
     turned_away = asyncio.Event()
+
+    async def fetch(ref):
+        await turned_away.wait()
+
+    webhook = await serve(Empty(), fetch, limits=(1, 60))
+    waiting = asyncio.create_task(webhook.post("/mutate/trainjobs", review()))
+    await waits.until(lambda: b"muster_admission_in_flight 1.0" in webhook.metrics.render())
+    assert (await webhook.post("/mutate/trainjobs", review()))[0] == 429
+    turned_away.set()
+    assert (await waiting)[0] == 200
+    assert b"muster_admission_in_flight 0.0" in webhook.metrics.render()
+
+
+async def test_who_sends_slowly_takes_nobodys_turn(serve):
+    webhook = await serve(limits=(1, 60))
+    answered, begun = asyncio.Event(), asyncio.Event()
 
     async def slowly():
         yield b"{"
-        await turned_away.wait()
+        begun.set()
+        await answered.wait()
         yield b"}"
 
     async def first():
@@ -134,7 +160,7 @@ async def test_more_admissions_at_once_than_allowed_are_turned_away(serve):
             return answer.status
 
     waiting = asyncio.create_task(first())
-    await waits.until(lambda: b"muster_admission_in_flight 1.0" in webhook.metrics.render())
-    assert (await webhook.post("/mutate/trainjobs", review()))[0] == 429
-    turned_away.set()
+    await begun.wait()
+    assert (await webhook.admit())["allowed"]
+    answered.set()
     assert await waiting == 400

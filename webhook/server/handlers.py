@@ -1,27 +1,35 @@
 """Handlers: one HTTP request in, one AdmissionReview out, whatever the request is.
 
 A readable AdmissionReview is always answered with one (HTTP 200), so that the user sees a message and not a failed
-webhook call. Anything else gets a 4xx. Size and time of a request are limited.
+webhook call, and so is one of which only the uid can be read. Anything else gets a 4xx. Size and time of a request are
+limited, and a request counts as under way from when its body has arrived: who sends slowly takes nobody's turn.
 """
 
 from __future__ import annotations
 
 import asyncio
-import datetime
+import contextlib
+import dataclasses
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from aiohttp import web
 
-from webhook.admission import accounts, answers, decisions, reviews
+from webhook.admission import decisions, reviews
+from webhook.admission.decisions import Decision
 from webhook.admission.policies import Policy
 from webhook.audit import records
 from webhook.metrics import Metrics
-from webhook.server.resolvers import Resolver
+from webhook.server import endings, salvage
+from webhook.server.bodies import BodyDroppedError
+from webhook.server.endings import Ending
+from webhook.server.resolvers import Resolver, is_own_end
+from webhook.server.workers import CrowdedError, Place
 
-__all__ = ["ADMISSION_PATHS", "Admission", "Recorder"]
+__all__ = ["ADMISSION_PATHS", "APART", "Admission", "Recorder"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +39,32 @@ ADMISSION_PATHS: dict[str, tuple[reviews.Phase, str]] = {
     "/validate/trainjobs": ("validate", "TrainJob"),
     "/validate/jobsets": ("validate", "JobSet"),
 }
+APART = 32 * 1024
+"""Bytes of a review above which it is read, evaluated and answered on a thread; most real ones have half of that."""
 _RESOURCES = {"TrainJob": "trainjobs", "JobSet": "jobsets"}
+
+
+_TELL_SECONDS = 1.0
+_UNTOLD = "Muster could not tell its decision in time"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Way:
+    """What is known of a review before it is read.
+
+    Attributes:
+        phase: from the path.
+        kind: from the path.
+        deadline: time of the running loop.
+        place: where a large review is evaluated.
+        closed: why a large review is not evaluated.
+    """
+
+    phase: reviews.Phase
+    kind: str
+    deadline: float | None
+    place: Place | None = None
+    closed: str = ""
 
 
 class Recorder(Protocol):
@@ -49,7 +82,7 @@ class Admission:
         resolver: makes decisions.
         recorder: takes audit records.
         metrics: counts.
-        limits: (admissions at the same time, seconds for one request).
+        limits: (admissions at the same time, and a quarter as many large ones beside them; seconds for one request).
     """
 
     def __init__(
@@ -64,8 +97,9 @@ class Admission:
         self._resolver = resolver
         self._recorder = recorder
         self._metrics = metrics
-        self._in_flight_limit, self._timeout = limits
-        self._in_flight = 0
+        most, self._timeout = limits
+        self._limits = {"small": most, "large": max(1, most // 4)}
+        self._in_flight = {"small": 0, "large": 0}
 
     async def handle(self, request: web.BaseRequest, phase: reviews.Phase, kind: str) -> web.Response:
         """Answer one admission request within its limits."""
@@ -73,73 +107,161 @@ class Admission:
             return self._refused("method", 405, "only POST is served here", {"Allow": "POST"})
         if request.content_type != "application/json":
             return self._refused("content-type", 415, "Content-Type must be application/json")
-        if self._in_flight >= self._in_flight_limit:
-            return self._refused(
-                "busy", 429, "there are too many admissions at the same time; try again", {"Retry-After": "1"}
-            )
-        self._in_flight += 1
-        self._metrics.in_flight(self._in_flight)
+        deadline = asyncio.get_running_loop().time() + self._timeout
         try:
-            async with asyncio.timeout(self._timeout):
-                return await self._admit(request, phase, kind)
-        except TimeoutError:
-            return self._refused("timeout", 408, f"there was no answer within {self._timeout:g} s")
-        except web.HTTPRequestEntityTooLarge as error:
-            return self._refused("too-large", 413, error.text or "the body is too large")
-        finally:
-            self._in_flight -= 1
-            self._metrics.in_flight(self._in_flight)
+            async with asyncio.timeout_at(deadline):
+                body = await request.read()
+        except (TimeoutError, BodyDroppedError, web.HTTPRequestEntityTooLarge, web.RequestPayloadError, OSError) as why:
+            return self._unread(why)
+        return await self.admit(body, phase, kind, deadline)
 
-    async def _admit(self, request: web.BaseRequest, phase: reviews.Phase, kind: str) -> web.Response:
-        body = await request.read()
+    async def admit(self, body: bytes, phase: reviews.Phase, kind: str, deadline: float | None = None) -> web.Response:
+        """Answer a review that has arrived.
+
+        Args:
+            body: the whole body.
+            phase: from the path.
+            kind: from the path.
+            deadline: time of the running loop after which the answer is that of the failure mode; None for none.
+        """
+        size = "large" if len(body) > APART else "small"
+        if self._in_flight[size] >= self._limits[size]:
+            return self._busy()
+        self._enter(size, 1)
+        try:
+            if size == "small":
+                return await self._answered(body, _Way(phase, kind, deadline))
+            return await self._apart(body, _Way(phase, kind, deadline))
+        finally:
+            self._enter(size, -1)
+
+    def _enter(self, size: str, change: int) -> None:
+        self._in_flight[size] += change
+        self._metrics.in_flight(sum(self._in_flight.values()))
+
+    async def _apart(self, body: bytes, way: _Way) -> web.Response:
+        """Answer a large review: few of them are in memory at the same time, and each is worked on by a thread."""
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout_at(way.deadline):
+                    place = await stack.enter_async_context(self._resolver.workers.place())
+            except TimeoutError:
+                way = dataclasses.replace(way, closed="other large reviews took all the time that this one had")
+            except CrowdedError as error:
+                way = dataclasses.replace(way, closed=str(error))
+            else:
+                way = dataclasses.replace(way, place=place)
+            return await self._answered(body, way)
+
+    async def _answered(self, body: bytes, way: _Way) -> web.Response:
         started = time.perf_counter()
         try:
-            review = reviews.parse(body, phase)
+            review = _parse(body, way.phase)
         except reviews.ReviewError as error:
-            return self._unreadable(error)
-        if review.kind != kind:
-            message = f"request.kind.kind: {review.kind} is not served on this path, which is for {kind}"
-            return self._unreadable(reviews.ReviewError(message, review.uid))
-        decision = await self._decide(review)
-        return _reviewed(self._finish(decision, started))
-
-    async def _decide(self, review: reviews.Request) -> decisions.Decision:
+            return self._unreadable(error, salvage.find_request(body, way.phase), salvage.find_uid(body), started)
+        if review.kind != way.kind:
+            message = f"request.kind.kind: {review.kind} is not served on this path, which is for {way.kind}"
+            return self._unreadable(reviews.ReviewError(message, review.uid), review, review.uid, started)
         policy = self._policy()
-        try:
-            decision = await self._resolver.decide(review, policy)
-        except Exception as error:  # noqa: BLE001  # a bug in Muster must end in the failure mode, not in a dropped connection
-            _log.exception("an admission failed", extra={"uid": review.uid, "kind": review.kind})
-            cause = f"Muster failed with {type(error).__name__}; its log has uid {review.uid}"
-            decision = decisions.failed(review, policy, cause)
-        if decision.verdict == "error":
-            name = decision.strategy.strategy.framework if decision.strategy else "none"
-            self._metrics.plugin_failed(name)
-        return decision
+        if way.closed:
+            decision = decisions.failed(review, policy, f"Muster is busy: {way.closed}", self._resolver.known(review))
+        else:
+            decision = await self._resolver.decide(review, policy, way.deadline, way.place)
+        return _reviewed(self._take(await _ended(decision, policy, started, way.place)))
 
-    def _finish(self, decision: decisions.Decision, started: float) -> reviews.Response:
-        response = answers.answer(decision)
-        seconds = time.perf_counter() - started
+    def _take(self, ending: Ending) -> bytes:
+        """Record and count; return the body of the answer."""
+        decision, record = ending.decision, ending.record
+        if record is None:
+            return ending.body
+        kept = self._submit(record)
+        try:
+            self._count(decision, record["latencyMicroseconds"] / 1e6)
+        except Exception:  # noqa: BLE001  # the answer does not depend on it
+            _log.exception("a decision was not counted", extra={"uid": decision.request.uid})
+        if not kept and decision.request.operation == "CREATE":
+            message = "the audit log cannot record this decision now, and the platform requires that it does; try again"
+            uid = decision.request.uid
+            return reviews.dumps(reviews.deny(uid, message, code=503, reason="ServiceUnavailable"))
+        return ending.body
+
+    def _submit(self, record: records.Record) -> bool:
+        try:
+            return self._recorder.submit(record)
+        except Exception:  # noqa: BLE001  # as a record that is lost
+            _log.exception("a record was not taken", extra={"uid": record.get("uid")})
+            return False
+
+    def _count(self, decision: Decision, seconds: float) -> None:
         review = decision.request
-        if review.operation not in ("CREATE", "UPDATE"):
-            return response  # the webhook configuration matches more than it should: nothing was decided
-        kept = self._recorder.submit(accounts.record(decision, datetime.datetime.now(datetime.UTC), seconds))
         labels = (_RESOURCES[review.kind], review.operation, review.phase, decision.verdict, decision.mode.value)
         self._metrics.observe(labels, seconds)
-        if not kept and review.operation == "CREATE":
-            message = "the audit log cannot record this decision now, and the platform requires that it does; try again"
-            return reviews.deny(review.uid, message, code=503, reason="ServiceUnavailable")
+        if decision.verdict == "error":
+            self._metrics.plugin_failed(decision.strategy.strategy.framework if decision.strategy else "none")
+
+    def _unreadable(
+        self, error: reviews.ReviewError, request: reviews.Request | None, uid: str, started: float
+    ) -> web.Response:
+        """Refuse what is no review of ours: by a review, if its uid is known, and with a record of who sent it."""
+        self._metrics.refused("unreadable")
+        uid = error.uid or (request.uid if request else "") or uid
+        if not uid:
+            return web.Response(status=400, text=f"{error}\n")
+        if request is None:
+            return _reviewed(reviews.dumps(reviews.deny(uid, str(error), code=400, reason="BadRequest")))
+        ending = endings.refuse(dataclasses.replace(request, uid=uid), str(error), started)
+        if ending.record is not None:
+            self._submit(ending.record)
+        return _reviewed(ending.body)
+
+    def _unread(self, why: Exception) -> web.Response:
+        """Refuse a request whose body is not read to its end, and with it the connection."""
+        if isinstance(why, TimeoutError):
+            response = self._refused("timeout", 408, f"the body did not arrive within {self._timeout:g} s")
+        elif isinstance(why, BodyDroppedError):
+            response = self._refused("busy", 429, "there are too many bodies at the same time; try again")
+        elif isinstance(why, web.HTTPRequestEntityTooLarge):
+            response = self._refused("too-large", 413, why.text or "the body is too large")
+        else:
+            response = self._refused("unreadable", 400, "the connection ended before the body")
+        response.force_close()
         return response
 
-    def _unreadable(self, error: reviews.ReviewError) -> web.Response:
-        self._metrics.refused("unreadable")
-        if not error.uid:
-            return web.Response(status=400, text=f"{error}\n")
-        return _reviewed(reviews.deny(error.uid, str(error), code=400, reason="BadRequest"))
+    def _busy(self) -> web.Response:
+        text = "there are too many admissions at the same time; try again"
+        return self._refused("busy", 429, text, {"Retry-After": "1"})
 
     def _refused(self, reason: str, status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
         self._metrics.refused(reason)
         return web.Response(status=status, text=f"{text}\n", headers=headers)
 
 
-def _reviewed(response: reviews.Response) -> web.Response:
-    return web.Response(body=reviews.dumps(response), content_type="application/json")
+def _parse(body: bytes, phase: reviews.Phase) -> reviews.Request:
+    if salvage.is_dense(body):
+        raise reviews.ReviewError(f"the body holds more than {salvage.MOST_VALUES:,} values; make the object smaller")
+    try:
+        return reviews.parse(body, phase)
+    except reviews.ReviewError:
+        raise
+    except Exception as error:
+        _log.exception("a review could not be read")
+        raise reviews.ReviewError(f"the body cannot be read: {type(error).__name__}") from error
+
+
+async def _ended(decision: Decision, policy: Policy, started: float, place: Place | None) -> Ending:
+    work = partial(endings.end_surely, decision, policy, started)
+    if place is None or decision.verdict == "error":
+        return work()
+    try:
+        async with asyncio.timeout(_TELL_SECONDS):
+            return await place.run(work)
+    except BaseException as error:
+        if is_own_end(error):
+            raise
+        return endings.end_surely(
+            decisions.failed(decision.request, policy, _UNTOLD, decision.governor), policy, started
+        )
+
+
+def _reviewed(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json")

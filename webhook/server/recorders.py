@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
@@ -18,6 +19,7 @@ from webhook.notices.reports import folds, formats, writers
 
 __all__ = ["Announcer", "AuditRecorder", "Teller", "open_announcer", "open_recorder"]
 
+_log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 5.0
 
 
@@ -58,9 +60,13 @@ class Announcer:
 
     def submit(self, record: records.Record) -> bool:
         """Return False when the record cannot be kept and `onFailure: deny` is set."""
+        kept = self._submit(record)
         for each in self._tellers:
-            each.take(record)
-        return self._submit(record)
+            try:
+                each.take(record)
+            except Exception:  # noqa: BLE001  # the record is kept, and the answer does not depend on it
+                _log.exception("a notice was not taken", extra={"uid": record.get("uid")})
+        return kept
 
     async def stop(self) -> None:
         """Stop; waiting Events are dropped, waiting reports are written within two seconds."""

@@ -1,28 +1,38 @@
 """Resolvers: evaluate a request; on a cache miss, fetch the document and evaluate again.
 
 Only here can a decision need the network. When the caches are filled, it does not.
+
+Small reviews are evaluated on the event loop, since another thread would cost more; the budget of a document bounds how
+long they take. A large review, one that needs documents which no cache keeps, and all reviews while a plugin is
+registered are evaluated on a thread, which is ended at the request's deadline. Then, as after any other failure, the
+answer is that of the failure mode.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from webhook.admission import decisions, reviews
+from webhook.admission import decisions, governors, reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Policy
 from webhook.cluster import readers
 from webhook.cluster.overlay import Overlay
 from webhook.metrics import Metrics
 from webhook.server.picks import Picks
+from webhook.server.workers import CrowdedError, Place, Workers
 
-__all__ = ["Resolver"]
+__all__ = ["Resolver", "is_own_end"]
+
+_log = logging.getLogger(__name__)
 
 # While no cache can be trusted, an admission fetches all that it reads: namespace, job, runtime, snapshot, claims.
 _MAX_FETCHES = 12
-_THREADS = 8
+_PLUGIN_THREADS = 8
+_LOOK_SECONDS = 0.25
 
 Fetch = Callable[[readers.Ref], Awaitable[readers.Document | None]]
 
@@ -34,6 +44,9 @@ class Resolver:
         cluster: answers from memory.
         fetch: reads one document from the API server; None when the reader is complete (files).
         metrics: counts fetches.
+
+    Attributes:
+        workers: where large reviews are read and evaluated.
     """
 
     def __init__(self, cluster: readers.ClusterReader, fetch: Fetch | None, metrics: Metrics) -> None:
@@ -41,37 +54,90 @@ class Resolver:
         self._fetch = fetch
         self._metrics = metrics
         self._picks = Picks()
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="evaluate")
+        self.workers = Workers()
+        self._plugin_workers = Workers(_PLUGIN_THREADS, _PLUGIN_THREADS)
 
-    async def decide(self, request: reviews.Request, policy: Policy) -> Decision:
-        """Return the decision; a cluster that does not answer ends in the policy's failure mode."""
+    async def decide(
+        self, request: reviews.Request, policy: Policy, deadline: float | None = None, place: Place | None = None
+    ) -> Decision:
+        """Return the decision; whatever fails ends in the failure mode of the job's namespace and framework.
+
+        Args:
+            request: the request.
+            policy: the policy in force.
+            deadline: time of the running loop at which the work ends; None for no deadline.
+            place: where to evaluate; None for a small review.
+        """
         overlay = Overlay(self._cluster)
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._decide(request, policy, overlay, place)
+        except TimeoutError:
+            cause = "Muster did not decide within the time that a request may take"
+        except CrowdedError as error:
+            cause = f"Muster is busy: {error}"
+        except BaseException as error:
+            if is_own_end(error):
+                raise
+            _log.exception("an admission failed", extra={"uid": request.uid, "kind": request.kind})
+            cause = f"Muster failed with {type(error).__name__}; its log has uid {request.uid}"
+        return decisions.failed(request, policy, cause, await self._known(request, overlay, place))
+
+    def known(self, request: reviews.Request) -> governors.Governor:
+        """Return what memory tells about a job that is not evaluated."""
+        return governors.known(request, self._cluster)
+
+    def close(self) -> None:
+        """Let the threads go; one that hangs does not keep the process alive."""
+        self.workers.close()
+        self._plugin_workers.close()
+
+    async def _decide(
+        self, request: reviews.Request, policy: Policy, overlay: Overlay, place: Place | None
+    ) -> Decision:
+        fetched = False
         for _ in range(_MAX_FETCHES):
             self._picks.show(request, overlay)
+            work = partial(decisions.evaluate, request, overlay, policy)
             try:
-                decision = await self._evaluate(request, overlay, policy)
-                self._picks.note(decision)
+                decision = await self._run(work, self._threads(policy, fetched=fetched), place)
             except readers.NotCached as missing:
+                fetched = True
                 try:
                     await self._fill(overlay, missing.ref)
                 except readers.ClusterError as error:
                     self._metrics.fetched("failed")
-                    return decisions.failed(request, policy, f"{missing.ref} could not be read: {error}")
+                    cause = f"{missing.ref} could not be read: {error}"
+                    return decisions.failed(request, policy, cause, await self._known(request, overlay, place))
             else:
+                self._picks.note(decision)
                 return decision
         cause = "the objects that govern this job changed while they were read; try again"
-        return decisions.failed(request, policy, cause)
+        return decisions.failed(request, policy, cause, await self._known(request, overlay, place))
 
-    def close(self) -> None:
-        """Release the threads; one that hangs does not keep the process alive."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+    def _threads(self, policy: Policy, *, fetched: bool) -> Workers | None:
+        """Strategies of Muster run on the event loop; a plugin may hang, and what is not cached may be of any size."""
+        if policy.registry.has_plugins:
+            return self._plugin_workers
+        return self.workers if fetched else None
 
-    async def _evaluate(self, request: reviews.Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:
-        """Muster's strategies take microseconds and run here; a plugin may hang and must not block the event loop."""
-        if not policy.registry.has_plugins:
-            return decisions.evaluate(request, cluster, policy)
-        work = partial(decisions.evaluate, request, cluster, policy)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+    async def _run(self, work: Callable[[], Decision], workers: Workers | None, place: Place | None) -> Decision:
+        if place is not None:
+            return await place.run(work)
+        if workers is None:
+            return work()
+        async with workers.place() as own:
+            return await own.run(work)
+
+    async def _known(self, request: reviews.Request, overlay: Overlay, place: Place | None) -> governors.Governor:
+        """Return what memory tells about the job, for the mode in which a failure is answered."""
+        work = partial(governors.known, request, overlay)
+        if place is None:
+            return work()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_SECONDS):
+                return await place.run(work)
+        return governors.Governor()
 
     async def _fill(self, overlay: Overlay, ref: readers.Ref) -> None:
         if self._fetch is None:
@@ -79,3 +145,10 @@ class Resolver:
         document = await self._fetch(ref)
         self._metrics.fetched("missing" if document is None else "found")
         overlay.put(ref, document)
+
+
+def is_own_end(error: BaseException) -> bool:
+    """Whether an exception ends the running task from outside, rather than comes from the work that it does."""
+    task = asyncio.current_task()
+    cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+    return cancelled or isinstance(error, GeneratorExit)

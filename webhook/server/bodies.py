@@ -1,0 +1,128 @@
+"""Bodies: how many bytes of requests are in memory, all connections together.
+
+Bodies that arrive count, and so do those that have arrived until their answer is made. Where there are too many, the
+one that has been arriving for longest is dropped: the API server sends a body within milliseconds, so whoever keeps
+bodies half-sent loses them first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+
+__all__ = ["Bodies", "Body", "BodyDroppedError", "CountedRequest"]
+
+
+class BodyDroppedError(Exception):
+    """A body made room for others."""
+
+
+class Body:
+    """One body that is counted.
+
+    Attributes:
+        size: bytes in memory.
+        patience: is brought to its end to drop it.
+    """
+
+    __slots__ = ("patience", "size")
+
+    def __init__(self, patience: asyncio.Timeout) -> None:
+        self.size = 0
+        self.patience = patience
+
+
+class Bodies:
+    """Counts the bytes of bodies.
+
+    Args:
+        each: bytes of one body.
+        limit: bytes of all of them.
+
+    Attributes:
+        each: as above.
+        held: bytes in memory.
+    """
+
+    def __init__(self, each: int, limit: int) -> None:
+        self.each = each
+        self.held = 0
+        self._limit = limit
+        self._arriving: dict[Body, None] = {}  # the oldest first
+
+    def begin(self, patience: asyncio.Timeout) -> Body:
+        """Count a body from now on."""
+        body = Body(patience)
+        self._arriving[body] = None
+        return body
+
+    def grow(self, body: Body, size: int) -> None:
+        """Count more bytes of a body, and drop others or itself when there are too many."""
+        body.size += size
+        self.held += size
+        while self.held > self._limit and self._arriving:
+            oldest = next(iter(self._arriving))
+            oldest.patience.reschedule(asyncio.get_running_loop().time())
+            self.release(oldest)
+
+    def arrived(self, body: Body) -> None:
+        """Keep a body from being dropped: it is complete."""
+        self._arriving.pop(body, None)
+
+    def release(self, body: Body) -> None:
+        """Count a body no longer."""
+        self._arriving.pop(body, None)
+        self.held -= body.size
+        body.size = 0
+
+
+class CountedRequest(web.BaseRequest):
+    """A request whose body is counted while it is in memory.
+
+    Attributes:
+        bodies: counts it.
+        complete: is called when the body has arrived.
+    """
+
+    _whole: bytes | None = None
+    _counted: Body | None = None
+    bodies: Bodies
+    complete: Callable[[], None]
+
+    async def read(self) -> bytes:
+        """Return the whole body.
+
+        Raises:
+            HTTPRequestEntityTooLarge: it is larger than allowed, or says so.
+            BodyDroppedError: it made room for others.
+        """
+        if self._whole is None:
+            announced = self.content_length or 0
+            if announced > self.bodies.each:
+                raise web.HTTPRequestEntityTooLarge(self.bodies.each, announced)
+            patience = asyncio.timeout(None)
+            try:
+                async with patience:
+                    self._counted = self.bodies.begin(patience)
+                    self._whole = await self._arrive(self._counted)
+            except TimeoutError as error:
+                raise BodyDroppedError from error
+        return self._whole
+
+    def release_body(self) -> None:
+        """Count the body no longer."""
+        if self._counted is not None:
+            self.bodies.release(self._counted)
+
+    async def _arrive(self, counted: Body) -> bytes:
+        body = bytearray()
+        while chunk := await self.content.readany():
+            body += chunk
+            if len(body) > self.bodies.each:
+                raise web.HTTPRequestEntityTooLarge(self.bodies.each, len(body))
+            self.bodies.grow(counted, len(chunk))
+        self.bodies.arrived(counted)
+        self.complete()
+        return bytes(body)

@@ -1,0 +1,87 @@
+"""Endings: from a decision to the bytes of its answer and to its record, whatever fails on the way.
+
+What cannot be told about a job must not keep it from being answered: when answer or record cannot be made, both are
+those of the failure mode, and in the end those of a job of which nothing but the request is known.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import logging
+import time
+from collections.abc import Iterator
+
+from webhook.admission import accounts, answers, decisions, reviews
+from webhook.admission.decisions import Decision
+from webhook.admission.policies import Policy
+from webhook.audit import records
+
+__all__ = ["Ending", "end", "end_surely", "refuse"]
+
+_log = logging.getLogger(__name__)
+_RECORDED = ("CREATE", "UPDATE")
+_KINDS = ("TrainJob", "JobSet")
+_MAX_MESSAGE = 1000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ending:
+    """How a request ends.
+
+    Attributes:
+        decision: what was decided; of the failure mode when the first one could not be told.
+        body: the AdmissionReview of the answer.
+        record: None where nothing was decided, because the webhook configuration matches more than it should.
+    """
+
+    decision: Decision
+    body: bytes
+    record: records.Record | None
+
+
+def end(decision: Decision, started: float) -> Ending:
+    """Make answer and record.
+
+    Args:
+        decision: what was decided.
+        started: when the body had arrived, by `time.perf_counter`.
+    """
+    body = reviews.dumps(answers.answer(decision))
+    if decision.request.operation not in _RECORDED:
+        return Ending(decision, body, None)
+    return Ending(decision, body, _record(decision, started))
+
+
+def end_surely(decision: Decision, policy: Policy, started: float) -> Ending:
+    """Make answer and record of a decision, or else those of the failure mode; nothing that they raise gets out."""
+    for each in _ever_less(decision, policy):
+        try:
+            return end(each, started)
+        except Exception:  # noqa: BLE001  # the next one depends on less
+            _log.exception("an answer could not be made", extra={"uid": decision.request.uid})
+    response = reviews.deny(decision.request.uid, "Muster failed; its log has more", code=500, reason="InternalError")
+    return Ending(decision, reviews.dumps(response), None)
+
+
+def refuse(request: reviews.Request, message: str, started: float) -> Ending:
+    """Refuse a review that Muster cannot decide about; `request` is what could be read of it."""
+    bare = dataclasses.replace(request, document={}, old=None)
+    decision = Decision(bare, "error", allowed=False, message=message[:_MAX_MESSAGE])
+    body = reviews.dumps(reviews.deny(request.uid, decision.message, code=400, reason="BadRequest"))
+    if request.operation not in _RECORDED or request.kind not in _KINDS:
+        return Ending(decision, body, None)
+    return Ending(decision, body, _record(decision, started))
+
+
+def _record(decision: Decision, started: float) -> records.Record:
+    return accounts.record(decision, datetime.datetime.now(datetime.UTC), time.perf_counter() - started)
+
+
+def _ever_less(decision: Decision, policy: Policy) -> Iterator[Decision]:
+    yield decision
+    cause = f"Muster could not tell its decision; its log has uid {decision.request.uid}"
+    yield decisions.failed(decision.request, policy, cause, decision.governor)
+    bare = dataclasses.replace(decision.request, document={}, old=None, username="", groups=[])
+    known = dataclasses.replace(decision.governor, runtime=None, owner=None)
+    yield dataclasses.replace(decisions.failed(bare, policy, cause, known), mode=decision.mode)
