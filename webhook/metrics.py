@@ -63,6 +63,12 @@ class Metrics:
             ("verb", "resource", "outcome"),
             registry=self.registry,
         )
+        self._closed = Counter(
+            "muster_connections_closed",
+            "Connections that were closed for what they did",
+            ("reason",),
+            registry=self.registry,
+        )
         self._in_flight = Gauge("muster_admission_in_flight", "Admissions under way", registry=self.registry)
         # Prometheus cannot see a series rise to its first value, so series that alerts use begin at zero.
         for counter, values in (
@@ -70,6 +76,7 @@ class Metrics:
             (self._fetches, ("found", "missing", "failed")),
             (self._reloads, ("taken", "refused")),
             (self._audit, ("dropped", "event", "report", "sink")),
+            (self._closed, ("crowded", "slow")),
         ):
             for value in values:
                 counter.labels(value)
@@ -115,6 +122,10 @@ class Metrics:
     def written(self, verb: str, resource: str, outcome: str) -> None:
         """Count a write of the controllers: `ok`, `conflict`, `failed`."""
         self._writes.labels(verb, resource, outcome).inc()
+
+    def connection_closed(self, reason: str) -> None:
+        """Count a connection that was closed: `crowded` for another one, or because it was `slow`."""
+        self._closed.labels(reason).inc()
 
     def in_flight(self, count: int) -> None:
         """Set the number of admissions under way."""

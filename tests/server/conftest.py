@@ -57,6 +57,12 @@ class Webhook:
     http: aiohttp.ClientSession
     records: Records
     metrics: Metrics
+    listener: Listener
+    resolver: Resolver
+
+    @property
+    def port(self):
+        return int(self.url.rpartition(":")[2])
 
     async def post(self, path, body, **options):
         data = io.BytesIO(body if isinstance(body, bytes) else orjson.dumps(body))
@@ -75,7 +81,7 @@ async def serve():
     """Start a webhook; ended with the test."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def start(reader=None, fetch=None, policy=None, limits=(200, 4.0), body_limit=7 * 1024 * 1024):
+        async def start(reader=None, fetch=None, policy=None, limits=(200, 4.0), body_limit=7 * 1024 * 1024, **more):
             metrics, records = Metrics(), Records()
             reader = InMemoryReader(RUNTIME) if reader is None else reader
             resolver = Resolver(reader, fetch, metrics)
@@ -84,12 +90,12 @@ async def serve():
                 path: partial(admission.handle, phase=phase, kind=kind)
                 for path, (phase, kind) in handlers.ADMISSION_PATHS.items()
             }
-            listener = Listener(table, body_limit, grace=1.0)
+            listener = Listener(table, body_limit, 1.0, more.get("connection_limits"), metrics.connection_closed)
             port = await listener.open("127.0.0.1", 0, None)
             stack.callback(resolver.close)
             stack.push_async_callback(listener.close)
             http = await stack.enter_async_context(aiohttp.ClientSession())
-            return Webhook(f"http://127.0.0.1:{port}", http, records, metrics)
+            return Webhook(f"http://127.0.0.1:{port}", http, records, metrics, listener, resolver)
 
         yield start
 

@@ -36,7 +36,14 @@ class Server(models.Model):
         body_limit: bytes of one AdmissionReview; 7 MiB holds two objects of the largest size that etcd stores.
         request_timeout: seconds for one request, below the `timeoutSeconds` of the webhook configuration.
         in_flight_limit: admissions at the same time; further ones are answered with 429, and the API server retries or
-            fails.
+            fails. A quarter as many large ones may be under way beside them.
+        connection_limit: open connections; one more closes one that does nothing.
+        bodies_limit: bytes of all bodies in memory, at least one of the largest; further ones drop the oldest that is
+            still arriving.
+        slow_timeout: seconds for the TLS handshake, for a request without its body, and for a client to take its
+            answer.
+        idle_timeout: seconds between two requests of a connection; above the 90 s of the API server, which should be
+            the one to close it.
         shutdown_grace: seconds that open requests get to end at shutdown.
         readiness_delay: seconds between failing readiness and closing the listener, until the endpoint is removed.
     """
@@ -46,6 +53,10 @@ class Server(models.Model):
     body_limit: Annotated[int, pydantic.Field(ge=64 * 1024, le=64 * 1024 * 1024)] = 7 * 1024 * 1024
     request_timeout: Annotated[float, pydantic.Field(gt=0, le=30)] = 4.0
     in_flight_limit: Annotated[int, pydantic.Field(ge=1)] = 200
+    connection_limit: Annotated[int, pydantic.Field(ge=16, le=100_000)] = 1000
+    bodies_limit: Annotated[int, pydantic.Field(ge=64 * 1024, le=1024 * 1024 * 1024)] = 64 * 1024 * 1024
+    slow_timeout: Annotated[float, pydantic.Field(ge=1, le=60)] = 5.0
+    idle_timeout: Annotated[float, pydantic.Field(gt=90, le=3600)] = 120.0
     shutdown_grace: Annotated[float, pydantic.Field(ge=0, le=300)] = 10.0
     readiness_delay: Annotated[float, pydantic.Field(ge=0, le=60)] = 8.0
 

@@ -87,6 +87,10 @@ class Resolver:
         """Return what memory tells about a job that is not evaluated."""
         return governors.known(request, self._cluster)
 
+    def strays(self) -> dict[str, float]:
+        """Return the number of threads that were told to end and have not."""
+        return {"large": float(self.workers.strays), "plugin": float(self._plugin_workers.strays)}
+
     def close(self) -> None:
         """Let the threads go; one that hangs does not keep the process alive."""
         self.workers.close()

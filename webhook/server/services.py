@@ -20,6 +20,7 @@ from webhook import configs
 from webhook.controllers import run as controllers
 from webhook.metrics import CONTENT_TYPE, Metrics
 from webhook.server import certificates, clusters, handlers, recorders
+from webhook.server.connections import Limits
 from webhook.server.health import Health
 from webhook.server.listeners import Handler, Listener
 from webhook.server.reloads import Reloader
@@ -90,11 +91,15 @@ class Service:
             self.metrics,
             (config.server.in_flight_limit, config.server.request_timeout),
         )
-        self._listener = listener = Listener(
-            _handlers(admission, self._health, self.metrics), config.server.body_limit, config.server.shutdown_grace
+        self._listener = listener = _listener(
+            config.server, _handlers(admission, self._health, self.metrics), self.metrics
         )
         stack.push_async_callback(listener.close)
         self.port = await listener.open(config.server.host, config.server.port, serving.ssl_context)
+        self.metrics.watch("muster_connections", "Open connections", "state", listener.connections.counts)
+        self.metrics.watch(
+            "muster_evaluations_stray", "Threads past their deadline that have not ended", "kind", resolver.strays
+        )
         self.metrics.watch(
             "muster_cluster_cache_age_seconds", "Since the source last sent something", "kind", cluster.ages
         )
@@ -170,6 +175,11 @@ class Service:
             return await certificate.problem(self.port)
 
         return check
+
+
+def _listener(server: configs.Server, handlers: dict[str, Handler], metrics: Metrics) -> Listener:
+    limits = Limits(server.connection_limit, server.bodies_limit, server.slow_timeout, server.idle_timeout)
+    return Listener(handlers, server.body_limit, server.shutdown_grace, limits, metrics.connection_closed)
 
 
 def _handlers(admission: handlers.Admission, health: Health, metrics: Metrics) -> dict[str, Handler]:

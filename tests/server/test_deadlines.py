@@ -1,0 +1,233 @@
+"""What takes too long is ended at its deadline and answered, while others are served."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import orjson
+import pytest
+
+from strategies.frameworks import builtin
+from tests.server.conftest import RUNTIME, TRAINJOB, review
+from tests.support import waits
+from webhook.admission import decisions
+from webhook.admission.policies import Policy
+from webhook.audit import schemas
+from webhook.cluster import readers
+from webhook.cluster.memory import InMemoryReader
+from webhook.server import handlers, salvage
+
+SEALED = {"seq": 1, "prev": "0" * 64, "hash": "0" * 64}
+LARGE = TRAINJOB | {"metadata": TRAINJOB["metadata"] | {"annotations": {"notes": "x" * 2 * handlers.APART}}}
+IN_TREE = Policy(registry=builtin.load(plugins=False))
+
+
+def namespace(mode):
+    labels = {"muster.dev/mode": mode}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "labels": labels}}
+
+
+@pytest.fixture
+def endless(monkeypatch):
+    """Let the evaluation of large objects take for ever; returns what is set when one has begun, ended, may go on."""
+    begun, ended, free, evaluate = threading.Event(), threading.Event(), threading.Event(), decisions.evaluate
+
+    def slowly(request, cluster, policy):
+        if "annotations" not in request.document["metadata"]:
+            return evaluate(request, cluster, policy)
+        begun.set()
+        try:
+            while not free.is_set():
+                pass
+            return evaluate(request, cluster, policy)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(decisions, "evaluate", slowly)
+    yield begun, ended, free
+    free.set()
+
+
+async def test_an_evaluation_that_never_ends_is_ended_and_answered_with_its_uid_and_a_record(serve, endless):
+    webhook = await serve(policy=IN_TREE, limits=(200, 0.2))
+    response = await webhook.admit(document=LARGE, uid="u7")
+    assert (response["uid"], response["allowed"], response["status"]["code"]) == ("u7", False, 500)
+    assert "did not decide within the time" in response["status"]["message"]
+    assert await asyncio.to_thread(endless[1].wait, waits.LIMIT)
+    (record,) = webhook.records.kept
+    assert (record["uid"], record["decision"], schemas.check(record | SEALED)) == ("u7", "error", [])
+
+
+async def test_others_are_answered_while_an_evaluation_never_ends(serve, endless):
+    webhook = await serve(policy=IN_TREE, limits=(200, 30))
+    stuck = asyncio.create_task(webhook.admit(document=LARGE))
+    await asyncio.to_thread(endless[0].wait, waits.LIMIT)
+    answers = [await webhook.admit(uid=f"u{number}") for number in range(20)]
+    assert all("patch" in answer for answer in answers)
+    assert not stuck.done()
+    endless[2].set()
+    assert "patch" in await stuck
+
+
+@pytest.mark.parametrize(("mode", "decision"), [("warn", "error"), ("audit", "error"), ("off", "skipped")])
+async def test_a_deadline_is_answered_by_the_mode_of_the_namespace(serve, endless, mode, decision):
+    reader = InMemoryReader([*RUNTIME, namespace(mode)])
+    webhook = await serve(reader, policy=IN_TREE, limits=(200, 0.2))
+    assert (await webhook.admit(document=LARGE))["allowed"]
+    assert [(record["decision"], record["mode"]) for record in webhook.records.kept] == [(decision, mode)]
+
+
+async def test_an_update_passes_at_its_deadline(serve, endless):
+    webhook = await serve(policy=IN_TREE, limits=(200, 0.2))
+    assert (await webhook.admit(document=LARGE, old=LARGE, operation="UPDATE"))["allowed"]
+
+
+async def test_a_cluster_that_does_not_answer_in_time_is_answered_with_the_uid(serve):
+    class Empty:
+        whole = True
+
+        def get(self, ref):
+            raise readers.NotCached(ref)
+
+    async def fetch(ref):
+        await asyncio.Event().wait()
+
+    webhook = await serve(Empty(), fetch, IN_TREE, (200, 0.2))
+    response = await webhook.admit(uid="u8")
+    assert (response["uid"], response["status"]["code"]) == ("u8", 500)
+    assert [record["uid"] for record in webhook.records.kept] == ["u8"]
+
+
+async def test_large_reviews_are_answered_at_once_while_threads_do_not_end(serve, monkeypatch):
+    held, evaluate = threading.Event(), decisions.evaluate
+
+    def hang(request, cluster, policy):
+        return evaluate(request, cluster, policy) if held.wait() else None
+
+    webhook = await serve(policy=IN_TREE, limits=(200, 0.3))
+    monkeypatch.setattr(decisions, "evaluate", hang)
+    for _ in range(2):
+        await asyncio.gather(*(webhook.admit(document=LARGE) for _ in range(3)))
+    response = await webhook.admit(document=LARGE, uid="u9")
+    assert response["uid"] == "u9"
+    assert "are still running after their deadline" in response["status"]["message"]
+    held.set()
+    await waits.until(lambda: not any(webhook.resolver.strays().values()))
+    assert "patch" in await webhook.admit(document=LARGE)
+
+
+@pytest.mark.parametrize("error", [RecursionError, MemoryError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+@pytest.mark.parametrize("document", [TRAINJOB, LARGE], ids=["small", "large"])
+async def test_whatever_an_evaluation_raises_is_answered_with_the_uid_and_a_record(serve, monkeypatch, error, document):
+    def fails(request, cluster, policy):
+        raise error
+
+    monkeypatch.setattr(decisions, "evaluate", fails)
+    webhook = await serve(policy=IN_TREE)
+    response = await webhook.admit(document=document, uid="u2")
+    assert (response["uid"], response["status"]["code"]) == ("u2", 500)
+    assert [record["decision"] for record in webhook.records.kept] == ["error"]
+
+
+class UnspeakableError(Exception):
+    def __str__(self):
+        raise ValueError("even this")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    "place", ["answers.answer", "accounts.record", "reviews.dumps", "answers.answer, accounts.record"]
+)
+@pytest.mark.parametrize("document", [TRAINJOB, LARGE], ids=["small", "large"])
+async def test_what_fails_after_the_decision_is_answered_with_the_uid_and_a_record(serve, monkeypatch, place, document):
+    webhook = await serve(policy=IN_TREE)
+    for name in place.split(", "):
+        failing_once(monkeypatch, f"webhook.admission.{name}")
+    response = await webhook.admit(document=document, uid="u3")
+    assert (response["uid"], response["allowed"]) == ("u3", False)
+    assert [(record["uid"], record["decision"]) for record in webhook.records.kept] == [("u3", "error")]
+
+
+def failing_once(monkeypatch, name):
+    module, _, attribute = name.rpartition(".")
+    real = getattr(__import__(module, fromlist=["_"]), attribute)
+    failed = []
+
+    def fails(*args, **options):
+        if not failed:
+            failed.append(1)
+            raise UnspeakableError
+        return real(*args, **options)
+
+    monkeypatch.setattr(name, fails)
+
+
+async def test_an_answer_is_given_although_nothing_can_be_told(serve, monkeypatch):
+    def fails(*_args, **_options):
+        raise UnspeakableError
+
+    webhook = await serve(policy=IN_TREE)
+    monkeypatch.setattr("webhook.admission.answers.answer", fails)
+    assert (await webhook.admit(uid="u4"))["uid"] == "u4"
+
+
+async def test_a_recorder_and_metrics_that_fail_keep_nobody_from_an_answer(serve, monkeypatch):
+    def fails(*_args, **_options):
+        raise UnspeakableError
+
+    webhook = await serve(policy=IN_TREE)
+    monkeypatch.setattr(webhook.metrics, "observe", fails)
+    assert "patch" in await webhook.admit()
+    webhook.records.submit = fails
+    assert (await webhook.admit(uid="u5"))["status"]["code"] == 503  # as a record that cannot be kept
+    assert (await webhook.admit(operation="UPDATE", old=TRAINJOB))["allowed"]
+
+
+# --- what cannot be read ---------------------------------------------------------------------------------------------
+
+NUMBERS = [b"1" * 5000, b"1e999", b"-" + b"9" * 400]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [*NUMBERS, b'"\\ud800"', b"[" * 600 + b"]" * 600, b"[" * 100_000, b"\xff", b"nothing"],
+    ids=["digits", "exponent", "negative", "surrogate", "nested", "deep", "bytes", "word"],
+)
+async def test_an_object_that_cannot_be_read_is_refused_with_the_uid(serve, value):
+    webhook = await serve(policy=IN_TREE)
+    body = orjson.dumps(review(TRAINJOB | {"other": 42}, uid="u6", userInfo={"username": "ada"}))
+    status, answered = await webhook.post("/mutate/trainjobs", body.replace(b'"other":42', b'"other":' + value))
+    response = orjson.loads(answered)["response"]
+    assert (status, response["uid"], response["allowed"], response["status"]["code"]) == (200, "u6", False, 400)
+
+
+@pytest.mark.parametrize("value", [*NUMBERS, b'"\\ud800"', b"[" * 600 + b"]" * 600])
+async def test_an_object_that_cannot_be_read_leaves_a_record_of_who_sent_it(serve, value):
+    webhook = await serve(policy=IN_TREE)
+    request = {"operation": "CREATE", "userInfo": {"username": "ada"}, "name": "llama", "uid": "u6"}
+    body = orjson.dumps(review(TRAINJOB | {"other": 42}, **request))
+    await webhook.post("/mutate/trainjobs", body.replace(b'"other":42', b'"other":' + value))
+    (record,) = webhook.records.kept
+    assert (record["uid"], record["user"]["username"], record["decision"]) == ("u6", "ada", "error")
+    assert record["object"] == {"kind": "TrainJob", "namespace": "team-a", "name": "llama"}
+    assert schemas.check(record | SEALED) == []
+
+
+async def test_a_uid_behind_an_object_that_cannot_be_read_is_found(serve):
+    webhook = await serve(policy=IN_TREE)
+    request = {"object": {"a": 42}, "operation": "CREATE", "uid": "late-\U0001f600"}
+    body = orjson.dumps({"kind": "AdmissionReview", "request": request}).replace(b"42", b"1" * 5000)
+    _, answered = await webhook.post("/mutate/trainjobs", body)
+    assert orjson.loads(answered)["response"]["uid"] == "late-\U0001f600"
+
+
+async def test_a_body_of_too_many_values_is_refused_before_it_is_read(serve):
+    webhook = await serve(policy=IN_TREE)
+    dense = b"[" + b"[]," * (salvage.MOST_VALUES // 2) + b"[]]"
+    body = orjson.dumps(review(TRAINJOB | {"other": 42}, uid="u6")).replace(b'"other":42', b'"other":' + dense)
+    _, answered = await webhook.post("/mutate/trainjobs", body)
+    response = orjson.loads(answered)["response"]
+    assert (response["uid"], response["allowed"]) == ("u6", False)
+    assert "more than 400,000 values" in response["status"]["message"]
