@@ -18,7 +18,7 @@ import yaml
 
 from bench import clients, figures, reviews
 
-__all__ = ["run"]
+__all__ = ["port_of", "resident", "run", "start"]
 
 _ROUNDS, _SECONDS = 5, 3.0
 
@@ -26,7 +26,7 @@ _ROUNDS, _SECONDS = 5, 3.0
 def run() -> None:
     """Print requests per second, latency, CPU per request and RSS."""
     with tempfile.TemporaryDirectory() as folder:
-        server = _start(Path(folder))
+        server = start(Path(folder))
         try:
             _measure(server, Path(folder))
         finally:
@@ -34,7 +34,8 @@ def run() -> None:
             server.wait(10)
 
 
-def _start(folder: Path) -> subprocess.Popen[str]:
+def start(folder: Path) -> subprocess.Popen[str]:
+    """Start `muster serve` on a free port of loopback, with a certificate of its own in `folder/tls`."""
     config = {
         "server": {"host": "127.0.0.1", "port": 0, "readinessDelay": 0},
         "tls": {"selfSigned": True, "directory": str(folder / "tls")},
@@ -48,7 +49,12 @@ def _start(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=pin)  # noqa: S603, PLW1509  # our own command, before any thread
 
 
-def _port(server: subprocess.Popen[str]) -> int:
+def port_of(server: subprocess.Popen[str]) -> int:
+    """Wait until it serves; return its port.
+
+    Raises:
+        RuntimeError: it ended before.
+    """
     for line in server.stderr or ():
         message = yaml.safe_load(line)
         if message.get("message") == "serving":
@@ -57,7 +63,7 @@ def _port(server: subprocess.Popen[str]) -> int:
 
 
 def _measure(server: subprocess.Popen[str], folder: Path) -> None:
-    port = _port(server)
+    port = port_of(server)
     if len(os.sched_getaffinity(0)) > 1:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     context = ssl.create_default_context(cafile=str(folder / "tls" / "ca.crt"))
@@ -70,7 +76,7 @@ def _measure(server: subprocess.Popen[str], folder: Path) -> None:
     ):
         for connections in (1, 16):
             _row(server.pid, name, (port, path, body), connections, context)
-    print(f"resident memory of the server afterwards: {_resident(server.pid):.0f} MiB")
+    print(f"resident memory of the server afterwards: {resident(server.pid):.0f} MiB")
 
 
 def _row(pid: int, name: str, target: tuple[int, str, bytes], connections: int, context: ssl.SSLContext) -> None:
@@ -98,6 +104,7 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _resident(pid: int) -> float:
+def resident(pid: int) -> float:
+    """Return the resident memory of a process in MiB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20

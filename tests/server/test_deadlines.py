@@ -231,3 +231,10 @@ async def test_a_body_of_too_many_values_is_refused_before_it_is_read(serve):
     response = orjson.loads(answered)["response"]
     assert (response["uid"], response["allowed"]) == ("u6", False)
     assert "more than 400,000 values" in response["status"]["message"]
+
+
+@pytest.mark.parametrize("text", [", ", "[", '\\"{', '"', "\\", '\\\\"['])
+async def test_what_a_string_holds_is_no_value(serve, text):
+    webhook = await serve(policy=IN_TREE)
+    metadata = TRAINJOB["metadata"] | {"annotations": {"notes": text * (salvage.MOST_VALUES // 2 * 3 // len(text))}}
+    assert (await webhook.admit(document=TRAINJOB | {"metadata": metadata}))["allowed"]
