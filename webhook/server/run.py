@@ -20,7 +20,7 @@ __all__ = ["serve"]
 _log = logging.getLogger(__name__)
 
 _SWITCH_SECONDS = 0.001
-"""How long a thread that evaluates a large review may keep the event loop waiting; Python's default is five times this."""
+"""How long a thread that evaluates a large review may keep the event loop waiting; a fifth of Python's default."""
 
 
 def serve(config_path: Path | None, *, self_signed: bool = False) -> int:
