@@ -107,6 +107,49 @@ async def test_whoever_asks_while_it_stops_is_answered_and_told_to_come_back_on_
         await stopping
 
 
+async def test_connections_that_never_shake_hands_keep_nobody_out(tmp_path, monkeypatch):
+    path = written(tmp_path, server={"host": "127.0.0.1", "port": 0, "readinessDelay": 0, "connectionLimit": 16})
+    service = Service(configs.load(path), path)
+    await service.start()
+    context = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
+    opened = []
+
+    async def crowd(first):
+        for _ in range(50):
+            opened.append(await asyncio.open_connection("127.0.0.1", service.port))
+            opened[-1][1].write(first)
+
+    async with aiohttp.ClientSession(f"https://localhost:{service.port}") as http:
+        for first in (b"", b"\x16\x03\x01\x02\x00", b"GET / HTTP/1.1\r\n\r\n"):
+            await crowd(first)
+            async with http.post("/mutate/trainjobs", json=review(), ssl=context) as answer:
+                assert answer.status == 200
+        text = service.metrics.render().decode()
+    assert 'muster_connections_closed_total{reason="crowded"}' in text
+    assert sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith("muster_connections{")) <= 16
+    for reader, _ in opened[:50]:
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+    await service.stop()
+    for _, writer in opened:
+        writer.transport.abort()
+
+
+async def test_a_handshake_that_is_not_ended_is_ended_within_seconds(tmp_path, monkeypatch):
+    monkeypatch.setattr("webhook.server.doors.LOOK", 0.002)
+    path = written(tmp_path)
+    service = Service(configs.load(path), path)
+    await service.start()
+    for first in (b"", b"\x16\x03\x01\x02\x00"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+        writer.write(first)
+        assert await reader.read() == b""
+        writer.close()
+    assert b'muster_connections_closed_total{reason="slow"} 2.0' in service.metrics.render()
+    assert b'muster_connections{state="fresh"} 0.0' in service.metrics.render()
+    await service.stop()
+
+
 async def test_a_part_that_fails_to_start_stops_the_parts_before_it(tmp_path):
     path = written(tmp_path, cluster={"source": "files", "files": [str(tmp_path / "nothing.yaml")]})
     before = len(asyncio.all_tasks())

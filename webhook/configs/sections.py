@@ -53,7 +53,7 @@ class Server(models.Model):
     body_limit: Annotated[int, pydantic.Field(ge=64 * 1024, le=64 * 1024 * 1024)] = 7 * 1024 * 1024
     request_timeout: Annotated[float, pydantic.Field(gt=0, le=30)] = 4.0
     in_flight_limit: Annotated[int, pydantic.Field(ge=1)] = 200
-    connection_limit: Annotated[int, pydantic.Field(ge=16, le=100_000)] = 400
+    connection_limit: Annotated[int, pydantic.Field(ge=16, le=100_000)] = 1000
     bodies_limit: Annotated[int, pydantic.Field(ge=64 * 1024, le=1024 * 1024 * 1024)] = 64 * 1024 * 1024
     slow_timeout: Annotated[float, pydantic.Field(ge=1, le=60)] = 5.0
     idle_timeout: Annotated[float, pydantic.Field(gt=90, le=3600)] = 120.0

@@ -34,14 +34,14 @@ class Limits:
     """What connections may cost.
 
     Attributes:
-        connections: open ones; each takes 0.3 MB with TLS, most of it for asyncio's buffer.
+        connections: open ones; each takes 60 kB with TLS.
         bodies: bytes of all bodies in memory.
         slow: seconds for the TLS handshake, for a request without its body, and for a client to take its answer; twice
             as many from the beginning of a connection to its first request.
         idle: seconds between two requests of a connection that has made a good one.
     """
 
-    connections: int = 400
+    connections: int = 1000
     bodies: int = 64 * 1024 * 1024
     slow: float = 5.0
     idle: float = 120.0

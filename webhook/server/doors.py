@@ -6,6 +6,7 @@ asyncio's own server does not tell of a connection before its TLS handshake has 
 from __future__ import annotations
 
 import asyncio
+import asyncio.sslproto
 import logging
 import socket
 import ssl
@@ -109,17 +110,34 @@ class Door:
 
     async def _greet(self, sock: socket.socket, connection: Connection) -> None:
         connection.greeted = True
-        secure = self._context is not None
-        transport, _ = await self._loop.connect_accepted_socket(
-            lambda: self._make(connection),
-            sock,
-            ssl=self._context,
-            ssl_handshake_timeout=self._handshake if secure else None,
-            ssl_shutdown_timeout=_SHUTDOWN if secure else None,
+        protocol = self._make(connection)
+        if self._context is None:
+            transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, sock)
+            connection.abort = transport.abort
+            return
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        secured = _Secured(
+            self._loop,
+            protocol,
+            self._context,
+            waiter,
+            server_side=True,
+            ssl_handshake_timeout=self._handshake,  # type: ignore[arg-type]  # typeshed says int; a timer takes both
+            ssl_shutdown_timeout=_SHUTDOWN,
         )
+        transport, _ = await self._loop.connect_accepted_socket(lambda: secured, sock)
         connection.abort = transport.abort
+        await waiter
+        if transport.is_closing():  # it was closed during its handshake, of which its protocol is not told
+            connection.gone()
 
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(LOOK)
             self._connections.look()
+
+
+class _Secured(asyncio.sslproto.SSLProtocol):
+    """TLS with a smaller buffer than asyncio's, which has 256 KiB for each connection."""
+
+    max_size = 32 * 1024
