@@ -252,3 +252,40 @@ async def test_a_client_that_vanishes_amid_its_body_is_no_error(serve, caplog):
     streams[0].transport.abort()
     await waits.until(lambda: not len(webhook.listener.connections))
     assert caplog.records == []
+
+
+async def test_what_is_no_http_is_answered_and_not_logged(serve, streams, caplog):
+    webhook = await serve()
+    for garbage in (
+        b"\x00\xff" * 100 + b"\r\n\r\n",
+        b"GET / HTTP/9\r\n\r\n",
+        b"GET " + b"a" * 10_000 + b" HTTP/1.1\r\n\r\n",
+    ):
+        reader, _ = await opened(streams, webhook.port, garbage)
+        assert (await asyncio.wait_for(reader.read(), waits.LIMIT)).startswith(b"HTTP/1.")
+    assert caplog.records == []
+
+
+async def test_a_defect_of_a_handler_is_logged_and_answered(serve, monkeypatch, caplog):
+    webhook = await serve()
+    monkeypatch.setattr("webhook.server.handlers.Admission.admit", None)
+    assert (await webhook.post("/mutate/trainjobs", review()))[0] == 500
+    assert [record.message for record in caplog.records] == ["a request failed"]
+    monkeypatch.undo()
+    assert (await webhook.admit())["allowed"]
+
+
+async def test_a_look_that_fails_is_not_the_last_one(serve, monkeypatch, caplog):
+    looked, found = asyncio.Event(), []
+
+    def look(_self):
+        found.append(1)
+        if len(found) > 2:
+            looked.set()
+        raise ValueError("oh")
+
+    monkeypatch.setattr("webhook.server.doors.LOOK", 0.002)
+    monkeypatch.setattr(Connections, "look", look)
+    await serve()
+    await asyncio.wait_for(looked.wait(), waits.LIMIT)
+    assert {record.message for record in caplog.records} == {"a look at the connections failed"}

@@ -170,7 +170,9 @@ async def test_an_answer_is_given_although_nothing_can_be_told(serve, monkeypatc
 
     webhook = await serve(policy=IN_TREE)
     monkeypatch.setattr("webhook.admission.answers.answer", fails)
-    assert (await webhook.admit(uid="u4"))["uid"] == "u4"
+    response = await webhook.admit(uid="u4")
+    assert (response["uid"], response["allowed"]) == ("u4", False)
+    assert (await webhook.admit(operation="UPDATE", old=TRAINJOB))["allowed"]
 
 
 async def test_a_recorder_and_metrics_that_fail_keep_nobody_from_an_answer(serve, monkeypatch):

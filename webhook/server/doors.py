@@ -134,7 +134,10 @@ class Door:
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(LOOK)
-            self._connections.look()
+            try:
+                self._connections.look()
+            except Exception:  # noqa: BLE001  # without further looks, connections would pile up
+                _log.exception("a look at the connections failed")
 
 
 class _Secured(asyncio.sslproto.SSLProtocol):

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from webhook.admission import accounts, answers, decisions, reviews
 from webhook.admission.decisions import Decision
-from webhook.admission.policies import Policy
+from webhook.admission.policies import Mode, Policy
 from webhook.audit import records
 
 __all__ = ["Ending", "end", "end_surely", "refuse"]
@@ -60,8 +60,7 @@ def end_surely(decision: Decision, policy: Policy, started: float) -> Ending:
             return end(each, started)
         except Exception:  # noqa: BLE001  # the next one depends on less
             _log.exception("an answer could not be made", extra={"uid": decision.request.uid})
-    response = reviews.deny(decision.request.uid, "Muster failed; its log has more", code=500, reason="InternalError")
-    return Ending(decision, reviews.dumps(response), None)
+    return Ending(decision, reviews.dumps(_bare(decision, policy)), None)
 
 
 def refuse(request: reviews.Request, message: str, started: float) -> Ending:
@@ -72,6 +71,15 @@ def refuse(request: reviews.Request, message: str, started: float) -> Ending:
     if request.operation not in _RECORDED or request.kind not in _KINDS:
         return Ending(decision, body, None)
     return Ending(decision, body, _record(decision, started))
+
+
+def _bare(decision: Decision, policy: Policy) -> reviews.Response:
+    """Build the response of the failure mode without anything that could fail."""
+    request = decision.request
+    enforced = decision.mode is Mode.ENFORCE and policy.on_plugin_failure == "deny"
+    if request.operation != "CREATE" or not enforced:
+        return reviews.allow(request.uid)
+    return reviews.deny(request.uid, "Muster failed; its log has more", code=500, reason="InternalError")
 
 
 def _record(decision: Decision, started: float) -> records.Record:

@@ -9,6 +9,7 @@ them (`connections`).
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -24,6 +25,9 @@ __all__ = ["Handler", "Listener"]
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
+_log = logging.getLogger(__name__)
+_of_clients = logging.getLogger(f"{__name__}.clients")
+_of_clients.setLevel(logging.CRITICAL)  # anybody may send what is no HTTP, as often as they like
 _LINGER = 1.0  # seconds for which the rest of a refused body is read, so that its sender reads the refusal
 _BAD = 400
 
@@ -110,7 +114,13 @@ class Listener:
         handler = self._handlers.get(request.path)
         if handler is None:
             return web.Response(status=404, text="there is no such path; see /healthz, /readyz and /metrics\n")
-        return await handler(request)
+        try:
+            return await handler(request)
+        except Exception:  # noqa: BLE001  # a defect of ours: told here, since aiohttp's log is of what clients do
+            _log.exception("a request failed", extra={"path": request.path})
+            response = web.Response(status=500, text="Muster failed; its log has more\n")
+            response.force_close()
+            return response
 
     def _request(
         self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any
@@ -133,6 +143,7 @@ class _Protocol(web.RequestHandler):
             loop=loop,
             keepalive_timeout=idle,
             lingering_time=_LINGER,
+            logger=_of_clients,
             access_log=None,  # type: ignore[arg-type]  # None switches it off
             auto_decompress=False,  # the API server never compresses; a small compressed body could become huge
         )
