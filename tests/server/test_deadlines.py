@@ -217,6 +217,23 @@ async def test_an_object_that_cannot_be_read_leaves_a_record_of_who_sent_it(serv
     assert schemas.check(record | SEALED) == []
 
 
+@pytest.mark.parametrize("mode", ["warn", "audit", "off"])
+async def test_an_object_that_cannot_be_read_passes_where_nothing_is_enforced(serve, mode):
+    webhook = await serve(InMemoryReader([*RUNTIME, namespace(mode)]), policy=IN_TREE)
+    body = orjson.dumps(review(TRAINJOB | {"other": 42})).replace(b'"other":42', b'"other":' + NUMBERS[0])
+    _, answered = await webhook.post("/mutate/trainjobs", body)
+    assert orjson.loads(answered)["response"]["allowed"]
+    assert [record["mode"] for record in webhook.records.kept] == [mode]
+
+
+async def test_an_update_that_cannot_be_read_passes(serve):
+    webhook = await serve(policy=IN_TREE)
+    body = orjson.dumps(review(TRAINJOB | {"other": 42}, "UPDATE", TRAINJOB))
+    _, answered = await webhook.post("/validate/trainjobs", body.replace(b'"other":42', b'"other":' + NUMBERS[0]))
+    assert orjson.loads(answered)["response"]["allowed"]
+    assert [record["decision"] for record in webhook.records.kept] == ["error"]
+
+
 async def test_a_uid_behind_an_object_that_cannot_be_read_is_found(serve):
     webhook = await serve(policy=IN_TREE)
     request = {"object": {"a": 42}, "operation": "CREATE", "uid": "late-\U0001f600"}

@@ -45,6 +45,7 @@ _RESOURCES = {"TrainJob": "trainjobs", "JobSet": "jobsets"}
 
 
 _TELL_SECONDS = 1.0
+_MOST_TOLD = 1000  # characters of an error
 _UNTOLD = "Muster could not tell its decision in time"
 
 
@@ -208,11 +209,20 @@ class Admission:
         if not uid:
             return web.Response(status=400, text=f"{error}\n")
         if request is None:
-            return _reviewed(reviews.dumps(reviews.deny(uid, str(error), code=400, reason="BadRequest")))
-        ending = endings.refuse(dataclasses.replace(request, uid=uid), str(error), started)
+            return _reviewed(reviews.dumps(reviews.deny(uid, str(error)[:_MOST_TOLD], code=400, reason="BadRequest")))
+        request = dataclasses.replace(request, uid=uid)
+        ending = endings.refuse(request, str(error), started) if error.uid else self._salvaged(request, error, started)
         if ending.record is not None:
             self._submit(ending.record)
         return _reviewed(ending.body)
+
+    def _salvaged(self, request: reviews.Request, error: reviews.ReviewError, started: float) -> Ending:
+        """End a review whose object cannot be read: refused where the failure mode refuses."""
+        policy = self._policy()
+        decision = decisions.failed(request, policy, f"{error}"[:_MOST_TOLD], self._resolver.known(request))
+        if decision.allowed and request.operation in ("CREATE", "UPDATE"):
+            return endings.end_surely(decision, policy, started)
+        return endings.refuse(request, str(error), started)
 
     def _unread(self, why: Exception) -> web.Response:
         """Refuse a request whose body is not read to its end, and with it the connection."""
