@@ -90,6 +90,7 @@ async def serve():
                 path: partial(admission.handle, phase=phase, kind=kind)
                 for path, (phase, kind) in handlers.ADMISSION_PATHS.items()
             }
+            table |= more.get("further", {})
             listener = Listener(table, body_limit, 1.0, more.get("connection_limits"), metrics.connection_closed)
             port = await listener.open("127.0.0.1", 0, None)
             stack.callback(resolver.close)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 
 import orjson
@@ -177,6 +178,19 @@ async def streams():
     await asyncio.sleep(0)
 
 
+@pytest.fixture
+def many_descriptors():
+    """Let this process have both ends of all connections open."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 8192 if before[1] == resource.RLIM_INFINITY else min(8192, before[1])
+    if wanted < 4096:
+        pytest.skip(f"this process may open {wanted} files only")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(wanted, before[0]), before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.usefixtures("many_descriptors")
 async def test_two_thousand_idle_connections_half_sent_bodies_and_deaf_clients_keep_no_review_from_its_answer(
     serve, streams
 ):
@@ -202,6 +216,22 @@ async def test_a_connection_without_a_request_is_closed_within_seconds(serve, st
     reader, _ = await opened(streams, webhook.port, b"POST /mutate/trainjobs HTTP/1.1\r\nHost:")
     assert await reader.read() == b""
     assert b'muster_connections_closed_total{reason="slow"} 2.0' in webhook.metrics.render()
+
+
+async def test_a_request_that_is_no_review_makes_room_when_there_are_too_many(serve, streams):
+    asked, held = [], asyncio.Event()
+
+    async def wait(_request):
+        asked.append(1)
+        await held.wait()
+
+    webhook = await serve(connection_limits=Limits(connections=16), further={"/readyz": wait})
+    for number in range(40):
+        await opened(streams, webhook.port, b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
+        await waits.until(lambda number=number: len(asked) == number + 1)
+    assert len(webhook.listener.connections) <= 16
+    assert (await webhook.admit())["allowed"]
+    held.set()
 
 
 async def test_a_connection_that_has_made_a_good_request_is_kept(serve, monkeypatch):

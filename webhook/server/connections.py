@@ -4,7 +4,7 @@ An open connection costs a descriptor and memory, whoever opened it. The API ser
 needs new ones at any time, so a new connection is never turned away. Where there are too many, one that does nothing is
 closed: of the fresh ones (no request yet), of those that send slowly, or of the kept ones (between two requests),
 whichever are most, the one that has been like that for longest. So nobody can fill all places and keep them, and a
-connection that is being used is not the oldest of its sort. A connection whose request is being answered is left alone;
+connection that is being used is not the oldest of its sort. A connection whose review is being answered is left alone;
 the number of these is bounded by `server.inFlightLimit`.
 
 Ages are counted in looks, not read from a clock: after the process itself has stood still, nobody is late.
@@ -50,7 +50,8 @@ class Limits:
 class State(Enum):
     """What a connection does: `FRESH` has made no (good) request, `SENDING` has begun one, `ARRIVING` sends its body.
 
-    `BUSY` waits for an answer, `KEPT` is between two requests.
+    `BUSY` waits for the answer to a review, `KEPT` is between two requests. A request that is no review has no body to
+    wait for and stays `ARRIVING`.
     """
 
     FRESH = "fresh"

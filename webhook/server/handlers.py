@@ -44,7 +44,7 @@ APART = 32 * 1024
 _RESOURCES = {"TrainJob": "trainjobs", "JobSet": "jobsets"}
 
 
-_TELL_SECONDS = 1.0
+_TELL_SECONDS = 0.5
 _MOST_TOLD = 1000  # characters of an error
 _UNTOLD = "Muster could not tell its decision in time"
 

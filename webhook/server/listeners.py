@@ -99,7 +99,7 @@ class Listener:
 
     async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = _connection_of(request)
-        connection.enter(State.ARRIVING if request.can_read_body else State.BUSY)
+        connection.enter(State.ARRIVING)
         try:
             response = await self._answered(request)
         finally:
