@@ -22,7 +22,7 @@ from strategies.documents.findings import Finding
 from strategies.jobs.jobs import Job
 from strategies.launches import kinds
 from strategies.plugins.registry import PluginError, Registered
-from webhook.admission import documents, governors, guards, inspections, policies, reviews, supplies
+from webhook.admission import budgets, documents, governors, guards, inspections, outlines, policies, reviews, supplies
 from webhook.admission.governors import Governor
 from webhook.admission.policies import Mode, Policy
 from webhook.cluster import readers
@@ -74,9 +74,11 @@ def evaluate(request: reviews.Request, cluster: readers.ClusterReader, policy: P
     """
     if not _is_ours(request):
         return Decision(request, "skipped")
-    misfits = shapes.check(request.document, request.kind)
     if request.operation == "CREATE":
-        return _created(request, cluster, policy, misfits)
+        return _created(request, cluster, policy)
+    if budgets.check(request.document, policy.budget.wide) or budgets.check(request.old or {}, policy.budget.wide):
+        return Decision(request, "unchanged" if request.phase == "mutate" else "allowed")
+    misfits = shapes.check(request.document, request.kind)
     if request.phase == "mutate":
         return _restored(request, misfits)
     return _update_checked(request, cluster, policy, misfits)
@@ -99,7 +101,8 @@ class _Case:
 
     @property
     def mode(self) -> Mode:
-        return self.policy.mode_of(self.governor.framework, self.governor.namespace_label)
+        governor = self.governor
+        return self.policy.mode_of(governor.framework, governor.namespace_label, chosen=governor.is_chosen)
 
     def job(self, changes: Changes, governor: Governor | None = None) -> Job:
         governor = governor or self.governor
@@ -121,12 +124,31 @@ class _Case:
         self, verdict: Verdict, changes: Changes, found: Sequence[Finding], *, allowed: bool = True, message: str = ""
     ) -> Decision:
         mode, governor, strategy = self.mode, self.governor, self.strategy
-        return Decision(self.request, verdict, allowed, changes, tuple(found), mode, governor, strategy, message)
+        few = tuple(findings.limited(found))
+        return Decision(self.request, verdict, allowed, changes, few, mode, governor, strategy, message)
 
 
-def _created(
-    request: reviews.Request, cluster: readers.ClusterReader, policy: Policy, misfits: list[Finding]
-) -> Decision:
+def _created(request: reviews.Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:
+    """A document beyond its budget is refused and not read, whether it is the job or something that governs it."""
+    budget = policy.budget.wide if outlines.is_made_by_trainer(request.document) else policy.budget
+    beyond = budgets.check(request.document, budget)
+    if beyond is not None:
+        return _beyond(request, cluster, policy, beyond)
+    try:
+        return _looked_at(request, documents.Measured(cluster, policy.budget), policy)
+    except documents.BeyondError as error:
+        return _beyond(request, cluster, policy, error.told)
+
+
+def _beyond(request: reviews.Request, cluster: readers.ClusterReader, policy: Policy, beyond: Finding) -> Decision:
+    case = _Case(request, policy, governors.outline(request, cluster))
+    if request.phase == "validate" or case.mode is Mode.OFF:
+        return _judged(case, [beyond])
+    return case.decided("unchanged", Changes(request.document), [beyond])
+
+
+def _looked_at(request: reviews.Request, cluster: documents.Measured, policy: Policy) -> Decision:
+    misfits = shapes.check(request.document, request.kind)
     governor, problem = governors.look(request, cluster, policy.profiles, readable=not misfits)
     case = _Case(request, policy, governor)
     if case.mode is Mode.OFF:
@@ -201,11 +223,7 @@ def _validated(case: _Case, strategy: Registered, misfits: list[Finding], known:
 
 def _once(found: Iterable[Finding]) -> list[Finding]:
     """Return findings without repetitions, which several parts of one job may have in common."""
-    once: list[Finding] = []
-    for finding in found:
-        if finding not in once:
-            once.append(finding)
-    return once
+    return list({finding.identity: finding for finding in reversed(list(found))}.values())[::-1]
 
 
 def _update_checked(

@@ -2,18 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.documents import shapes
+from strategies.documents.findings import Finding
 from strategies.platform import devices, placements
+from webhook.admission import budgets
 from webhook.cluster import readers
 
-__all__ = ["UnreadableError", "classes_of", "devices_of", "holds_accelerators", "nodes", "read", "requests_of"]
+__all__ = [
+    "BeyondError",
+    "Measured",
+    "UnreadableError",
+    "classes_of",
+    "devices_of",
+    "holds_accelerators",
+    "nodes",
+    "read",
+    "requests_of",
+]
 
 
 class UnreadableError(ValueError):
     """A document that governs the job does not have the shape of its kind; the message names field and value."""
+
+
+class BeyondError(Exception):
+    """A document of the cluster is beyond its budget, so it was not read.
+
+    Attributes:
+        ref: the document.
+        finding: about a field of it.
+    """
+
+    def __init__(self, ref: readers.Ref, finding: Finding) -> None:
+        super().__init__(f"{ref}: {finding}")
+        self.ref = ref
+        self.finding = finding
+
+    @property
+    def told(self) -> Finding:
+        """The finding with the document before its field."""
+        return dataclasses.replace(self.finding, field=f"{self.ref}: {self.finding.field}")
+
+
+class Measured:
+    """A reader for one decision that measures each document before anything else reads it.
+
+    Args:
+        cluster: has the documents.
+        budget: what each may hold.
+    """
+
+    def __init__(self, cluster: readers.ClusterReader, budget: budgets.Budget) -> None:
+        self._cluster = cluster
+        self._budget = budget
+        self._within: dict[readers.Ref, readers.Document | None] = {}
+
+    @property
+    def whole(self) -> bool:
+        """As the cluster's own."""
+        return self._cluster.whole
+
+    def get(self, ref: readers.Ref) -> readers.Document | None:
+        """Return a document within its budget, with the exceptions of the cluster's own `get`.
+
+        A stored TrainJob has been measured when it was created, and has grown since then by what webhooks added.
+
+        Raises:
+            BeyondError: it is beyond it.
+        """
+        if ref in self._within:
+            return self._within[ref]
+        document = self._cluster.get(ref)
+        budget = self._budget.wide if ref.kind == "TrainJob" else self._budget
+        beyond = None if document is None else budgets.check(document, budget)
+        if beyond is not None:
+            raise BeyondError(ref, beyond)
+        self._within[ref] = document
+        return document
+
+    def every(self, kind: str, labels: readers.Labels) -> Iterable[readers.Document] | None:
+        """Return the documents of a kind; those with more taints than a list may have are left out unread."""
+        found = self._cluster.every(kind, labels)
+        return None if found is None else (each for each in found if self._is_short(each))
+
+    def _is_short(self, document: readers.Document) -> bool:
+        spec = document.get("spec")
+        taints = spec.get("taints") if isinstance(spec, dict) else None
+        return not isinstance(taints, list) or len(taints) <= self._budget.entries
 
 
 def read(ref: readers.Ref, cluster: readers.ClusterReader) -> Mapping[str, Any] | None:

@@ -8,12 +8,13 @@ ConfigMap, then the live runtime. A JobSet without a TrainJob has its own framew
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from strategies.claims.requests import is_of
-from strategies.documents import names, pods, trainjobs
+from strategies.documents import names, pods, shapes, trainjobs
 from strategies.documents.pods import CLAIM_SOURCES
 from strategies.documents.runtimes import Runtime
 from strategies.jobs import parts
@@ -21,12 +22,12 @@ from strategies.launches import kinds
 from strategies.platform import devices
 from strategies.platform.profiles import REQUEST, Profile
 from strategies.platform.supplies import Supply
-from webhook.admission import documents, reviews
+from webhook.admission import documents, outlines, reviews
 from webhook.admission.documents import UnreadableError
 from webhook.cluster import readers
 from webhook.cluster.readers import Ref
 
-__all__ = ["Governor", "UnreadableError", "find", "known", "look"]
+__all__ = ["Governor", "UnreadableError", "find", "known", "look", "outline"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,11 @@ class Governor:
         """The framework label in force."""
         return self.runtime.framework if self.runtime else None
 
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the framework is that of a label on the JobSet itself."""
+        return self.runtime is not None and self.runtime.source == "label"
+
 
 def look(
     request: reviews.Request, cluster: readers.ClusterReader, profiles: Mapping[str, Profile], *, readable: bool
@@ -64,35 +70,56 @@ def look(
         request: the request.
         cluster: the reader.
         profiles: the profiles that the platform offers.
-        readable: whether the object has the shape of its kind; otherwise only its namespace is read.
+        readable: whether the object has the shape of its kind; otherwise only its outline is read.
 
     Raises:
         NotCached: as `find`.
+        BeyondError: as `find`.
     """
-    label = None
+    if not readable:
+        return outline(request, cluster), ""
     try:
         label = _namespace_label(request.namespace, cluster)
-        return (find(request, cluster, label, profiles) if readable else Governor(namespace_label=label)), ""
+        return find(request, cluster, label, profiles), ""
     except (readers.SnapshotInvalid, UnreadableError) as error:
-        return Governor(namespace_label=label), str(error)
+        return outline(request, cluster), str(error)
+
+
+def outline(request: reviews.Request, cluster: readers.ClusterReader) -> Governor:
+    """Return what governs a job that cannot be evaluated: its namespace's mode, and runtime and owner in outlines.
+
+    Args:
+        request: its object may be anything.
+        cluster: the reader.
+
+    Raises:
+        NotCached: the reader has to fetch something first.
+    """
+    heads = outlines.Outlines(cluster)
+    label, runtime, owner = None, None, None
+    with contextlib.suppress(readers.SnapshotInvalid, UnreadableError):
+        label = _namespace_label(request.namespace, heads)
+        head = outlines.outline(request.document)
+        if not shapes.check(head, request.kind):
+            runtime, owner = _governing(dataclasses.replace(request, document=head), heads)
+    return Governor(runtime, owner, label)
 
 
 def known(request: reviews.Request, cluster: readers.ClusterReader) -> Governor:
     """Return what memory tells at once about the job's namespace and runtime; it never raises.
 
-    It is for an answer to a job that cannot be evaluated: a namespace in mode `warn`, or a framework that is `off`, is
+    It is for an answer to a job whose evaluation failed: a namespace in mode `warn`, or a framework that is `off`, is
     not refused because of a failure of Muster.
 
     Args:
         request: its object may be anything.
         cluster: the reader.
     """
-    label, runtime, owner = None, None, None
     with contextlib.suppress(Exception):  # whatever it is, the failure that brought us here is the one to tell
-        label = _namespace_label(request.namespace, cluster)
+        return outline(request, cluster)
     with contextlib.suppress(Exception):
-        runtime, owner = _governing(request, cluster)
-    return Governor(runtime, owner, label)
+        return Governor(namespace_label=_namespace_label(request.namespace, outlines.Outlines(cluster)))
+    return Governor()
 
 
 def find(
@@ -113,6 +140,7 @@ def find(
         NotCached: the reader has to fetch something first.
         SnapshotInvalid: the runtime snapshot of Trainer cannot be read.
         UnreadableError: another document cannot be read.
+        BeyondError: a document is beyond its budget.
     """
     runtime, owner = _governing(request, cluster)
     open_ = request.kind == "TrainJob" and runtime is None and not cluster.whole

@@ -16,6 +16,7 @@ from strategies.jobs.jobs import Settings
 from strategies.platform.placements import Role
 from strategies.platform.profiles import Profile
 from strategies.plugins.registry import Registry
+from webhook.admission.budgets import Budget
 
 __all__ = ["Failure", "FrameworkPolicy", "Mode", "Policy"]
 
@@ -51,6 +52,7 @@ class Policy:
         plugin_budget: seconds that an out-of-tree strategy may take for one method.
         profiles: the kinds of claims that jobs may ask for, by name.
         roles: by the value of the label `muster.dev/role`; a role that is missing is not placed.
+        budget: what a document may hold; one beyond it is refused and not read.
     """
 
     registry: Registry = field(default_factory=builtin.load)
@@ -60,20 +62,28 @@ class Policy:
     plugin_budget: float = 1.0
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     roles: Mapping[str, Role] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
 
     def framework(self, name: str | None) -> FrameworkPolicy:
         """Return the settings of a framework, or the defaults."""
         return self.frameworks.get(name or "", _NOTHING_SET)
 
-    def mode_of(self, framework: str | None, namespace_label: str | None) -> Mode:
+    def mode_of(self, framework: str | None, namespace_label: str | None, *, chosen: bool = False) -> Mode:
         """Return the mode in force: the namespace's label, else the framework's, else the global one.
 
         The namespace comes first, so that a team can try Muster or switch it off, whatever the platform has set for a
         framework. A label that is not a mode (see `is_mode`) counts as missing.
+
+        Args:
+            framework: the framework label in force.
+            namespace_label: value of `muster.dev/mode` on the namespace.
+            chosen: whether the job's author chose the framework by a label on the JobSet itself. Such a label may make
+                the mode stricter than the global one and never weaker, or it would be a switch in the author's hand.
         """
         if namespace_label is not None and is_mode(namespace_label):
             return Mode(namespace_label)
-        return self.framework(framework).mode or self.mode
+        own = self.framework(framework).mode or self.mode
+        return min(own, self.mode, key=_STRICTEST.index) if chosen else own
 
 
 def is_mode(text: str) -> bool:
@@ -81,5 +91,6 @@ def is_mode(text: str) -> bool:
     return text in _MODES
 
 
+_STRICTEST = tuple(Mode)
 _MODES = frozenset(mode.value for mode in Mode)
 _NOTHING_SET = FrameworkPolicy()

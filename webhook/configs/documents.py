@@ -12,6 +12,7 @@ import pydantic
 
 from strategies.jobs.jobs import Settings
 from strategies.plugins.registry import Registry
+from webhook.admission.budgets import Budget
 from webhook.admission.policies import FrameworkPolicy, Mode, Policy
 from webhook.configs import models, profiles, roles, sections
 from webhook.configs.controllers import ControllerSettings
@@ -35,6 +36,7 @@ class Config(models.Model):
     plugin_budget: Annotated[float, pydantic.Field(gt=0, le=10)] = 1.0
     profiles: dict[ProfileName, ProfileSettings] = pydantic.Field(default_factory=dict)
     roles: dict[RoleName, RoleSettings] = pydantic.Field(default_factory=dict)
+    budget: sections.Budget = sections.Budget()
     server: sections.Server = sections.Server()
     tls: sections.Tls = sections.Tls()
     cluster: sections.ClusterSettings = sections.ClusterSettings()
@@ -65,6 +67,7 @@ class Config(models.Model):
             plugin_budget=self.plugin_budget,
             profiles=profiles.profiles(self.profiles),
             roles=roles.roles(self.roles),
+            budget=Budget(**self.budget.model_dump()),
         )
 
     def restart_needed(self, other: Config) -> list[str]:

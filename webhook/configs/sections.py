@@ -7,10 +7,21 @@ from typing import Annotated, Literal
 
 import pydantic
 
+from webhook.admission import budgets
 from webhook.admission.policies import Mode
 from webhook.configs import models, profiles, trust
 
-__all__ = ["Audit", "AuditFile", "ClusterSettings", "Framework", "ReportLimits", "Server", "SpokenMode", "Tls"]
+__all__ = [
+    "Audit",
+    "AuditFile",
+    "Budget",
+    "ClusterSettings",
+    "Framework",
+    "ReportLimits",
+    "Server",
+    "SpokenMode",
+    "Tls",
+]
 
 
 def _spoken(value: object) -> object:
@@ -27,6 +38,23 @@ class Framework(models.Model):
     mode: SpokenMode | None = None
     rendezvous: Literal["static", "c10d"] = "static"
     profile: profiles.ProfileName | None = None
+
+
+_Limit = Annotated[int, pydantic.Field(ge=16, le=10_000_000)]
+
+
+class Budget(models.Model):
+    """How large a document may be before Muster reads it; `webhook.admission.budgets.Budget` explains each limit."""
+
+    nesting: Annotated[int, pydantic.Field(ge=32, le=200)] = budgets.Budget.nesting
+    values: _Limit = budgets.Budget.values
+    entries: _Limit = budgets.Budget.entries
+    replicated_jobs: _Limit = budgets.Budget.replicated_jobs
+    containers: _Limit = budgets.Budget.containers
+    variables: _Limit = budgets.Budget.variables
+    words: _Limit = budgets.Budget.words
+    text: _Limit = budgets.Budget.text
+    name: _Limit = budgets.Budget.name
 
 
 class Server(models.Model):

@@ -30,7 +30,7 @@ not restart every replica.
 */}}
 {{- define "muster.configDigest" -}}
 {{- $config := include "muster.config" . | fromYaml -}}
-{{- omit $config "mode" "frameworks" "profiles" "roles" "onFailure" "pluginBudget" | toJson | sha256sum | trunc 16 -}}
+{{- omit $config "mode" "frameworks" "profiles" "roles" "onFailure" "pluginBudget" "budget" | toJson | sha256sum | trunc 16 -}}
 {{- end }}
 
 {{/* The names of the Leases that replicas compete for; the roles use them too. */}}

@@ -1,0 +1,156 @@
+"""What is larger than its budget is answered by its mode and never read; what is smaller is not touched."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from tests.support import admissions, jobs
+from tests.support.admissions import POLICY
+from webhook.admission import budgets, decisions, reviews
+from webhook.admission.budgets import Budget
+from webhook.admission.policies import FrameworkPolicy, Mode
+
+BUDGET = Budget()
+BIG = "x" * (BUDGET.text + 1)
+
+
+def nested(levels):
+    found = {}
+    for _ in range(levels):
+        found = {"a": found}
+    return found
+
+
+def job(**trainer):
+    return jobs.make_trainjob(**{"command": ["torchrun", "train.py"], "numNodes": 2, **trainer})
+
+
+def jobset(count):
+    made = jobs.make_jobset("many")
+    (one,) = made["spec"]["replicatedJobs"]
+    made["spec"]["replicatedJobs"] = [{**one, "name": f"job-{number}"} for number in range(count)]
+    return made
+
+
+def containers(count):
+    made = jobs.make_jobset("many")
+    pod = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["containers"] = [{**pod["containers"][0], "name": f"c{number}"} for number in range(count)]
+    return made
+
+
+BEYOND = {
+    "nesting": ({"spec": nested(BUDGET.nesting)}, "spec.a.a"),
+    "entries": ({"spec": {"list": [1] * (BUDGET.entries + 1)}}, "spec.list"),
+    "values": ({"spec": [[0] * 4000] * (BUDGET.values // 4000 + 1)}, "spec["),
+    "replicatedJobs": (jobset(BUDGET.replicated_jobs + 1), "spec.replicatedJobs"),
+    "containers": (containers(BUDGET.containers + 1), "containers"),
+    "text": ({"spec": {"a": BIG}}, "spec"),
+    "name": ({"spec": {"k" * (BUDGET.name + 1): 1}}, "spec.kkk"),
+    "number": ({"spec": {"count": 10**5000}}, "spec.count"),
+}
+
+
+@pytest.mark.parametrize("key", BEYOND)
+def test_the_first_limit_that_is_passed_is_told_with_field_and_limit(key):
+    document, field = BEYOND[key]
+    found = budgets.check(document, BUDGET)
+    assert found is not None
+    assert found.rule == "core/budget"
+    assert found.field.startswith(field) or field in found.field
+    assert str(BUDGET.limits[key]) in found.message
+    assert len(str(found)) < 1000
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        jobset(100),
+        containers(64),
+        job(env=[{"name": f"E{number}", "value": "x" * 100} for number in range(1000)]),
+        job(args=["-c", "echo ready\n" * 6000]),
+        {"metadata": {"annotations": {"example.org/state": BIG}}},
+        {"metadata": {"managedFields": [nested(500)]}, "status": {"conditions": [1] * 100_000}},
+        {"spec": {"small": -(2**63), "large": 2**64 - 1, "float": 1e308}},
+    ],
+)
+def test_what_large_jobs_hold_is_within(document):
+    assert budgets.check(document, BUDGET) is None
+
+
+@pytest.mark.parametrize("size", [0, 1, 65, BUDGET.nesting - 3])
+def test_the_limits_themselves_are_within(size):
+    assert budgets.check({"spec": nested(size)}, BUDGET) is None
+    assert budgets.check({"spec": [0] * (BUDGET.entries - size)}, BUDGET) is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "verdict"),
+    [(Mode.ENFORCE, "denied"), (Mode.WARN, "allowed"), (Mode.AUDIT, "allowed"), (Mode.OFF, "skipped")],
+)
+def test_a_job_beyond_its_budget_is_answered_by_the_mode(mode, verdict):
+    policy = dataclasses.replace(POLICY, mode=mode)
+    decision = admissions.decide(job(args=[BIG]), jobs.make_runtime(), phase="validate", policy=policy)
+    assert decision.verdict == verdict
+    assert [each.rule for each in decision.findings] == (["core/budget"] if mode is not Mode.OFF else [])
+
+
+def test_mutation_leaves_it_as_it_is():
+    decision = admissions.decide(job(args=[BIG]), jobs.make_runtime())
+    assert decision.verdict == "unchanged"
+    assert not len(decision.changes)
+
+
+def test_a_runtime_beyond_its_budget_is_named():
+    runtime = jobs.make_runtime()
+    runtime["spec"]["note"] = BIG
+    (found,) = admissions.decide(job(), runtime, phase="validate").findings
+    assert runtime["metadata"]["name"] in found.field
+    assert found.rule == "core/budget"
+
+
+@pytest.mark.parametrize("phase", ["mutate", "validate"])
+@pytest.mark.parametrize("member", ["args", "suspend"])
+def test_an_update_passes_untouched_so_that_a_job_can_always_end(phase, member):
+    old = job(args=[BIG * 3])
+    new = {**old, "spec": {**old["spec"], "suspend": True}} if member == "suspend" else job(args=["--x", BIG * 3])
+    decision = admissions.decide(new, jobs.make_runtime(), phase=phase, operation="UPDATE", old=old)
+    assert decision.allowed
+    assert not decision.findings
+
+
+def test_a_jobset_of_trainer_may_be_as_large_as_job_and_runtime_together():
+    owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "x", "uid": "1"}
+    made = jobset(BUDGET.replicated_jobs + 1)
+    made["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    rules = {each.rule for each in admissions.decide(made, phase="validate").findings}
+    assert "core/budget" not in rules
+
+
+def test_the_budget_comes_before_everything_else():
+    """The object is not even looked at for the shape of its kind."""
+    review = admissions.make_review({"kind": "TrainJob", "metadata": {}, "spec": {"trainer": [BIG]}})
+    request = reviews.parse(reviews.orjson.dumps(review), "validate")
+    found = decisions.evaluate(request, admissions.make_reader(), POLICY).findings
+    assert [each.rule for each in found] == ["core/budget"]
+
+
+@pytest.mark.parametrize("weak", [Mode.OFF, Mode.WARN, Mode.AUDIT])
+def test_a_label_that_the_author_of_a_jobset_chose_does_not_weaken_the_mode(weak):
+    policy = dataclasses.replace(POLICY, frameworks={"torch": FrameworkPolicy(weak)})
+    labelled = jobs.make_jobset("mine", framework="torch")
+    assert admissions.decide(labelled, phase="validate", policy=policy).mode is Mode.ENFORCE
+
+
+def test_such_a_label_may_make_it_stricter():
+    policy = dataclasses.replace(POLICY, mode=Mode.WARN, frameworks={"torch": FrameworkPolicy(Mode.ENFORCE)})
+    labelled = jobs.make_jobset("mine", framework="torch")
+    assert admissions.decide(labelled, phase="validate", policy=policy).mode is Mode.ENFORCE
+
+
+def test_the_label_of_a_runtime_counts_in_full():
+    policy = dataclasses.replace(POLICY, frameworks={"torch": FrameworkPolicy(Mode.WARN)})
+    decision = admissions.decide(job(), jobs.make_runtime(framework="torch"), phase="validate", policy=policy)
+    assert decision.mode is Mode.WARN

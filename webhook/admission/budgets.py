@@ -1,0 +1,227 @@
+"""The budget: how large a document may be before Muster reads it.
+
+Whoever may create a job writes the documents that Muster walks, parses and quotes, while everybody's jobs wait for the
+same process. So a document is measured first, in one pass that stops at the first limit, and a document beyond it is
+never walked. The limits are far above what jobs have: an object of etcd's largest size (1.5 MiB) with real content is
+within them. They bound the whole object, not each list of it, because costs add up.
+
+Three parts are not measured because nothing reads them: `metadata.managedFields`, the `status`, and the text of
+annotations of other tools.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import orjson
+
+from strategies.documents import findings
+from strategies.documents.findings import Finding
+
+__all__ = ["Budget", "check"]
+
+_OWN = "muster.dev/"
+_LISTS = {
+    "replicatedJobs": "replicatedJobs",
+    **dict.fromkeys(("containers", "initContainers"), "containers"),
+    **dict.fromkeys(("env", "envFrom"), "variables"),
+    **dict.fromkeys(("command", "args"), "words"),
+}
+_SHORT_STEP, _SHORT_FIELD = 63, 300
+_LARGE = 64 * 1024
+_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
+_WIDER = 2
+
+_TOLD = {
+    "nesting": "is nested deeper than Muster reads; nest it at most {limit} levels deep",
+    "values": "is where the object gets more values than Muster reads; give it at most {limit}",
+    "entries": "is the number of entries, more than Muster reads; give a list or an object at most {limit}",
+    "replicatedJobs": "replicated jobs are more than Muster reads; give one object at most {limit}",
+    "containers": "containers are more than Muster reads; give one object at most {limit}",
+    "variables": "environment variables are more than Muster reads; give the containers of one object at most {limit}",
+    "words": "words of commands and arguments are more than Muster reads; give one object at most {limit}",
+    "text": "characters of text are more than Muster reads; give one object at most {limit}, and mount longer texts",
+    "name": "is the length of a name, more than Muster reads; use at most {limit} characters",
+    "number": "is the number of bits, more than a number may have; use at most {limit}",
+}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The limits of one document.
+
+    Attributes:
+        nesting: levels of objects and lists.
+        values: members and entries of all objects and lists together.
+        entries: members or entries of any one object or list.
+        replicated_jobs: entries of `replicatedJobs`.
+        containers: containers and init containers of all pods together.
+        variables: entries of `env` and `envFrom` of all containers together.
+        words: words of `command` and `args` of all containers together.
+        text: characters of all strings together.
+        name: characters of a member's name, or of a string called `name`.
+    """
+
+    nesting: int = 128
+    values: int = 100_000
+    entries: int = 5_000
+    replicated_jobs: int = 500
+    containers: int = 2_000
+    variables: int = 20_000
+    words: int = 20_000
+    text: int = 1024 * 1024
+    name: int = 8192
+
+    @cached_property
+    def wide(self) -> Budget:
+        """The budget of what has passed this one and has grown since then by what webhooks added to it."""
+        return Budget(**{each.name: getattr(self, each.name) * _WIDER for each in dataclasses.fields(self)})
+
+    @cached_property
+    def limits(self) -> Mapping[str, int]:
+        """The limits by their keys in the configuration."""
+        own = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        return {**own, "replicatedJobs": self.replicated_jobs, "number": 64}
+
+    @cached_property
+    def small(self) -> tuple[int, int]:
+        """Bytes, and objects and lists and commas together, with which a JSON text cannot be beyond any limit."""
+        counts = (self.values, self.entries, self.replicated_jobs, self.containers, self.variables, self.words)
+        return min(self.text, self.name), min(counts)
+
+
+def check(document: Mapping[str, Any], budget: Budget, size: int = 0) -> Finding | None:
+    """Return an error for the first limit that a document is beyond, None when it is within its budget.
+
+    Args:
+        document: any JSON object; it need not have the shape of its kind.
+        budget: the limits.
+        size: bytes of the text that held the document, 0 where they are not known.
+    """
+    if size <= _LARGE and _is_small(document, budget):
+        return None
+    walk = _Walk(budget)
+    try:
+        walk.through(document)
+    except _BeyondError as beyond:
+        found, key = beyond.found, beyond.key
+        message = _TOLD[key].format(limit=budget.limits[key])
+        if key != "number":
+            message += f" (budget.{key} of Muster's configuration)"
+        return findings.error(walk.field(beyond), found, message, rule="core/budget")
+    return None
+
+
+def _is_small(document: Mapping[str, Any], budget: Budget) -> bool:
+    """Whether the text of the document is so short that a walk through it cannot find anything."""
+    try:
+        text = orjson.dumps(_measured(document))
+    except TypeError:  # deeper than any JSON, a number of more than 64 bits, half a character
+        return False
+    length, count = budget.small
+    held = text.count(b"{") + text.count(b"[")
+    return len(text) <= length and held <= budget.nesting and held + text.count(b",") <= count
+
+
+def _measured(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = document.get("metadata")
+    if isinstance(metadata, dict) and "managedFields" in metadata:
+        metadata = {**metadata, "managedFields": None}
+    return {**document, "metadata": metadata, "status": None}
+
+
+class _BeyondError(Exception):
+    """A limit is passed at a step of the holder that the walk has reached."""
+
+    def __init__(self, key: str, found: int, step: str | int | None = None) -> None:
+        super().__init__(key)
+        self.key = key
+        self.found = found
+        self.step = step
+
+
+class _Walk:
+    """One pass through a document, level by level, which stops at the first limit.
+
+    Args:
+        budget: the limits.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._limits = budget.limits
+        self._counts = dict.fromkeys(self._limits, 0)
+        self._holders: list[tuple[Any, int, str | int, int]] = []  # each with its parent's position, step and level
+        self._position = 0
+
+    def through(self, document: Mapping[str, Any]) -> None:
+        """Measure a document.
+
+        Raises:
+            _BeyondError: at the first limit.
+        """
+        self._holders.append((_measured(document), -1, "", 1))
+        for position, (holder, _, step, level) in enumerate(self._holders):  # grows on the way
+            self._position = position
+            self._measure(holder, step, level)
+            if isinstance(holder, dict):
+                self._object(holder, level, annotations=step == "annotations")
+            else:
+                self._list(holder, level)
+
+    def field(self, beyond: _BeyondError) -> str:
+        """Return where the walk stopped; entries of lists go by their index, since naming them takes longer."""
+        steps = [] if beyond.step is None else [beyond.step]
+        position = self._position
+        while position > 0:
+            _, position, step, _ = self._holders[position]
+            steps.insert(0, step)
+        told = "".join(f"[{step}]" if isinstance(step, int) else f".{step[:_SHORT_STEP]}" for step in steps)
+        return told.removeprefix(".")[:_SHORT_FIELD] or "the object"
+
+    def _measure(self, holder: dict[str, Any] | list[Any], step: str | int, level: int) -> None:
+        size = len(holder)
+        if level > self._limits["nesting"]:
+            raise _BeyondError("nesting", level)
+        if size > self._limits["entries"]:
+            raise _BeyondError("entries", size)
+        self._add("values", size)
+        if isinstance(holder, list) and step in _LISTS:
+            self._add(_LISTS[str(step)], size)
+
+    def _add(self, key: str, amount: int) -> None:
+        self._counts[key] += amount
+        if self._counts[key] > self._limits[key]:
+            raise _BeyondError(key, self._counts[key])
+
+    def _object(self, holder: Mapping[str, Any], level: int, *, annotations: bool) -> None:
+        longest, text = self._limits["name"], 0
+        for key, value in holder.items():
+            if len(key) > longest:
+                raise _BeyondError("name", len(key), key)
+            kind = type(value)
+            if kind is str:
+                if key == "name" and len(value) > longest:
+                    raise _BeyondError("name", len(value), key)
+                if not annotations or key.startswith(_OWN):
+                    text += len(value)
+            elif kind is dict or kind is list:
+                self._holders.append((value, self._position, key, level + 1))
+            elif kind is int and not _SMALLEST <= value <= _LARGEST:
+                raise _BeyondError("number", value.bit_length(), key)
+        self._add("text", text)
+
+    def _list(self, holder: list[Any], level: int) -> None:
+        text = 0
+        for index, value in enumerate(holder):
+            kind = type(value)
+            if kind is str:
+                text += len(value)
+            elif kind is dict or kind is list:
+                self._holders.append((value, self._position, index, level + 1))
+            elif kind is int and not _SMALLEST <= value <= _LARGEST:
+                raise _BeyondError("number", value.bit_length(), index)
+        self._add("text", text)
