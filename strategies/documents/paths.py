@@ -38,6 +38,8 @@ _LEAF_LISTS = frozenset(
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _SEGMENT = re.compile(r"\.?([A-Za-z0-9_-]+)|\[((?:[^\]\\]|\\.)*)\]", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_INDEXED = 32  # entries from which on a list is indexed
+_REMEMBERED = 4  # lists; each entry keeps its list alive, so that its id stays its own
 _LONGEST_INDEX = 9  # digits; no list is longer, and int() of a million digits takes long
 
 
@@ -94,12 +96,35 @@ def _entry_step(entries: list[Any], member: str, index: int) -> str | int:
 
 def _first(entries: list[Any], member: str, key: str) -> int | None:
     merge_key = _MERGE_KEYS.get(member, "name")
-    keys = [entry.get(merge_key) if type(entry) is dict else None for entry in entries]
-    if key in keys:
-        return keys.index(key)
-    if merge_key == "name":
-        return None
-    return next((index for index, found in enumerate(keys) if found is not None and str(found) == key), None)
+    if len(entries) < _INDEXED:
+        return next((place for place, entry in enumerate(entries) if _key_of(entry, merge_key) == key), None)
+    place = _index(entries, merge_key).get(key)
+    if place is not None and _key_of(entries[place], merge_key) == key:
+        return place
+    _known.pop((id(entries), merge_key), None)  # an entry was replaced since
+    return _index(entries, merge_key).get(key)
+
+
+def _key_of(entry: Any, merge_key: str) -> str | None:
+    found = entry.get(merge_key) if type(entry) is dict else None
+    return found if type(found) is str or found is None else str(found)
+
+
+def _index(entries: list[Any], merge_key: str) -> dict[str | None, int]:
+    """Return the first place of each key of a long list, which is searched once and not once for each entry."""
+    held = _known.get((id(entries), merge_key))
+    if held is not None and held[0] is entries and held[1] == len(entries):
+        return held[2]
+    while len(_known) >= _REMEMBERED:
+        _known.pop(next(iter(_known), ("", "")), None)  # type: ignore[arg-type]  # empty only if another thread was first
+    index: dict[str | None, int] = {}
+    for place, entry in enumerate(entries):
+        index.setdefault(_key_of(entry, merge_key), place)
+    _known[id(entries), merge_key] = entries, len(entries), index
+    return index
+
+
+_known: dict[tuple[int, str], tuple[list[Any], int, dict[str | None, int]]] = {}
 
 
 def _is_index(text: str, entries: list[Any]) -> bool:

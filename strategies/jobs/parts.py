@@ -169,9 +169,9 @@ def beside(
         return ()
     found = [_candidate(index, job, identify, serves=False) for index, job in jobs]
     named = [each for each in found if _is_trainers(each.job) or _role(each.job) in (None, "trainer")]
-    both = [each for each in named if _is_trainers(each.job)]
     mine = next((group for group in _groups(named, spec) if any(each.index == trains[-1] for each in group)), [])
-    return tuple(each.name for each in found if each.index != trains[-1] and (each in both or each in mine))
+    together = {each.index for each in mine} | {each.index for each in named if _is_trainers(each.job)}
+    return tuple(each.name for each in found if each.index != trains[-1] and each.index in together)
 
 
 def _is_trainers(job: Mapping[str, Any]) -> bool:
@@ -208,7 +208,12 @@ def _servers(found: Sequence[_Candidate]) -> _Choice:
     ]
     serving = [each for each in mine if each.program.kind is Kind.SERVER]
     images = {each.image for each in serving} - {None}
-    like = [each for each in mine if each in serving or (each.program.kind is Kind.UNKNOWN and each.image in images)]
+    kinds = {id(each): each.program.kind for each in mine}
+    like = [
+        each
+        for each in mine
+        if kinds[id(each)] is Kind.SERVER or (kinds[id(each)] is Kind.UNKNOWN and each.image in images)
+    ]
     named = [each for each in mine if each.words & _SERVERS and each.program.kind is Kind.UNKNOWN]
     holding = [each for each in mine if each.devices and each.program.kind is Kind.UNKNOWN]
     return _Choice(like or [each for each in named if each.devices] or holding or named)
@@ -225,8 +230,10 @@ def _training(found: Sequence[_Candidate], spec: Mapping[str, Any]) -> _Choice:
         return _Choice(remote=remote)
     groups = [group for group in _groups(running, spec) if _may_train(group)]
     best = _best(groups)
-    alike = [group for group in groups if group not in best and any(_is_like(each, group[0]) for each in best[0])]
-    return _settled(best + alike, spec)
+    chosen = {id(group) for group in best}
+    likes = {_likeness(each) for group in best[:1] for each in group} - {None}
+    others = [group for group in groups if id(group) not in chosen and not group[0].is_apart]
+    return _settled(best + [group for group in others if _likeness(group[0]) in likes], spec)
 
 
 def _remote(running: Sequence[_Candidate]) -> str:
@@ -284,12 +291,15 @@ def _groups(found: Sequence[_Candidate], spec: Mapping[str, Any], *, sure: bool 
     groups: list[_Group] = []
     counts = _counted_together(found)
     leading = (spec.get("coordinator") or {}).get("replicatedJob")
+    first: dict[_Key, int] = {}  # the first group in which somebody is held by a key
     for each in found:
-        mine = next((g for g in groups if any(_are_kin(other, each, counts, leading, sure=sure) for other in g)), None)
-        if mine is None:
-            groups.append([each])
-        else:
-            mine.append(each)
+        kin = _Kin(each, counts, leading, sure=sure)
+        mine = min((first[key] for key in kin.asked() if key in first), default=len(groups))
+        if mine == len(groups):
+            groups.append([])
+        groups[mine].append(each)
+        for key in kin.held():
+            first[key] = min(mine, first.get(key, mine))
     return groups
 
 
@@ -302,35 +312,100 @@ def _counted_together(found: Sequence[_Candidate]) -> frozenset[int]:
     return frozenset(nodes for nodes, jobs in together.items() if len(jobs) > 1 and sum(j.pods for j in jobs) == nodes)
 
 
-def _are_kin(one: _Candidate, other: _Candidate, counts: frozenset[int], leading: str | None, *, sure: bool) -> bool:
-    """Whether two replicated jobs are nodes of one training."""
-    a, b = one.program, other.program
-    if min(a.kind, b.kind) < Kind.UNKNOWN:
-        return False
-    if sure and (a.launcher == b.launcher or not (a.launcher and b.launcher)):
-        return True
-    if one.is_apart or other.is_apart:
-        return False
-    if Kind.UNKNOWN in (a.kind, b.kind):
-        return one.image == other.image and one.devices == other.devices and _are_named_together(one, other)
-    if (a.kind, a.launcher, a.target) != (b.kind, b.launcher, b.target):
-        return False
-    hinted = leading in (one.name, other.name) or _are_named_together(one, other)
-    counted = one.nodes is not None and one.nodes == other.nodes and one.nodes in counts
-    return counted or hinted or (one.master != "" and one.master == other.master)
+_Key = tuple[object, ...]
 
 
-def _are_named_together(one: _Candidate, other: _Candidate) -> bool:
-    """Whether the names are those of a leader and its workers, or differ only by a number."""
-    a, b = one.words, other.words
-    return bool((a & _HEADS and b & _BODIES) or (b & _HEADS and a & _BODIES) or (a == b and a & _BODIES))
+class _Kin:
+    """By what a replicated job is found by the others of its training, and finds them.
+
+    Two are nodes of one training when one asks for a key by which the other is held. So each is compared with keys and
+    not with every other one.
+
+    Args:
+        one: the replicated job.
+        counts: the numbers of nodes that several jobs name and that only their pods together are.
+        leading: the name of the job that holds the coordinator.
+        sure: whether labels say that all of them train.
+    """
+
+    def __init__(self, one: _Candidate, counts: frozenset[int], leading: str | None, *, sure: bool) -> None:
+        self._one = one
+        self._program = one.program
+        self._is_leading = one.name == leading
+        self._sure = sure
+        self._nodes = one.nodes if one.nodes in counts else None
+        self._known = one.program.kind is not Kind.UNKNOWN
+
+    def held(self) -> Iterator[_Key]:
+        """Yield the keys by which it is found."""
+        if self._program.kind < Kind.UNKNOWN:
+            return
+        if self._sure:
+            yield from ((_SURE,), (_SURE, self._program.launcher))
+        if self._one.is_apart:
+            return
+        image = (self._one.image, self._one.devices)
+        yield from self._held_by_name((_IMAGE, *image))
+        if not self._known:
+            yield from self._held_by_name((_IMAGE_UNKNOWN, *image))
+            return
+        base = self._launched()
+        yield from self._held_by_name(base)
+        yield from self._hints(base)
+        yield (base, "any")
+        if self._is_leading:
+            yield (base, "leading")
+
+    def asked(self) -> Iterator[_Key]:
+        """Yield the keys of those that it belongs to."""
+        if self._program.kind < Kind.UNKNOWN:
+            return
+        if self._sure:
+            launcher = self._program.launcher
+            yield from ((_SURE, launcher), (_SURE, "")) if launcher else ((_SURE,),)
+        if self._one.is_apart:
+            return
+        image = (self._one.image, self._one.devices)
+        yield from self._asked_by_name((_IMAGE_UNKNOWN if self._known else _IMAGE, *image))
+        if self._known:
+            base = self._launched()
+            yield from self._asked_by_name(base)
+            yield from self._hints(base)
+            yield (base, "any" if self._is_leading else "leading")
+
+    def _launched(self) -> _Key:
+        return _PROGRAM, self._program.kind, self._program.launcher, self._program.target
+
+    def _hints(self, base: _Key) -> Iterator[_Key]:
+        if self._nodes is not None:
+            yield (base, "nodes", self._nodes)
+        if self._one.master:
+            yield (base, "master", self._one.master)
+
+    def _held_by_name(self, base: _Key) -> Iterator[_Key]:
+        """Yield what a leader and its workers are called, or names that differ only by a number."""
+        words = self._one.words
+        if words & _HEADS:
+            yield (base, "head")
+        if words & _BODIES:
+            yield from ((base, "body"), (base, "words", words))
+
+    def _asked_by_name(self, base: _Key) -> Iterator[_Key]:
+        words = self._one.words
+        if words & _BODIES:
+            yield (base, "head")
+        if words & _HEADS:
+            yield (base, "body")
+        yield (base, "words", words)
 
 
-def _is_like(one: _Candidate, other: _Candidate) -> bool:
-    """Whether two replicated jobs launch the same program on devices, so that either could be the training."""
-    a, b = one.program, other.program
-    same = a.kind is b.kind is Kind.LAUNCHER and (a.launcher, a.target) == (b.launcher, b.target)
-    return same and one.devices == other.devices and not other.is_apart
+_SURE, _IMAGE, _IMAGE_UNKNOWN, _PROGRAM = "sure", "image", "image of what is unknown", "program"
+
+
+def _likeness(one: _Candidate) -> _Key | None:
+    """What two jobs have in common that launch the same program on devices; None where it cannot be told."""
+    program = one.program
+    return (program.launcher, program.target, one.devices) if program.kind is Kind.LAUNCHER else None
 
 
 def _role(job: Mapping[str, Any]) -> str | None:

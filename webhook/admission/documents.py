@@ -17,6 +17,7 @@ __all__ = [
     "Measured",
     "UnreadableError",
     "classes_of",
+    "devices_by_request",
     "devices_of",
     "holds_accelerators",
     "nodes",
@@ -141,7 +142,7 @@ def holds_accelerators(document: Mapping[str, Any]) -> bool:
     return any(devices.is_accelerator(name) for name in classes_of(document))
 
 
-def devices_of(document: Mapping[str, Any], request: str = "", *, beside: bool = False) -> int | None:
+def devices_of(document: Mapping[str, Any], *, beside: bool = False) -> int | None:
     """Return the number of accelerators of one claim; None when the allocation decides it, or no name tells it.
 
     Network cards, CPUs and the like are left out. Devices of a class whose name says nothing are taken for accelerators
@@ -149,12 +150,23 @@ def devices_of(document: Mapping[str, Any], request: str = "", *, beside: bool =
 
     Args:
         document: a ResourceClaim or a ResourceClaimTemplate.
-        request: the name of its only request that counts; "" for all.
         beside: whether other claims of the pod hold accelerators.
     """
-    every = [each for each in requests_of(document) if request in ("", each.get("name"))]
-    doubtful = not request and (beside or holds_accelerators(document))
-    counts = [_accelerators(each, doubtful=doubtful) for each in every]
+    return _together(requests_of(document), doubtful=beside or holds_accelerators(document))
+
+
+def devices_by_request(document: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
+    """Yield the name of each request of a claim with its number of accelerators, by the rules of `devices_of`."""
+    named: dict[str, list[Mapping[str, Any]]] = {}
+    for each in requests_of(document):
+        if isinstance(each.get("name"), str):
+            named.setdefault(each["name"], []).append(each)
+    for name, requests in named.items():
+        yield name, _together(requests, doubtful=False)
+
+
+def _together(requests: Sequence[Mapping[str, Any]], *, doubtful: bool) -> int | None:
+    counts = [_accelerators(each, doubtful=doubtful) for each in requests]
     return None if None in counts else sum(count or 0 for count in counts)
 
 

@@ -249,6 +249,6 @@ def _counted(claims: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> Iter
     beside = any(documents.holds_accelerators(each) for each in claims.values() if each is not None)
     for (_, name), document in claims.items():
         yield name, None if document is None else documents.devices_of(document, beside=beside)
-        for each in () if document is None else documents.requests_of(document):
-            if isinstance(each.get("name"), str):
-                yield devices.request_key(name, each["name"]), documents.devices_of(document or {}, each["name"])
+        if document is not None:
+            for request, count in documents.devices_by_request(document):
+                yield devices.request_key(name, request), count
