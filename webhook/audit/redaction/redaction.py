@@ -45,16 +45,7 @@ DEFAULT = Rules()
 """The built-in rules only."""
 
 _BODY = ("changes", "findings", "message")
-_FREE = frozenset({"after", "before", "message", "reason", "value"})
-
-_FORMAT_HINTS = tuple(hint.encode() for hint in texts.FORMAT_HINTS)
-_NAME_HINTS = tuple(hint.encode() for hint in secret_names.HINTS)
-_HINTS = (*_NAME_HINTS, *(hint for hint in _FORMAT_HINTS if not any(part in hint for part in _NAME_HINTS)))
 _COMMON = b"tokenizer"
-
-_FIELD_END = re.compile(
-    r"(?:\[(?:name=)?[\"']?(?P<item>(?:[^\]\\\"']|\\.)*)[\"']?\](?:\.value)?|(?:^|\.)(?P<last>[^.\[\]]+))$"
-)
 
 
 def redact(record: Record, rules: Rules = DEFAULT) -> Record:
@@ -65,17 +56,18 @@ def redact(record: Record, rules: Rules = DEFAULT) -> Record:
     """
     telling = [_telling(change) for change in record["changes"]]
     reasons = [change["reason"] for change in record["changes"]]
-    body = _lowered([telling, list(set(reasons)), record["findings"], record.get("message")])
-    head_is_hinted = _hinted(_lowered(_head(record)), _FORMAT_HINTS)
-    if rules == DEFAULT and not head_is_hinted and not _hinted(body, _HINTS):
+    fields = list({_context(change["field"]) for change in record["changes"]})
+    body = _lowered([telling, list(set(reasons)), fields, record["findings"], record.get("message")])
+    head_is_hinted = texts.is_telling(_lowered(_head(record)), texts.FORM_HINTS)
+    if rules == DEFAULT and not head_is_hinted and not texts.is_telling(body):
         return record
     referring = frozenset(_referring_names(record)) if b"secretkeyref" in body else frozenset()
     walk = walks.Walk(rules.judge(referring), rules.formats)
     # The hints are for the built-in rules; with any other rule, each part is a suspect.
-    thorough = rules != DEFAULT or bool(referring)
+    thorough = rules != DEFAULT or bool(referring) or texts.is_telling(_lowered(fields))
     head = walk.mapping(_head(record)) if rules.formats or head_is_hinted else {}
     result = cast("Record", {**record, **head})
-    suspects = [thorough or _hinted(_lowered(part), _HINTS) for part in zip(telling, reasons, strict=True)]
+    suspects = [thorough or texts.is_telling(_lowered(part)) for part in zip(telling, reasons, strict=True)]
     return _without_echoes(_walked(result, walk, suspects), walk)
 
 
@@ -86,16 +78,17 @@ def _head(record: Record) -> dict[str, object]:
 def _telling(change: RecordedChange) -> tuple[object, ...]:
     """Return the parts that can contain or name a secret; of paths, which are long and similar, only the end."""
     field, pointer = change["field"], change["path"]
-    ends = field[max(field.rfind("["), 0) :], pointer[pointer.rfind("/") :]
+    ends = field[len(_context(field)) :], pointer[pointer.rfind("/") :]
     return *ends, change.get("before"), change.get("after")
+
+
+def _context(field: str) -> str:
+    """Return a field without its end, which many changes have in common."""
+    return field[: max(field.rfind("["), 0)]
 
 
 def _lowered(part: object) -> bytes:
     return orjson.dumps(part).lower().replace(_COMMON, b"")
-
-
-def _hinted(raw: bytes, hints: tuple[bytes, ...]) -> bool:
-    return any(hint in raw for hint in hints) or (b"@" in raw and b"://" in raw)
 
 
 def _walked(record: Record, walk: walks.Walk, suspects: list[bool]) -> Record:
@@ -112,16 +105,15 @@ def _walked(record: Record, walk: walks.Walk, suspects: list[bool]) -> Record:
 
 def _change(change: RecordedChange, walk: walks.Walk, following: frozenset[str]) -> RecordedChange:
     conceal = _concealment(change, walk, following) or walk.value
-    result = cast("dict[str, object]", {**change, "reason": walk.text(change["reason"])})
-    for side in ("before", "after"):
-        if side in result:
-            result[side] = conceal(result[side])
-    return cast("RecordedChange", result)
+    told = {key: walk.text(change[key]) for key in ("path", "field", "reason")}
+    values = {side: conceal(change[side]) for side in ("before", "after") if side in change}
+    return cast("RecordedChange", {**change, **told, **values})
 
 
 def _finding(finding: RecordedFinding, walk: walks.Walk) -> RecordedFinding:
     conceal = _by_field(finding["field"], walk) or walk.value
-    return {**finding, "value": conceal(finding["value"]), "message": walk.text(finding["message"])}
+    told = {"field": walk.text(finding["field"]), "message": walk.text(finding["message"])}
+    return cast("RecordedFinding", {**finding, **told, "value": conceal(finding["value"])})
 
 
 def _concealment(
@@ -136,10 +128,20 @@ def _concealment(
 
 def _by_field(field: str, walk: walks.Walk) -> Callable[[object], object] | None:
     """Choose how to conceal: all of `spec.password`, the value of `env[HF_TOKEN]`, nothing of a container `auth`."""
-    match = _FIELD_END.search(field)
-    if match is None or not walk.judge(match["item"] or match["last"] or ""):
+    item = _item(field)
+    if item is None:
+        last = field[max(field.rfind("."), field.rfind("]")) + 1 :]
+        return walk.conceal if walk.judge(last) and not texts.names_only(last) else None
+    return walk.conceal_entry if walk.judge(item) else None
+
+
+def _item(field: str) -> str | None:
+    """Return the name of the list entry or the key that a field ends with, `HF_TOKEN` of `env[HF_TOKEN].value`."""
+    whole = field.removesuffix(".value")
+    if not whole.endswith("]"):
         return None
-    return walk.conceal if match["last"] else walk.conceal_entry
+    start = whole.find("[", whole.rfind("]", 0, -1) + 1)
+    return whole[start + 1 : -1].removeprefix("name=").strip("\"'")
 
 
 def _values_of_flags(changes: list[RecordedChange], walk: walks.Walk) -> Iterator[str]:
@@ -154,14 +156,9 @@ def _referring_names(record: Record) -> Iterator[str]:
     """Yield the names of variables that come from a Secret anywhere in the record."""
     for change in record["changes"]:
         for side in (change.get("before"), change.get("after")):
-            match = _FIELD_END.search(change["field"].removesuffix(".valueFrom"))
-            if (
-                match
-                and match["item"]
-                and isinstance(side, dict)
-                and "secretKeyRef" in {*side, *_keys(side.get("valueFrom"))}
-            ):
-                yield match["item"]
+            item = _item(change["field"].removesuffix(".valueFrom"))
+            if item and isinstance(side, dict) and "secretKeyRef" in {*side, *_keys(side.get("valueFrom"))}:
+                yield item
             yield from walks.names_from_secrets(side)
     for finding in record["findings"]:
         yield from walks.names_from_secrets(finding["value"])
@@ -173,15 +170,11 @@ def _keys(value: object) -> Iterable[str]:
 
 def _without_echoes(record: Record, walk: walks.Walk) -> Record:
     if echoes := walk.echoes:
-        record["changes"] = [cast("RecordedChange", _quiet(change, echoes)) for change in record["changes"]]
-        record["findings"] = [cast("RecordedFinding", _quiet(finding, echoes)) for finding in record["findings"]]
+        record["changes"] = [cast("RecordedChange", echoes.value(change)) for change in record["changes"]]
+        record["findings"] = [cast("RecordedFinding", echoes.value(finding)) for finding in record["findings"]]
         if "message" in record:
-            record["message"] = cast("str", walks.replaced(record["message"], echoes))
+            record["message"] = echoes.text(record["message"])
     return record
-
-
-def _quiet(part: RecordedChange | RecordedFinding, echoes: list[str]) -> dict[str, object]:
-    return {key: walks.replaced(item, echoes) if key in _FREE else item for key, item in part.items()}
 
 
 def _compiled(what: str, patterns: Iterable[str], flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str] | None:

@@ -8,65 +8,79 @@ elsewhere. The time of all patterns is linear in the length of the text, because
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from webhook.audit.redaction import secret_names
+from webhook.audit.redaction import commands, forms, lines, secret_names
 
-__all__ = ["FORMAT_HINTS", "MARK", "Judge", "is_harmless", "scrub"]
+__all__ = ["FORM_HINTS", "HINTS", "MARK", "Judge", "is_harmless", "is_telling", "names_only", "scrub"]
 
 MARK = "<redacted>"
 """The mark that replaces a secret in the log."""
 
-FORMAT_HINTS = (
-    "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-",
-    "akia", "asia", "aiza", "eyj", "xox", "nvapi-", "bearer ", "private key-",
-)  # fmt: skip
-"""Lower-case pieces, one of which is in every text that holds a known token format (user:password@ in URLs apart)."""
+FORM_HINTS = tuple(hint.encode() for hint in forms.HINTS)
+"""Lower-case pieces, one of which is in every text with a secret that is known by its form."""
+HINTS = tuple(hint.encode() for hint in (*secret_names.HINTS, *commands.HINTS, *forms.HINTS))
+"""Lower-case pieces, one of which is in every text in which `scrub` replaces something."""
 
 Judge: TypeAlias = Callable[[str], bool]
-
-_FORMATS = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|(?<![A-Za-z0-9])(?:"
-    r"(?:hf_|gh[opusr]_)[A-Za-z0-9]{16,}|github_pat_\w{20,}|glpat-[\w-]{16,}|nvapi-[\w-]{16,}"
-    r"|sk-(?=[A-Za-z_-]{0,60}\d)[\w-]{20,}|xox[abeoprs]-[\w-]{10,}|AIza[\w-]{35}|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9]))"
-    r"|(?<![\w-])eyJ[\w-]{4,}\.[\w-]{4,}\.[\w-]*"
-    r"|(?<=[Bb]earer )[\w.~+/=-]{8,}",
-    re.ASCII,
-)
-_USERINFO = re.compile(r"(?<=://)[^/?#\s\"']+(?=@)")
 
 # One shell word: quoted parts, escapes and plain characters; an unclosed quote runs to the end of the text.
 _WORD = r"""(?:"(?:[^"\\]|\\[\s\S])*"|'[^']*'|\\[\s\S]|[^\s"'\\;&|]|["'\\][\s\S]*)+"""
 _NAME = r"(?<![\w.-])-{0,2}[A-Za-z_.][\w.-]*"
-# `NAME=value`; when the whole assignment is quoted, up to the closing quote.
+# `NAME=value`, `name := value`, `name => value`; when the whole assignment is quoted, up to the closing quote.
 _ASSIGNMENT = re.compile(
-    rf"(?:(?P<double>\")|(?P<single>'))?(?P<name>{_NAME})="
+    rf"(?:(?P<double>\")|(?P<single>'))?(?P<name>{_NAME})(?:[+:?]?=|[ \t]{{1,8}}[+:?]?=>?[ \t]{{0,8}})(?!=)"
     rf"(?P<value>(?(double)(?:[^\"\\]|\\[\s\S])+|(?(single)[^']+|{_WORD})))",
     re.ASCII,
 )
-# `'token': 'value'` and `environ["TOKEN"] = "value"`: how programs print their variables.
-_ITEM = re.compile(rf"[\"'](?P<name>{_NAME})[\"']\]?\s*[:=]\s*(?P<value>{_WORD})", re.ASCII)
+# `'token': 'value'`, `environ["TOKEN"] = "value"`, `["--token", "value"]`: how programs print and set their variables.
+_ITEM = re.compile(
+    rf"[\"'](?P<name>{_NAME})\\*[\"']\]?(?:\s{{0,64}}(?:[:=]|=>)\s{{0,64}}\\*|\s{{0,64}},\s{{0,64}}\\*(?=[\"']))(?P<value>{_WORD})",
+    re.ASCII,
+)
 _FLAG = re.compile(rf"(?P<name>(?<![\w.-])--?[A-Za-z][\w.-]*)(?:\s+)(?!--)(?P<value>{_WORD})", re.ASCII)
-_HEADER = re.compile(r"(?im)(?P<name>\b(?:proxy-)?authorization)(?:[\"']?\s*[:=]\s*[\"']?)(?P<value>[^\r\n\"']+)")
-_YAML = re.compile(r"(?m)(?P<name>^[ \t]*(?:- +)?[\"']?[\w.-]+[\"']?)(?::[ \t]+)(?P<value>\S.*)$", re.ASCII)
+_HEADER = re.compile(
+    r"(?im)(?P<name>\b(?:(?:proxy-)?authorization|(?:private|job|deploy)-token|(?:set-)?cookie|(?:x-)?api-key|x-[\w-]{1,60}))"
+    r"(?:[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?)(?P<value>[^\r\n\"']+)"
+)
+# `{token: value, x: 1}`: a mapping of YAML on one line.
+_FLOW = re.compile(
+    rf"[{{,][ \t]{{0,64}}(?P<name>[\w.-]+):[ \t]{{1,64}}(?P<value>[^\s,{{}}\"'\[][^,}}\r\n]*|{_WORD})", re.ASCII
+)
 _YAML_ENTRY = re.compile(r"(?P<name>\bname:[ \t]*[\w.\"'-]+)(?:[ \t]*\r?\n[ \t]*value:[ \t]*)(?P<value>\S.*)", re.ASCII)
+# `${TOKEN:-value}`: what a variable is when it is not set.
+_DEFAULT = re.compile(r"\$\{(?P<name>[A-Za-z_]\w*):?[-=+](?P<value>[^}\r\n]+)", re.ASCII)
+_ELEMENT = re.compile(r"<(?P<name>[A-Za-z][\w.:-]*)>(?P<value>[^<]+)", re.ASCII)
+_NETRC = re.compile(r"\blogin[ \t]+\S+\s+(?P<name>password)[ \t]+(?P<value>[^\s\"']+)", re.ASCII)
 
 # Each with a piece of lower-case text that every match contains; searching for that is cheaper.
 _NAMED = (
+    ("-", _HEADER),
     ("authorization", _HEADER),
+    ("cookie", _HEADER),
     ("name:", _YAML_ENTRY),
-    (":", _YAML),
+    ("{", _FLOW),
     ('"', _ITEM),
     ("'", _ITEM),
     ("=", _ASSIGNMENT),
     ("-", _FLAG),
+    ("${", _DEFAULT),
+    ("</", _ELEMENT),
+    ("password", _NETRC),
 )
+_QUOTED = re.compile(r"'(?P<one>[^']*)'|\"(?P<two>(?:[^\"\\]|\\[\s\S])*)\"|(?P<three>\\[\s\S])")
+_ESCAPED = re.compile(r"\\([\s\S])")
+_PIECE = re.compile(rf"(?P<word>{_WORD})|(?P<end>[;&|\n]+)")
+_DEEPEST = 3  # commands in quotes in commands
 
 _SEPARATORS = frozenset("=: \t\r\n\f\v")
-_SHORTEST_FORMAT = 12
+_LONGEST_ENCODED = 65536
+# Names that say "secret" but whose value only says which one.
+_REFERENCES = frozenset(
+    {"automountServiceAccountToken", "imagePullSecrets", "serviceAccountToken", "secretKeyRef", "secretRef"}
+)
+_REFERENCE_ENDS = ("Ref", "Refs", "ecretName")
 _SWITCHES = frozenset({"", "true", "false", "none", "null"})
 _REFERENCE = re.compile(r"[\"']?\$(?:\([A-Za-z_]\w*\)|\{[A-Za-z_]\w*\}|(?P<bare>[A-Z_][A-Z0-9_]*))[\"']?", re.ASCII)
 
@@ -80,11 +94,19 @@ def scrub(text: str, judge: Judge = secret_names.is_secret, found: set[str] | No
     if whole is not None:
         return whole
     low = text.lower()
-    if "://" in low and "@" in low:
-        text = _USERINFO.sub(lambda match: _mark(match.group(), found, ":"), text)
-    if any(hint in low for hint in secret_names.HINTS) or judge is not secret_names.is_secret:
+    if "@" in low:
+        text = forms.userinfo(text, lambda value: _mark(value, found, ":"))
+    named = judge is not secret_names.is_secret or any(hint in low for hint in secret_names.HINTS)
+    if named:
         text = _named(text, low, judge, found)
+    if named or any(hint in low for hint in commands.HINTS):
+        text = _commanded(text, judge, found)
     return _unformatted(text, low, found)
+
+
+def is_telling(raw: bytes, hints: tuple[bytes, ...] = HINTS) -> bool:
+    """Whether `raw`, lower-case JSON of one or more texts, may hold what `scrub` replaces."""
+    return any(hint in raw for hint in hints) or (b"@" in raw and b":" in raw)
 
 
 def is_harmless(value: str) -> bool:
@@ -96,22 +118,81 @@ def is_harmless(value: str) -> bool:
 
 
 def _unformatted(text: str, low: str, found: set[str]) -> str:
-    if len(text) < _SHORTEST_FORMAT or not any(hint in low for hint in FORMAT_HINTS):
+    text = forms.tokens(text, low, lambda value: _mark(value, found))
+    if len(text) > _LONGEST_ENCODED:
         return text
-    return _FORMATS.sub(lambda match: _mark(match.group(), found), text)
+    return forms.encoded(text, _is_telling_text, lambda value: _mark(value, found))
+
+
+def _is_telling_text(text: str) -> bool:
+    """Whether what was encoded has a secret; something encoded in it is not looked at."""
+    low = text.lower()
+    if forms.tokens(text, low, lambda _: MARK) != text:
+        return True
+    return any(hint in low for hint in secret_names.HINTS) and _named(text, low, secret_names.is_secret, set()) != text
 
 
 def _named(text: str, low: str, judge: Judge, found: set[str]) -> str:
     def replace(match: re.Match[str]) -> str:
         name, value = match["name"].removeprefix("name:").strip("\"' \t-"), match["value"]
-        if value.strip("\"'") == MARK or is_harmless(value) or not judge(name):
-            return match.group()
-        return match.group()[: match.start("value") - match.start()] + _mark(value, found)
+        if not _is_shown(name, value, judge):
+            return _with_mark(match, found)
+        return match.group()
 
+    if ":" in low or " =" in low or "\t=" in low:
+        text = lines.concealed(text, lambda name, value: not _is_shown(name, value, judge), lambda v: _mark(v, found))
     for piece, pattern in _NAMED:
         if piece in low:
             text = pattern.sub(replace, text)
     return text
+
+
+def _is_shown(name: str, value: str, judge: Judge) -> bool:
+    return value.strip("\"'") == MARK or (value != "" and is_harmless(value)) or names_only(name) or not judge(name)
+
+
+def names_only(name: str) -> bool:
+    """Whether a name that says "secret" has values that only say which one."""
+    return name in _REFERENCES or name.endswith(_REFERENCE_ENDS)
+
+
+def _with_mark(match: re.Match[str], found: set[str]) -> str:
+    whole, start = match.group(), match.start()
+    return whole[: match.start("value") - start] + _mark(match["value"], found) + whole[match.end("value") - start :]
+
+
+def _commanded(text: str, judge: Judge, found: set[str], depth: int = 0) -> str:
+    """Mark the secrets among the words of each command in `text`, and of commands in quotes."""
+    spans = sorted(_spans(text, 0, judge, depth))
+    pieces, done = [], 0
+    for start, end in spans:
+        if start >= done and not is_harmless(text[start:end]) and text[start:end] != MARK:
+            pieces += [text[done:start], _mark(text[start:end], found)]
+            done = end
+    return "".join([*pieces, text[done:]]) if pieces else text
+
+
+def _spans(text: str, base: int, judge: Judge, depth: int) -> Iterator[tuple[int, int]]:
+    words: list[str] = []
+    places: list[int] = []
+    for match in _PIECE.finditer(text):
+        if match["word"] is None:
+            yield from _spans_of(words, places, judge)
+            words, places = [], []
+            continue
+        word = match["word"]
+        quoted = word[0] in "\"'" and len(word) > 1
+        inner = word[1:-1] if quoted and word[-1] == word[0] else word[1:] if quoted else word
+        words.append(inner)
+        places.append(base + match.start() + quoted)
+        if quoted and depth < _DEEPEST and " " in inner:
+            yield from _spans(inner, places[-1], judge, depth + 1)
+    yield from _spans_of(words, places, judge)
+
+
+def _spans_of(words: list[str], places: list[int], judge: Judge) -> Iterator[tuple[int, int]]:
+    for index, start in commands.parts(words, judge):
+        yield places[index] + start, places[index] + len(words[index])
 
 
 def _whole_assignment(text: str, judge: Judge, found: set[str]) -> str | None:
@@ -133,7 +214,5 @@ def _mark(value: str, found: set[str], separator: str = "\0") -> str:
 
 
 def _unquoted(word: str) -> str:
-    try:
-        return "".join(shlex.split(word))
-    except ValueError:  # a quote is open: the word runs to the end of the text
-        return word
+    """Return a shell word as the program gets it; a quote that is open runs to the end of the text."""
+    return _QUOTED.sub(lambda match: match["one"] or _ESCAPED.sub(r"\1", match["two"] or match["three"] or ""), word)

@@ -8,21 +8,20 @@ shapes. It remembers what it replaced, because a text may repeat the same secret
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import cast
 
 import orjson
 
-from webhook.audit.redaction import texts
+from webhook.audit.redaction import commands, texts
+from webhook.audit.redaction.echoes import Echoes
 
-__all__ = ["Walk", "names_from_secrets", "replaced"]
+__all__ = ["Walk", "names_from_secrets"]
 
-# Shorter secrets would also be found in unrelated words.
-_SHORTEST_ECHO = 8
-
-# Keys whose name says "secret" but whose value only says which one.
-_REFERENCES = frozenset({"automountServiceAccountToken", "imagePullSecrets", "serviceAccountToken"})
-_REFERENCE_ENDS = ("Ref", "Refs", "ecretName")
 _SECRET_VOLUME = frozenset({"defaultMode", "items", "name", "optional", "secretName"})
+_SECRET_DATA = ("data", "stringData")
+# Deeper values, also of documents in texts of documents, are concealed as a whole: no manifest nests like this.
+_DEEPEST = 48
 
 
 class Walk:
@@ -32,23 +31,26 @@ class Walk:
         self.judge = judge
         self._formats = formats
         self._found: set[str] = set()
+        self._level = 0
 
     @property
-    def echoes(self) -> list[str]:
-        """Return the secrets found so far, also in escaped form, the longest first."""
-        long = [secret for secret in self._found if len(secret) >= _SHORTEST_ECHO and secret not in texts.MARK]
-        forms = {form for secret in long for form in (secret, repr(secret)[1:-1], orjson.dumps(secret)[1:-1].decode())}
-        return sorted(forms, key=len, reverse=True)
+    def echoes(self) -> Echoes:
+        """Return the secrets found so far."""
+        return Echoes(self._found)
 
     def value(self, value: object) -> object:
         """Return any JSON value without its secrets; the very same object when it has none."""
         if isinstance(value, str):
             return self.text(value)
-        if isinstance(value, dict):
-            return self.mapping(value)
-        if isinstance(value, list):
-            return self._sequence(value)
-        return value
+        if not isinstance(value, dict | list):
+            return value
+        if self._level == _DEEPEST:
+            return self.conceal(value)
+        self._level += 1
+        try:
+            return self.mapping(value) if isinstance(value, dict) else self._sequence(value)
+        finally:
+            self._level -= 1
 
     def text(self, text: str) -> str:
         """Return a string without its secrets; one that is a JSON document is walked."""
@@ -64,6 +66,8 @@ class Walk:
         """Return a mapping without its secrets, by key and, for an entry `{name, value}`, by name."""
         if "value" in value and self._is_secret_entry(value):
             value = {**value, "value": self.conceal(value["value"])}
+        if value.get("kind") == "Secret":
+            value = {**value, **{key: self.conceal(value[key]) for key in _SECRET_DATA if key in value}}
         result = {self.text(key): self._member(key, item) for key, item in value.items()}
         same = result.keys() == value.keys() and all(result[key] is value[key] for key in value)
         return value if same else result
@@ -86,13 +90,18 @@ class Walk:
         return isinstance(item, str) and item.startswith("-") and "=" not in item and self.judge(item)
 
     def _sequence(self, items: list[object]) -> list[object]:
-        result: list[object] = []
-        after_flag = False
-        for item in items:
-            hidden = after_flag and isinstance(item, str) and not item.startswith("--")
-            result.append(self.conceal(item) if hidden else self.value(item))
-            after_flag = self.is_flag(item)
+        starts = dict(commands.parts([item if isinstance(item, str) else "" for item in items], self.judge))
+        result = [
+            self._from(cast("str", item), starts[index]) if index in starts else self.value(item)
+            for index, item in enumerate(items)
+        ]
         return items if all(new is old for new, old in zip(result, items, strict=True)) else result
+
+    def _from(self, argument: str, start: int) -> object:
+        """Conceal an argument from the secret's first character on."""
+        secret = argument[start:]
+        concealed = self.conceal(secret)
+        return argument if concealed is secret or secret == texts.MARK else f"{argument[:start]}{concealed}"
 
     def _member(self, key: str, item: object) -> object:
         if self.judge(key) and not _is_reference(key, item):
@@ -110,42 +119,37 @@ class Walk:
 
 def names_from_secrets(value: object) -> Iterator[str]:
     """Yield the names of environment entries in `value` that come from a Secret (`valueFrom.secretKeyRef`)."""
-    if isinstance(value, dict):
-        source, name = value.get("valueFrom"), value.get("name")
+    for each in _branches(value):
+        source, name = each.get("valueFrom"), each.get("name")
         if isinstance(source, dict) and "secretKeyRef" in source and isinstance(name, str):
             yield name
-    if isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from names_from_secrets(item)
 
 
-def replaced(value: object, secrets: Sequence[str]) -> object:
-    """Replace each of `secrets` by the mark in all strings of `value`."""
-    if isinstance(value, str):
-        for secret in secrets:
-            value = value.replace(secret, texts.MARK)
-        return value
-    if isinstance(value, dict):
-        return {key: replaced(item, secrets) for key, item in value.items()}
-    if isinstance(value, list):
-        return [replaced(item, secrets) for item in value]
-    return value
+def _branches(value: object) -> Iterator[dict[str, object]]:
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            yield each
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
 
 
 def _is_reference(key: str, item: object) -> bool:
     if key == "secret":
         return isinstance(item, dict) and item.keys() <= _SECRET_VOLUME
-    return key in _REFERENCES or key.endswith(_REFERENCE_ENDS)
+    return texts.names_only(key)
 
 
 def _leaves(value: object) -> Iterator[str]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for item in value:
-            yield from _leaves(item)
-    elif isinstance(value, str | int | float):
-        yield str(value)
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict | list):
+            waiting += each.values() if isinstance(each, dict) else each
+        elif isinstance(each, str | int | float):
+            yield str(each)
 
 
 def _document(text: str) -> object:

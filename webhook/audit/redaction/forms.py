@@ -1,0 +1,95 @@
+"""Secrets that are known by their form: tokens of providers, private keys, users and passwords in URLs, encoded text.
+
+Each pattern is linear in the length of the text: where a match fails, the engine has looked at a part of the text that
+no later attempt looks at again, or at a limited number of characters.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+
+__all__ = ["HINTS", "encoded", "tokens", "userinfo"]
+
+HINTS = (
+    "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "glptt-", "glrt-", "gldt-",
+    "glsoat-", "glcbt-", "glagent-", "glft-", "glimt-", "akia", "asia", "aiza", "eyj", "xox", "nvapi-",
+    "bearer ", "basic ",
+    "private key", "_live_", "_test_", "whsec_", "dckr_pat_", "pypi-", "npm_", "dop_v1_", "shpat_", "sg.", "ya29.",
+    "gsk_", "xai-", "hvs.", "hooks.slack.com", "ls0tls1", "api_org_", "age-secret-key-", "r8_", "tskey-",
+    "pplx-", "wandb_v1_",
+)  # fmt: skip
+"""Lower-case pieces, one of which is in every text that holds a known form (user:password@ in URLs apart)."""
+
+Mark = Callable[[str], str]
+
+_SHORTEST = 12
+_TOKENS = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)"
+    r"|(?<![A-Za-z0-9])(?:"
+    r"hf_[A-Za-z0-9]{16,}|hf_(?=[A-Za-z]{0,15}\d)[A-Za-z0-9]{8,}|gh[opusr]_[A-Za-z0-9]{16,}"
+    r"|github_pat_\w{20,}|gl(?:pat|ptt|rt|dt|soat|cbt|agent|ft|imt)-[\w-]{16,}|nvapi-[\w-]{16,}|wandb_v1_\w{16,}"
+    r"|[sr]k_(?:live|test)_[A-Za-z0-9]{12,}|whsec_[A-Za-z0-9+/=]{16,}|dckr_pat_[\w-]{16,}|pypi-[\w-]{32,}"
+    r"|npm_[A-Za-z0-9]{20,}|dop_v1_[a-f0-9]{32,}|shpat_[A-Za-z0-9]{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|ya29\.[\w-]{16,}"
+    r"|gsk_[A-Za-z0-9]{20,}|xai-[A-Za-z0-9]{20,}|hvs\.[\w-]{20,}|api_org_[A-Za-z0-9]{16,}|r8_[A-Za-z0-9]{20,}"
+    r"|AGE-SECRET-KEY-1[A-Z0-9]{20,}|tskey-[a-z]{3,8}-[\w-]{12,}|pplx-[A-Za-z0-9]{20,}"
+    r"|sk-(?=[A-Za-z_-]{0,60}\d)[\w-]{20,}|xox[abeoprs]-[\w-]{10,}|AIza[\w-]{35}|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9]))"
+    r"|(?<![\w-])eyJ[\w-]{4,}\.[\w-]{4,}\.[\w-]*(?:\.[\w-]*){0,2}"
+    r"|(?<=[Bb]earer )[\w.~+/=-]{8,}"
+    r"|(?<=hooks\.slack\.com/services/)[\w/-]{16,}",
+    re.ASCII,
+)
+_BASIC = re.compile(r"(?i:(?<=\bbasic ))[A-Za-z0-9+/]{6,}={0,2}", re.ASCII)
+_USERINFO = re.compile(r"(?<=://)[^/?#\s\"']+(?=@)")
+# `git clone oauth2:token@host/x`; an image with a digest (`name:tag@sha256:`) is none.
+_LOGIN = re.compile(r"(?<![\w.+:/@-])[\w.+-]{1,64}:(?P<value>[^\s:@/\"'\[\]]{4,})@(?!sha\d)(?=\w)", re.ASCII)
+_ENCODED = re.compile(r"(?<![A-Za-z0-9+/=_-])(?:[A-Za-z0-9+/]{24,}|[A-Za-z0-9_-]{24,})={0,2}(?![A-Za-z0-9+/=_-])")
+
+
+def tokens(text: str, low: str, mark: Mark) -> str:
+    """Replace tokens and keys of a known form in `text`; `low` is `text` in lower case."""
+    if len(text) < _SHORTEST or not any(hint in low for hint in HINTS):
+        return text
+    text = _TOKENS.sub(lambda match: mark(match.group()), text)
+    if "basic " not in low:
+        return text
+    return _BASIC.sub(lambda match: mark(match.group()) if b":" in _decoded(match.group()) else match.group(), text)
+
+
+def userinfo(text: str, mark: Mark) -> str:
+    """Replace user and password in URLs, and in `user:password@host` without a scheme."""
+    if "://" in text:
+        text = _USERINFO.sub(lambda match: mark(match.group()), text)
+    if ":" not in text:
+        return text
+    return _LOGIN.sub(lambda match: _with_mark(match, mark), text)
+
+
+def encoded(text: str, is_secret: Callable[[str], bool], mark: Mark) -> str:
+    """Replace each base64 of a text that `is_secret`; what is encoded twice is not looked at."""
+
+    def replace(match: re.Match[str]) -> str:
+        run = match.group()
+        plain = _decoded(run)
+        try:
+            inner = plain.decode()
+        except UnicodeDecodeError:
+            return run
+        return mark(run) if inner and is_secret(inner) else run
+
+    return _ENCODED.sub(replace, text)
+
+
+def _with_mark(match: re.Match[str], mark: Mark) -> str:
+    whole, start = match.group(), match.start()
+    return whole[: match.start("value") - start] + mark(match["value"]) + whole[match.end("value") - start :]
+
+
+def _decoded(run: str) -> bytes:
+    run = run.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(run + "=" * (-len(run) % 4))
+    except (binascii.Error, ValueError):
+        return b""
