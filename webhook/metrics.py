@@ -75,7 +75,7 @@ class Metrics:
             (self._refused, ("busy", "content-type", "method", "timeout", "too-large", "unreadable")),
             (self._fetches, ("found", "missing", "failed")),
             (self._reloads, ("taken", "refused")),
-            (self._audit, ("dropped", "event", "report", "sink")),
+            (self._audit, ("concealed", "dropped", "event", "report", "sink")),
             (self._closed, ("crowded", "slow")),
         ):
             for value in values:
@@ -116,7 +116,7 @@ class Metrics:
         self._reloads.labels(outcome).inc()
 
     def audit_problem(self, kind: str, count: int = 1) -> None:
-        """Count `dropped` records, `sink` failures, denials without an `event`, or decisions missing in a `report`."""
+        """Count `concealed` or `dropped` records, `sink` failures, and denials or decisions without `event` or `report`."""
         self._audit.labels(kind).inc(count)
 
     def written(self, verb: str, resource: str, outcome: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from webhook.audit import schemas
 from webhook.audit.log import files, lanes, sinks, writer
 from webhook.audit.reading import verification
 from webhook.audit.redaction import redaction
@@ -26,11 +27,17 @@ def drops():
 
 
 @pytest.fixture
-def open_writer(drops):
+def concealments():
+    return []
+
+
+@pytest.fixture
+def open_writer(drops, concealments):
     opened = []
 
     def make(*lanes_to, **options):
-        options = {"linger": 0.0, "retry": NEVER, "on_drop": lambda reason, n: drops.update({reason: n}), **options}
+        told = {"on_drop": lambda reason, n: drops.update({reason: n}), "on_conceal": lambda: concealments.append(1)}
+        options = {"linger": 0.0, "retry": NEVER, **told, **options}
         opened.append(writer.AuditWriter(lanes_to, **options))
         return opened[-1]
 
@@ -243,27 +250,81 @@ def test_with_deny_records_that_still_wait_at_the_end_go_to_the_fallback(
     assert (uids(fallback.lines), drops) == ("abc", {})
 
 
-@pytest.mark.parametrize("bad", [{"changes": [object()]}, {"changes": None}], ids=["not JSON", "no record"])
-def test_a_record_that_cannot_be_written_is_lost_alone(open_writer, new_sink, make_record, drops, bad):
+def test_a_record_that_cannot_be_written_is_lost_alone(open_writer, new_sink, make_record, drops):
     sink = new_sink()
     audit = open_writer(sink)
     submit(audit, make_record, "a")
-    audit.submit(make_record(uid="b", **bad))
+    audit.submit(None)
     submit(audit, make_record, "c")
     audit.flush(PATIENCE)
     assert told(sink.lines) == [("a", 0), ("c", 1)]
     assert (drops, audit.healthy) == ({"invalid": 1}, True)
 
 
-def test_a_record_whose_redaction_fails_is_never_written(open_writer, new_sink, make_record, drops):
+DEEP = functools.reduce(lambda inner, _: [inner], range(5000), "planted-here")
+
+
+class Silent(Exception):  # noqa: N818  # it stands for one of a plugin
+    """An exception that cannot be told."""
+
+    def __str__(self):
+        raise ValueError("planted-here")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"changes": [object()]},
+        {"changes": None, "findings": None},
+        {"message": "\ud800 planted-here"},
+        {"framework": "x\ud800", "uid": "abc"},
+        {"user": {"username": "bob", "groups": [DEEP]}},
+        {"findings": [{"severity": "error", "field": "x", "value": DEEP, "message": "y", "rule": "z/a"}]},
+        {"findings": [{"severity": "error", "field": "x", "value": 10**30, "message": "planted-here", "rule": "z/a"}]},
+        {"findings": [{"severity": "error", "field": "x", "value": {1: 2}, "message": "planted-here", "rule": "z/a"}]},
+        {"dryRun": 10**5000},
+    ],
+    ids=range(9),
+)
+def test_a_record_that_json_cannot_hold_keeps_its_head(open_writer, new_sink, make_record, drops, concealments, bad):
+    sink = new_sink()
+    audit = open_writer(sink)
+    audit.submit(make_record(**{"uid": "b", **bad}))
+    audit.flush(PATIENCE)
+    line = orjson.loads(sink.lines[0])
+    assert (line["uid"][0], line["object"]["name"], line["decision"]) == (bad.get("uid", "b")[0], "sft", "patched")
+    assert "planted-here" not in sink.lines[0].decode()
+    assert (drops, concealments, audit.healthy) == ({}, [1], True)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("planted-here"), RecursionError("planted-here"), Silent()],
+    ids=["value", "recursion", "silent"],
+)
+def test_a_record_whose_redaction_fails_is_written_with_its_head_and_the_word_concealed(
+    open_writer, new_sink, make_record, make_change, make_finding, drops, concealments, caplog, error
+):
     def fail(_record):
-        raise ValueError("bug")
+        raise error
 
     sink = new_sink()
     audit = open_writer(sink, redactor=fail)
-    submit(audit, make_record, "a")
+    record = make_record(
+        changes=[make_change("env[A].value", after="planted-here")],
+        findings=[make_finding("x", "planted-here", "planted-here")],
+        user={"username": f"hf_{'a1' * 16}", "groups": []},
+        message="planted-here",
+    )
+    audit.submit(record)
     audit.flush(PATIENCE)
-    assert (sink.lines, drops) == ([], {"invalid": 1})
+    line = orjson.loads(sink.lines[0])
+    assert schemas.check(line) == []
+    assert (line["uid"], line["object"], line["decision"]) == (record["uid"], record["object"], record["decision"])
+    assert (line["user"]["username"], line["changes"][0]["reason"]) == ("<concealed>", "<concealed>")
+    assert line["findings"][0]["rule"] == record["findings"][0]["rule"]
+    assert (drops, concealments) == ({}, [1])
+    assert "planted-here" not in sink.lines[0].decode() + caplog.text
 
 
 def test_close_writes_what_waits_and_closes_the_sinks(open_writer, new_sink, make_record):

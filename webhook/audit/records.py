@@ -19,6 +19,7 @@ __all__ = [
     "Digest",
     "Link",
     "Mode",
+    "Omitted",
     "Operation",
     "Owner",
     "Phase",
@@ -110,6 +111,13 @@ class RecordedFinding(TypedDict):
     rule: str
 
 
+class Omitted(TypedDict):
+    """How many changes and findings a record has no room for."""
+
+    changes: int
+    findings: int
+
+
 class Record(TypedDict):
     """One admission decision, as the admission pipeline records it."""
 
@@ -131,6 +139,7 @@ class Record(TypedDict):
     findings: list[RecordedFinding]
     latencyMicroseconds: int
     message: NotRequired[str]
+    omitted: NotRequired[Omitted]
 
 
 class Link(TypedDict):

@@ -131,6 +131,7 @@ def open_recorder(config: configs.Audit, metrics: Metrics) -> AuditRecorder:
             on_failure=config.on_failure,
             redactor=_redactor(config),
             on_drop=lambda _reason, count: metrics.audit_problem("dropped", count),
+            on_conceal=partial(metrics.audit_problem, "concealed"),
             on_error=lambda _name, _error: metrics.audit_problem("sink"),
         )
     )

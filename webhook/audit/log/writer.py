@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 from webhook.audit.log.lanes import Lane, Retry
 from webhook.audit.log.sinks import Sink, StreamSink
 from webhook.audit.records import Record
-from webhook.audit.redaction import redaction
+from webhook.audit.redaction import concealments, redaction
 
 __all__ = ["AuditWriter", "DropReason"]
 
@@ -41,6 +41,7 @@ class AuditWriter:
             returns False, and records that were accepted before are kept until the primary works.
         redactor: returns a record without its secrets; it does not change its argument.
         on_drop: called with the reason and the number of lost records, on any thread.
+        on_conceal: called for each record that is written without its body, because its redaction failed.
         on_error: called with a sink's name and each of its errors, on the writer's thread.
         linger: seconds that the thread waits after a pause before it works, to leave the processor to the event loop.
         retry: pauses between attempts at a failing sink.
@@ -55,6 +56,7 @@ class AuditWriter:
         on_failure: Literal["fallback", "deny"] = "fallback",
         redactor: Callable[[Record], Record] = redaction.redact,
         on_drop: Callable[[DropReason, int], None] = lambda _reason, _count: None,
+        on_conceal: Callable[[], None] = lambda: None,
         on_error: Callable[[str, Exception], None] = lambda _name, _error: None,
         linger: float = 0.01,
         retry: Retry | None = None,
@@ -69,6 +71,7 @@ class AuditWriter:
         self._denies = on_failure == "deny"
         self._redactor = redactor
         self._on_drop = on_drop
+        self._on_conceal = on_conceal
         self._linger = linger
         self._queue: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._queue_size = queue_size
@@ -175,12 +178,26 @@ class AuditWriter:
         for lane in self._all_lanes():
             lane.miss(lost)
         try:
-            self._write(self._redactor(record))
+            self._write_without_secrets(record)
         except Exception as error:  # noqa: BLE001  # one that cannot be written must not end the writing of all others
-            _log.exception("audit record lost", extra={"uid": record.get("uid"), "error": str(error)})
+            _log.error("audit record lost", extra={"error": type(error).__name__})  # see _conceal
             self._on_drop("invalid", 1)
             for lane in self._all_lanes():
                 lane.miss(1)
+
+    def _write_without_secrets(self, record: Record) -> None:
+        try:
+            self._write(self._redactor(record))
+        except Exception as error:  # noqa: BLE001  # whatever fails, its author must not erase the record with it
+            self._write(self._conceal(record, error))
+
+    def _conceal(self, record: Record, error: Exception) -> Record:
+        """Return the head of a record; the text of the error, which may quote a secret, is not told."""
+        why = f"its redaction failed with {type(error).__name__}"
+        clean = concealments.concealed(record, why)
+        _log.error("audit record concealed", extra={"uid": clean.get("uid"), "error": type(error).__name__})
+        self._on_conceal()
+        return clean
 
     def _write(self, record: Record) -> None:
         taken = [lane.write(record) for lane in self._lanes]

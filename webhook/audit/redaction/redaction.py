@@ -16,7 +16,7 @@ from typing import cast
 import orjson
 
 from webhook.audit.records import Record, RecordedChange, RecordedFinding
-from webhook.audit.redaction import secret_names, texts, walks
+from webhook.audit.redaction import bounds, secret_names, texts, walks
 
 __all__ = ["DEFAULT", "Rules", "redact"]
 
@@ -45,6 +45,8 @@ DEFAULT = Rules()
 """The built-in rules only."""
 
 _BODY = ("changes", "findings", "message")
+# Bytes of path, field and rule of a change, generously.
+_PATHS = 512
 _COMMON = b"tokenizer"
 
 
@@ -60,7 +62,7 @@ def redact(record: Record, rules: Rules = DEFAULT) -> Record:
     body = _lowered([telling, list(set(reasons)), fields, record["findings"], record.get("message")])
     head_is_hinted = texts.is_telling(_lowered(_head(record)), texts.FORM_HINTS)
     if rules == DEFAULT and not head_is_hinted and not texts.is_telling(body):
-        return record
+        return _bounded(record, len(body))
     referring = frozenset(_referring_names(record)) if b"secretkeyref" in body else frozenset()
     walk = walks.Walk(rules.judge(referring), rules.formats)
     # The hints are for the built-in rules; with any other rule, each part is a suspect.
@@ -68,7 +70,12 @@ def redact(record: Record, rules: Rules = DEFAULT) -> Record:
     head = walk.mapping(_head(record)) if rules.formats or head_is_hinted else {}
     result = cast("Record", {**record, **head})
     suspects = [thorough or texts.is_telling(_lowered(part)) for part in zip(telling, reasons, strict=True)]
-    return _without_echoes(_walked(result, walk, suspects), walk)
+    return bounds.bounded(_without_echoes(_walked(result, walk, suspects), walk))
+
+
+def _bounded(record: Record, octets: int) -> Record:
+    """Limit a record; one whose body has few bytes and few paths needs no closer look."""
+    return record if octets + _PATHS * len(record["changes"]) < bounds.BYTES // 2 else bounds.bounded(record)
 
 
 def _head(record: Record) -> dict[str, object]:
