@@ -20,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LESS := $(if $(QUICK),-m "not thorough")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings prepare binaries downloads promtool browser e2e cluster cluster-down bench mutants sbom fix clean
+.PHONY: help demo test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings prepare binaries downloads promtool browser e2e cluster cluster-down bench fuzz mutants sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -129,6 +129,9 @@ cluster-down: $(VENV)/.dev ## end it and leave nothing behind
 
 bench: $(VENV)/.dev ## measured costs of a decision and of a request
 	@$(BIN)/python -m bench
+
+fuzz: $(VENV)/.dev ## 10^6 hostile reviews, and what must hold for each; ARGS: --seed, --count, --case FILE, ...
+	@nice -n 15 $(BIN)/python -m tests.fuzz $(ARGS)
 
 # Where faults are planted, and what the unit tier is; a low priority, for it takes every core for a while.
 MUTATED := strategies webhook/admission certs webhook/controllers webhook/audit webhook/server

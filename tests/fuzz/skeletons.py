@@ -1,0 +1,142 @@
+"""Where cases begin: the jobs of the corpus, the examples, and the worlds of the other tests, each with its cluster."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import marshal
+from pathlib import Path
+
+import yaml
+
+from tests.corpus import cases as corpus
+from tests.support import devices, jobs, upstream
+
+__all__ = ["draw", "follow", "worlds"]
+
+ROOT = Path(__file__).parents[2]
+_JOBS = ("TrainJob", "JobSet")
+_FILES = ("manifests/examples", "manifests/profiles")
+
+
+def draw(random):
+    """A world of its own, to be changed: `subjects` are jobs, `cluster` all else, `name` says where it is from."""
+    names = worlds()
+    return marshal.loads(_world(names[random.randrange(len(names))]))  # noqa: S302 - our own bytes, ten times faster than copy
+
+
+@functools.cache
+def worlds():
+    """The names of all worlds."""
+    examples = [str(path.relative_to(ROOT)) for folder in _FILES for path in sorted((ROOT / folder).glob("*.yaml"))]
+    own = [f"support/{name}" for name in _OWN]
+    # The many files of the corpus differ in launches mostly, so each other kind counts several times.
+    return [*(f"corpus/{name}" for name in corpus.names()), *examples * 5, *own * 25]
+
+
+@functools.cache
+def _world(name):
+    folder, _, rest = name.partition("/")
+    if folder == "support":
+        found = _OWN[rest]()
+    else:
+        path = corpus.path_of(rest) if folder == "corpus" else ROOT / name
+        found = [each for each in yaml.load_all(path.read_text(), _loader()) if isinstance(each, dict)]
+    # Dates and other things that only YAML has do not reach an API server.
+    found = json.loads(json.dumps(found, default=str))
+    for each in found:
+        each.setdefault("metadata", {}).setdefault("namespace", jobs.NAMESPACE)
+    subjects = [each for each in found if each.get("kind") in _JOBS]
+    cluster = [each for each in found if each.get("kind") not in _JOBS]
+    subjects = subjects or [jobs.make_trainjob()]
+    return marshal.dumps({"name": name, "subjects": subjects, "cluster": [*cluster, *_missing(subjects, cluster)]})
+
+
+def _loader():
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _missing(subjects, cluster):
+    """The shipped runtimes that a job names and its file does not hold."""
+    given = {each["metadata"].get("name") for each in cluster}
+    wanted = {((each.get("spec") or {}).get("runtimeRef") or {}).get("name") for each in subjects} - given
+    return [document for name, document in _shipped().items() if name in wanted]
+
+
+@functools.cache
+def _shipped():
+    return jobs.shipped_runtimes()
+
+
+def follow(trainjob, cluster):
+    """The JobSet that Trainer makes of a TrainJob, its cluster then, or None where that cannot be."""
+    runtime = next((each for each in cluster if each.get("kind", "").endswith("TrainingRuntime")), None)
+    try:
+        owner = upstream.default_trainjob(trainjob)
+        owner["metadata"].setdefault("uid", jobs.UID)
+        owner["metadata"].setdefault("name", "llama")
+        jobset = upstream.build_jobset(owner, copy.deepcopy(runtime))
+    except (KeyError, TypeError, AttributeError, StopIteration):
+        return None
+    return jobset, [*cluster, owner, snapshot(owner, runtime)]
+
+
+def snapshot(owner, runtime):
+    """The ConfigMap in which Trainer freezes a runtime."""
+    reference = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "controller": True}
+    reference |= {"name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
+    metadata = {"name": f"{owner['metadata']['name']}-runtime-snapshot", "namespace": owner["metadata"]["namespace"]}
+    metadata["ownerReferences"] = [reference]
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"runtime": json.dumps(runtime)}}
+
+
+def _claims():
+    return [
+        devices.two_jobs(
+            trainer={"annotations": {devices.PROFILE: "quad"}}, sampler={"annotations": {devices.PROFILE: "seats"}}
+        ),
+        jobs.make_trainjob(
+            metadata={"annotations": {devices.PROFILE: "quad"}}, command=["torchrun", "x.py"], numNodes=2
+        ),
+        devices.device_class(),
+        devices.seated("seats-0", "p1", "p2"),
+        devices.seated("seats-1", "p3"),
+        devices.template(),
+        devices.template("own", 1, "ResourceClaim"),
+    ]
+
+
+def _written_claims():
+    wanted = [{"name": "gpu", "profile": "plain"}, {"name": "mine", "resourceClaimTemplateName": "two"}]
+    job = jobs.make_jobset(framework="torch", container={"command": ["torchrun", "x.py"]})
+    job["metadata"]["annotations"] = {devices.CLAIMS: json.dumps(wanted)}
+    return [job, devices.device_class(), devices.template()]
+
+
+def _roles():
+    job = devices.two_jobs(
+        trainer={"labels": {"muster.dev/role": "trainer"}}, sampler={"labels": {"muster.dev/role": "sampler"}}
+    )
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "spec": {"taints": []},
+        "status": {"allocatable": {"memory": "48Gi", "cpu": "8"}},
+    }
+    nodes = [
+        {**node, "metadata": {"name": f"n{n}", "labels": {"pool": pool}}}
+        for n, pool in enumerate(("training", "sampling"))
+    ]
+    return [job, *nodes]
+
+
+def _server():
+    return [jobs.make_jobset(container={"command": ["vllm", "serve", "org/model"], "ports": [{"containerPort": 8000}]})]
+
+
+def _trl():
+    return [jobs.make_trainjob(command=["trl", "sft"], args=["--model_name_or_path=m"], numNodes=2, numProcPerNode=2)]
+
+
+_OWN = {"claims": _claims, "written": _written_claims, "roles": _roles, "server": _server, "trl": _trl}
