@@ -287,7 +287,7 @@ def reader_of(documents, namespace):
     reader = InMemoryReader(default_namespace=namespace or "default")
     for document in documents:
         with contextlib.suppress(
-            DuplicateError, UnnamedError, TypeError
+            DuplicateError, UnnamedError, TypeError, AttributeError
         ):  # a namespace that is no text cannot be stored
             reader.add(document)
     return reader
