@@ -33,7 +33,7 @@ from strategies.changes.changes import Changes
 from strategies.documents import names, paths
 from strategies.documents.paths import ABSENT, Absent, Path
 
-__all__ = ["APPLIED_RULE", "applied", "remember", "restore"]
+__all__ = ["APPLIED_RULE", "MOST_FIELDS", "applied", "remember", "restore"]
 
 APPLIED_RULE = "core/applied"
 """Rule of the one change that is Muster's own bookkeeping: its memory of the job."""
@@ -46,7 +46,9 @@ _WRITTEN = json.JSONEncoder(separators=(",", ":")).encode
 _CANONICAL = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 _OWN_PREFIX = "muster.dev/"
 _MAX_DIGITS = 18
-_MAX_FIELDS = 256  # of one memory; an annotation holds thousands, and each costs two searches on every update
+_LONGEST = 256 * 1024  # characters of a memory; `MOST_FIELDS` of the longest paths have 130 thousand
+MOST_FIELDS = 256
+"""Fields of one memory; an annotation holds thousands, and each costs two searches on every update."""
 
 # Immutable on a TrainJob (CEL, trainer v2.3.0) or a JobSet (vjobset and CEL, v0.12.0), and mutable members inside.
 _FROZEN = frozenset(
@@ -67,14 +69,14 @@ def remember(changes: Changes, framework: str, version: str) -> None:
     units = changes.units()
     if not units:
         return
-    if len(units) > _MAX_FIELDS:
+    if len(units) > MOST_FIELDS:
         raise ValueError(
-            f"Muster would change {len(units)} fields, and an update can restore at most {_MAX_FIELDS} of one object;"
+            f"Muster would change {len(units)} fields, and an update can restore at most {MOST_FIELDS} of one object;"
             " give the job fewer replicated jobs or containers"
         )
     earlier = applied(changes.original).get("fields", {})  # of a first pass, before another webhook changed the object
     fields = {**earlier, **{field: _hash(value) for field, value in units.items() if field not in earlier}}
-    if len(fields) > _MAX_FIELDS:  # the first pass was not Muster's
+    if len(fields) > MOST_FIELDS:  # the first pass was not Muster's
         fields = {field: _hash(value) for field, value in units.items()}
     note = {"strategy": framework, "version": version, "fields": fields}
     if added := entries.added(changes, _kept(changes.original), _hash):
@@ -87,7 +89,7 @@ def remember(changes: Changes, framework: str, version: str) -> None:
 def applied(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what `remember` wrote, empty when the annotation is missing or cannot be read."""
     text = paths.lookup(document, _ANNOTATION)
-    if not isinstance(text, str):
+    if not isinstance(text, str) or len(text) > _LONGEST:
         return {}
     try:
         note = json.loads(text)
@@ -110,7 +112,7 @@ def restore(old: Mapping[str, Any], changes: Changes) -> None:
     """
     if old.get("spec") != changes.document.get("spec"):  # most updates touch metadata only
         fields = applied(old).get("fields", {})
-        for field, digest in itertools.islice(fields.items(), _MAX_FIELDS):
+        for field, digest in itertools.islice(fields.items(), MOST_FIELDS):
             _restore_field(old, changes, field, digest)
         entries.keep(old, changes, _kept(old), _hash)
         _restore_claims(old, changes)

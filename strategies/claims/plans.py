@@ -86,12 +86,8 @@ def plan_claims(job: Job) -> list[ClaimPlan]:
 @remembered
 def training(job: Job) -> ClaimPlan | None:
     """Return the plan for the training pods, None where they ask for nothing."""
-    place = job.container if job.supply.asked else None
-    return (
-        next((plan for plan in plan_claims(job) if plan.request.template.path == place.job_path), None)
-        if place
-        else None
-    )
+    request = requests.of_training(job) if job.supply.asked else None
+    return None if request is None else _plan(job, request)
 
 
 def is_queued(job: Job) -> bool:

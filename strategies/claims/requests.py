@@ -20,12 +20,12 @@ from strategies.documents.findings import Finding, warning
 from strategies.documents.paths import Path
 from strategies.documents.pods import ResourceRequirements
 from strategies.jobs import assignments, templates
-from strategies.jobs.jobs import Job, remembered
+from strategies.jobs.jobs import Job, remembered, remembered_for_all
 from strategies.jobs.templates import Template
 from strategies.platform import devices
 from strategies.platform.profiles import Profile, has_claim, template_name
 
-__all__ = ["NO_PROFILE", "ClaimRequest", "homeless", "is_of", "list_requests", "may_ask"]
+__all__ = ["NO_PROFILE", "ClaimRequest", "homeless", "is_of", "list_requests", "may_ask", "of_training"]
 
 NO_PROFILE = "none"
 """Value of the annotation that asks for no profile where the policy, or an object further out, names one."""
@@ -65,7 +65,15 @@ def list_requests(job: Job) -> list[ClaimRequest]:
     return [request for request in found if request is not None]
 
 
-@remembered
+def of_training(job: Job) -> ClaimRequest | None:
+    """Return the request of the training pods of this part, without looking at the other replicated jobs."""
+    place = job.container if may_ask(job) else None
+    mine = (each for each in templates.list_templates(job) if place is not None and each.path == place.job_path)
+    template = next(mine, None)
+    return None if template is None else _request(job, template, training=True)
+
+
+@remembered_for_all
 def may_ask(job: Job) -> bool:
     """Whether the job may ask for a claim; a quick no for nearly all jobs, since no document or policy mentions one."""
     if not job.supply.asked:

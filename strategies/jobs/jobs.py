@@ -20,7 +20,7 @@ from strategies.jobs.parts import Parts
 from strategies.platform.placements import Role
 from strategies.platform.supplies import Supply
 
-__all__ = ["Job", "Kind", "Rendezvous", "Settings", "remembered"]
+__all__ = ["Job", "Kind", "Rendezvous", "Settings", "remembered", "remembered_for_all"]
 
 Kind = Literal["TrainJob", "JobSet"]
 Rendezvous = Literal["static", "c10d"]
@@ -109,6 +109,9 @@ class Job:
         container = self.container
         if self.kind == "TrainJob" or not self.parts.together or container is None:
             return () if container is None else (container,)
+        return _together(self)
+
+    def _find_together(self) -> tuple[pods.Place, ...]:
         return tuple(self._place(each) for each in self.parts.places)
 
     @property
@@ -159,10 +162,18 @@ def remembered(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
 
     A decision asks for the container, the launch and the topology of a job some thirty times.
     """
+    return _kept(find, lambda job: job.part)
 
+
+def remembered_for_all(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
+    """Do the same for what is the same for all parts of a job."""
+    return _kept(find, lambda _: None)
+
+
+def _kept(find: Callable[[Job], _Found], part: Callable[[Job], int | None]) -> Callable[[Job], _Found]:
     @functools.wraps(find)
     def look(job: Job) -> _Found:
-        key, state = (find, job.part), len(job.changes)
+        key, state = (find, part(job)), len(job.changes)
         kept = job.memory.get(key)
         if kept is None or kept[0] != state:
             kept = job.memory[key] = (state, find(job))
@@ -173,3 +184,4 @@ def remembered(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
 
 
 _container = remembered(Job._find_container)  # noqa: SLF001  # its own
+_together = remembered_for_all(Job._find_together)  # noqa: SLF001  # its own

@@ -14,7 +14,7 @@ from typing import Any
 from strategies.documents import names, paths, pods
 from strategies.documents.paths import Absent, Path
 from strategies.jobs import containers, programs
-from strategies.jobs.jobs import Job, remembered
+from strategies.jobs.jobs import Job, remembered_for_all
 from strategies.trainer import runtime_patches
 
 __all__ = ["Template", "list_templates"]
@@ -78,7 +78,7 @@ class Template:
         return paths.field(self.document, (*self.pod_path, *inside))
 
 
-@remembered
+@remembered_for_all
 def list_templates(job: Job) -> Sequence[Template]:
     """Return the replicated jobs of a JobSet, or those that the JobSet of a TrainJob will have."""
     document, path = (job.document, _OF_JOBSET) if job.kind == "JobSet" else (_runtime(job), _OF_RUNTIME)

@@ -40,7 +40,10 @@ def check(job: Job) -> Iterator[Finding]:
 
 
 def _unfound(job: Job) -> Iterator[Finding]:
-    found, known = job.parts, [str(each.get("name")) for each in job.document["spec"].get("replicatedJobs") or ()]
+    found, known = (
+        job.parts,
+        [str(each.get("name")) for each in (job.document.get("spec") or {}).get("replicatedJobs") or ()],
+    )
     role = "sampler" if job.runtime and job.runtime.framework == "vllm" else "trainer"
     label = f"label the template of the one that is with {names.ROLE_LABEL}: {role}"
     if found.remote:

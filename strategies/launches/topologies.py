@@ -13,7 +13,7 @@ from typing import Any
 
 from strategies.claims import plans
 from strategies.documents import names, pods, quantities
-from strategies.jobs.jobs import Job, remembered
+from strategies.jobs.jobs import Job, remembered, remembered_for_all
 from strategies.launches.launches import Launch, Launcher
 from strategies.platform import devices
 from strategies.trainer import resources
@@ -120,7 +120,16 @@ def pods_of(job: Job) -> int:
     if job.kind == "TrainJob":
         written, policy = job.trainer.get("numNodes"), job.runtime.ml_policy if job.runtime else {}
         return (policy.get("numNodes") or 1) if written is None else written
-    return max(1, sum(pods.replicas(place.job) * pods.at_once(place.job) for place in job.world))
+    return _pods_together(job) if len(job.world) > 1 else max(1, _pods(job.world))
+
+
+@remembered_for_all
+def _pods_together(job: Job) -> int:
+    return max(1, _pods(job.world))
+
+
+def _pods(places: Sequence[pods.Place]) -> int:
+    return sum(pods.replicas(place.job) * pods.at_once(place.job) for place in places)
 
 
 def trainer_processes(job: Job) -> int | str:
@@ -167,8 +176,12 @@ def _of_jobset(job: Job) -> Topology:
 
 def _is_uneven(job: Job) -> bool:
     """Whether the replicated jobs of one training differ in the devices of their pods."""
-    world = job.world
-    return len(world) > 1 and len({_own_devices(job, place) for place in world}) > 1
+    return len(job.world) > 1 and _differ(job)
+
+
+@remembered_for_all
+def _differ(job: Job) -> bool:
+    return len({_own_devices(job, place) for place in job.world}) > 1
 
 
 def _own_devices(job: Job, place: pods.Place) -> devices.Devices:

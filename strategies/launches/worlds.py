@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from strategies.documents import names
 from strategies.documents.quantities import whole
-from strategies.jobs.jobs import Job
+from strategies.jobs.jobs import Job, remembered_for_all
 from strategies.launches import accelerate, expansions, ranks, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
@@ -70,7 +70,12 @@ class World:
 
 def find_world(job: Job) -> World | None:
     """Return the world of the job's training; None where no launch, or more than one kind of world, was read."""
-    every = [_of_part(view) for view in (job.views if len(job.world) > 1 else (job,))]
+    return _of_parts(job) if len(job.world) > 1 else _of_part(job)
+
+
+@remembered_for_all
+def _of_parts(job: Job) -> World | None:
+    every = [_of_part(view) for view in job.views]
     same = len({(each.nodes, each.processes) for each in every if each is not None}) == 1
     return every[0] if same and None not in every else None
 

@@ -30,6 +30,7 @@ from webhook.cluster import readers
 __all__ = ["Decision", "Verdict", "evaluate", "failed"]
 
 Verdict = Literal["patched", "unchanged", "allowed", "denied", "error", "skipped"]
+_MOST_PARTS = 32  # replicated jobs whose ranks meet; what is found out about each depends on all others
 _GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
 
@@ -190,6 +191,8 @@ def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decis
         strategy.strategy,
         case.policy.plugin_budget,
     )
+    if len(job.world) > _MOST_PARTS:
+        return case.decided("unchanged", changes, [_too_many_parts(job)])
     for stage, enforce in (
         ("enforce_command", chosen.enforce_command),
         ("enforce_rendezvous", chosen.enforce_rendezvous),
@@ -198,6 +201,8 @@ def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decis
         for view in job.views:
             guards.call(strategy, stage, partial(enforce, view, changes), budget)
     roles.enforce(job, changes)
+    if len(changes.units()) > restores.MOST_FIELDS:
+        return _judged(case, [_too_many_changes(changes)])
     guards.call(strategy, "its changes", partial(_remember, case.request, strategy, changes), budget)
     verdict: Verdict = "patched" if len(changes) and case.mode is Mode.ENFORCE else "unchanged"
     return case.decided(verdict, changes, (*_label_findings(case.governor), *_once(changes.findings)))
@@ -213,12 +218,28 @@ def _validated(case: _Case, strategy: Registered, misfits: list[Finding], known:
 
         def validate() -> list[Finding]:
             said: list[Finding] = []
-            for view in job.views:
+            for view in job.views[:_MOST_PARTS] if job.parts.together else job.views:
                 said += inspections.check_findings(strategy.strategy.validate(view))
             return _once(said)
 
         found += guards.call(strategy, "validate", validate, case.policy.plugin_budget)
     return _judged(case, found)
+
+
+def _too_many_parts(job: Job) -> Finding:
+    message = (
+        f"replicated jobs are one training, and Muster changes at most {_MOST_PARTS} that meet, so nothing was changed;"
+        " use the replicas or the parallelism of fewer replicated jobs"
+    )
+    return findings.warning("spec.replicatedJobs", len(job.world), message, rule="core/many-parts")
+
+
+def _too_many_changes(changes: Changes) -> Finding:
+    message = (
+        f"fields would be changed, and an update can restore at most {restores.MOST_FIELDS} of one object, so the job"
+        " could not be suspended; give it fewer replicated jobs or containers"
+    )
+    return findings.error("spec", len(changes.units()), message, rule="core/too-many-changes")
 
 
 def _once(found: Iterable[Finding]) -> list[Finding]:

@@ -31,7 +31,8 @@ def bounded(record: Record, limit: int = BYTES) -> Record:
     """
     if _size(record) <= limit:
         return record
-    short = cast("dict[str, Any]", {**record, **{name: [_short(each) for each in record[name]] for name in _LISTS}})
+    whole = cast("dict[str, Any]", record)
+    short = {**whole, **{name: [_short(each) for each in whole[name]] for name in _LISTS}}
     if "message" in short:
         short["message"] = _cut(short["message"])
     omitted, room = {}, limit
