@@ -116,7 +116,7 @@ class Metrics:
         self._reloads.labels(outcome).inc()
 
     def audit_problem(self, kind: str, count: int = 1) -> None:
-        """Count `concealed` and `dropped` records, `sink` failures, and decisions without their `event` or `report`."""
+        """Count records `concealed` or `dropped`, failures of a `sink`, and what is in no `event` or `report`."""
         self._audit.labels(kind).inc(count)
 
     def written(self, verb: str, resource: str, outcome: str) -> None:

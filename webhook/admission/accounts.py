@@ -16,6 +16,8 @@ from webhook.audit import records
 
 __all__ = ["record"]
 
+_LONGEST = 1024  # characters of a name; the API server takes 253
+
 
 def record(decision: Decision, moment: datetime.datetime, latency: float) -> records.Record:
     """Build the audit record of a decision.
@@ -36,7 +38,7 @@ def record(decision: Decision, moment: datetime.datetime, latency: float) -> rec
         "object": _object(decision),
         "owner": _owner(decision),
         "runtime": None,
-        "framework": governor.framework,
+        "framework": _text(governor.framework) if governor.framework else None,
         "strategy": None,
         "mode": decision.mode.value,
         "dryRun": request.dry_run,
@@ -52,7 +54,7 @@ def record(decision: Decision, moment: datetime.datetime, latency: float) -> rec
         chosen = strategy.strategy
         out["strategy"] = {"framework": chosen.framework, "version": chosen.version, "origin": strategy.origin}
     if decision.message:
-        out["message"] = decision.message
+        out["message"] = _text(decision.message, 16 * _LONGEST)
     return out  # type: ignore[return-value]  # built member by member above, checked by schemas.check in the tests
 
 
@@ -62,10 +64,10 @@ def _object(decision: Decision) -> records.RecordedObject:
     out: records.RecordedObject = {
         "kind": request.kind,
         "namespace": request.namespace,
-        "name": request.name or str(metadata.get("name") or ""),
+        "name": _text(request.name or metadata.get("name")),
     }
     if metadata.get("generateName"):
-        out["generateName"] = str(metadata["generateName"])
+        out["generateName"] = _text(metadata["generateName"])
     return out
 
 
@@ -73,7 +75,12 @@ def _owner(decision: Decision) -> records.Owner | None:
     if decision.governor.owner is None:
         return None
     metadata = decision.governor.owner.get("metadata") or {}
-    return {"kind": "TrainJob", "name": str(metadata.get("name") or ""), "uid": str(metadata.get("uid") or "")}
+    return {"kind": "TrainJob", "name": _text(metadata.get("name")), "uid": _text(metadata.get("uid"))}
+
+
+def _text(value: object, longest: int = _LONGEST) -> str:
+    """Return a text as it is, unless it is longer than the API server would ever take; "" for anything else."""
+    return value[:longest] if isinstance(value, str) else ""
 
 
 def _change(change: Change) -> dict[str, Any]:

@@ -4,11 +4,14 @@ Each warning is one line, because the API server drops one that contains a contr
 limited so that the API server passes on all of them: 4,096 characters together (k8s.io/apiserver,
 endpoints/filters/warning.go). Kubernetes recommends 120 characters for one, but a field path inside a JobSet alone has
 80. Audit annotations are limited to the 10 kB that the API server stores. A denial lists every error with its field
-path, in the message for people and as `causes` for programs.
+path, in the message for people and as `causes` for programs. Secrets are taken out of every text before it is cut; the
+patch alone has what the user wrote.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import orjson
@@ -20,6 +23,7 @@ from webhook.admission import reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Mode
 from webhook.audit.records import BOOKKEEPING
+from webhook.audit.redaction import doors
 
 __all__ = ["MAX_AUDIT", "MAX_WARNING", "answer", "warnings"]
 
@@ -29,11 +33,15 @@ MAX_AUDIT = 10_000
 """Maximum bytes of all audit annotations together."""
 _MAX_WARNINGS = 20
 _MAX_ERRORS = 100
+_MAX_LINE = 2048  # characters of one error
+_MAX_MESSAGE = 64 * 1024  # bytes of all errors together
+_MAX_AUDIT_CHANGES = 400  # more fields than fit into an annotation
 
 
 def answer(decision: Decision) -> reviews.Response:
     """Build the AdmissionResponse of a decision."""
-    uid, audit, shown = decision.request.uid, _audit(decision), warnings(decision)
+    decision = _without_secrets(decision)
+    uid, audit, shown = decision.request.uid, _audit(decision), _warnings(decision)
     if decision.verdict == "error" and not decision.allowed:
         message = f"{decision.message}; nothing was changed. Tell your platform team, or wait and try again"
         return reviews.deny(uid, message, code=500, reason="InternalError", audit=audit)
@@ -46,6 +54,17 @@ def answer(decision: Decision) -> reviews.Response:
 
 def warnings(decision: Decision) -> list[str]:
     """Return the lines that kubectl shows: findings, and in mode `warn` also the changes that were not made."""
+    return _warnings(_without_secrets(decision))
+
+
+def _without_secrets(decision: Decision) -> Decision:
+    if not decision.findings and not decision.message:
+        return decision
+    found, [message] = doors.findings(decision.findings, [decision.message])
+    return dataclasses.replace(decision, findings=tuple(found), message=message)
+
+
+def _warnings(decision: Decision) -> list[str]:
     if decision.mode is Mode.AUDIT:
         return []
     lines = [
@@ -56,6 +75,7 @@ def warnings(decision: Decision) -> list[str]:
     ]
     if decision.mode is Mode.WARN:
         lines += [_would(change) for change in decision.changes if change.rule not in BOOKKEEPING]
+        lines[:_MAX_WARNINGS] = [doors.text(line) for line in lines[:_MAX_WARNINGS]]
     if decision.verdict == "error":
         lines.append(f"Muster let this pass without enforcing anything: {decision.message}")
     return _limited(lines)
@@ -76,18 +96,34 @@ def _limited(lines: Sequence[str]) -> list[str]:
 def _denial(decision: Decision, shown: Sequence[str], audit: dict[str, str]) -> reviews.Response:
     """Refuse with every error; kubectl prints only the causes, so each names its field, Muster and the rule."""
     request, found = decision.request, findings.errors(decision.findings)
-    lines = [str(each) for each in found[:_MAX_ERRORS]]
-    causes = [_cause(each) for each in found[:_MAX_ERRORS]]
-    if len(found) > _MAX_ERRORS:
-        lines.append(f"and {len(found) - _MAX_ERRORS} more; see muster check or the audit log")
+    told = _fitting(found[:_MAX_ERRORS])
+    lines = [_line(each) for each in told]
+    causes = [_cause(each) for each in told]
+    if len(found) > len(told):
+        lines.append(f"and {len(found) - len(told)} more; see muster check or the audit log")
     message = lines[0] if len(lines) == 1 else f"{len(found)} errors:\n" + "\n".join(f"- {line}" for line in lines)
-    details = {"name": request.name or "without a name yet", "kind": request.kind, "causes": causes}
+    details = {
+        "name": doors.text(request.name, _MAX_LINE) or "without a name yet",
+        "kind": request.kind,
+        "causes": causes,
+    }
     return reviews.deny(request.uid, message, code=422, reason="Invalid", details=details, warnings=shown, audit=audit)
+
+
+def _fitting(found: Sequence[Finding]) -> Sequence[Finding]:
+    """Return the first findings, at least one, whose lines fit together."""
+    sizes = itertools.accumulate(len(_line(each).encode("utf-8", "replace")) for each in found)
+    return found[: max(1, sum(size <= _MAX_MESSAGE for size in sizes))]
+
+
+def _line(finding: Finding) -> str:
+    line = str(finding)
+    return line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 1]}…"
 
 
 def _cause(finding: Finding) -> dict[str, str]:
     missing = finding.value is None
-    text = str(finding).removeprefix(f"{finding.field}: ")
+    text = _line(finding).removeprefix(f"{finding.field}: ")
     return {
         "field": finding.field,
         "message": f"{'Required value' if missing else 'Invalid value'}: {text} (muster {finding.rule})",
@@ -100,9 +136,12 @@ def _audit(decision: Decision) -> dict[str, str]:
         return {}
     notes = {"decision": decision.verdict, "mode": decision.mode.value}
     if decision.strategy is not None:
-        notes["strategy"] = _cut(str(decision.strategy))
+        notes["strategy"] = _cut(doors.text(decision.strategy))
     if len(decision.changes):
-        notes["changes"] = _cut(", ".join(f"{change.field} ({change.rule})" for change in decision.changes))
+        some = itertools.islice(decision.changes, _MAX_AUDIT_CHANGES)
+        notes["changes"] = _cut(
+            doors.fields(", ".join(f"{change.field} ({change.rule})" for change in some)[:MAX_AUDIT])
+        )
     if decision.message:
         notes["error"] = _cut(decision.message)
     return notes

@@ -22,6 +22,7 @@ from typing import TypeAlias
 
 from strategies.documents import names
 from webhook.audit.records import Record, RecordedFinding
+from webhook.audit.redaction import doors
 from webhook.cluster import events, kinds, transports, writes
 
 __all__ = ["REASON", "Denials", "EventPace"]
@@ -85,7 +86,7 @@ class Denials:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._access = access
-        self._redactor = redactor
+        self._redactor = doors.safely(redactor)
         self._dropped = dropped
         self._pace = pace or EventPace()
         self._clock = clock
@@ -172,7 +173,8 @@ class Denials:
             else:
                 return written.name, count
         about = events.Regarding(_API_VERSIONS.get(kind, ""), kind, namespace, job, "")
-        document = events.document(about, REASON, _message(self._redactor(waiting.record)), "Warning", "admission")
+        told = _message(await asyncio.to_thread(self._redactor, waiting.record))
+        document = events.document(about, REASON, told, "Warning", "admission")
         metadata = {"name": self._name(key), "namespace": namespace}
         created = {**document, "metadata": metadata, "count": waiting.hits}
         made = await self._access.create(kinds.EVENT, created)

@@ -31,8 +31,8 @@ def bounded(record: Record, limit: int = BYTES) -> Record:
     """
     if _size(record) <= limit:
         return record
-    whole = cast("dict[str, Any]", record)
-    short = {**whole, **{name: [_short(each) for each in whole[name]] for name in _LISTS}}
+    short: dict[str, Any] = {**record}
+    short |= {name: [_short(each) for each in short[name]] for name in _LISTS}
     if "message" in short:
         short["message"] = _cut(short["message"])
     omitted, room = {}, limit

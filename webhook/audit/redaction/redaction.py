@@ -18,7 +18,7 @@ import orjson
 from webhook.audit.records import Record, RecordedChange, RecordedFinding
 from webhook.audit.redaction import bounds, secret_names, texts, walks
 
-__all__ = ["DEFAULT", "Rules", "redact"]
+__all__ = ["DEFAULT", "Rules", "by_field", "redact"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _change(change: RecordedChange, walk: walks.Walk, following: frozenset[str])
 
 
 def _finding(finding: RecordedFinding, walk: walks.Walk) -> RecordedFinding:
-    conceal = _by_field(finding["field"], walk) or walk.value
+    conceal = by_field(finding["field"], walk) or walk.value
     told = {"field": walk.text(finding["field"]), "message": walk.text(finding["message"])}
     return cast("RecordedFinding", {**finding, **told, "value": conceal(finding["value"])})
 
@@ -130,10 +130,10 @@ def _concealment(
     last = pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
     if pointer in following or walk.judge(last):
         return walk.conceal
-    return _by_field(change["field"], walk)
+    return by_field(change["field"], walk)
 
 
-def _by_field(field: str, walk: walks.Walk) -> Callable[[object], object] | None:
+def by_field(field: str, walk: walks.Walk) -> Callable[[object], object] | None:
     """Choose how to conceal: all of `spec.password`, the value of `env[HF_TOKEN]`, nothing of a container `auth`."""
     item = _item(field)
     if item is None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from webhook import backoffs
 from webhook.audit.records import Record
+from webhook.audit.redaction import doors
 from webhook.cluster import transports, writes
 from webhook.notices.reports import folds, formats, outcomes
 from webhook.notices.reports.formats import Format
@@ -83,7 +84,7 @@ class Reports:
     ) -> None:
         self._access = access
         self._form = form
-        self._redactor = redactor
+        self._redactor = doors.safely(redactor)
         self._dropped = dropped
         self._limits = limits or folds.Limits()
         self._pace = pace or ReportPace()
@@ -184,10 +185,8 @@ class Reports:
         return "Muster tries again" if not _is_hopeless(error) else "the decisions are in the audit log"
 
     async def _write(self, namespace: str, records: list[Record]) -> None:
-        fresh = []
-        for record in records:
-            fresh.append(outcomes.said(self._redactor(record)))
-            await asyncio.sleep(0)  # admissions go first
+        # Admissions go first: redaction runs on a thread.
+        fresh = [outcomes.said(await asyncio.to_thread(self._redactor, record)) for record in records]
         for last in (*[False] * (_TRIES - 1), True):
             try:
                 await self._swap(namespace, fresh)
