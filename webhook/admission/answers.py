@@ -25,7 +25,7 @@ from webhook.admission.policies import Mode
 from webhook.audit.records import BOOKKEEPING
 from webhook.audit.redaction import doors
 
-__all__ = ["MAX_AUDIT", "MAX_WARNING", "answer", "warnings"]
+__all__ = ["MAX_AUDIT", "MAX_WARNING", "answer", "told", "warnings", "without_secrets"]
 
 MAX_WARNING = 190
 """Maximum characters of one warning."""
@@ -39,8 +39,12 @@ _MAX_AUDIT_CHANGES = 400  # more fields than fit into an annotation
 
 
 def answer(decision: Decision) -> reviews.Response:
-    """Build the AdmissionResponse of a decision."""
-    decision = _without_secrets(decision)
+    """Build the AdmissionResponse of a decision; its findings may still have secrets."""
+    return told(without_secrets(decision))
+
+
+def told(decision: Decision) -> reviews.Response:
+    """Build the AdmissionResponse of a decision that is `without_secrets`."""
     uid, audit, shown = decision.request.uid, _audit(decision), _warnings(decision)
     if decision.verdict == "error" and not decision.allowed:
         message = f"{decision.message}; nothing was changed. Tell your platform team, or wait and try again"
@@ -54,13 +58,16 @@ def answer(decision: Decision) -> reviews.Response:
 
 def warnings(decision: Decision) -> list[str]:
     """Return the lines that kubectl shows: findings, and in mode `warn` also the changes that were not made."""
-    return _warnings(_without_secrets(decision))
+    return _warnings(without_secrets(decision))
 
 
-def _without_secrets(decision: Decision) -> Decision:
+def without_secrets(decision: Decision) -> Decision:
+    """Return a decision whose findings and message quote no secret; the changes have what the user wrote."""
     if not decision.findings and not decision.message:
         return decision
-    found, [message] = doors.findings(decision.findings, [decision.message])
+    beyond = any(found.rule == "core/budget" for found in decision.findings)
+    document = {} if beyond else decision.request.document  # what is beyond its budget is not read here either
+    found, [message] = doors.findings(decision.findings, [decision.message], document)
     return dataclasses.replace(decision, findings=tuple(found), message=message)
 
 

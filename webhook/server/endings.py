@@ -47,7 +47,8 @@ def end(decision: Decision, started: float) -> Ending:
         decision: what was decided.
         started: when the body had arrived, by `time.perf_counter`.
     """
-    body = reviews.dumps(answers.answer(decision))
+    decision = answers.without_secrets(decision)
+    body = reviews.dumps(answers.told(decision))
     if decision.request.operation not in _RECORDED:
         return Ending(decision, body, None)
     return Ending(decision, body, _record(decision, started))

@@ -22,6 +22,7 @@ from webhook.admission import decisions, reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Policy
 from webhook.audit import records
+from webhook.audit.redaction import doors
 from webhook.metrics import Metrics
 from webhook.server import endings, salvage
 from webhook.server.bodies import BodyDroppedError
@@ -207,11 +208,17 @@ class Admission:
         self._metrics.refused("unreadable")
         uid = error.uid or (request.uid if request else "") or uid
         if not uid:
-            return web.Response(status=400, text=f"{error}\n")
+            return web.Response(status=400, text=f"{doors.text(error)}\n")
         if request is None:
-            return _reviewed(reviews.dumps(reviews.deny(uid, str(error)[:_MOST_TOLD], code=400, reason="BadRequest")))
+            return _reviewed(
+                reviews.dumps(reviews.deny(uid, doors.text(str(error)[:_MOST_TOLD]), code=400, reason="BadRequest"))
+            )
         request = dataclasses.replace(request, uid=uid)
-        ending = endings.refuse(request, str(error), started) if error.uid else self._salvaged(request, error, started)
+        ending = (
+            endings.refuse(request, doors.text(str(error)[:_MOST_TOLD]), started)
+            if error.uid
+            else self._salvaged(request, error, started)
+        )
         if ending.record is not None:
             self._submit(ending.record)
         return _reviewed(ending.body)
@@ -219,10 +226,10 @@ class Admission:
     def _salvaged(self, request: reviews.Request, error: reviews.ReviewError, started: float) -> Ending:
         """End a review whose object cannot be read: refused where the failure mode refuses."""
         policy = self._policy()
-        decision = decisions.failed(request, policy, f"{error}"[:_MOST_TOLD], self._resolver.known(request))
+        decision = decisions.failed(request, policy, doors.text(str(error)[:_MOST_TOLD]), self._resolver.known(request))
         if decision.allowed and request.operation in ("CREATE", "UPDATE"):
             return endings.end_surely(decision, policy, started)
-        return endings.refuse(request, str(error), started)
+        return endings.refuse(request, doors.text(str(error)[:_MOST_TOLD]), started)
 
     def _unread(self, why: Exception) -> web.Response:
         """Refuse a request whose body is not read to its end, and with it the connection."""

@@ -22,6 +22,7 @@ LONGEST = 8192
 """Characters of one text outside of the audit log."""
 
 _READ = 8 * LONGEST  # characters that are looked at
+_LARGEST = 128 * 1024  # bytes of a document that is looked through for the secrets that findings quote
 _WHOLE = 2**63
 _ASSIGNING = frozenset("=@")
 _WORD = 4096  # characters before a cut in which its word begins
@@ -54,10 +55,18 @@ def value(given: object) -> object:
         return text(given)
 
 
-def findings(found: Sequence[Finding], lines: Sequence[str] = ()) -> tuple[list[Finding], list[str]]:
-    """Return findings and other lines of one answer without secrets, also those that one quotes and another names."""
+def findings(
+    found: Sequence[Finding], lines: Sequence[str] = (), document: object = None
+) -> tuple[list[Finding], list[str]]:
+    """Return findings and other lines of one answer without secrets.
+
+    Args:
+        found: the findings.
+        lines: what else the answer says.
+        document: what they are about, where a name or a flag may say that a word they quote is a secret.
+    """
     try:
-        return _findings(found, lines)
+        return _findings(found, lines, document)
     except Exception:  # noqa: BLE001  # an answer is due, whatever a strategy put into its findings
         hidden = [dataclasses.replace(each, value=None, message=concealments.WORD) for each in found]
         return hidden, [concealments.WORD] * len(lines)
@@ -75,11 +84,14 @@ def safely(redactor: Callable[[Record], Record]) -> Callable[[Record], Record]:
     return safe
 
 
-def _findings(found: Sequence[Finding], lines: Sequence[str]) -> tuple[list[Finding], list[str]]:
+def _findings(found: Sequence[Finding], lines: Sequence[str], document: object) -> tuple[list[Finding], list[str]]:
     raw = orjson.dumps([[(each.field, each.value, each.message) for each in found], lines], default=str)
-    if not texts.is_telling(raw.lower().replace(b"tokenizer", b"")):
-        return list(found), list(lines)
     walk = walks.Walk(secret_names.is_secret)
+    whole = orjson.dumps(document)
+    if len(whole) <= _LARGEST and texts.is_telling(whole.lower()):
+        walk.value(document)  # remembers the secrets that it finds
+    if not walk.echoes and not texts.is_telling(raw.lower()):
+        return list(found), list(lines)
     shown = [_finding(each, walk) for each in found]
     said = [walk.text(_beginning(line)) for line in lines]
     echoes = walk.echoes

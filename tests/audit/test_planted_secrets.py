@@ -1,0 +1,198 @@
+"""Plants a secret in each place that a manifest has and looks for it in every output but the patch."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import datetime
+import io
+import json
+import logging
+
+import orjson
+import pytest
+
+from tests.support import admissions, jobs
+from webhook import logs
+from webhook.admission import accounts, answers
+from webhook.admission.policies import Mode, Policy
+from webhook.audit.redaction import redaction
+from webhook.notices import denials
+from webhook.notices.reports import outcomes
+
+WORD = "Zq7xPlanted8Secret"  # a secret that only its name, its flag or its place tells
+HF = "hf_" + "Zq7xPlanted8Secret" * 2
+GITHUB = "ghp_" + "Zq7xPlanted8Secret" * 2
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJacTd4UGxhbnRlZDhTZWNyZXQi.Zq7xPlanted8Secret"
+AWS = "AKIA" + "Z7Q8" * 4
+PEM = "-----BEGIN PRIVATE KEY-----\nZq7xPlanted8Secret\n-----END PRIVATE KEY-----"
+PARTS = (WORD, HF[:12], GITHUB[:12], JWT[:16], AWS, "acTd4UGxhbnRlZDhTZWNyZXQ", "WnE3eFBsYW50ZWQ4U2VjcmV0")
+MOMENT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+ENCODED = base64.b64encode(f'{{"auth":"{WORD}"}}'.encode()).decode()
+
+ARGS = {
+    "abbreviated flag": ["--hub_tok", WORD],
+    "abbreviated flag, =": [f"--hub_tok={WORD}"],
+    "more abbreviated": ["--hub_t", WORD],
+    "dashes": ["--hub-token", WORD],
+    "api key flag": ["--api-key", WORD],
+    "api key abbreviated": ["--api-k", WORD],
+    "password flag": ["--password", WORD],
+    "in a report": ["--report_to", "wandb", "--wandb_api_key", WORD],
+    "-e": ["run", "-e", f"HF_TOKEN={WORD}"],
+    "header": ["curl", "--header", f"Authorization: Bearer {WORD}"],
+    "header, short": ["curl", "-H", f"X-Api-Key: {WORD}"],
+    "header, glued": ["curl", f"-HAuthorization: Basic {WORD}"],
+    "curl -u": ["curl", "-u", f"bob:{WORD}"],
+    "mysql -p": ["mysql", f"-p{WORD}"],
+    "sshpass -p": ["sshpass", "-p", WORD, "ssh", "x"],
+    "docker login": ["docker", "login", "-u", "bob", "-p", WORD],
+    "wandb login": ["wandb", "login", WORD],
+    "redis": ["redis-cli", "-a", WORD],
+    "clone": ["git", "clone", f"https://{WORD}@host.example/x"],
+    "clone with user": ["git", "clone", f"https://oauth2:{WORD}@host.example/x"],
+    "database": [f"--db=postgres://bob:{WORD}@host.example/x"],
+    "json": ["--config", f'{{"hub_token": "{WORD}"}}'],
+    "json, =": [f'--config={{"token":"{WORD}","lr":1}}'],
+    "json in json": ["--config", json.dumps({"inner": json.dumps({"api_key": WORD})})],
+    "token alone": [HF],
+    "token of GitHub": ["--source", GITHUB],
+    "JWT": ["--id", JWT],
+    "AWS": ["--id", AWS],
+    "PEM": ["--cert", PEM],
+    "number of nodes": ["--nnodes", HF],
+    "port": ["--master_port", HF],
+    "encoded": ["--payload", ENCODED],
+    "url query": [f"https://host.example/x?access_token={WORD}&a=1"],
+    "signed url": [f"https://host.example/x?X-Amz-Signature={WORD}"],
+}
+SHELL = {
+    "export": f"export HF_TOKEN={WORD}; accelerate launch train.py",
+    "prefix": f"WANDB_API_KEY={WORD} accelerate launch train.py --num_processes 3",
+    "quoted": f"export HF_TOKEN='{WORD}' && torchrun --nnodes 7 train.py",
+    "here-doc": f"cat > x <<EOF\ntoken: {WORD}\nEOF\ntorchrun --nnodes 7 train.py",
+    "netrc": f"echo machine x login bob password {WORD} > ~/.netrc; torchrun --nnodes 7 t.py",
+    "git config": f"git config --global http.extraheader 'Authorization: Bearer {WORD}'; torchrun --nnodes 7 t.py",
+    "default": f"export HF_TOKEN=${{HF_TOKEN:-{WORD}}}; torchrun --nnodes 7 t.py",
+    "curl": f"curl -u bob:{WORD} https://x.example; torchrun --nnodes 7 t.py",
+    "curl header": f'curl -H "Authorization: Bearer {WORD}" https://x.example; torchrun --nnodes 7 t.py',
+    "pip": f"pip install git+https://bob:{WORD}@host.example/x; torchrun --nnodes 7 t.py",
+    "python": f"python -c \"import os; os.environ['HF_TOKEN'] = '{WORD}'\"; torchrun --nnodes 7 t.py",
+    "login": f"huggingface-cli login --token {WORD}; torchrun --nnodes 7 --hub_tok {WORD} t.py",
+    "kubeconfig": f"cat > k <<EOF\nusers:\n- name: a\n  user:\n    token: {WORD}\nEOF\ntorchrun --nnodes 7 t.py",
+    "broken quotes": f"torchrun --nnodes 7 t.py --hub_token '{WORD}",
+    "second line": f"torchrun --nnodes 7 t.py \\\n  --hub_token {WORD} \\\n  --lr 1",
+}
+ENV = {
+    "HF_TOKEN": WORD,
+    "DB_PASSWORD": WORD,
+    "INNOCENT": HF,
+    "PET_NNODES": HF,
+    "PET_MASTER_PORT": GITHUB,
+    "WORLD_SIZE": JWT,
+    "DATABASE_URL": f"postgres://bob:{WORD}@host.example/x",
+    "CONFIG": f"a: 1\npassword: {WORD}\n",
+    "DOCKER_CONFIG_JSON": json.dumps({"auths": {"x": {"auth": WORD}}}),
+    "NCCL_DEBUG": HF,
+    "ACCELERATE_CONFIG": f"hub_token: |\n  {WORD}\n",
+    f"HF_TOKEN={WORD}": "x",
+    HF: "x",
+    "PET_NPROC_PER_NODE": f"--token {WORD}",
+}
+
+
+def trainjob(**trainer):
+    return jobs.make_trainjob(**trainer)
+
+
+def with_metadata(**metadata):
+    document = trainjob(args=["--num_machines", "9"])
+    document["metadata"] |= metadata
+    return document
+
+
+def with_member(path, value):
+    document = trainjob(args=["--num_machines", "9"])
+    node = document
+    for key in path[:-1]:
+        node = node.setdefault(key, {})
+    node[path[-1]] = value
+    return document
+
+
+PLACES = {
+    **{f"args: {name}": trainjob(command=["trl", "sft"], args=args) for name, args in ARGS.items()},
+    **{f"command: {name}": trainjob(command=["accelerate", "launch", *args]) for name, args in ARGS.items()},
+    **{f"shell: {name}": trainjob(command=["bash", "-c", text]) for name, text in SHELL.items()},
+    **{f"shell in args: {name}": trainjob(command=["sh"], args=["-c", text]) for name, text in SHELL.items()},
+    **{f"env: {name[:20]}": trainjob(env=[{"name": name, "value": value}]) for name, value in ENV.items()},
+    "env: number": trainjob(env=[{"name": "PET_NNODES", "value": {"token": WORD}}]),
+    "env twice": trainjob(env=[{"name": "HF_TOKEN", "value": WORD}, {"name": "PET_NNODES", "value": WORD}]),
+    "numNodes": trainjob(numNodes=HF),
+    "numProcPerNode": trainjob(numProcPerNode=HF),
+    "image": trainjob(image=f"bob:{WORD}@host.example/x:1"),
+    "resources": trainjob(resourcesPerNode={"limits": {"nvidia.com/gpu": HF}}),
+    "resource name": trainjob(resourcesPerNode={"limits": {HF: "1"}}),
+    "command is a text": trainjob(command=f"trl sft --hub_token {WORD}"),
+    "args are a map": trainjob(args={"hub_token": WORD}),
+    "name": with_metadata(name=HF),
+    "generateName": with_metadata(name="", generateName=HF),
+    "label": with_metadata(labels={"muster.dev/framework": HF}),
+    "label name": with_metadata(labels={HF: "x"}),
+    "annotation": with_metadata(annotations={"example.com/token": WORD}),
+    "muster annotation": with_metadata(annotations={"muster.dev/mode": HF}),
+    "muster annotation of an unknown name": with_metadata(annotations={"muster.dev/token": WORD}),
+    "memory": with_metadata(annotations={"muster.dev/applied": json.dumps({"fields": {"hub_token": WORD}})}),
+    "broken memory": with_metadata(annotations={"muster.dev/applied": f'{{"token": "{WORD}'}),
+    "last applied": with_metadata(
+        annotations={"kubectl.kubernetes.io/last-applied-configuration": json.dumps({"env": {"HF_TOKEN": WORD}})}
+    ),
+    "runtime": with_member(["spec", "runtimeRef", "name"], HF),
+    "override": with_member(
+        ["spec", "podTemplateOverrides"], [{"spec": {"env": [{"name": "A_TOKEN", "value": WORD}]}}]
+    ),
+    "managedBy": with_member(["spec", "managedBy"], HF),
+    "initializer": with_member(
+        ["spec", "initializer"],
+        {"model": {"env": [{"name": "HF_TOKEN", "value": WORD}], "storageUri": f"hf://x:{WORD}@y"}},
+    ),
+    "unknown": with_member(["spec", "token"], WORD),
+}
+
+
+def outputs(document, phase, mode):
+    """Yield every text that leaves the process because of one request, and the response without its patch."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logs.JsonFormatter())
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        decision = admissions.decide(
+            document, phase=phase, policy=Policy(mode=mode), reader=admissions.shipped_reader()
+        )
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)
+    decision = answers.without_secrets(decision)
+    response = {key: value for key, value in answers.told(decision).items() if key != "patch"}
+    yield "answer", orjson.dumps(response).decode()
+    record = redaction.redact(accounts.record(decision, MOMENT, 0.001))
+    yield "record", orjson.dumps(record).decode()
+    yield "event", denials._message(record)  # what the Event says
+    yield "report", orjson.dumps(outcomes.said(record).results).decode()
+    yield "log", stream.getvalue()
+
+
+def test_there_are_enough_of_them():
+    assert len(PLACES) >= 60
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("mode", [Mode.ENFORCE, Mode.WARN, Mode.AUDIT])
+def test_no_planted_secret_leaves_but_in_the_patch(place, mode):
+    for phase in ("mutate", "validate"):
+        for output, text in outputs(copy.deepcopy(PLACES[place]), phase, mode):
+            assert not [part for part in PARTS if part.lower() in text.lower()], (phase, output, text)
