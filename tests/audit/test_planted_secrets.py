@@ -12,13 +12,15 @@ import logging
 import orjson
 import pytest
 
-from tests.support import admissions, jobs
+from tests.support import acmes, admissions, jobs
 from webhook import logs
 from webhook.admission import accounts, answers
 from webhook.admission.policies import Mode, Policy
+from webhook.audit.log import chain
 from webhook.audit.redaction import redaction
 from webhook.notices import denials
 from webhook.notices.reports import outcomes
+from webhook.pages import details, seals
 
 WORD = "Zq7xPlanted8Secret"  # a secret that only its name, its flag or its place tells
 HF = "hf_" + "Zq7xPlanted8Secret" * 2
@@ -105,6 +107,10 @@ def trainjob(**trainer):
     return jobs.make_trainjob(**trainer)
 
 
+def jobset(**container):
+    return jobs.make_jobset(container=container, nodes=2)
+
+
 def with_metadata(**metadata):
     document = trainjob(args=["--num_machines", "9"])
     document["metadata"] |= metadata
@@ -157,6 +163,16 @@ PLACES = {
         {"model": {"env": [{"name": "HF_TOKEN", "value": WORD}], "storageUri": f"hf://x:{WORD}@y"}},
     ),
     "unknown": with_member(["spec", "token"], WORD),
+    **{f"jobset args: {name}": jobset(command=["vllm", "serve"], args=args) for name, args in ARGS.items()},
+    **{f"jobset shell: {name}": jobset(command=["sh", "-c", text]) for name, text in SHELL.items()},
+    **{f"jobset env: {name[:20]}": jobset(env=[{"name": name, "value": value}]) for name, value in ENV.items()},
+    "jobset port": jobset(ports=[{"name": HF, "containerPort": HF}]),
+    "jobset resources": jobset(resources={"limits": {"nvidia.com/gpu": HF}}),
+    "jobset container": jobset(name=HF),
+    "jobset volume": jobset(volumeMounts=[{"name": HF, "mountPath": f"/x?token={WORD}"}]),
+    "jobset probe": jobset(readinessProbe={"httpGet": {"httpHeaders": [{"name": "Authorization", "value": WORD}]}}),
+    "jobset claims": jobs.make_jobset(metadata={"annotations": {"muster.dev/claims": HF}}),
+    "jobset replicas": jobs.make_jobset(nodes=HF),
 }
 
 
@@ -180,6 +196,8 @@ def outputs(document, phase, mode):
     response = {key: value for key, value in answers.told(decision).items() if key != "patch"}
     yield "answer", orjson.dumps(response).decode()
     record = redaction.redact(accounts.record(decision, MOMENT, 0.001))
+    sealed = orjson.loads(chain.Chain().seal(record))
+    yield "page", details.page(sealed, seals.Standing("", None, None), "/", []).decode()
     yield "record", orjson.dumps(record).decode()
     yield "event", denials._message(record)  # what the Event says
     yield "report", orjson.dumps(outcomes.said(record).results).decode()
@@ -196,3 +214,69 @@ def test_no_planted_secret_leaves_but_in_the_patch(place, mode):
     for phase in ("mutate", "validate"):
         for output, text in outputs(copy.deepcopy(PLACES[place]), phase, mode):
             assert not [part for part in PARTS if part.lower() in text.lower()], (phase, output, text)
+
+
+class Silent(Exception):  # noqa: N818  # it stands for one of a plugin
+    """An exception that cannot be told."""
+
+    def __str__(self):
+        raise ValueError(WORD)
+
+
+RAISED = {"flag": ValueError(f"--hub_token {WORD}"), "form": ValueError(HF), "key": KeyError(HF), "silent": Silent()}
+
+
+def assert_clean(text):
+    assert not [part for part in PARTS if part.lower() in text.lower()], text
+
+
+@pytest.mark.parametrize("raised", RAISED)
+@pytest.mark.parametrize("stage", ["enforce_command", "validate"])
+def test_what_a_plugin_raises_is_told_without_secrets(raised, stage):
+    plugin = acmes.acme(**{stage: acmes.raising(RAISED[raised])})
+    decision = answers.without_secrets(acmes.decide(plugin, acmes.phase_of(stage)))
+    assert_clean(orjson.dumps(answers.told(decision)).decode())
+    assert_clean(orjson.dumps(redaction.redact(accounts.record(decision, MOMENT, 0.001))).decode())
+
+
+@pytest.mark.parametrize("raised", RAISED)
+def test_a_log_line_has_no_secret_in_message_fact_or_traceback(raised):
+    stream = io.StringIO()
+    logger = logging.Logger("planted")
+    logger.addHandler(logging.StreamHandler(stream))
+    logger.handlers[0].setFormatter(logs.JsonFormatter())
+    more = {"error": RAISED[raised], "map": {"token": WORD}, "list": [HF], "n": 10**5000}
+    logger.error("it failed: %s", HF, extra=more, exc_info=RAISED[raised])
+    assert orjson.loads(stream.getvalue())["logger"] == "planted"
+    assert_clean(stream.getvalue())
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--max_new_tokens", "512", "--pad_token", "<pad>", "--eos_token", "</s>"],
+        ["--tokenizer", "org/model", "--tokenizer_name_or_path", "org/model"],
+        ["--hub_strategy", "every_save", "--push_to_hub", "--hub_model_id", "org/model"],
+        ["--keyfile", "/etc/tls/server.pem", "--certfile", "/etc/tls/server.crt"],
+        ["--max_num_batched_tokens", "8192", "--token_budget", "12", "--sort_key", "length"],
+        ["--task", "token-classification", "--author", "somebody", "--monkey", "wrench"],
+        ["torchrun", "--nnodes", "2", "--rdzv_endpoint", "host:29400", "train.py"],
+        ["bash", "-c", "set -ex; pip install x && accelerate launch --num_processes 8 train.py --lr 1e-5"],
+        ["docker", "run", "-p", "80:80", "name:tag@sha256:" + "ab12" * 16],
+        ["--hub_token", "$(HF_TOKEN)", "--use_auth_token", "true"],
+        ["--dataset", "s3://bucket/path/tokenized", "--output_dir", "/data/checkpoints-2026"],
+    ],
+    ids=lambda args: " ".join(args)[:40],
+)
+def test_words_without_a_secret_stay_readable(make_record, make_change, args):
+    changes = [make_change("env[HF_TOKEN].value", after=WORD), make_change("spec.trainer.args", after=args)]
+    assert redaction.redact(make_record(changes=changes))["changes"][1]["after"] == args
+
+
+@pytest.mark.parametrize(
+    "name", ["TOKENIZERS_PARALLELISM", "PAD_TOKEN", "NCCL_DEBUG", "MAX_TOKENS", "HF_HOME", "SORT_KEY", "PWD"]
+)
+def test_the_value_of_a_harmless_variable_is_shown(make_record, make_change, name):
+    after = [{"name": name, "value": "a-value-to-see"}, {"name": "HF_TOKEN", "value": WORD}]
+    shown = redaction.redact(make_record(changes=[make_change("env", after=after)]))["changes"][0]["after"]
+    assert [each["value"] for each in shown] == ["a-value-to-see", "<redacted>"]
