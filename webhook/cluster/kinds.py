@@ -16,6 +16,7 @@ from webhook.cluster.served import Kind
 __all__ = [
     "CLAIM",
     "CONFIGURATIONS",
+    "CONFIG_MAP",
     "EVENT",
     "JOBSET",
     "KINDS",
@@ -100,6 +101,7 @@ OBJECTS: Final[Mapping[str, Kind]] = {"ResourceClaim": CLAIM, "ResourceClaimTemp
 LEASE: Final = _simple("Lease", "coordination.k8s.io", "v1")
 EVENT: Final = _simple("Event", "", "v1")
 SECRET: Final = _simple("Secret", "", "v1")
+CONFIG_MAP: Final = _simple("ConfigMap", "", "v1")
 CONFIGURATIONS: Final = tuple(
     _simple(f"{each}WebhookConfiguration", "admissionregistration.k8s.io", "v1", namespaced=False)
     for each in ("Mutating", "Validating")
