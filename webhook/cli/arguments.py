@@ -223,6 +223,7 @@ def _audit(add: _Adder) -> None:
     which.add_argument("--seq", type=int, metavar="NUMBER", help="number of the record in its log")
     verify = actions.add_parser("verify", help="find lines that were edited, removed or inserted", allow_abbrev=False)
     verify.add_argument("--restarts", action="store_true", help="accept chains that start again (several processes)")
+    _anchors(verify)
     serve = actions.add_parser("serve", help="serve read-only web pages about the log", allow_abbrev=False)
     serve.add_argument(
         "--host", default="127.0.0.1", help="address to bind; everyone who can reach it can read the log"
@@ -230,6 +231,33 @@ def _audit(add: _Adder) -> None:
     serve.add_argument("--port", type=int, default=8099, help="TCP port, 8099 by default; 0 chooses a free one")
     for action in (listing, show, verify, serve):
         action.add_argument("file", nargs="+", metavar="FILE", help="log, together with its rotated files; - is stdin")
+
+
+def _anchors(verify: argparse.ArgumentParser) -> None:
+    verify.add_argument(
+        "--anchor",
+        action="append",
+        default=[],
+        metavar="SEQ:HASH",
+        help="number and hash of a record that must be there, noted earlier; may be repeated",
+    )
+    verify.add_argument(
+        "--anchors", type=Path, metavar="FILE", help="anchors or records, one a line, or Muster's ConfigMap as JSON"
+    )
+    verify.add_argument(
+        "--anchors-from-cluster", action="store_true", help="the anchors that Muster noted in its ConfigMap"
+    )
+    verify.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="kubeconfig of the cluster; as kubectl by default"
+    )
+    verify.add_argument("--context", metavar="NAME", help="context of the kubeconfig; its current one by default")
+    verify.add_argument(
+        "-n", "--namespace", default="muster-system", help="namespace of Muster; muster-system by default"
+    )
+    verify.add_argument("--pod", metavar="NAME", help="only the anchors of this pod of Muster")
+    verify.add_argument(
+        "--copied", metavar="TIME", help="when the log was copied: later anchors of the cluster are not expected"
+    )
 
 
 def _inputs(command: argparse.ArgumentParser) -> None:

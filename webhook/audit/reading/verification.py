@@ -3,7 +3,7 @@
 Verification reads the lines once, in order, and compares each with the records before it. It distinguishes edited,
 removed, moved, inserted and replaced lines, a line torn by a crash, and a chain that starts again in the middle. It
 cannot find lines cut off at either end, or files rewritten with new hashes; for these, keep number and hash of some
-records elsewhere and pass one as the anchor.
+records elsewhere and pass them as anchors (`anchors`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from webhook.audit import schemas
 from webhook.audit.log import chain
 from webhook.audit.log.files import LogLine
 from webhook.audit.reading import successions
+from webhook.audit.reading.anchors import Expected
 from webhook.audit.records import Link
 
-__all__ = ["Anchor", "Kind", "Problem", "verify"]
+__all__ = ["Kind", "Problem", "verify"]
 
 Kind: TypeAlias = Literal[
     "edited", "removed", "moved", "inserted", "replaced", "restarted", "torn", "foreign", "anchor"
@@ -41,15 +42,9 @@ class Problem:
         return f"{self.file}:{self.line}: {self.kind}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """A note that is kept elsewhere: record `seq` of this log has this `hash`."""
-
-    seq: int
-    hash: str
-
-
-def verify(lines: Iterable[LogLine], anchor: Anchor | None = None, *, restarts: bool = False) -> Iterator[Problem]:
+def verify(
+    lines: Iterable[LogLine], expected: Expected | None = None, *, restarts: bool = False, name: str = ""
+) -> Iterator[Problem]:
     """Check the lines of one log, all its files in order (`files.lines(files.rotated(path))`).
 
     A log whose oldest files were rotated away begins in the middle of its chain; that is not a problem. Problems come
@@ -57,11 +52,11 @@ def verify(lines: Iterable[LogLine], anchor: Anchor | None = None, *, restarts: 
 
     Args:
         lines: the log, oldest line first.
-        anchor: number and hash of a record that must be there.
+        expected: the records that must be there, by anchors that are kept elsewhere.
         restarts: accept chains that start again from genesis, as in the collected output of several processes.
+        name: the log, for problems of the whole; by default the file of its last record.
     """
     succession = successions.Succession()
-    anchored = anchor is None
     for line in lines:
         link = _parsed(line)
         if isinstance(link, Problem):
@@ -69,15 +64,17 @@ def verify(lines: Iterable[LogLine], anchor: Anchor | None = None, *, restarts: 
             continue
         own = _own(link, line)
         trusted = own is None or own.kind != "edited"
-        anchored = anchored or (trusted and anchor == Anchor(link["seq"], link["hash"]))
+        if expected and trusted:
+            expected.see(link)
         breach = succession.follow(link, line, trusted=trusted)
         if own:
             yield own
         if breach and trusted and not (restarts and breach.kind == "restarted"):
             yield _problem(line, breach.kind, breach.message)
     yield from (_removed(gap) for gap in succession.gaps)
-    if anchor and not anchored:
-        yield _unanchored(anchor, succession)
+    if expected:
+        file = name or (succession.line.file if succession.line else "")
+        yield from (Problem(file, 0, "anchor", message) for message in expected.missing())
 
 
 def _parsed(line: LogLine) -> Link | Problem:
@@ -107,18 +104,6 @@ def _own(link: Link, line: LogLine) -> Problem | None:
 def _removed(gap: successions.Gap) -> Problem:
     which = f"record {gap.first} is" if gap.first == gap.last else f"records {gap.first} to {gap.last} are"
     return _problem(gap.line, "removed", f"{which} missing before this line")
-
-
-def _unanchored(anchor: Anchor, succession: successions.Succession) -> Problem:
-    last = succession.seq or 0
-    if anchor.seq > last:
-        found = f"the log ends at record {last}: its end was cut off"
-    elif anchor.seq < succession.first:
-        found = f"the log begins at record {succession.first}: older files are missing"
-    else:
-        found = "the log does not have it: it was removed, or the log was rewritten"
-    file = succession.line.file if succession.line else ""
-    return Problem(file, 0, "anchor", f"record {anchor.seq} with hash {anchor.hash} is expected, but {found}")
 
 
 def _problem(line: LogLine, kind: Kind, message: str) -> Problem:

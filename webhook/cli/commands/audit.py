@@ -75,11 +75,13 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    broken = 0
+    from webhook.cli.commands import audit_anchors  # noqa: PLC0415  # the other actions need no anchors
+
+    expected, broken = audit_anchors.expected(args), 0
     for name, lines in _logs(args.file):
         counted = itertools.count()
         lines_seen = (line for line, _ in zip(lines, counted, strict=False))
-        for problem in verification.verify(lines_seen, restarts=args.restarts):
+        for problem in verification.verify(lines_seen, expected, restarts=args.restarts, name=name):
             broken += 1
             print(problems.one_line(problem))
         print(problems.one_line(f"{name}: {wording.plural(next(counted), 'line')} read"), file=sys.stderr)
