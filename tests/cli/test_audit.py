@@ -248,6 +248,26 @@ def test_a_pipe_is_listed_as_it_comes_without_waiting_for_its_end():
         assert process.wait(30) == 0
 
 
+@pytest.mark.parametrize("action", [["ls"], ["ls", "-o", "json"], ["show", "-o", "json", "--uid", "uid-1"], ["verify"]])
+def test_a_reader_that_closes_its_pipe_ends_the_command_quietly(write, action):
+    link = chain.Chain()
+    text = "".join(link.seal(record(1)).decode() for _ in range(3000))
+    path = write("long.log", text.replace('"mode":"enforce"', '"mode":"off"') if action == ["verify"] else text)
+    with started(*action, path) as process:
+        process.stdout.read(1)
+        process.stdout.close()
+        assert process.wait(30) == 141
+        assert process.stderr.read() == ""
+
+
+def test_an_output_that_cannot_be_written_is_not_taken_for_the_log(log):
+    command = [sys.executable, "-m", "webhook", "audit", "ls", str(log)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, cwd=ROOT, text=True, check=False)
+    assert (done.returncode, "cannot be read" in done.stderr) == (2, False)
+    assert "No space left on device" in done.stderr
+
+
 def test_a_log_that_is_not_there_cannot_be_followed(muster, tmp_path):
     result = muster("audit", "ls", "--follow", tmp_path / "missing.log")
     assert (result.code, result.err.split(": ")[1:3]) == (2, [f"{tmp_path}/missing.log", "cannot be read"])

@@ -33,6 +33,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         return action(args)
     except OSError as error:
+        if error.filename is None:  # standard output, which may be a closed pipe: `main` knows what to do
+            raise
         raise CommandError(f"{error.filename}: cannot be read: {error.strerror or error}") from error
 
 
