@@ -75,7 +75,7 @@ class Metrics:
             (self._refused, ("busy", "content-type", "method", "timeout", "too-large", "unreadable")),
             (self._fetches, ("found", "missing", "failed")),
             (self._reloads, ("taken", "refused")),
-            (self._audit, ("concealed", "dropped", "event", "report", "sink")),
+            (self._audit, ("anchor", "concealed", "dropped", "event", "report", "sink")),
             (self._closed, ("crowded", "slow")),
         ):
             for value in values:
@@ -116,7 +116,13 @@ class Metrics:
         self._reloads.labels(outcome).inc()
 
     def audit_problem(self, kind: str, count: int = 1) -> None:
-        """Count records `concealed` or `dropped`, failures of a `sink`, and what is in no `event` or `report`."""
+        """Count a problem of the audit log or of its notices.
+
+        Args:
+            kind: `concealed` or `dropped` records, failures of a `sink`, denials without an `event`, decisions missing
+                in a `report`, or failed writes of an `anchor`.
+            count: how many.
+        """
         self._audit.labels(kind).inc(count)
 
     def written(self, verb: str, resource: str, outcome: str) -> None:

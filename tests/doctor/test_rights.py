@@ -100,6 +100,14 @@ async def test_of_rights_that_depend_on_a_value_those_of_the_value_are_asked_abo
     assert len(found) == len(ALWAYS) + 3 * len(resources)
 
 
+async def test_rights_for_anchors_are_asked_about_in_musters_own_namespace(world, examine):
+    world.configure("audit: {anchors: configmap}")
+    await examine("rights")
+    attributes = [each["resourceAttributes"] for each in asked(world)]
+    found = {tuple(each.get(key) for key in ("verb", "name", "namespace")) for each in attributes}
+    assert {("create", None, "muster-system"), ("update", "muster-audit-anchors", "muster-system")} < found
+
+
 async def test_a_missing_right_of_an_option_names_the_option(world, examine):
     world.configure("controllers: {enabled: true}")
     world.revoked = {"patch pods"}

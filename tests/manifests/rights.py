@@ -73,6 +73,11 @@ _EVENTS = {
     ("events", "patch"): "a refusal that comes again is not counted up",
 }
 
+_ANCHORS = {
+    ("configmaps", "create"): "nothing is noted about the audit log: a log that was cut off looks whole",
+    ("configmaps", "update"): "what is noted about the audit log is never renewed: what was cut off since looks whole",
+}
+
 _REPORTS = {
     "create": "a namespace gets no report",
     "get": "nobody knows what a report says, so none is written",
@@ -86,6 +91,7 @@ RIGHTS: dict[Right, str] = dict(
         *((("muster", "nodes", verb), said) for verb, said in _NODES.items()),
         *((("muster-controllers", *key), said) for key, said in _WRITERS.items()),
         *((("muster-certificates", *key), said) for key, said in _CERTIFICATES.items()),
+        *((("muster-anchors", *key), said) for key, said in _ANCHORS.items()),
         *((("muster-events", *key), said) for key, said in _EVENTS.items()),
         *(((role, kind, verb), said) for role, kind in _REPORTERS.items() for verb, said in _REPORTS.items()),
     ]

@@ -10,7 +10,7 @@ from types import ModuleType
 from _pytest.mark import ParameterSet
 
 from e2e.suites.reports import reportings, test_reports
-from e2e.suites.rights import test_caches, test_certificates, test_controllers, test_events
+from e2e.suites.rights import test_anchors, test_caches, test_certificates, test_controllers, test_events
 from tests.manifests import files, rights
 
 FOLDERS = ("base", "overlays/production")
@@ -21,7 +21,7 @@ ROLES = [
     for document in files.documents(path)
     if "rules" in document
 ]
-SUITES = (test_caches, test_controllers, test_certificates, test_events)
+SUITES = (test_anchors, test_caches, test_controllers, test_certificates, test_events)
 NAMED = {
     "secrets",
     "leases",
@@ -54,6 +54,14 @@ def test_what_has_a_known_name_is_reached_by_that_name_alone():
         for rule in role["rules"]:
             if NAMED & set(rule["resources"]):
                 assert rule.get("resourceNames") or rule["verbs"] == ["create"], rule
+
+
+def test_configmaps_are_written_by_name_and_in_one_namespace_only():
+    for role in ROLES:
+        for rule in role["rules"]:
+            if "configmaps" in rule["resources"] and {"create", "update"} & set(rule["verbs"]):
+                assert (role["kind"], role["metadata"]["namespace"]) == ("Role", "muster-system")
+                assert rule.get("resourceNames") == ["muster-audit-anchors"] or rule["verbs"] == ["create"]
 
 
 def test_nothing_is_given_wholesale():

@@ -88,6 +88,7 @@ def test_a_difference_would_be_seen(helm, kubectl, folder):
 @pytest.mark.parametrize(
     ("file", "role", "audit"),
     [
+        ("rbac-anchors.yaml", "muster-anchors", {"anchors": "configmap"}),
         ("rbac-events.yaml", "muster-events", {"events": True}),
         ("rbac-openreports.yaml", "muster-openreports", {"reports": "openreports"}),
         ("rbac-policyreports.yaml", "muster-policyreports", {"reports": "policyreport"}),
@@ -99,7 +100,7 @@ def test_rights_of_an_option_come_with_it_and_are_those_of_the_kustomizations_fi
     for document in extra:
         chart = rendered[document["kind"], role]
         assert chart == {**document, "metadata": chart["metadata"]}
-    others = {"muster-events", "muster-openreports", "muster-policyreports"} - {role}
+    others = {"muster-anchors", "muster-events", "muster-openreports", "muster-policyreports"} - {role}
     assert not [name for _, name in rendered if name in others]
     assert not [each for each in helm.template() if each["metadata"]["name"] == role]
 

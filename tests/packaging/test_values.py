@@ -273,3 +273,12 @@ def test_updates_are_sent_for_what_muster_changed_by_the_name_of_its_annotation(
     entries = renders.one(helm.template(), "MutatingWebhookConfiguration")["webhooks"]
     expressions = [each["expression"] for entry in entries for each in entry.get("matchConditions", ())]
     assert sum(names.APPLIED_ANNOTATION in each for each in expressions) == 2
+
+
+def test_anchors_go_to_the_namespace_of_the_release_and_keep_the_other_settings(helm):
+    audit = {"anchors": "configmap", "anchorSettings": {"interval": 30}}
+    documents = helm.template({"config": {"audit": audit}}, namespace="elsewhere")
+    settings = renders.config(documents).audit.anchor_settings
+    assert (settings.namespace, settings.interval) == ("elsewhere", 30)
+    assert renders.one(documents, "Role", "muster-anchors")["metadata"]["namespace"] == "elsewhere"
+    assert renders.config(helm.template({"config": {"audit": {"anchors": "configmap"}}})).audit.anchors == "configmap"

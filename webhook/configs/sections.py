@@ -12,6 +12,7 @@ from webhook.admission.policies import Mode
 from webhook.configs import models, profiles, trust
 
 __all__ = [
+    "AnchorSettings",
     "Audit",
     "AuditFile",
     "Budget",
@@ -136,6 +137,18 @@ class ReportLimits(models.Model):
     days: Annotated[float, pydantic.Field(gt=0, le=366)] = 7.0
 
 
+class AnchorSettings(models.Model):
+    """How anchors are noted.
+
+    Attributes:
+        interval: seconds between two anchors of a log.
+        namespace: the namespace of the ConfigMap, which is Muster's own.
+    """
+
+    interval: Annotated[float, pydantic.Field(ge=5, le=86400)] = 60.0
+    namespace: str = "muster-system"
+
+
 class Audit(models.Model):
     """Where audit records go, and what happens when they cannot be written.
 
@@ -145,6 +158,9 @@ class Audit(models.Model):
         events: whether a denied job also gets an Event in its namespace; needs `cluster.source: live`.
         reports: the format of the report that each namespace with jobs gets; needs `cluster.source: live`.
         report_limits: limits of these reports.
+        anchors: where number and hash of the last record are noted from time to time, so that a log that was cut off
+            shows; needs `cluster.source: live`.
+        anchor_settings: how they are noted.
     """
 
     stdout: bool = True
@@ -155,3 +171,5 @@ class Audit(models.Model):
     events: bool = False
     reports: Literal["none", "openreports", "policyreport"] = "none"
     report_limits: ReportLimits = ReportLimits()
+    anchors: Literal["none", "configmap"] = "none"
+    anchor_settings: AnchorSettings = AnchorSettings()

@@ -24,13 +24,18 @@ OPTIONAL_RIGHTS: Mapping[str, tuple[str, ...]] = {
     "rbac.yaml": (),
     "rbac-controllers.yaml": ("controllers", "enabled"),
     "rbac-certificates.yaml": ("tls", "secret"),
+    "rbac-anchors.yaml": ("audit", "anchors"),
     "rbac-events.yaml": ("audit", "events"),
     "rbac-openreports.yaml": ("audit", "reports"),
     "rbac-policyreports.yaml": ("audit", "reports"),
 }
 """Files with RBAC rules, each with the key of the configuration that needs it; () when it is always needed."""
 
-_VALUES: Mapping[str, str] = {"rbac-openreports.yaml": "openreports", "rbac-policyreports.yaml": "policyreport"}
+_VALUES: Mapping[str, str] = {
+    "rbac-anchors.yaml": "configmap",
+    "rbac-openreports.yaml": "openreports",
+    "rbac-policyreports.yaml": "policyreport",
+}
 """The files among them that only one value of their key needs."""
 
 

@@ -1,4 +1,4 @@
-"""The audit writer that the configuration asks for, and the notices: Events and reports."""
+"""The audit writer that the configuration asks for, and the notices: Events, reports and anchors."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Protocol
 
 from webhook import configs
 from webhook.audit import records
-from webhook.audit.log import sinks, writer
+from webhook.audit.log import notes, sinks, writer
 from webhook.audit.redaction import redaction
 from webhook.cluster import transports, writes
 from webhook.metrics import Metrics
-from webhook.notices import denials
+from webhook.notices import anchors, denials
 from webhook.notices.reports import folds, formats, writers
 
-__all__ = ["Announcer", "AuditRecorder", "Teller", "open_announcer", "open_recorder"]
+__all__ = ["Announcer", "AuditRecorder", "Keeper", "Teller", "open_announcer", "open_keeper", "open_recorder"]
 
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 5.0
+_FLUSH_SECONDS = 1.0
 
 
 class AuditRecorder:
@@ -29,6 +30,15 @@ class AuditRecorder:
     def __init__(self, audit: writer.AuditWriter) -> None:
         self.submit = audit.submit
         self._audit = audit
+
+    @property
+    def ends(self) -> list[notes.Ends | None]:
+        """What was written of each chain."""
+        return self._audit.ends
+
+    def flush(self) -> None:
+        """Wait until the waiting records are written; blocks for a second at most."""
+        self._audit.flush(_FLUSH_SECONDS)
 
     def close(self) -> None:
         """Write the waiting records and close the sinks; blocks for some seconds at most."""
@@ -75,6 +85,27 @@ class Announcer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
+class Keeper:
+    """Notes anchors of the recorder's logs; needs a running event loop.
+
+    Args:
+        recorder: writes the logs.
+        noter: writes the anchors.
+    """
+
+    def __init__(self, recorder: AuditRecorder, noter: anchors.Anchors) -> None:
+        self._recorder = recorder
+        self._noter = noter
+        self._task = asyncio.create_task(noter.run(), name="audit anchors")
+
+    async def stop(self) -> None:
+        """Stop, and note the last records; takes three seconds at most."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.to_thread(self._recorder.flush)
+        await self._noter.end()
+
+
 def open_announcer(
     config: configs.Audit, recorder: AuditRecorder, sender: transports.Sender | None, metrics: Metrics
 ) -> Announcer | None:
@@ -107,6 +138,27 @@ def _tellers(config: configs.Audit, access: writes.Writes, metrics: Metrics) -> 
         form = formats.FORMATS[config.reports]
         limits = folds.Limits(config.report_limits.results, config.report_limits.days * 86400.0)
         yield writers.Reports(access, form, redactor, partial(metrics.audit_problem, "report"), limits)
+
+
+def open_keeper(
+    config: configs.Audit, recorder: AuditRecorder, sender: transports.Sender | None, metrics: Metrics
+) -> Keeper | None:
+    """Start noting anchors; return None when that is not configured.
+
+    Raises:
+        ConfigError: there is no API server to write to.
+    """
+    if config.anchors == "none":
+        return None
+    if sender is None:
+        raise configs.ConfigError(
+            f"audit.anchors: {config.anchors} needs cluster.source: live, because it writes to the API server"
+        )
+    access, settings = writes.Writes(sender, counted=metrics.written), config.anchor_settings
+    failed = partial(metrics.audit_problem, "anchor")
+    return Keeper(
+        recorder, anchors.Anchors(access, settings.namespace, lambda: recorder.ends, failed, settings.interval)
+    )
 
 
 def open_recorder(config: configs.Audit, metrics: Metrics) -> AuditRecorder:

@@ -70,6 +70,8 @@ class Service:
         stack.push_async_callback(asyncio.to_thread, recorder.close)
         cluster = await clusters.open_cluster(config.cluster)
         stack.push_async_callback(cluster.stop)
+        if keeper := recorders.open_keeper(config.audit, recorder, cluster.sender, self.metrics):
+            stack.push_async_callback(keeper.stop)
         taker: handlers.Recorder = recorder
         if announcer := recorders.open_announcer(config.audit, recorder, cluster.sender, self.metrics):
             taker = announcer

@@ -1,6 +1,6 @@
 {{/*
 Muster's configuration, as YAML: `config` of the values, and what only the chart knows: the source of the certificates,
-the namespace, and whether the controllers have their rights.
+the namespace (also of the anchors), and whether the controllers have their rights.
 */}}
 {{- define "muster.config" -}}
 {{- $config := deepCopy .Values.config -}}
@@ -17,6 +17,10 @@ the namespace, and whether the controllers have their rights.
 {{- end -}}
 {{- end -}}
 {{- $_ := set $config "tls" $tls -}}
+{{- if eq (dig "audit" "anchors" "none" .Values.config) "configmap" -}}
+{{- $settings := mergeOverwrite (default (dict) $config.audit.anchorSettings) (dict "namespace" .Release.Namespace) -}}
+{{- $_ := set $config.audit "anchorSettings" $settings -}}
+{{- end -}}
 {{- if .Values.controllers.enabled -}}
 {{- $lease := dict "name" (include "muster.controllersLease" .) "namespace" .Release.Namespace -}}
 {{- $_ := set $config "controllers" (mergeOverwrite (default (dict) $config.controllers) (dict "enabled" true "lease" $lease)) -}}

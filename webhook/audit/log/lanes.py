@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from webhook import backoffs
 from webhook.audit.log.chain import Chain, ChainError
+from webhook.audit.log.notes import Anchor, Ends
 from webhook.audit.log.sinks import Sink
 from webhook.audit.records import Record
 
@@ -42,7 +43,7 @@ class Retry:
 
 
 class Lane:
-    """Seals records for `sink` and writes them; used by one thread, only `failing` is read by others.
+    """Seals records for `sink` and writes them; used by one thread, only `failing` and `ends` are read by others.
 
     `on_error` is called with each error of the sink, on that thread.
     """
@@ -59,6 +60,7 @@ class Lane:
         self._on_error = on_error
         self._clock = clock
         self._chain: Chain | None = None
+        self._first: Anchor | None = None
         self._last = Chain()
         self._pending: tuple[Record, int] | None = None
         self._failures = 0
@@ -69,6 +71,12 @@ class Lane:
     def failing(self) -> bool:
         """Whether the last attempt failed."""
         return self._failures > 0
+
+    @property
+    def ends(self) -> Ends | None:
+        """Return what was written of the chain, None before the first record."""
+        first, last = self._first, self._last
+        return Ends(self._sink.name, first, Anchor(last.seq, last.prev)) if first and last.seq else None
 
     @property
     def wait(self) -> float | None:
@@ -116,12 +124,15 @@ class Lane:
             self._fail(record, error)
             return False
         self._dropped, self._last = 0, Chain(chain.seq, chain.prev)
+        self._first = self._first or Anchor(chain.seq, chain.prev)
         self._recover()
         return True
 
     def _resume(self) -> Chain:
         """Continue the chain in the sink; lines of this process that are gone leave a visible gap."""
         found = self._found()
+        if found.seq:
+            self._first = self._first or Anchor(found.seq, found.prev)
         return found if found.seq >= self._last.seq else Chain(self._last.seq, self._last.prev)
 
     def _found(self) -> Chain:

@@ -17,7 +17,7 @@ import orjson
 from webhook.audit import schemas
 from webhook.audit.records import Digest, Time
 
-__all__ = ["CHAINS", "KEPT", "NAME", "Anchor", "Chronicle", "NoteError", "parse", "pruned", "read", "rendered"]
+__all__ = ["CHAINS", "KEPT", "NAME", "Anchor", "Chronicle", "Ends", "NoteError", "parse", "pruned", "read", "rendered"]
 
 NAME = "muster-audit-anchors"
 """The ConfigMap, in the namespace of Muster."""
@@ -43,6 +43,21 @@ class Anchor:
     def __str__(self) -> str:
         """Return `seq:hash`, the form of the command line."""
         return f"{self.seq}:{self.hash}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What one process has written of a chain.
+
+    Attributes:
+        sink: the name of the sink.
+        first: the record that the process continued, or the first record of a new chain.
+        last: the last record that the sink took.
+    """
+
+    sink: str
+    first: Anchor
+    last: Anchor
 
 
 @dataclass(frozen=True, slots=True)

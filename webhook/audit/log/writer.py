@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 from webhook.audit.log.lanes import Lane, Retry
+from webhook.audit.log.notes import Ends
 from webhook.audit.log.sinks import Sink, StreamSink
 from webhook.audit.records import Record
 from webhook.audit.redaction import concealments, redaction
@@ -86,6 +87,11 @@ class AuditWriter:
     def healthy(self) -> bool:
         """Whether the primary sink took the last record."""
         return not self._lanes[0].failing
+
+    @property
+    def ends(self) -> list[Ends | None]:
+        """What was written of each chain, always in the same order; None for one without a record of this process."""
+        return [lane.ends for lane in self._all_lanes()]
 
     def submit(self, record: Record) -> bool:
         """Queue a record, which must not be changed afterwards; never blocks.

@@ -127,7 +127,7 @@ def _from_cluster(args: argparse.Namespace) -> Mapping[str, Any]:
 
 
 async def _fetched(args: argparse.Namespace) -> Mapping[str, Any] | None:
-    from webhook.cluster import kinds, live, writes  # noqa: PLC0415
+    from webhook.cluster import kinds, live, writes  # noqa: PLC0415  # only this option needs a cluster
 
     sender = await live.connect(args.kubeconfig, args.context)
     try:
