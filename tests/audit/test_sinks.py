@@ -192,6 +192,45 @@ def test_with_fsync_a_line_counts_only_when_it_is_on_the_disk(open_sink, log, mo
     assert log.read_bytes() == b"one\n"
 
 
+def test_a_disk_that_takes_nothing_is_an_error_and_not_a_hang(open_sink, log, pipe, writes):
+    writes += [0]
+    with pytest.raises(OSError, match="nothing was written"):
+        open_sink(log).write(b"one\n")
+    writes += [1, 0]
+    with pytest.raises(OSError, match="nothing was written"):
+        sinks.StreamSink(pipe[1]).write(b"one\n")
+
+
+def test_a_line_that_a_full_disk_keeps_in_part_is_ended_later(open_sink, log, writes, monkeypatch):
+    sink = open_sink(log)
+    sink.write(b"one\n")
+    writes += [2, no_space()]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "ftruncate", lambda *_: (_ for _ in ()).throw(no_space()))
+        with pytest.raises(OSError, match="No space"):
+            sink.write(b"two\n")
+    assert log.read_bytes() == b"one\ntw"
+    writes += [no_space()]
+    with pytest.raises(OSError, match="No space"):
+        sink.write(b"three\n")
+    sink.write(b"three\n")
+    assert log.read_bytes() == b"one\ntw\nthree\n"
+
+
+def test_a_folder_that_vanishes_and_comes_back_is_locked_anew(open_sink, log):
+    folder = log.parent / "volume"
+    folder.mkdir()
+    first, second = open_sink(folder / "audit.log"), open_sink(folder / "audit.log")
+    first.write(b"one\n")
+    folder.rename(log.parent / "gone")
+    with pytest.raises(FileNotFoundError):
+        first.write(b"two\n")
+    folder.mkdir()
+    second.write(b"two\n")
+    with pytest.raises(BlockingIOError, match="another process writes this audit log"):
+        first.write(b"three\n")
+
+
 def test_a_really_full_device_is_an_error_and_not_a_hang(open_sink, log):
     log.symlink_to(FULL)
     with pytest.raises(OSError, match="No space left on device"):

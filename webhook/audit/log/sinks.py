@@ -8,6 +8,7 @@ crash has torn, and holds a lock, because two processes that append to one chain
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -48,7 +49,7 @@ class StreamSink:
         written = 0
         try:
             while written < len(data):
-                written += os.write(self._descriptor, data[written:])
+                written += _put(self._descriptor, data[written:], self.name)
         except OSError:
             self._torn = self._torn or written > 0
             raise
@@ -127,12 +128,19 @@ class RotatingFileSink:
                 if (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino):
                     return self._file, ours.st_size
             self._release()
-        self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, self._mode)
-        return self._file, _mended(self._file)
+        file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, self._mode)
+        try:
+            size = _mended(file)
+        except OSError:
+            os.close(file)
+            raise
+        self._file = file
+        return file, size
 
     def _acquire(self) -> None:
-        if self._lock is not None:
+        if self._lock is not None and self._is_there(self._lock):
             return
+        self.close()
         lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._mode)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -141,10 +149,17 @@ class RotatingFileSink:
             raise type(error)(error.errno, "another process writes this audit log", self.name) from error
         self._lock = lock
 
+    def _is_there(self, lock: int) -> bool:
+        """Whether the lock is still the file of that name: a folder that is made again has another one."""
+        try:
+            return os.path.samestat(Path(f"{self._path}.lock").stat(), os.fstat(lock))
+        except FileNotFoundError:
+            return False
+
     def _append(self, file: int, line: bytes) -> None:
         written = 0
         while written < len(line):
-            written += os.write(file, line[written:])
+            written += _put(file, line[written:], self.name)
         if self._fsync:
             os.fsync(file)
 
@@ -161,6 +176,14 @@ class RotatingFileSink:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _put(descriptor: int, data: bytes, name: str) -> int:
+    """Write at least one byte of `data`; OSError when none is taken, so that nobody tries for ever."""
+    written = os.write(descriptor, data)
+    if not written:
+        raise OSError(errno.EIO, "nothing was written", name)
+    return written
 
 
 def _mended(file: int) -> int:
