@@ -160,6 +160,14 @@ def test_a_record_that_json_cannot_hold_is_no_error_of_the_sink(lane, sink, make
     assert problems(sink) == []
 
 
+def test_a_last_line_that_cannot_be_hashed_does_not_keep_the_chain_from_going_on(lane, sink, make_record):
+    deep = b"[" * 300 + b"]" * 300
+    zeros = b"0" * 64
+    sink.lines.append(b'{"seq":1,"prev":"' + zeros + b'","hash":"' + zeros + b'","x":' + deep + b"}\n")
+    assert write(lane, make_record, "a") == [True]
+    assert not lane.failing
+
+
 def test_after_an_error_the_chain_is_taken_from_what_is_really_there(lane, sink, clock, make_record, monkeypatch):
     def written_but_failed(line):
         sink.lines.append(line)
