@@ -150,6 +150,30 @@ def test_a_full_queue_drops_counts_and_tells_the_loss(open_writer, stuck, make_r
     assert drops == {"full": 2}
 
 
+def test_records_that_wait_are_bounded_by_their_memory_too(open_writer, stuck, make_record, drops):
+    audit = open_writer(stuck, queue_bytes=100_000)
+    submit(audit, make_record, "a")
+    assert stuck.entered.wait(PATIENCE)
+    taken = [audit.submit(make_record(uid="b", message="x" * 10_000)) for _ in range(60)]
+    assert taken == [True] * 60  # with `fallback`, a loss is counted and the admission goes on
+    assert 60 - writer._SHORT_QUEUE - 10 <= drops["full"] < 60
+    stuck.released.set()
+    assert audit.flush(PATIENCE)
+    assert len(stuck.lines) == 61 - drops["full"]
+    for _ in range(3):  # the memory is free again
+        submit(audit, make_record, *"c" * 20)
+        assert audit.flush(PATIENCE)
+    assert told(stuck.lines)[-60] == ("c", drops["full"])
+
+
+def test_with_deny_a_queue_that_takes_too_much_memory_refuses(open_writer, stuck, make_record):
+    audit = open_writer(stuck, queue_bytes=1000, on_failure="deny")
+    submit(audit, make_record, "a")
+    assert stuck.entered.wait(PATIENCE)
+    submit(audit, make_record, *"b" * writer._SHORT_QUEUE)
+    assert audit.submit(make_record(message="x" * 2000)) is False
+
+
 def test_while_the_primary_fails_records_go_to_the_fallback(open_writer, new_sink, make_record, drops):
     primary, fallback = new_sink(), new_sink()
     audit = open_writer(primary, fallback=fallback)

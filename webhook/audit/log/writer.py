@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
+from webhook.audit.log import weights
 from webhook.audit.log.lanes import Lane, Retry
 from webhook.audit.log.notes import Ends
 from webhook.audit.log.sinks import Sink, StreamSink
@@ -27,8 +28,12 @@ _log = logging.getLogger(__name__)
 DropReason: TypeAlias = Literal["full", "refused", "invalid", "unwritten", "closed"]
 """Why a record is lost: queue full, refused while the primary fails, not JSON, no sink took it, or too late."""
 
-# A queue item: a record with the number of records lost just before it, a request to report (flush), or None to end.
-_Item: TypeAlias = tuple[Record, int] | threading.Event | None
+_SHORT_QUEUE = 16
+"""Records that may wait without being weighed, so that a writer that keeps up costs an admission nothing."""
+
+# A queue item: a record with the number of records lost just before it and its weight in bytes, a request to report
+# (flush), or None to end.
+_Item: TypeAlias = tuple[Record, int, int] | threading.Event | None
 
 
 class AuditWriter:
@@ -38,6 +43,7 @@ class AuditWriter:
         sinks: where each record goes; they are closed with the writer.
         fallback: the sink for records that no other sink took; by default stdout, unless it is among the sinks.
         queue_size: maximum number of waiting records; further ones are dropped.
+        queue_bytes: memory that waiting records may take, about; further ones are dropped.
         on_failure: with `fallback`, records are written elsewhere while the primary fails; with `deny`, `submit`
             returns False, and records that were accepted before are kept until the primary works.
         redactor: returns a record without its secrets; it does not change its argument.
@@ -54,6 +60,7 @@ class AuditWriter:
         *,
         fallback: Sink | None = None,
         queue_size: int = 10_000,
+        queue_bytes: int = 64 * 1024 * 1024,
         on_failure: Literal["fallback", "deny"] = "fallback",
         redactor: Callable[[Record], Record] = redaction.redact,
         on_drop: Callable[[DropReason, int], None] = lambda _reason, _count: None,
@@ -76,6 +83,8 @@ class AuditWriter:
         self._linger = linger
         self._queue: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._queue_size = queue_size
+        self._queue_bytes = queue_bytes
+        self._weight = 0
         self._guard = threading.Lock()
         self._lost = 0
         self._hurry = threading.Event()
@@ -100,12 +109,16 @@ class AuditWriter:
             False when the record is lost and `on_failure` is `deny`: then the admission must be refused. With
                 `fallback`, a lost record is counted and the admission continues.
         """
-        reason = self._refusal()
+        reason, weight = self._refusal(), 0
+        if reason is None and self._queue.qsize() >= _SHORT_QUEUE:
+            weight = weights.weight(record, self._queue_bytes)
         with self._guard:
-            if reason is None:
-                self._queue.put((record, self._lost))
+            if reason is None and self._weight + weight <= self._queue_bytes:
+                self._weight += weight
+                self._queue.put((record, self._lost, weight))
                 self._lost = 0
                 return True
+            reason = reason or "full"
             self._lost += 1
         self._on_drop(reason, 1)
         return not self._denies
@@ -174,13 +187,15 @@ class AuditWriter:
         for lane in self._lanes:
             lane.retry()
 
-    def _handle(self, item: tuple[Record, int] | threading.Event) -> None:
+    def _handle(self, item: tuple[Record, int, int] | threading.Event) -> None:
         if isinstance(item, threading.Event):
             if not self._closing.is_set():
                 self._hurry.clear()
             item.set()
             return
-        record, lost = item
+        record, lost, weight = item
+        with self._guard:
+            self._weight -= weight
         for lane in self._all_lanes():
             lane.miss(lost)
         try:
