@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from strategies.launches import launches, shells, wrappers
+from strategies.launches.allowances import Allowance
 from strategies.launches.launches import SHELLS, Launch, Launcher
 from strategies.launches.programs import is_preparation, is_training, runs_nothing
 from strategies.launches.shells import BEHIND, Choice, Command
@@ -76,7 +77,7 @@ def read(argv: Sequence[str]) -> Reading:
 def _read(words: tuple[str, ...]) -> Reading:
     if len(words) > launches.MAX_WORDS:
         return Reading(unread=("the command line has more words than Muster reads",))
-    reader = _Reader()
+    reader = _Reader(sum(map(len, words)))
     if launches.program(words[0]) in SHELLS or wrappers.known(words[0]):
         words = tuple(_ESCAPED.sub("$", word) for word in words)  # as Kubernetes does
     reader.command(_Around(), words)
@@ -105,11 +106,12 @@ class _Around:
 
 
 class _Reader:
-    """Collects the launches of one command line."""
+    """Collects the launches of one command line of `length` characters."""
 
-    def __init__(self) -> None:
+    def __init__(self, length: int) -> None:
         self._found: list[tuple[Launch, Command]] = []
         self._is_host = False
+        self._allowance = Allowance(length)
         self._unread: list[str] = []
 
     def command(self, around: _Around, words: tuple[str, ...], command: Command | None = None) -> None:
@@ -239,7 +241,7 @@ class _Reader:
             )
             self.command(inside, command.words, command)
 
-        why = shells.walk(text, scope, emit)
+        why = shells.walk(text, scope, emit, allowance=self._allowance)
         if why:
             self._say(why)
 
@@ -261,7 +263,8 @@ class _Reader:
             for launch, command in self._found
         ]
         chosen = _chosen(every)
-        beside = tuple(launch for launch in every if not any(launch is each for each in chosen))
+        known = set(map(id, chosen))
+        beside = tuple(launch for launch in every if id(launch) not in known)
         return Reading(tuple(chosen), tuple(self._unread), beside)
 
 

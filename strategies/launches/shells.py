@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from strategies.launches import syntax, trees
+from strategies.launches.allowances import Allowance
 from strategies.launches.syntax import Unreadable
 from strategies.launches.trees import Part, Script
 from strategies.launches.words import Scope, Value, Words
@@ -105,13 +106,16 @@ def invoked(words: Sequence[str]) -> Invocation:
     return Invocation(None, rest[0], rest[0], rest[1:])
 
 
-def walk(text: str, scope: Scope, emit: Callable[[Command], None], *, depth: int = 0) -> str:
+def walk(
+    text: str, scope: Scope, emit: Callable[[Command], None], *, allowance: Allowance | None = None, depth: int = 0
+) -> str:
     """Walk a text, and call `emit` with each command.
 
     Args:
         text: the text.
         scope: its variables and arguments; changed as the text changes them.
         emit: called with each command, in order.
+        allowance: what is left for this text and for all others of the command line; None for a new one.
         depth: number of texts around this one.
 
     Returns:
@@ -119,9 +123,11 @@ def walk(text: str, scope: Scope, emit: Callable[[Command], None], *, depth: int
     """
     if len(text) > MAX_TEXT:
         return "the shell's text is longer than Muster reads"
+    allowance = allowance or Allowance(len(text))
     try:
+        allowance.text(len(text))
         script = syntax.parse(text)
-        _Walker(scope, emit, depth).body(script, _Context())
+        _Walker(scope, emit, allowance, depth).body(script, _Context())
     except Unreadable as error:
         return str(error)
     except (_Ended, _Returned):
@@ -173,8 +179,8 @@ class _Context:
 class _Walker:
     """One walk over one text."""
 
-    def __init__(self, scope: Scope, emit: Callable[[Command], None], depth: int) -> None:
-        self._scope, self._emit, self._depth = scope, emit, depth
+    def __init__(self, scope: Scope, emit: Callable[[Command], None], allowance: Allowance, depth: int) -> None:
+        self._scope, self._emit, self._allowance, self._depth = scope, emit, allowance, depth
         self._functions: dict[str, trees.Statement] = {}
         self._files: dict[str, str] = {}
         self._waiting: list[Command] = []
@@ -182,7 +188,7 @@ class _Walker:
         self._doubt = False
         self._left: tuple[tuple[Choice, int], ...] = ()
         self._count = 0
-        self._words = Words(scope, self._substituted)
+        self._words = Words(scope, self._substituted, allowance)
 
     def body(self, script: Script, context: _Context) -> None:
         """Run the statements of a script."""
@@ -227,8 +233,9 @@ class _Walker:
     def _apart(self, run: Callable[[], None]) -> None:
         """Run statements in a subshell: their variables, and their exit, end with it."""
         held = (self._scope, self._words)
+        self._allowance.variables(len(self._scope.variables) + len(self._scope.arguments))
         self._scope = self._scope.inner()
-        self._words = Words(self._scope, self._substituted)
+        self._words = Words(self._scope, self._substituted, self._allowance)
         try:
             run()
         except (_Ended, _Returned):
@@ -256,6 +263,7 @@ class _Walker:
         self._count += 1
         if self._count > MAX_COMMANDS:
             raise Unreadable("the shell's text runs more commands than Muster reads")
+        self._allowance.command()
         context = context.deeper()
         if isinstance(statement, trees.Command):
             self._command(statement, context)
@@ -285,7 +293,7 @@ class _Walker:
         self._redirected(branches.redirects)
         if branches.first is not None:
             self.body(branches.first, context)
-        before = dict(self._scope.variables)
+        before = self._copied()
         arms = len(branches.bodies) - len(branches.conditions)
         choice, arm = Choice(self._deciding(branches.test), arms + branches.open), 0
         for index, body in enumerate(branches.bodies):
@@ -298,11 +306,15 @@ class _Walker:
         self._redirected(loop.redirects)
         for word in loop.words:
             self._words.expand(word)
-        before = dict(self._scope.variables)
+        before = self._copied()
         self._forget(loop.names)
         for body in loop.bodies:
             self.body(body, context.deeper(certain=False))
         self._doubtful(before)
+
+    def _copied(self) -> dict[str, Value]:
+        self._allowance.variables(len(self._scope.variables))
+        return dict(self._scope.variables)
 
     def _doubtful(self, before: Mapping[str, object]) -> None:
         """Forget the values that a branch may have set."""
@@ -385,6 +397,7 @@ class _Walker:
             builtin(self, words, context)
         else:
             self._note_file(words, stdin, redirects)
+            self._allowance.variables(len(self._scope.variables))
             command = Command(
                 tuple(words),
                 {**self._scope.env(), **prefix},
@@ -405,6 +418,7 @@ class _Walker:
             return
         for redirect in redirects:
             if redirect.operator in (">", ">|"):
+                self._allowance.variables(len(self._files))
                 self._files = {**self._files, self._words.one(redirect.target): stdin}
 
     def _call(self, body: trees.Statement, words: Sequence[str], context: _Context) -> None:
@@ -482,7 +496,7 @@ class _Walker:
             command.ways = (*context.ways, *self._left, *command.ways)
             emit(command)
 
-        why = walk(text, self._scope, inside, depth=self._depth + 1)
+        why = walk(text, self._scope, inside, allowance=self._allowance, depth=self._depth + 1)
         if why:
             raise Unreadable(why)
 

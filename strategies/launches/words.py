@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from strategies.launches.allowances import Allowance
 from strategies.launches.programs import is_preparation
 from strategies.launches.syntax import Unreadable
 from strategies.launches.trees import Part, Word
@@ -86,10 +87,11 @@ class Words:
     Args:
         scope: the variables.
         run: called with the commands of each substitution, which run too.
+        allowance: what is left for the texts of all words.
     """
 
-    def __init__(self, scope: Scope, run: Callable[[Part], None]) -> None:
-        self._scope, self._run = scope, run
+    def __init__(self, scope: Scope, run: Callable[[Part], None], allowance: Allowance) -> None:
+        self._scope, self._run, self._allowance = scope, run, allowance
 
     def expand(self, word: Word) -> list[str]:
         """Return the words that a word becomes: none, one or several."""
@@ -114,7 +116,9 @@ class Words:
     def _all(self, parts: Sequence[Part]) -> list[_Piece]:
         pieces: list[_Piece] = []
         for part in parts:
-            pieces.extend(self._piece(part))
+            found = self._piece(part)
+            self._allowance.text(sum(map(_length, found)))
+            pieces.extend(found)
         return pieces
 
     def _piece(self, part: Part) -> list[_Piece]:
@@ -254,6 +258,10 @@ def _unseen(part: Part) -> _Piece:
 def _reference(part: Part) -> _Piece:
     """Read `$(NAME)`: a variable, which Kubernetes puts in, or a program, which the shell runs."""
     return _Piece(f"$( {part.name} )" if is_preparation((part.name,)) else part.written)
+
+
+def _length(piece: _Piece) -> int:
+    return len(piece.text) if piece.fields is None else len(piece.fields) + sum(map(len, piece.fields))
 
 
 def _joined(piece: _Piece) -> str:
