@@ -108,7 +108,8 @@ def errors(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _made(severity: Severity, field: str, value: Any, message: str, rule: str) -> Finding:
-    return Finding(severity, _cut(field), _short(value, _LEVELS), _cut(message), rule)
+    field, message = _short(field, 0), _short(message, 0)  # texts; what a plugin gave instead is for `guards` to refuse
+    return Finding(severity, field, _short(value, _LEVELS), message, rule)
 
 
 def _short(value: Any, levels: int) -> Any:

@@ -137,9 +137,7 @@ class UnspeakableError(Exception):
     __repr__ = __str__
 
 
-@pytest.mark.parametrize(
-    "place", ["answers.answer", "accounts.record", "reviews.dumps", "answers.answer, accounts.record"]
-)
+@pytest.mark.parametrize("place", ["answers.told", "accounts.record", "reviews.dumps", "answers.told, accounts.record"])
 @pytest.mark.parametrize("document", [TRAINJOB, LARGE], ids=["small", "large"])
 async def test_what_fails_after_the_decision_is_answered_with_the_uid_and_a_record(serve, monkeypatch, place, document):
     webhook = await serve(policy=IN_TREE)
@@ -169,7 +167,7 @@ async def test_an_answer_is_given_although_nothing_can_be_told(serve, monkeypatc
         raise UnspeakableError
 
     webhook = await serve(policy=IN_TREE)
-    monkeypatch.setattr("webhook.admission.answers.answer", fails)
+    monkeypatch.setattr("webhook.admission.answers.told", fails)
     response = await webhook.admit(uid="u4")
     assert (response["uid"], response["allowed"]) == ("u4", False)
     assert (await webhook.admit(operation="UPDATE", old=TRAINJOB))["allowed"]
