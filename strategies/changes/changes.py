@@ -8,6 +8,7 @@ an UPDATE is restored. Fields that Muster does not know survive, because nothing
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
@@ -18,6 +19,7 @@ from strategies.documents.paths import ABSENT, Absent, Path
 __all__ = ["Change", "Changes", "Operation"]
 
 _MISSING = (None, ABSENT)
+_STEP = re.compile(r"[.\[]")
 
 
 class Operation(TypedDict, total=False):
@@ -140,11 +142,12 @@ class Changes:
         A value inside one that was already set as a whole is part of it and is not listed again.
         """
         before: dict[str, Any] = {}
-        inside: tuple[str, ...] = ()
+        lengths: set[int] = set()
         for field, value in self._units.items():
-            if not field.startswith(inside):
+            starts = (step.start() for step in _STEP.finditer(field) if step.start() in lengths)
+            if not any(field[:start] in before for start in starts):
                 before[field] = value
-                inside += (f"{field}.", f"{field}[")
+                lengths.add(len(field))
         return before
 
     @property

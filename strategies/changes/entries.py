@@ -57,14 +57,27 @@ def keep(old: Mapping[str, Any], changes: Changes, memory: Any, digest: Hash) ->
         digest: as for `added`.
     """
     remembered = memory.items() if isinstance(memory, dict) else ()
+    seen: set[Path] = set()  # a list has many names
     for field, hashes in itertools.islice(remembered, _MOST):
         stored_at, incoming_at = paths.locate(old, field), paths.locate(changes.document, field)
-        if not isinstance(hashes, list) or stored_at is None or incoming_at is None:
+        if not isinstance(hashes, list) or stored_at is None or incoming_at is None or stored_at in seen:
             continue
-        for entry in _entries(paths.lookup(old, stored_at))[:_MOST]:
-            missing = entry not in _entries(changes.get(*incoming_at))
-            if missing and digest(entry) in hashes and _is_kept(incoming_at, entry):
-                changes.append(incoming_at, entry, rule="core/restore", reason=_REASON)
+        seen.add(stored_at)
+        known = frozenset(each for each in hashes if isinstance(each, str))
+        stored = [each for each in _entries(paths.lookup(old, stored_at))[:_MOST] if _is_kept(incoming_at, each)]
+        wanted = {hashed: each for each in stored if (hashed := digest(each)) in known}
+        for entry in _lacked(list(wanted.values()), changes.get(*incoming_at)):
+            changes.append(incoming_at, entry, rule="core/restore", reason=_REASON)
+
+
+def _lacked(wanted: list[Any], found: Any) -> list[Any]:
+    """Return the entries that a list lacks; each of its entries is looked at once and then compared with few."""
+    for entry in _entries(found):
+        if not wanted:
+            break
+        if entry in wanted:
+            wanted = [each for each in wanted if each != entry]
+    return wanted
 
 
 def _is_kept(path: Path, entry: Any) -> bool:

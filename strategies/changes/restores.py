@@ -33,7 +33,12 @@ from strategies.changes.changes import Changes
 from strategies.documents import names, paths
 from strategies.documents.paths import ABSENT, Absent, Path
 
-__all__ = ["APPLIED_RULE", "MOST_FIELDS", "applied", "remember", "restore"]
+__all__ = ["APPLIED_RULE", "MAX_TEXT", "MOST_FIELDS", "applied", "remember", "restore"]
+
+MAX_TEXT = 256 * 1024
+"""Characters of a memory: what Kubernetes allows all annotations of an object together (TotalAnnotationSizeLimitB in
+apimachinery `pkg/api/validation/objectmeta.go`). A longer one is neither written nor read; `MOST_FIELDS` of the longest
+paths have 130 thousand."""
 
 APPLIED_RULE = "core/applied"
 """Rule of the one change that is Muster's own bookkeeping: its memory of the job."""
@@ -46,7 +51,6 @@ _WRITTEN = json.JSONEncoder(separators=(",", ":")).encode
 _CANONICAL = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 _OWN_PREFIX = "muster.dev/"
 _MAX_DIGITS = 18
-_LONGEST = 256 * 1024  # characters of a memory; `MOST_FIELDS` of the longest paths have 130 thousand
 MOST_FIELDS = 256
 """Fields of one memory; an annotation holds thousands, and each costs two searches on every update."""
 
@@ -82,14 +86,19 @@ def remember(changes: Changes, framework: str, version: str) -> None:
     if added := entries.added(changes, _kept(changes.original), _hash):
         note["kept"] = added
     text = _WRITTEN(note)  # in the order of recording: restored entries keep theirs
+    if len(text) > MAX_TEXT:
+        raise ValueError(
+            f"the memory of what Muster would change has {len(text)} characters, and an update reads at most"
+            f" {MAX_TEXT}; give the job's parts shorter names"
+        )
     reason = "remembers what Muster changed, so that applying the original again does not undo it"
     changes.set(_ANNOTATION, text, rule=APPLIED_RULE, reason=reason)
 
 
 def applied(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what `remember` wrote, empty when the annotation is missing or cannot be read."""
+    """Return what `remember` wrote, empty when the annotation is missing, too long or cannot be read."""
     text = paths.lookup(document, _ANNOTATION)
-    if not isinstance(text, str) or len(text) > _LONGEST:
+    if not isinstance(text, str) or len(text) > MAX_TEXT:
         return {}
     try:
         note = json.loads(text)
@@ -111,10 +120,14 @@ def restore(old: Mapping[str, Any], changes: Changes) -> None:
         changes: the changes of the incoming object.
     """
     if old.get("spec") != changes.document.get("spec"):  # most updates touch metadata only
-        fields = applied(old).get("fields", {})
-        for field, digest in itertools.islice(fields.items(), MOST_FIELDS):
-            _restore_field(old, changes, field, digest)
-        entries.keep(old, changes, _kept(old), _hash)
+        memory = applied(old)
+        seen: set[tuple[Path | None, Path | None]] = set()  # a place has many names, and a value may be large
+        for field, digest in itertools.islice(memory.get("fields", {}).items(), MOST_FIELDS):
+            named = paths.locate(old, field), paths.locate(changes.document, field)
+            if named not in seen:
+                seen.add(named)
+                _restore_field(old, changes, *named, digest)
+        entries.keep(old, changes, memory.get("kept"), _hash)
         _restore_claims(old, changes)
     note = paths.lookup(old, _ANNOTATION)
     if isinstance(note, Absent):
@@ -123,12 +136,13 @@ def restore(old: Mapping[str, Any], changes: Changes) -> None:
         changes.set(_ANNOTATION, note, rule=_RULE, reason="Muster's memory of the job keeps its stored value")
 
 
-def _restore_field(old: Mapping[str, Any], changes: Changes, field: str, digest: Any) -> None:
-    stored_at, incoming_at = paths.locate(old, field), paths.locate(changes.document, field)
+def _restore_field(
+    old: Mapping[str, Any], changes: Changes, stored_at: Path | None, incoming_at: Path | None, digest: Any
+) -> None:
     stored = ABSENT if stored_at is None else paths.lookup(old, stored_at)
     incoming = ABSENT if incoming_at is None else paths.lookup(changes.document, incoming_at)
     place = stored_at or incoming_at or ()
-    if incoming == stored or digest not in _hashes(incoming, place) or not _is_given_back(place, stored):
+    if incoming == stored or not _is_given_back(place, stored) or digest not in _hashes(incoming, place):
         return
     reason = "the update carries the value that Muster replaced at creation; the field keeps its stored value"
     if isinstance(stored, Absent):
