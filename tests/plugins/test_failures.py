@@ -46,6 +46,62 @@ def test_a_strategy_that_raises_is_named_with_its_method_and_its_error(stage, wh
     assert decision.strategy.origin == acmes.ORIGIN
 
 
+class LeavingError(Exception):
+    def __str__(self):
+        raise SystemExit(1)
+
+
+class NamelessType(type):
+    @property
+    def __name__(cls):
+        raise KeyboardInterrupt
+
+
+class NamelessError(Exception, metaclass=NamelessType):
+    pass
+
+
+@pytest.mark.parametrize("stage", acmes.STAGES)
+@pytest.mark.parametrize("what", [LeavingError(), NamelessError()], ids=["text", "name"])
+def test_an_exception_cannot_end_the_process_by_what_it_says(stage, what):
+    decision = acmes.decide(acmes.acme(**{stage: acmes.raising(what)}), acmes.phase_of(stage))
+    assert (decision.verdict, decision.allowed) == ("error", False)
+    assert decision.message.startswith(f"strategy 'acme' ({acmes.ORIGIN}) failed in {stage}: ")
+
+
+@pytest.mark.parametrize("stage", acmes.STAGES)
+@pytest.mark.parametrize("what", [ValueError("boom"), SystemExit(1), KeyboardInterrupt()], ids=repr)
+def test_a_method_that_fails_when_it_is_looked_up_is_a_failure_of_the_strategy(stage, what):
+    plugin = acmes.acme()
+    policy = admissions.policy_with(plugin)
+
+    def lost(_):
+        raise what
+
+    setattr(type(plugin), stage, property(lost))
+    decision = admissions.decide(acmes.JOB, acmes.RUNTIME, phase=acmes.phase_of(stage), policy=policy)
+    assert decision.message.startswith(f"strategy 'acme' ({acmes.ORIGIN}) failed in {stage}: {type(what).__name__}")
+
+
+def test_a_finding_cannot_say_anything_when_it_is_shown():
+    class Loud(str):
+        __slots__ = ()
+
+        def __str__(self):
+            raise SystemExit(1)
+
+        __format__ = __repr__ = __str__
+
+    said = [error(Loud("spec"), Loud("value"), Loud("wrong"), rule=Loud("acme/x"))]
+    response = admissions.respond(
+        acmes.JOB, acmes.RUNTIME, phase="validate", policy=admissions.policy_with(acmes.acme(validate=lambda _: said))
+    )
+    assert response["allowed"] is False
+    assert all(
+        type(each.message) is str for each in acmes.decide(acmes.acme(validate=lambda _: said), "validate").findings
+    )
+
+
 def test_an_in_tree_strategy_that_raises_is_named_too():
     registry = Registry(DefaultStrategy())
     registry.register(acmes.acme(enforce_command=acmes.raising(ValueError("boom"))))

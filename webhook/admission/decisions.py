@@ -186,26 +186,22 @@ def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decis
     if misfits:
         # Mutation comes before the API server's own schema check, which will refuse this object with a better message.
         return case.decided("unchanged", changes, misfits)
-    job, chosen, budget = (
-        case.job(changes, _lent(case.governor, strategy)),
-        strategy.strategy,
-        case.policy.plugin_budget,
-    )
+    job, budget = case.job(changes, _lent(case.governor, strategy)), case.policy.plugin_budget
     if len(job.world) > _MOST_PARTS:
         return case.decided("unchanged", changes, [_too_many_parts(job)])
-    for stage, enforce in (
-        ("enforce_command", chosen.enforce_command),
-        ("enforce_rendezvous", chosen.enforce_rendezvous),
-        ("enforce_claims", chosen.enforce_claims),
-    ):
+    for stage in ("enforce_command", "enforce_rendezvous", "enforce_claims"):
         for view in job.views:
-            guards.call(strategy, stage, partial(enforce, view, changes), budget)
+            guards.call(strategy, stage, partial(_enforce, strategy, stage, view, changes), budget)
     roles.enforce(job, changes)
     if len(changes.units()) > restores.MOST_FIELDS:
         return _judged(case, [_too_many_changes(changes)])
     guards.call(strategy, "its changes", partial(_remember, case.request, strategy, changes), budget)
     verdict: Verdict = "patched" if len(changes) and case.mode is Mode.ENFORCE else "unchanged"
     return case.decided(verdict, changes, (*_label_findings(case.governor), *_once(changes.findings)))
+
+
+def _enforce(strategy: Registered, stage: str, view: Job, changes: Changes) -> None:
+    getattr(strategy.strategy, stage)(view, changes)  # looked up by the guarded call, since a plugin may fail at that
 
 
 def _validated(case: _Case, strategy: Registered, misfits: list[Finding], known: Nodes) -> Decision:

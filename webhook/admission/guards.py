@@ -52,14 +52,14 @@ def _on_a_thread(registered: Registered, stage: str, work: Callable[[], _Result]
             registered, stage, f"{MAX_STRAY} earlier calls are still running after their time budget; it is not called"
         )
     results: list[_Result] = []
-    failures: list[BaseException] = []
+    failures: list[str] = []
     done = threading.Event()
 
     def run() -> None:
         try:
             results.append(work())
         except BaseException as error:  # noqa: BLE001  # handed to the caller, who names it; a plugin may even exit
-            failures.append(error)
+            failures.append(_told(error))  # here, because its text is the plugin's code too
         finally:
             with _lock:
                 done.set()
@@ -77,14 +77,19 @@ def _on_a_thread(registered: Registered, stage: str, work: Callable[[], _Result]
         if late:
             raise PluginError(registered, stage, f"took longer than its {budget:g} s")
     if failures:
-        raise PluginError(registered, stage, _told(failures[0])) from failures[0]
+        raise PluginError(registered, stage, failures[0])
     return results[0]
 
 
 def _told(error: BaseException) -> str:
-    """Return type and shortened message; the exception may come from a plugin and fail to render its message."""
+    """Return type and shortened message; the exception may come from a plugin and fail to render itself."""
+    kind = _said(lambda: type(error).__name__, "its name")
+    return f"{kind}: {_said(lambda: str(error), 'its message')[:_MAX_MESSAGE]}"
+
+
+def _said(speak: Callable[[], str], what: str) -> str:
+    """Return a text of an exception; one that fails, even by leaving the process, is told as the failure it is."""
     try:
-        message = str(error)
-    except Exception as worse:  # noqa: BLE001  # whatever it is, the type alone must do
-        message = f"(its message fails with {type(worse).__name__})"
-    return f"{type(error).__name__}: {message[:_MAX_MESSAGE]}"
+        return speak()
+    except BaseException as worse:  # noqa: BLE001  # whatever it is, it must not end the process
+        return f"({what} fails with {type(worse).__name__})"

@@ -16,10 +16,13 @@ from typing import Any
 import orjson
 
 from strategies.changes.changes import Changes
+from strategies.documents import findings
 from strategies.documents.findings import Finding, Severity
 from webhook.admission.governors import Governor
 
 __all__ = ["check_changes", "check_findings", "document_of_its_own", "governor_of_its_own"]
+
+_MAKERS = {Severity.ERROR: findings.error, Severity.WARNING: findings.warning, Severity.NOTE: findings.note}
 
 
 def document_of_its_own(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -52,11 +55,11 @@ def check_changes(changes: Changes, document: Mapping[str, Any]) -> None:
             raise TypeError(f"{change.field}: rule {change.rule!r} and reason {change.reason!r} must be strings")
     if changes.original != document or not changes.is_whole:
         raise ValueError("it wrote into the job's document; changes are made with set, append and remove of `changes`")
-    check_findings(changes.findings)
+    changes.findings = check_findings(changes.findings)
 
 
 def check_findings(found: Iterable[object]) -> list[Finding]:
-    """Return the findings as a list.
+    """Return the findings as a list, made anew of plain values, so that showing them later runs nothing of a plugin.
 
     Raises:
         TypeError: it is not iterable, an item is not a Finding, or a member of one has the wrong type.
@@ -68,8 +71,13 @@ def check_findings(found: Iterable[object]) -> list[Finding]:
         if not all(_is_text(text) for text in (each.field, each.message, each.rule)):
             raise TypeError(f"field, message and rule of {each!r} must be strings")
         _check_json(each.value, each.field)
-        every.append(each)
+        every.append(_MAKERS[each.severity](*_plain(each.field, each.value, each.message), rule=_plain(each.rule)[0]))
     return every
+
+
+def _plain(*values: Any) -> list[Any]:
+    plain: list[Any] = orjson.loads(orjson.dumps(values))
+    return plain
 
 
 def _is_text(value: object) -> bool:
