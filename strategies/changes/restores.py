@@ -33,7 +33,7 @@ from strategies.changes.changes import Changes
 from strategies.documents import names, paths
 from strategies.documents.paths import ABSENT, Absent, Path
 
-__all__ = ["APPLIED_RULE", "MAX_TEXT", "MOST_FIELDS", "applied", "remember", "restore"]
+__all__ = ["APPLIED_RULE", "MAX_TEXT", "MOST_FIELDS", "applied", "keep_memory", "remember", "restore"]
 
 MAX_TEXT = 256 * 1024
 """Characters of a memory: what Kubernetes allows all annotations of an object together (TotalAnnotationSizeLimitB in
@@ -129,6 +129,22 @@ def restore(old: Mapping[str, Any], changes: Changes) -> None:
                 _restore_field(old, changes, *named, digest)
         entries.keep(old, changes, memory.get("kept"), _hash)
         _restore_claims(old, changes)
+    _keep(old, changes)
+
+
+def keep_memory(old: Mapping[str, Any], changes: Changes) -> None:
+    """Restore the memory alone, at a cost that does not grow with the object; one of any shape is taken.
+
+    Args:
+        old: the stored object.
+        changes: the changes of the incoming object.
+    """
+    around = (changes.get(*_ANNOTATION[:depth]) for depth in (1, 2))
+    if all(found is None or isinstance(found, Mapping | Absent) for found in around):
+        _keep(old, changes)
+
+
+def _keep(old: Mapping[str, Any], changes: Changes) -> None:
     note = paths.lookup(old, _ANNOTATION)
     if isinstance(note, Absent):
         changes.remove(_ANNOTATION, rule=_RULE, reason="only Muster writes this annotation, when a job is created")

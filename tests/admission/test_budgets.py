@@ -121,6 +121,32 @@ def test_an_update_passes_untouched_so_that_a_job_can_always_end(phase, member):
     assert not decision.findings
 
 
+@pytest.mark.parametrize("written", ['{"fields": {}}', None])
+def test_an_update_beyond_the_budget_cannot_change_the_memory(written):
+    old, new = job(args=[BIG * 3]), job(args=["--x", BIG * 3])
+    old["metadata"] = {**old["metadata"], "annotations": {"muster.dev/applied": "{}"}}
+    new["metadata"] = {**new["metadata"], "annotations": {"muster.dev/applied": written} if written else None}
+    response = admissions.respond(new, jobs.make_runtime(), operation="UPDATE", old=old)
+    assert admissions.patched(new, response)["metadata"]["annotations"] == {"muster.dev/applied": "{}"}
+    assert len(admissions.patch_of(response)) == 1
+
+
+@pytest.mark.parametrize("metadata", ["text", {"annotations": "text"}, {"annotations": [1]}])
+def test_an_update_beyond_the_budget_may_have_any_shape(metadata):
+    old, new = job(args=[BIG * 3]), {**job(args=[BIG * 3]), "metadata": metadata}
+    old["metadata"] = {**old["metadata"], "annotations": {"muster.dev/applied": "{}"}}
+    assert admissions.decide(new, jobs.make_runtime(), operation="UPDATE", old=old, name="x").verdict == "unchanged"
+
+
+def test_for_an_update_only_the_outline_of_the_runtime_is_read():
+    runtime = jobs.make_runtime()
+    runtime["spec"]["note"] = BIG
+    old = jobs.make_trainjob()
+    decision = admissions.decide(job(), runtime, phase="validate", operation="UPDATE", old=old)
+    assert decision.verdict == "denied"
+    assert "note" not in decision.governor.runtime.document["spec"]
+
+
 def test_a_jobset_of_trainer_may_be_as_large_as_job_and_runtime_together():
     owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "x", "uid": "1"}
     made = jobset(BUDGET.replicated_jobs + 1)
