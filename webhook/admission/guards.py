@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from strategies.plugins.registry import PluginError, Registered
 
-__all__ = ["MAX_STRAY", "call"]
+__all__ = ["MAX_STRAY", "call", "told"]
 
 MAX_STRAY = 4
 """Threads of one plugin that may be over their budget before the plugin is no longer called."""
@@ -42,7 +42,7 @@ def call(registered: Registered, stage: str, work: Callable[[], _Result], budget
     except PluginError:
         raise
     except Exception as error:
-        raise PluginError(registered, stage, _told(error)) from error
+        raise PluginError(registered, stage, told(error)) from error
 
 
 def _on_a_thread(registered: Registered, stage: str, work: Callable[[], _Result], budget: float) -> _Result:
@@ -59,7 +59,7 @@ def _on_a_thread(registered: Registered, stage: str, work: Callable[[], _Result]
         try:
             results.append(work())
         except BaseException as error:  # noqa: BLE001  # handed to the caller, who names it; a plugin may even exit
-            failures.append(_told(error))  # here, because its text is the plugin's code too
+            failures.append(told(error))  # here, because its text is the plugin's code too
         finally:
             with _lock:
                 done.set()
@@ -81,7 +81,7 @@ def _on_a_thread(registered: Registered, stage: str, work: Callable[[], _Result]
     return results[0]
 
 
-def _told(error: BaseException) -> str:
+def told(error: BaseException) -> str:
     """Return type and shortened message; the exception may come from a plugin and fail to render itself."""
     kind = _said(lambda: type(error).__name__, "its name")
     return f"{kind}: {_said(lambda: str(error), 'its message')[:_MAX_MESSAGE]}"

@@ -15,7 +15,7 @@ from strategies.documents import findings, names, paths
 from strategies.documents.findings import Finding
 from strategies.frameworks import builtin
 from strategies.plugins.registry import PluginImportError
-from webhook.admission import decisions, reviews
+from webhook.admission import decisions, governors, guards, reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Policy
 from webhook.cli import gathering, offline, schemas
@@ -172,9 +172,10 @@ def evaluate(request: reviews.Request, cluster: readers.ClusterReader, policy: P
         return decisions.evaluate(request, cluster, policy)
     except readers.NotCached as missing:
         cause = f"{missing.ref} could not be read: it is not in any of the given files"
-        return decisions.failed(request, policy, cause)
+        return decisions.failed(request, policy, cause, governors.known(request, cluster))
     except Exception as error:  # noqa: BLE001  # a document of the cluster that no API server would hold; named, not shown as a traceback
-        return decisions.failed(request, policy, f"Muster failed with {type(error).__name__}: {error}")
+        cause = f"Muster failed with {guards.told(error)}"
+        return decisions.failed(request, policy, cause, governors.known(request, cluster))
 
 
 def is_job(source: Source) -> bool:
