@@ -1,0 +1,63 @@
+"""Measures growth: `python -m tests.growth.measure [part of an axis's name ...]`, in a process of its own.
+
+Prints each axis along which the work of a decision grows faster than its documents, and how many were measured.
+"""
+
+from __future__ import annotations
+
+from tests.growth import work
+
+work.install()
+
+import itertools
+import math
+import sys
+
+import orjson
+
+from tests.growth import axes
+from tests.support import admissions
+from webhook.admission import decisions, reviews
+
+STEEPEST = 1.2
+_LEAST = 5.0  # steps for each byte; below it nothing has grown
+
+
+def steps(case, phase) -> int:
+    """Return the counted steps of one decision."""
+    operation = "CREATE" if case.old is None else "UPDATE"
+    review = admissions.make_review(case.document, operation=operation, old=case.old)
+    request = reviews.parse(orjson.dumps(review), phase)
+    reader = admissions.make_reader(*case.cluster)
+    before = work.work.steps
+    decisions.evaluate(request, reader, case.policy)
+    return work.work.steps - before
+
+
+def slope(axis, phase):
+    """Return the slope of the last doubling in the log-log plane, and the steps for each byte of the last."""
+    cases = [axis.make(axis.unit * factor) for factor in (1, 2, 4)]
+    counts = [steps(case, phase) for case in cases]
+    sizes = [case.size for case in cases]
+    first = max(counts[1] - counts[0], _LEAST * (sizes[1] - sizes[0]))
+    last = max(counts[2] - counts[1], 1)
+    grew = math.log((sizes[2] - sizes[1]) / (sizes[1] - sizes[0]))
+    return math.log(max(last / first, 1)) / grew, last / (sizes[2] - sizes[1]), counts
+
+
+def main(parts):
+    """Measure the axes whose names have all these parts; return how many grow too fast."""
+    measured = found = 0
+    for axis, phase in itertools.product(axes.axes(texts="texts" in parts), ("mutate", "validate")):
+        if all(part in axis.name for part in parts if part != "texts"):
+            measured += 1
+            steep, per_byte, counts = slope(axis, phase)
+            if steep > STEEPEST:
+                found += 1
+                print(f"{phase} {axis.name}: slope {steep:.2f}, {per_byte:.0f} steps a byte, {counts}")
+    print(f"{measured} measured, {found} too steep")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(sys.argv[1:]) else 0)

@@ -1,0 +1,44 @@
+"""The work of a decision grows with the size of its documents and no faster, whichever list of them grows.
+
+Work is counted, not timed (`work`), in a process of its own, because the product is rewritten as it is imported.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+_FEW = ["jobset-torch"]
+_MORE = ["trainjob-trl", "trainjob-torchtune", "jobset-vllm", "jobset-shell", "owned", "claims"]
+
+
+def grown(*parts):
+    command = [sys.executable, "-m", "tests.growth.measure", *parts]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+
+
+@pytest.mark.parametrize("skeleton", [*_FEW, *(pytest.param(each, marks=pytest.mark.thorough) for each in _MORE)])
+def test_no_list_of_a_job_makes_a_decision_grow_faster_than_the_job(skeleton):
+    done = grown(skeleton)
+    measured = re.search(r"^(\d+) measured, (\d+) too steep$", done.stdout, re.MULTILINE)
+    assert measured, done.stderr
+    assert int(measured[1]) > 50
+    assert (done.returncode, int(measured[2])) == (0, 0), done.stdout
+
+
+def test_work_that_grows_with_the_square_is_found():
+    """The counter sees what a search in a list costs, although it is one operation of Python."""
+    code = (
+        "from tests.growth import work\n"
+        "work.install()\n"
+        "from strategies.documents import paths\n"
+        "counted = work.work\n"
+        "before = counted.steps\n"
+        "counted.contains(5000, list(range(5000)))\n"
+        "print(counted.steps - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 5000
