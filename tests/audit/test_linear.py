@@ -29,7 +29,9 @@ PIECES = (
     *("eyJaaaa.aaaa", "'\"", "\"'", "\\\\", "\\'", '\\"', "curl -u ", "-H a:", "login ", "login a ", "a\t"),
     *("a\r\n", "x = ", "x:= "),
     *('{"a":', "[[", "[{", '["', "$(", "sh -c '", 'sh -c "', "'sh '", "a=b;", "docker login -p ", "aaaa/"),
-    *("kind: Secret\n"),
+    *("kind: Secret\n",),
+    *("a_", "a-", "token=$(", "token=`", "token=<(", "$(", "--token \\\n", "echo a | login ", "token <<< ", "api_key:"),
+    *("credentials:\n a: b\n",),
 )  # fmt: skip
 
 

@@ -42,6 +42,10 @@ SECRET = [
     "PAD_API_KEY_TOKEN",
     "X-Amz-Signature",
     "wandb.api_key",
+    "--hub_tok",
+    "--hub-t",
+    "--api_ke",
+    "access_token_id",
 ]
 
 PLAIN = [
@@ -71,6 +75,12 @@ PLAIN = [
     "model_name_or_path",
     "PYTHONPATH",
     "compass",
+    "--token_budget",
+    "tokens_per_second",
+    "--long-prefill-token-threshold",
+    "decoder_start_token_id",
+    "--think_end_token",
+    "--hub_strategy",
 ]
 
 

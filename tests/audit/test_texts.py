@@ -29,7 +29,58 @@ REDACTED = [
     ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nx", "<redacted>\nx"),
 ]
 
+# Where a secret stands in a text; it is planted for the braces, and nothing of it may be left.
+PLACES = [
+    "--hub_tok {}",
+    "--hub-t={}",
+    "--api-k {}",
+    "--hub_token \\\n  {}",
+    "CMD='HF_TOKEN={} run'",
+    'CMD="HF_TOKEN={} run" x',
+    "args=--hub_token={}",
+    "x=a,token={},y=b",
+    "--set image.tag=1,auth.password={}",
+    "kubectl create secret generic a --from-literal=password={}",
+    "['trl','--hub_token','{}']",
+    '["a","--hub_token","{}"]',
+    'os.environ.setdefault("HF_TOKEN", "{}")',
+    '{{\\"token\\":\\"{}\\"}}',
+    "a: {{b: {{token: {}}}}}",
+    "<a><password>{}</password></a>",
+    "<password>{}</password>",
+    "${{HF_TOKEN:-{}}}",
+    "export HF_TOKEN=$(echo {})",
+    "HF_TOKEN=`echo {}` run",
+    "read -r HF_TOKEN <<< {}",
+    "gh auth login --with-token <<< {}",
+    "echo {} | docker login --password-stdin r.io",
+    "printf '%s' '{}' | huggingface-cli login",
+    "wandb login --relogin {}",
+    "wandb login --host https://h {}",
+    "curl \\\n  -u bob:{} \\\n  https://x",
+    "bash -c 'curl -ubob:{} https://x'",
+    'curl -H "X-Api-Key: {}" https://x',
+    "mysql -uroot -p{} db",
+    "sshpass -p {} ssh x",
+    "smbclient -U bob%{}",
+    "aws configure set aws_secret_access_key {}",
+    "ENV HF_TOKEN {}",
+    "--kwargs api_key:{}",
+    "machine h login u password {}",
+    "password: |\n  {}\nseed: 1",
+    "credentials:\n  user: bob\n  value: {}\nseed: 1",
+    "kind: Secret\nstringData:\n  plain: {}\n",
+    "[default]\naws_secret_access_key = {}\n",
+]
+
 KEPT = [
+    "image: repo/name:tag@sha256:0123456789abcdef",
+    "docker run -p 80:80 x; ssh -p 22 y",
+    "--token_budget 512 --tokens_per_batch 4 --decoder_start_token_id 0",
+    "http://auth:8080/x",
+    "curl -fsSL -H 'Accept: text/html' https://x -o y",
+    "set -euo pipefail; echo done | tee log",
+    "auth:\n  secretName: hf\n  enabled: true\n",
     "TOKENIZERS_PARALLELISM=false",
     "--pad_token <pad> --max_new_tokens 512",
     "--hub_token $HF_TOKEN --use_auth_token True",
@@ -58,6 +109,13 @@ FORMATS = {
 @pytest.mark.parametrize(("text", "expected"), REDACTED)
 def test_the_secret_part_of_a_text_is_replaced_and_the_rest_stays(text, expected):
     assert texts.scrub(text) == expected
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_secret_is_found_where_commands_and_configurations_have_one(place):
+    scrubbed = texts.scrub(place.format("planted-here"))
+    assert texts.MARK in scrubbed
+    assert "planted" not in scrubbed
 
 
 @pytest.mark.parametrize("text", KEPT)

@@ -7,7 +7,7 @@ says for itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 __all__ = ["HINTS", "parts"]
@@ -54,6 +54,7 @@ _PROGRAMS = {
     "helm": _LOGIN,
     "az": _LOGIN,
     "redis-cli": _Program(("-a",)),
+    "smbclient": _Program(("-U",)),
     "ldapsearch": _Program(("-w",)),
     "sqlcmd": _Program(("-P",)),
     "zip": _Program(("-P",)),
@@ -68,15 +69,17 @@ _PROGRAMS = {
     "huggingface-cli": _KEY,
 }
 HINTS = (
-    "curl", "sshpass", "mysql", "mariadb", "mongo", "login", "redis-cli", "ldapsearch", "sqlcmd", "zip", "7z",
-    "openssl",
-    "ssh-keygen", "twine", "doctl", "http ",
+    "curl", "sshpass", "mysql", "mariadb", "mongo", "login", "redis-cli", "smbclient", "ldapsearch", "sqlcmd", "zip",
+    "7z", "openssl", "ssh-keygen", "twine", "doctl", "http ",
 )  # fmt: skip
 """Lower-case pieces, one of which is in every command in which a program alone says that a word is secret."""
 
 _HEADERS = frozenset({"-H", "--header", "--proxy-header"})
 _HEADER = re.compile(r"(?P<name>[A-Za-z][\w-]{0,100})[ \t]*:[ \t]*")
-_SETTERS = frozenset({"set", "config", "setenv", "add", "--add", "--global", "--local", "--system"})
+_SETTERS = frozenset({"set", "config", "setenv", "setx", "ENV", "add", "--add", "--global", "--local", "--system"})
+_SPEAKERS = frozenset({"echo", "printf"})
+_LISTENERS = frozenset({"login", "--password-stdin", "--with-token", "--token-stdin", "--stdin"})
+_HANDED = "<<<"
 _LONGEST_PROGRAM = 64
 _NONE = _Program()
 
@@ -89,28 +92,46 @@ def parts(words: Sequence[str], judge: Callable[[str], bool]) -> Iterator[tuple[
         judge: decides about names.
     """
     program, logs_in, before, earlier = _NONE, False, "", ""
+    handed = _HANDED in words and (is_told_a_secret(words) or any(map(judge, words)))
     for index, word in enumerate(words):
         if not word.startswith("-") and before not in _HEADERS:
             named = _PROGRAMS.get(word[-_LONGEST_PROGRAM:].rpartition("/")[2])
             program, logs_in = (named, False) if named else (program, logs_in or word == "login")
         active = program if logs_in or not program.named else _NONE
         start = _start(word, before, earlier, active, judge)
+        if (handed and before == _HANDED) or (active.key and logs_in and _is_key(word, before)):
+            start = 0
         if start is not None and start < len(word):
             yield index, start
         before, earlier = word, before
 
 
+def is_told_a_secret(words: Sequence[str]) -> bool:
+    """Whether a command logs in with what it is told over a pipe."""
+    return not _LISTENERS.isdisjoint(words)
+
+
+def said(words: Sequence[str]) -> Iterable[int]:
+    """Return the numbers of the words that a command hands over, empty when it is not one that only says them."""
+    if not words or words[0] not in _SPEAKERS:
+        return ()
+    return [index for index, word in enumerate(words) if index and not word.startswith(("-", "%"))]
+
+
+def _is_key(word: str, before: str) -> bool:
+    """Whether a word after `login` is a key: no flag, and no server."""
+    return word != "login" and not word.startswith("-") and "://" not in word and before != "--host"
+
+
 def _start(word: str, before: str, earlier: str, program: _Program, judge: Callable[[str], bool]) -> int | None:
     """Return where the secret in `word` begins, None when there is none."""
-    if before.startswith("-") and not word.startswith("--") and _takes_secret(before, program, judge):
+    if before.startswith("-") and not word.startswith(("--", "<<")) and _takes_secret(before, program, judge):
         return 0
     if before in _HEADERS or word.startswith("-H"):
         match = _HEADER.match(word, 0 if before in _HEADERS else 2)
         return match.end() if match and judge(match["name"]) else None
     if word.startswith("-"):
         return _glued(word, program)
-    if before == "login":
-        return 0 if program.key else None
     return 0 if earlier in _SETTERS and not before.startswith("-") and judge(before) else None
 
 

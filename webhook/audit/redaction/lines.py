@@ -14,7 +14,9 @@ _LINE = re.compile(
     re.ASCII,
 )
 _BLOCK = re.compile(r"(?:![\w!]+[ \t]+)?[|>][+-]?[0-9]?[+-]?[ \t]*(?:#.*)?", re.ASCII)
-_MEMBER = re.compile(r"[ \t]*(?:- +)?[\"']?[\w./-]+[\"']?[ \t]*:(?:[ \t]|$)", re.ASCII)
+_MEMBER = re.compile(r"[ \t]*(?:- +)?(?P<name>[\"']?[\w./-]+[\"']?)[ \t]*:(?:[ \t]|$)", re.ASCII)
+# Members of a reference to a Secret, which only say which one.
+_REFERRING = frozenset({"secretName", "name", "key", "optional", "items", "path", "defaultMode", "mode"})
 _DATA = frozenset({"data", "stringData"})
 _SECRET_KIND = re.compile(r"(?m)^[ \t]*[\"']?kind[\"']?:[ \t]*[\"']?Secret[\"']?[ \t]*\r?$")
 
@@ -39,7 +41,7 @@ def _lines(lines: list[str], is_secret: Callable[[str, str], bool], mark: Callab
     for line in lines:
         if below is not None:
             if not line.strip() or _depth(line) > below:
-                yield _below(line, mark, whole=whole)
+                yield _below(line, is_secret, mark, whole=whole)
                 continue
             below = None
         match = _LINE.match(line)
@@ -57,11 +59,18 @@ def _lines(lines: list[str], is_secret: Callable[[str, str], bool], mark: Callab
             yield line[: match.start("value")] + mark(value) + line[match.start("value") + len(value) :]
 
 
-def _below(line: str, mark: Callable[[str], str], *, whole: bool) -> str:
+def _below(line: str, is_secret: Callable[[str, str], bool], mark: Callable[[str], str], *, whole: bool) -> str:
+    """Mark a line that belongs to a secret; of a member, `user: bob`, only the value."""
     content = line.strip()
-    if not content or (not whole and _MEMBER.match(line)):
+    member = None if whole else _MEMBER.match(line)
+    if member:
+        content = line[member.end() :].strip()
+        # Asked by a name that is secret: what is harmless as its value is so here.
+        if member["name"].strip("\"'") in _REFERRING or not is_secret("secret", content):
+            return line
+    if not content or content == "-":
         return line
-    start = line.index(content)
+    start = line.index(content, member.end() if member else 0)
     return line[:start] + mark(content) + line[start + len(content) :]
 
 

@@ -50,10 +50,26 @@ _QUANTITIES = frozenset(
     | {"threshold", "total", "virtual"}
 )
 # `--token_budget`, `--per_token_loss`: a piece of text, by the word beside it.
-_BEFORE_PLAIN = frozenset({"image", "multi", "per", "video"})
+_BEFORE_PLAIN = frozenset({"audio", "delimiter", "end", "image", "multi", "per", "start", "template", "think", "video"})
 _AFTER_PLAIN = frozenset(
-    {"accuracy", "budget", "classification", "count", "embedding", "embeddings", "entropy", "ids", "length", "limit"}
-    | {"logprobs", "loss", "mask", "merge", "parallelism", "rate", "type", "usage"}
+    {
+        "accuracy",
+        "budget",
+        "classification",
+        "count",
+        "embedding",
+        "embeddings",
+        "entropy",
+        "id",
+        "ids",
+        "length",
+        "limit",
+    }
+    | {"logprobs", "loss", "mask", "merge", "parallelism", "per", "rate", "seen", "threshold", "type", "usage"}
+)
+# Whose token it is: then it is no piece of text.
+_OWNERS = frozenset(
+    {"access", "api", "auth", "bearer", "github", "gitlab", "hf", "hub", "refresh", "secret", "session"}
 )
 
 
@@ -76,7 +92,7 @@ _remembered = functools.lru_cache(maxsize=2048)(_judge)
 def _has_plain_tokens(words: list[str]) -> bool:
     if ("tokens" in words or words[-1:] in (["tok"], ["toke"])) and not _QUANTITIES.isdisjoint(words):
         return True
-    return any(_is_plain(first, second) for first, second in itertools.pairwise(words))
+    return _OWNERS.isdisjoint(words) and any(_is_plain(*pair) for pair in itertools.pairwise(words))
 
 
 def _is_plain(first: str, second: str) -> bool:

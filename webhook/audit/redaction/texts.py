@@ -27,54 +27,69 @@ Judge: TypeAlias = Callable[[str], bool]
 
 # One shell word: quoted parts, escapes and plain characters; an unclosed quote runs to the end of the text.
 _WORD = r"""(?:"(?:[^"\\]|\\[\s\S])*"|'[^']*'|\\[\s\S]|[^\s"'\\;&|]|["'\\][\s\S]*)+"""
+# The same where it is a value: what a command prints, `$(cat key)`, is one word.
+_VALUE = re.compile(
+    r"""(?:"(?:[^"\\]|\\[\s\S])*"|'[^']*'|[$<]\([^)]*(?:\)|\Z)|`[^`]*(?:`|\Z)|\\[\s\S]|[^\s"'\\;&|]|["'\\][\s\S]*)+"""
+)
 _NAME = r"(?<![\w.-])-{0,2}[A-Za-z_.][\w.-]*"
+_GAP = r"(?:\s|\\\r?\n)+"
+
+# Each pattern ends where the value begins. Only where the name is secret, the value is read: another value may hold
+# further names, and each character is read once for each pattern.
 # `NAME=value`, `name := value`, `name => value`; when the whole assignment is quoted, up to the closing quote.
 _ASSIGNMENT = re.compile(
-    rf"(?:(?P<double>\")|(?P<single>'))?(?P<name>{_NAME})(?:[+:?]?=|[ \t]{{1,8}}[+:?]?=>?[ \t]{{0,8}})(?!=)"
-    rf"(?P<value>(?(double)(?:[^\"\\]|\\[\s\S])+|(?(single)[^']+|{_WORD})))",
-    re.ASCII,
+    rf"(?P<quote>[\"'])?(?P<name>{_NAME})(?:[+:?]?=|[ \t]{{1,8}}[+:?]?=>?[ \t]{{0,8}})(?!=)", re.ASCII
 )
 # `'token': 'value'`, `environ["TOKEN"] = "value"`, `["--token", "value"]`: how programs print and set their variables.
 _ITEM = re.compile(
-    rf"[\"'](?P<name>{_NAME})\\*[\"']\]?(?:\s{{0,64}}(?:[:=]|=>)\s{{0,64}}\\*|\s{{0,64}},\s{{0,64}}\\*(?=[\"']))(?P<value>{_WORD})",
+    rf"[\"'](?P<name>{_NAME})\\*[\"']\]?(?:\s{{0,64}}(?:[:=]|=>)\s{{0,64}}\\*|\s{{0,64}},\s{{0,64}}\\*(?=[\"']))",
     re.ASCII,
 )
-_FLAG = re.compile(rf"(?P<name>(?<![\w.-])--?[A-Za-z][\w.-]*)(?:\s+)(?!--)(?P<value>{_WORD})", re.ASCII)
+_FLAG = re.compile(rf"(?P<name>(?<![\w.-])--?[A-Za-z][\w.-]*){_GAP}(?!--|<<)", re.ASCII)
 _HEADER = re.compile(
     r"(?im)(?P<name>\b(?:(?:proxy-)?authorization|(?:private|job|deploy)-token|(?:set-)?cookie|(?:x-)?api-key|x-[\w-]{1,60}))"
-    r"(?:[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?)(?P<value>[^\r\n\"']+)"
+    r"[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?"
 )
 # `{token: value, x: 1}`: a mapping of YAML on one line.
-_FLOW = re.compile(
-    rf"[{{,][ \t]{{0,64}}(?P<name>[\w.-]+):[ \t]{{1,64}}(?P<value>[^\s,{{}}\"'\[][^,}}\r\n]*|{_WORD})", re.ASCII
-)
-_YAML_ENTRY = re.compile(r"(?P<name>\bname:[ \t]*[\w.\"'-]+)(?:[ \t]*\r?\n[ \t]*value:[ \t]*)(?P<value>\S.*)", re.ASCII)
+_FLOW = re.compile(r"[{,][ \t]{0,64}(?P<name>[\w.-]+):[ \t]{1,64}", re.ASCII)
+# `api_key:value`; a server `auth:8080` and an image `x/token:1` are none.
+_PAIR = re.compile(r"(?<![\w./-])(?P<name>[A-Za-z][A-Za-z0-9]*[_-][\w-]*):(?=[^\s:/])", re.ASCII)
+_YAML_ENTRY = re.compile(r"\bname:[ \t]*(?P<name>[\w.\"'-]+)[ \t]*\r?\n[ \t]*value:[ \t]*", re.ASCII)
 # `${TOKEN:-value}`: what a variable is when it is not set.
-_DEFAULT = re.compile(r"\$\{(?P<name>[A-Za-z_]\w*):?[-=+](?P<value>[^}\r\n]+)", re.ASCII)
-_ELEMENT = re.compile(r"<(?P<name>[A-Za-z][\w.:-]*)>(?P<value>[^<]+)", re.ASCII)
-_NETRC = re.compile(r"\blogin[ \t]+\S+\s+(?P<name>password)[ \t]+(?P<value>[^\s\"']+)", re.ASCII)
+_DEFAULT = re.compile(r"\$\{(?P<name>[A-Za-z_]\w*):?[-=+]", re.ASCII)
+_ELEMENT = re.compile(r"<(?P<name>[A-Za-z][\w.:-]*)>", re.ASCII)
+_NETRC = re.compile(r"\blogin[ \t]+\S+\s+(?P<name>password)[ \t]+", re.ASCII)
 
-# Each with a piece of lower-case text that every match contains; searching for that is cheaper.
+_QUOTED_VALUES = {
+    '"': re.compile(r"(?:[^\"\\]|\\[\s\S])+"),
+    "'": re.compile(r"[^']+"),
+}
+_REST = re.compile(r"[^\r\n\"']+")
+_FLOWING = re.compile(rf"[^\s,{{}}\"'\[][^,}}\r\n]*|{_VALUE.pattern}")
+
+# Each with a piece of lower-case text that every match contains, which is cheaper to look for; the name before the
+# value; the value.
 _NAMED = (
-    ("-", _HEADER),
-    ("authorization", _HEADER),
-    ("cookie", _HEADER),
-    ("name:", _YAML_ENTRY),
-    ("{", _FLOW),
-    ('"', _ITEM),
-    ("'", _ITEM),
-    ("=", _ASSIGNMENT),
-    ("-", _FLAG),
-    ("${", _DEFAULT),
-    ("</", _ELEMENT),
-    ("password", _NETRC),
+    ("-", _HEADER, _REST),
+    ("authorization", _HEADER, _REST),
+    ("cookie", _HEADER, _REST),
+    ("name:", _YAML_ENTRY, re.compile(r"\S.*")),
+    ("{", _FLOW, _FLOWING),
+    ('"', _ITEM, _VALUE),
+    ("'", _ITEM, _VALUE),
+    ("=", _ASSIGNMENT, _VALUE),
+    ("-", _FLAG, _VALUE),
+    ("${", _DEFAULT, re.compile(r"[^}\r\n]+")),
+    ("</", _ELEMENT, re.compile(r"[^<]+(?=</)")),
+    ("password", _NETRC, re.compile(r"[^\s\"']+")),
+    (":", _PAIR, _VALUE),
 )
 _QUOTED = re.compile(r"'(?P<one>[^']*)'|\"(?P<two>(?:[^\"\\]|\\[\s\S])*)\"|(?P<three>\\[\s\S])")
 _ESCAPED = re.compile(r"\\([\s\S])")
 _PIECE = re.compile(rf"(?P<word>{_WORD})|(?P<end>[;&|\n]+)")
 _DEEPEST = 3  # commands in quotes in commands
 
-_SEPARATORS = frozenset("=: \t\r\n\f\v")
+_SEPARATORS = frozenset("=:<,` \t\r\n\f\v")
 _LONGEST_ENCODED = 65536
 # Names that say "secret" but whose value only says which one.
 _REFERENCES = frozenset(
@@ -106,6 +121,7 @@ def scrub(text: str, judge: Judge = secret_names.is_secret, found: set[str] | No
 
 def is_telling(raw: bytes, hints: tuple[bytes, ...] = HINTS) -> bool:
     """Whether `raw`, lower-case JSON of one or more texts, may hold what `scrub` replaces."""
+    raw = b'"'.join(set(raw.split(b'"')))  # records repeat their fields and reasons, and each hint is looked for in all
     return any(hint in raw for hint in hints) or (b"@" in raw and b":" in raw)
 
 
@@ -133,18 +149,26 @@ def _is_telling_text(text: str) -> bool:
 
 
 def _named(text: str, low: str, judge: Judge, found: set[str]) -> str:
-    def replace(match: re.Match[str]) -> str:
-        name, value = match["name"].removeprefix("name:").strip("\"' \t-"), match["value"]
-        if not _is_shown(name, value, judge):
-            return _with_mark(match, found)
-        return match.group()
-
     if ":" in low or " =" in low or "\t=" in low:
         text = lines.concealed(text, lambda name, value: not _is_shown(name, value, judge), lambda v: _mark(v, found))
-    for piece, pattern in _NAMED:
+    for piece, name, value in _NAMED:
         if piece in low:
-            text = pattern.sub(replace, text)
+            text = _without_values(text, name, value, judge, found)
     return text
+
+
+def _without_values(text: str, name: re.Pattern[str], value: re.Pattern[str], judge: Judge, found: set[str]) -> str:
+    pieces, done, place = [], 0, 0
+    while match := name.search(text, place):
+        place = match.end()
+        if not judge(match["name"].strip("\"' \t-")):
+            continue
+        quote = match.groupdict().get("quote")
+        secret = _QUOTED_VALUES.get(quote or "", value).match(text, place)
+        if secret and not _is_shown(match["name"].strip("\"' \t-"), secret.group(), judge):
+            pieces += [text[done:place], _mark(secret.group(), found)]
+            done = place = secret.end()
+    return "".join([*pieces, text[done:]]) if pieces else text
 
 
 def _is_shown(name: str, value: str, judge: Judge) -> bool:
@@ -154,11 +178,6 @@ def _is_shown(name: str, value: str, judge: Judge) -> bool:
 def names_only(name: str) -> bool:
     """Whether a name that says "secret" has values that only say which one."""
     return name in _REFERENCES or name.endswith(_REFERENCE_ENDS)
-
-
-def _with_mark(match: re.Match[str], found: set[str]) -> str:
-    whole, start = match.group(), match.start()
-    return whole[: match.start("value") - start] + _mark(match["value"], found) + whole[match.end("value") - start :]
 
 
 def _commanded(text: str, judge: Judge, found: set[str], depth: int = 0) -> str:
@@ -173,26 +192,40 @@ def _commanded(text: str, judge: Judge, found: set[str], depth: int = 0) -> str:
 
 
 def _spans(text: str, base: int, judge: Judge, depth: int) -> Iterator[tuple[int, int]]:
-    words: list[str] = []
-    places: list[int] = []
+    command, piped = _Command(), _Command()
     for match in _PIECE.finditer(text):
         if match["word"] is None:
-            yield from _spans_of(words, places, judge)
-            words, places = [], []
+            yield from command.secrets(piped, judge)
+            command, piped = _Command(), command if match["end"] == "|" else _Command()
             continue
         word = match["word"]
         quoted = word[0] in "\"'" and len(word) > 1
         inner = word[1:-1] if quoted and word[-1] == word[0] else word[1:] if quoted else word
-        words.append(inner)
-        places.append(base + match.start() + quoted)
+        if word.strip("\\\r\n"):
+            command.add(inner, base + match.start() + quoted)
         if quoted and depth < _DEEPEST and " " in inner:
-            yield from _spans(inner, places[-1], judge, depth + 1)
-    yield from _spans_of(words, places, judge)
+            yield from _spans(inner, base + match.start() + 1, judge, depth + 1)
+    yield from command.secrets(piped, judge)
 
 
-def _spans_of(words: list[str], places: list[int], judge: Judge) -> Iterator[tuple[int, int]]:
-    for index, start in commands.parts(words, judge):
-        yield places[index] + start, places[index] + len(words[index])
+class _Command:
+    """The words of a command without their quotes, and where each begins."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.places: list[int] = []
+
+    def add(self, word: str, place: int) -> None:
+        self.words.append(word)
+        self.places.append(place)
+
+    def secrets(self, piped: _Command, judge: Judge) -> Iterator[tuple[int, int]]:
+        """Yield where secrets begin and end, also those that the command before hands over a pipe."""
+        for index, start in commands.parts(self.words, judge):
+            yield self.places[index] + start, self.places[index] + len(self.words[index])
+        if commands.is_told_a_secret(self.words):
+            for index in commands.said(piped.words):
+                yield piped.places[index], piped.places[index] + len(piped.words[index])
 
 
 def _whole_assignment(text: str, judge: Judge, found: set[str]) -> str | None:
