@@ -22,7 +22,8 @@ LONGEST = 8192
 """Characters of one text outside of the audit log."""
 
 _READ = 8 * LONGEST  # characters that are looked at
-_LARGEST = 128 * 1024  # bytes of a document that is looked through for the secrets that findings quote
+# Characters of different texts of a document that are looked through for the secrets that findings quote.
+_LARGEST = 128 * 1024
 _WHOLE = 2**63
 _ASSIGNING = frozenset("=@")
 _WORD = 4096  # characters before a cut in which its word begins
@@ -87,9 +88,10 @@ def safely(redactor: Callable[[Record], Record]) -> Callable[[Record], Record]:
 def _findings(found: Sequence[Finding], lines: Sequence[str], document: object) -> tuple[list[Finding], list[str]]:
     raw = orjson.dumps([[(each.field, each.value, each.message) for each in found], lines], default=str)
     walk = walks.Walk(secret_names.is_secret)
-    whole = orjson.dumps(document)
-    if len(whole) <= _LARGEST and texts.is_telling(whole.lower()):
-        walk.value(document)  # remembers the secrets that it finds
+    try:
+        walk = _through(document)
+    except walks.TooMuchError:
+        found = [_unquoting(each) for each in found]
     if not walk.echoes and not texts.is_telling(raw.lower()):
         return list(found), list(lines)
     shown = [_finding(each, walk) for each in found]
@@ -100,6 +102,24 @@ def _findings(found: Sequence[Finding], lines: Sequence[str], document: object) 
     return [
         dataclasses.replace(each, value=echoes.value(each.value), message=echoes.text(each.message)) for each in shown
     ], [echoes.text(line) for line in said]
+
+
+def _through(document: object) -> walks.Walk:
+    """Return a walk that knows the secrets of a document, each text of which is read once."""
+    if not texts.is_telling(orjson.dumps(document).lower()):
+        return walks.Walk(secret_names.is_secret)
+    walk = walks.Walk(secret_names.is_secret, most=_LARGEST)
+    walk.value(document)
+    return walk.unlimited()
+
+
+def _unquoting(each: Finding) -> Finding:
+    """Return a finding without the texts that it quotes: each may be a secret, which nothing nearby says."""
+    if each.value is None or isinstance(each.value, bool | int | float):
+        return each
+    quoted = each.value if isinstance(each.value, str) else ""
+    message = each.message.replace(quoted, texts.MARK) if quoted else each.message
+    return dataclasses.replace(each, value=texts.MARK, message=message)
 
 
 def _finding(each: Finding, walk: walks.Walk) -> Finding:

@@ -16,7 +16,7 @@ import orjson
 from webhook.audit.redaction import commands, texts
 from webhook.audit.redaction.echoes import Echoes
 
-__all__ = ["Walk", "names_from_secrets"]
+__all__ = ["TooMuchError", "Walk", "names_from_secrets"]
 
 _SECRET_VOLUME = frozenset({"defaultMode", "items", "name", "optional", "secretName"})
 _SECRET_DATA = ("data", "stringData")
@@ -24,12 +24,24 @@ _SECRET_DATA = ("data", "stringData")
 _DEEPEST = 48
 
 
-class Walk:
-    """One walk over the parts of a record: `judge` decides about names, `formats` finds additional secret values."""
+class TooMuchError(ValueError):
+    """There are more different texts than the walk may read."""
 
-    def __init__(self, judge: texts.Judge, formats: re.Pattern[str] | None = None) -> None:
+
+class Walk:
+    """One walk over the parts of a record.
+
+    Args:
+        judge: decides about names.
+        formats: finds additional secret values.
+        most: characters of different texts that it may read; None for any number.
+    """
+
+    def __init__(self, judge: texts.Judge, formats: re.Pattern[str] | None = None, most: int | None = None) -> None:
         self.judge = judge
         self._formats = formats
+        self._room = most
+        self._read: dict[str, str] = {}
         self._found: set[str] = set()
         self._level = 0
 
@@ -37,6 +49,11 @@ class Walk:
     def echoes(self) -> Echoes:
         """Return the secrets found so far."""
         return Echoes(self._found)
+
+    def unlimited(self) -> Walk:
+        """Let the walk read any number of characters from now on; return it."""
+        self._room = None
+        return self
 
     def value(self, value: object) -> object:
         """Return any JSON value without its secrets; the very same object when it has none."""
@@ -53,7 +70,21 @@ class Walk:
             self._level -= 1
 
     def text(self, text: str) -> str:
-        """Return a string without its secrets; one that is a JSON document is walked."""
+        """Return a string without its secrets; one that is a JSON document is walked.
+
+        Raises:
+            TooMuchError: with it, the walk has read more than it may.
+        """
+        known = self._read.get(text)
+        if known is None:
+            known = self._read[text] = self._unread(text)
+        return text if known == text else known
+
+    def _unread(self, text: str) -> str:
+        if self._room is not None:
+            self._room -= len(text)
+            if self._room < 0:
+                raise TooMuchError("the texts are longer than the walk may read")
         if text[:1] in {"{", "["}:
             document = _document(text)
             if document is not None:
