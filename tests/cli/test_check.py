@@ -43,6 +43,22 @@ def test_people_are_told_once_how_a_finding_is_explained_and_programs_are_not(mu
     assert hint not in check(muster, jobs.two_nodes()).err
 
 
+@pytest.mark.parametrize("output", ["text", "json", "junit"])
+def test_a_finding_quotes_no_secret_because_logs_of_ci_are_often_public(muster, output):
+    args = [
+        "--hub_tok",
+        "planted-here-01",
+        "--model_name_or_path=m",
+        "planted-here-01",
+        "--learning_rte=hf_" + "a1" * 9,
+    ]
+    job = jobs.trainjob("quoting", command=["trl", "sft"], args=args)
+    result = check(muster, job, options=("-o", output))
+    assert "does not belong to a flag" in result.out
+    assert "planted" not in result.out + result.err
+    assert "a1a1" not in result.out + result.err
+
+
 def test_warnings_do_not_fail(muster):
     result = check(muster, SCRIPT)
     assert result.code == 0

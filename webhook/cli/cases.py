@@ -15,9 +15,10 @@ from strategies.documents import findings, names, paths
 from strategies.documents.findings import Finding
 from strategies.frameworks import builtin
 from strategies.plugins.registry import PluginImportError
-from webhook.admission import decisions, governors, guards, reviews
+from webhook.admission import answers, decisions, governors, guards, reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Policy
+from webhook.audit.redaction import doors
 from webhook.cli import gathering, offline, schemas
 from webhook.cli.gathering import GatheredCluster
 from webhook.cli.problems import CommandError
@@ -126,7 +127,7 @@ class Setup:
     namespace: str
 
     def decide(self, source: Source, cluster: readers.ClusterReader | None = None) -> Case:
-        """Decide about a job as if it were created now.
+        """Decide about a job as if it were created now; findings have no secrets, since logs of CI are often public.
 
         Args:
             source: a TrainJob or JobSet, which may have members of any type.
@@ -135,7 +136,8 @@ class Setup:
         cluster = cluster or self.cluster.reader
         mutated = evaluate(self._request(source, source.document, "mutate"), cluster, self.policy)
         validated = evaluate(self._request(source, mutated.document, "validate"), cluster, self.policy)
-        return Case(source, mutated, validated, tuple(offline.check(source, mutated, cluster, self.sources)))
+        own, _ = doors.findings(tuple(offline.check(source, mutated, cluster, self.sources)), (), source.document)
+        return Case(source, answers.without_secrets(mutated), answers.without_secrets(validated), tuple(own))
 
     def require_readable(self) -> None:
         """Raise when anything could not be read, so that no incomplete output is shown.

@@ -17,6 +17,7 @@ from strategies.launches import kinds
 from strategies.trainer import predictions
 from webhook.admission import policies
 from webhook.admission.policies import Mode
+from webhook.audit.redaction import doors
 from webhook.cli import endings, launchlines, wording
 from webhook.cli.cases import Case, Setup
 from webhook.cluster.readers import Ref
@@ -51,7 +52,7 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         "framework": decision.governor.framework,
         "strategy": _strategy(case),
         "mode": {"value": decision.mode.value, "because": _because(case, setup)},
-        "launch": launchlines.describe(job) if job else None,
+        "launch": _launch(job, document) if job else None,
         "world": launchlines.shown(world),
         "earlier": _earlier(document),
         "decision": decision.verdict,
@@ -102,6 +103,12 @@ def _because(case: Case, setup: Setup) -> str:
     if setup.policy.framework(governor.framework).mode is not None:
         return f"the configuration of framework {governor.framework}"
     return "the global mode"
+
+
+def _launch(job: Job, document: object) -> str | None:
+    """Return the launch line without secrets: a terminal is often shown to others, and the log of CI to everybody."""
+    line = launchlines.describe(job)
+    return doors.findings((), (line,), document)[1][0] if line else line
 
 
 def _job(case: Case, setup: Setup) -> Job | None:
