@@ -166,7 +166,7 @@ class _Rewriter(ast.NodeTransformer):
         spread = any(item is None or isinstance(item, ast.Starred) for item in items)
         return self._made(node, "result", node) if spread else node
 
-    visit_List = visit_Tuple = visit_Set = visit_Dict = _display  # noqa: N815
+    visit_List = visit_Tuple = visit_Set = visit_Dict = _display  # noqa: N815  # the names that ast calls
 
     def visit_AugAssign(self, node):
         self.generic_visit(node)
