@@ -16,6 +16,9 @@ REDACTED = [
     ("sh -c \"HF_TOKEN='a b' x\" y", 'sh -c "HF_TOKEN=<redacted>" y'),
     ("HF_TOKEN='a'\"'\"'b c' x", "HF_TOKEN=<redacted> x"),
     ('x HF_TOKEN="never closed', "x HF_TOKEN=<redacted>"),
+    ("HF_TOKEN==a-b trl sft", "HF_TOKEN=<redacted> trl sft"),
+    ("password===a trl sft", "password=<redacted> trl sft"),
+    ("auth==1.2-a x", "auth=<redacted> x"),
     ("os.environ['HF_TOKEN'] = 'abc'", "os.environ['HF_TOKEN'] = <redacted>"),
     ("got {'token': 'abc'}", "got {'token': <redacted>"),
     ("git clone https://u:p@ss@host/x", "git clone https://<redacted>@host/x"),
@@ -90,6 +93,8 @@ KEPT = [
     "https://example.com/a@b",
     "mail alice@example.com",
     "HF_TOKEN is missing from env",
+    "pip install 'google-auth==2.29.*' pyjwt-auth==1.2rc1, && run",
+    "if token == 'x': return password== other",
 ]
 
 FORMATS = {

@@ -36,9 +36,11 @@ _GAP = r"(?:\s|\\\r?\n)+"
 
 # Each pattern ends where the value begins. Only where the name is secret, the value is read: another value may hold
 # further names, and each character is read once for each pattern.
-# `NAME=value`, `name := value`, `name => value`; when the whole assignment is quoted, up to the closing quote.
+# `NAME=value`, `name := value`, `name => value`; when the whole assignment is quoted, up to the closing quote. A value
+# may begin with `=`; `name == value` compares, and `google-auth==2.29.0` is a version.
+_COMPARED = r"={1,2}(?:\s|\Z)|=\d{1,9}(?:\.(?:\d{1,9}|\*)){1,6}[\w.+]{0,20}(?:[\s\"',;)\]]|\Z)"
 _ASSIGNMENT = re.compile(
-    rf"(?P<quote>[\"'])?(?P<name>{_NAME})(?:[+:?]?=|[ \t]{{1,8}}[+:?]?=>?[ \t]{{0,8}})(?!=)", re.ASCII
+    rf"(?P<quote>[\"'])?(?P<name>{_NAME})(?:[+:?]?=(?!{_COMPARED})|[ \t]{{1,8}}[+:?]?=>?[ \t]{{0,8}}(?!=))", re.ASCII
 )
 # `'token': 'value'`, `environ["TOKEN"] = "value"`, `["--token", "value"]`: how programs print and set their variables.
 _ITEM = re.compile(
