@@ -16,8 +16,8 @@ VLLM_PINS := images/vllm/requirements-cpu.txt
 VLLM_VENV := $(CACHE)/vllm-$(shell cat $(TRL_PINS) $(VLLM_PINS) | cksum | cut -d' ' -f1)
 export MUSTER_VLLM_PYTHON := $(VLLM_VENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# QUICK=1: without the tests that are marked thorough, as in `make test`.
-LESS := $(if $(QUICK),-m "not thorough")
+# QUICK=1: without the tests that are marked thorough, and with the same drawn examples each time, as in `make test`.
+LESS := $(if $(QUICK),-m "not thorough" --hypothesis-profile=repeatable)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings prepare binaries downloads promtool browser e2e cluster cluster-down bench fuzz mutants sbom fix clean

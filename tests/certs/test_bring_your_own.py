@@ -76,7 +76,7 @@ def test_a_file_of_the_largest_size_is_read_whole(tmp_path):
     assert len(files.read(tmp_path / "ca.crt")) == files.LIMIT
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(data=st.data(), part=st.sampled_from(["certificate", "key", "authority"]))
 def test_a_file_cut_off_anywhere_is_named(mounted, clock, data, part):
     path = getattr(mounted, part)
@@ -91,7 +91,7 @@ def test_a_file_cut_off_anywhere_is_named(mounted, clock, data, part):
 
 
 @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(data=st.data(), part=st.sampled_from(["certificate", "key", "authority"]), byte=st.integers(0, 255))
 def test_a_damaged_byte_anywhere_is_refused_or_does_no_harm(mounted, clock, data, part, byte):
     path = getattr(mounted, part)

@@ -77,7 +77,9 @@ def replaced(place, value):
     return jobs.stream(*documents)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=150
+)
 @given(st.sampled_from(PLACES), st.sampled_from(VALUES))
 def test_any_member_may_hold_anything(muster, place, value):
     stdin = replaced(place, value)
@@ -90,7 +92,9 @@ def test_any_member_may_hold_anything(muster, place, value):
         assert len(list(kubeyaml.load_all(rendered.out))) >= len(DOCUMENTS)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=50
+)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_any_bytes_are_read_or_refused(muster, data):
     result = muster("check", "-f", "-", stdin=data)

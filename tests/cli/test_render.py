@@ -40,7 +40,7 @@ def test_a_job_is_put_out_as_the_cluster_would_store_it(muster):
     assert (result.code, result.err) == (0, "")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=20)
 @given(st.lists(other_documents, max_size=4), st.integers(0, 4))
 def test_documents_of_other_kinds_leave_as_they_came(muster, others, place):
     stream = [*others[:place], jobs.two_nodes(), *others[place:]]
