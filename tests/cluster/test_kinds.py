@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cluster import kinds, readers
+from webhook.cluster import kinds, readers, transports
 
 KINDS = kinds.KINDS
 
@@ -33,13 +33,40 @@ def test_a_kind_knows_where_the_api_server_serves_it(kind, namespace, name, path
     assert KINDS[kind].path(namespace, name) == path
 
 
+ODD = (
+    "../../secrets/x",
+    "..",
+    ".",
+    "x/../../secrets",
+    "?watch=true",
+    "%2f",
+    "%2e%2e",
+    "a%2fb",
+    "x" * 5000,
+    "a;b",
+    "é",
+    " ",
+)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_an_odd_name_or_namespace_never_reaches_a_url_since_the_api_server_reads_escaped_slashes_as_slashes(odd):
+    for kind in (*KINDS.values(), kinds.POD, kinds.EVENT, kinds.SECRET):
+        for namespace, name in (("team-a", odd), (odd, "x"), (odd, "")):
+            if kind.namespaced or namespace != odd:
+                with pytest.raises(transports.RefusedError, match=r"HTTP 404: no .* as its name or namespace"):
+                    kind.path(namespace, name)
+
+
 @given(st.text(min_size=1, max_size=40), st.text(min_size=1, max_size=40))
 def test_no_name_leads_out_of_its_path(namespace, name):
     kind = KINDS["TrainJob"]
-    path = kind.path(namespace, name)
-    assert path.count("/") == 7
     if kind.can_exist(readers.Ref("TrainJob", namespace, name)):
-        assert path.endswith(f"/namespaces/{namespace}/trainjobs/{name}")
+        assert kind.path(namespace, name).endswith(f"/namespaces/{namespace}/trainjobs/{name}")
+        assert kind.path(namespace, name).count("/") == 7
+    else:
+        with pytest.raises(transports.RefusedError):
+            kind.path(namespace, name)
 
 
 @pytest.mark.parametrize("name", ["", "..", ".", "a/b", "A", "a b", "-a", "a-", "é", "a\n", "x" * 254])

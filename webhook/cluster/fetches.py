@@ -2,7 +2,7 @@
 
 The caller is an admission with a second or two left, and many admissions may need the same document. So every fetch
 has a deadline, fetches of one document share one GET, the absence of a document is remembered for a second, and above
-a fixed number of GETs under way a fetch fails at once rather than waits.
+a fixed number of GETs under way, in all and for one namespace, a fetch fails at once rather than waits.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from webhook.cluster import bodies, kinds, readers, served, transports
+from webhook.cluster import bodies, kinds, readers, served, snapshots, transports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["MAX_ABSENT", "MAX_FLIGHTS", "Fetches"]
+__all__ = ["MAX_ABSENT", "MAX_ALL", "MAX_FLIGHTS", "Fetches"]
 
 MAX_FLIGHTS = 16
+"""GETs under way for the objects of one namespace; others still get theirs when the authors in it cause many."""
+MAX_ALL = 48
+"""GETs under way altogether."""
 MAX_ABSENT = 1024
 _ABSENT_FOR = 1.0  # seconds
+_MAX_PARSING = 2  # long texts that are read at the same time, each on a thread
 _MAX_OBJECT = 4 * 1024 * 1024  # bytes
 
 
@@ -32,14 +36,22 @@ class Fetches:
         api: a connection to the API server; not closed here.
         deadline: seconds for one GET, connection included.
         clock: returns monotonic seconds.
+        turn: what readers of large bodies share.
     """
 
     def __init__(
-        self, api: transports.Api, deadline: float = 1.0, *, clock: Callable[[], float] = time.monotonic
+        self,
+        api: transports.Api,
+        deadline: float = 1.0,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        turn: bodies.Turn | None = None,
     ) -> None:
         self._api = api
+        self._turn = turn or bodies.Turn()
         self._deadline = deadline
         self._clock = clock
+        self._parsing = asyncio.Semaphore(_MAX_PARSING)
         self._flights: dict[readers.Ref, asyncio.Task[readers.Document | None]] = {}
         self._absent: OrderedDict[readers.Ref, float] = OrderedDict()  # until when, soonest first
 
@@ -49,7 +61,7 @@ class Fetches:
         A caller that is cancelled does not end the GET for the others.
 
         Raises:
-            ClusterBusy: `MAX_FLIGHTS` other documents are being fetched.
+            ClusterBusy: too many other documents are being fetched.
             ClusterUnavailable: there was no usable answer within the deadline; the cause is chained.
             SnapshotInvalid: it is a snapshot that does not hold a runtime.
             UnknownKindError: Muster does not read this kind.
@@ -59,8 +71,10 @@ class Fetches:
             return None
         flight = self._flights.get(ref)
         if flight is None:
-            if len(self._flights) >= MAX_FLIGHTS:
-                raise readers.ClusterBusy(f"{ref} was not fetched: {MAX_FLIGHTS} fetches are under way; try again")
+            alike = sum(each.namespace == ref.namespace for each in self._flights)
+            if alike >= MAX_FLIGHTS or len(self._flights) >= MAX_ALL:
+                count = MAX_FLIGHTS if alike >= MAX_FLIGHTS else MAX_ALL
+                raise readers.ClusterBusy(f"{ref} was not fetched: {count} fetches are under way; try again")
             flight = asyncio.create_task(self._get(kind, ref), name=f"fetch {ref}")
             self._flights[ref] = flight
             flight.add_done_callback(lambda _: self._flights.pop(ref))
@@ -80,7 +94,14 @@ class Fetches:
                 asyncio.timeout(self._deadline),
                 self._api.get(kind.path(ref.namespace, ref.name), {}, patience) as response,
             ):
-                document = await bodies.read(await bodies.checked(response), _MAX_OBJECT, str(ref))
+                document = await bodies.read(await bodies.checked(response), _MAX_OBJECT, str(ref), self._turn)
+                if not kind.suffix:
+                    return kind.read(ref, document)
+                document = snapshots.trimmed(document)
+                if snapshots.is_quick(snapshots.text(document)):
+                    return kind.read(ref, document)
+                async with self._parsing:
+                    return await asyncio.to_thread(kind.read, ref, document)
         except transports.RefusedError as error:
             if error.status == 404:
                 self._remember_absent(ref)
@@ -91,7 +112,6 @@ class Fetches:
             raise readers.ClusterUnavailable(f"{ref} could not be fetched: {error}") from error
         except TimeoutError as error:
             raise readers.ClusterUnavailable(f"{ref} could not be fetched within {self._deadline} s") from error
-        return kind.read(ref, document)
 
     def _remember_absent(self, ref: readers.Ref) -> None:
         self._absent[ref] = self._clock() + _ABSENT_FOR

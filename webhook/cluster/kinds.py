@@ -45,7 +45,7 @@ _OURS = f"{names.PROFILE_LABEL},{MANAGED_LABEL}={MANAGER}"
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("TrainJob", "TrainJob", TRAINER_GROUP, "v1alpha1", "trainjobs"),
+        Kind("TrainJob", "TrainJob", TRAINER_GROUP, "v1alpha1", "trainjobs", share=0.4),
         Kind("TrainingRuntime", "TrainingRuntime", TRAINER_GROUP, "v1alpha1", "trainingruntimes"),
         Kind(
             "ClusterTrainingRuntime",
@@ -55,7 +55,7 @@ KINDS: Mapping[str, Kind] = {
             "clustertrainingruntimes",
             namespaced=False,
         ),
-        Kind("RuntimeSnapshot", "ConfigMap", "", "v1", "configmaps", suffix=snapshots.SUFFIX),
+        Kind("RuntimeSnapshot", "ConfigMap", "", "v1", "configmaps", suffix=snapshots.SUFFIX, share=0.15),
         Kind("Namespace", "Namespace", "", "v1", "namespaces", namespaced=False, keep=trims.metadata_only),
         Kind(
             "ResourceClaimTemplate",
@@ -74,8 +74,8 @@ KINDS: Mapping[str, Kind] = {
             optional=True,
             selector=names.PROFILE_LABEL,  # there may be a claim for each pod with devices
         ),
-        # Nodes are always read together, and never fetched.
-        Kind("Node", "Node", "", "v1", "nodes", namespaced=False, verbs="list, watch", keep=trims.placing),
+        # Nodes are always read together, and never fetched; who makes them is trusted.
+        Kind("Node", "Node", "", "v1", "nodes", namespaced=False, verbs="list, watch", keep=trims.placing, share=0.4),
         Kind("DeviceClass", "DeviceClass", _DEVICES, "v1", "deviceclasses", namespaced=False, optional=True),
     )
 }
@@ -86,7 +86,7 @@ def _simple(served: str, group: str, version: str, **options: Any) -> Kind:
     return Kind(served, served, group, version, served.lower() + "s", **options)
 
 
-POD: Final = _simple("Pod", "", "v1", page=50, selector=names.PROFILE_LABEL, keep=trims.pod)
+POD: Final = _simple("Pod", "", "v1", page=50, selector=names.PROFILE_LABEL, keep=trims.pod, share=0.25)
 JOBSET: Final = _simple(
     "JobSet", names.JOBSET_GROUP, "v1alpha2", page=50, selector=names.PROFILE_LABEL, keep=trims.job_set
 )

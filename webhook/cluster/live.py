@@ -12,22 +12,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from webhook.cluster import fetches, kinds, readers, reflector, served
+from webhook.cluster import bodies, fetches, kinds, readers, reflector, served, stores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from webhook.cluster import transports
 
-__all__ = ["ASK_AGAIN", "SILENT", "LiveReader", "connect"]
+__all__ = ["ASK_AGAIN", "FIGURES", "ROOM", "SILENT", "LiveReader", "connect"]
 
 SILENT = 75.0
 """Seconds of silence on a watch after which its cache is not trusted; the API server sends a bookmark each minute."""
 ASK_AGAIN = 5.0
 """Seconds for which caches answer after a fetch failed; an admission has no time for many failed fetches."""
+
+ROOM = 160 * 1024 * 1024
+"""Bytes that all cached objects together may take, where nothing else is said."""
+FIGURES: Final = {
+    "bytes": "Bytes that the cached objects take",
+    "objects": "Cached objects",
+    "left_out": "Objects that are not cached, because they are too large or there is no room for them",
+}
+"""The figures about the cache of each kind, by name."""
+_COUNTS: Final[Mapping[str, Callable[[stores.Store], int]]] = {
+    "bytes": lambda store: store.used,
+    "objects": len,
+    "left_out": lambda store: store.left_out,
+}
 
 _logger = logging.getLogger(__name__)
 
@@ -57,6 +71,7 @@ class LiveReader:
         api: a connection to the API server; not closed here.
         deadline: seconds for one fetch.
         pace: clock, jitter and waiting times.
+        room: bytes that all cached objects together may take; each kind has a share of them.
     """
 
     whole = True
@@ -68,11 +83,16 @@ class LiveReader:
         deadline: float = 1.0,
         *,
         pace: reflector.Pace | None = None,
+        room: int = ROOM,
     ) -> None:
         pace = pace or reflector.Pace()
+        turn = bodies.Turn()
         self._clock = pace.clock
-        self._fetches = fetches.Fetches(api, deadline, clock=pace.clock)
-        self._reflectors = {kind.name: reflector.Reflector(kind, api, pace) for kind in watched}
+        self._fetches = fetches.Fetches(api, deadline, clock=pace.clock, turn=turn)
+        self._reflectors = {
+            kind.name: reflector.Reflector(kind, api, pace, stores.Store(kind, int(room * kind.share)), turn)
+            for kind in watched
+        }
         self._tasks: list[asyncio.Task[None]] = []
         self._ask_from = 0.0  # until this clock reading, caches that are not trusted answer too
 
@@ -98,13 +118,18 @@ class LiveReader:
 
     @property
     def synced(self) -> bool:
-        """Whether each watched kind was listed once, or is known not to be served."""
-        return all(each.synced for each in self._reflectors.values())
+        """Whether each watched kind was listed once, is known not to be served, or takes long and is fetched."""
+        return all(each.synced or each.is_long for each in self._reflectors.values())
 
     def ages(self) -> dict[str, float]:
         """Seconds since the API server last sent anything about each kind; above 130 the watch has a problem."""
         now = self._clock()
         return {name: now - each.contact for name, each in self._reflectors.items()}
+
+    def figure(self, name: str) -> dict[str, float]:
+        """Return one of `FIGURES` by kind."""
+        count = _COUNTS[name]
+        return {kind: float(count(each.store)) for kind, each in self._reflectors.items()}
 
     def problems(self) -> dict[str, str]:
         """The current problem of each kind that has one, for people: RBAC, CRD not installed, no contact."""
@@ -133,7 +158,8 @@ class LiveReader:
         if each is None:
             kinds.named(kind)
             return None
-        return each.store.every(labels) if each.synced and not self._is_doubtful(each) else None
+        is_whole = each.synced and not each.store.left_out and not self._is_doubtful(each)
+        return each.store.every(labels) if is_whole else None
 
     async def fetch(self, ref: readers.Ref) -> readers.Document | None:
         """Ask the API server itself, once; when it does not answer, return the cached document, if there is one.
@@ -144,7 +170,8 @@ class LiveReader:
             return await self._fetches.fetch(ref)
         except readers.ClusterError as error:
             each = self._reflectors.get(ref.kind)
-            kept = each.store.get(ref) if each else None
+            # On a thread, since a snapshot that nobody has read yet may take long.
+            kept = await asyncio.to_thread(each.store.get, ref, patient=True) if each else None
             if kept is None:
                 raise
             # A fetch that was not sent because too many were under way says nothing about the API server.
@@ -161,4 +188,4 @@ class LiveReader:
         now = self._clock()
         if each.absent or now < self._ask_from:
             return False
-        return bool(each.problem) or now - each.contact > SILENT
+        return not each.synced or bool(each.problem) or now - each.contact > SILENT

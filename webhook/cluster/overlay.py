@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from webhook.cluster import readers
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from webhook.cluster import readers
 
 __all__ = ["Overlay"]
 
@@ -25,22 +25,25 @@ class Overlay:
 
     def __init__(self, reader: readers.ClusterReader) -> None:
         self._reader = reader
-        self._answers: dict[readers.Ref, readers.Document | None] = {}
+        self._answers: dict[readers.Ref, readers.Document | readers.SnapshotInvalid | None] = {}
 
     @property
     def whole(self) -> bool:
         """As the reader's. See `ClusterReader.whole`."""
         return self._reader.whole
 
-    def put(self, ref: readers.Ref, document: readers.Document | None) -> None:
-        """Answer `ref` with this document from now on; None means that it does not exist."""
+    def put(self, ref: readers.Ref, document: readers.Document | readers.SnapshotInvalid | None) -> None:
+        """Answer `ref` with this document from now on, or raise this error; None means that it does not exist."""
         self._answers[ref] = document
 
     def get(self, ref: readers.Ref) -> readers.Document | None:
         """Return what was put, else the reader's answer, which is then kept. See `ClusterReader.get`."""
         if ref not in self._answers:
             self._answers[ref] = self._reader.get(ref)
-        return self._answers[ref]
+        answer = self._answers[ref]
+        if isinstance(answer, readers.SnapshotInvalid):
+            raise answer.with_traceback(None)
+        return answer
 
     def every(self, kind: str, labels: readers.Labels) -> Iterable[readers.Document] | None:
         """Return the reader's answer, which is not kept. See `ClusterReader.every`."""

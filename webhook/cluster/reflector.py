@@ -8,6 +8,7 @@ with a list. The old objects stay readable until a new list is complete.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_OBJECT", "MAX_PAGE", "Pace", "Reflector"]
 
-MAX_OBJECT = 4 * 1024 * 1024  # bytes of one watch event; etcd takes requests of at most 1.5 MiB by default
-MAX_PAGE = 8 * 1024 * 1024  # bytes of one list page, which takes six times that when parsed
+# etcd takes objects of at most 1.5 MiB by default, and the API server writes each `<` of a ConfigMap as six characters.
+MAX_OBJECT = 12 * 1024 * 1024  # bytes of one watch event, or of a page with one object
+MAX_PAGE = 4 * 1024 * 1024  # bytes of one list page
+MAX_VALUES = 200_000  # values of one list page, which are parsed within 20 ms and take some 80 bytes each
+_CALM = 8  # pages after which larger ones are tried again
+_SKIPPED = 16 * 1024  # bytes of an event from which one looks for the name before it is parsed
 
 _logger = logging.getLogger(__name__)
 
@@ -37,6 +42,7 @@ class Pace:
     Attributes:
         connect: time limit for a connection.
         page: time limit for one list page.
+        listing: time of a first list after which nobody waits for it any more.
         watch: bounds of the length of one watch, which the server ends; random, so that replicas spread.
         silence: time without event or bookmark after which a watch is considered broken; a bookmark usually comes each
             minute.
@@ -49,6 +55,7 @@ class Pace:
 
     connect: float = 5.0
     page: float = 60.0
+    listing: float = 45.0
     watch: tuple[float, float] = (240.0, 480.0)
     silence: float = 130.0
     absent: float = 30.0
@@ -63,7 +70,7 @@ class Reflector:
 
     Attributes:
         kind: the kind that is mirrored.
-        store: the objects, consistent at each moment; empty until `synced`.
+        store: the objects; not complete until `synced`.
         synced: a list was complete once, or the kind is known to be absent.
         absent: the API server does not serve the kind.
         contact: clock reading of the last message from the API server about this kind.
@@ -73,11 +80,20 @@ class Reflector:
         kind: the kind to mirror.
         api: a connection to the API server; not closed here.
         pace: clock, jitter and waiting times.
+        store: where the objects are kept.
+        turn: what readers of large bodies share.
     """
 
-    def __init__(self, kind: served.Kind, api: transports.Api, pace: Pace) -> None:
+    def __init__(
+        self,
+        kind: served.Kind,
+        api: transports.Api,
+        pace: Pace,
+        store: stores.Store | None = None,
+        turn: bodies.Turn | None = None,
+    ) -> None:
         self.kind = kind
-        self.store = stores.Store(kind)
+        self.store = stores.Store(kind) if store is None else store
         self.synced = False
         self.absent = False
         self.contact = pace.clock()
@@ -85,9 +101,18 @@ class Reflector:
         self._api = api
         self._pace = pace
         self._backoff = backoffs.Backoff(pace.rng)
+        self._turn = turn or bodies.Turn()
         self._page = kind.page
+        self._calm = 0  # pages in a row that were not too large
+        self._begun = pace.clock()
         self._version = ""  # resourceVersion to watch from; empty when a list is due
         self._watching_since: float | None = None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the first list takes so long that its objects are better fetched one by one, and still goes on."""
+        late = self._pace.clock() - self._begun > self._pace.listing
+        return not self.synced and not self.problem and late
 
     async def run(self) -> None:
         """Mirror until cancelled; no failure ends it."""
@@ -115,39 +140,52 @@ class Reflector:
         return self._delay()
 
     async def _list(self) -> None:
-        """Fetch all pages, then replace the store in one step."""
-        entries: stores.Entries = {}
-        query = {"limit": str(self._page), **self.kind.query}
-        while True:
-            page = await self._list_page(query)
-            entries.update(self.store.pack(page["items"]))
-            metadata = page["metadata"]
-            if not metadata.get("continue"):
-                break
-            query["continue"] = metadata["continue"]
-        self.store.replace(entries)
+        """Fetch all pages into the store; what is on none of them is dropped at the end."""
+        listing = self.store.listing()
+        query: dict[str, str] = {**self.kind.query}
+        metadata = await self._list_page(query, listing)
+        self.contact = self._pace.clock()  # of the first page, since a change after it may be on none of the others
+        while more := metadata.get("continue"):
+            query["continue"] = more
+            metadata = await self._list_page(query, listing)
+        listing.end()
         self._version = metadata["resourceVersion"]
         if self.absent or not self.synced:
             _logger.info("cluster kind synced", extra={"kind": self.kind.name, "objects": len(self.store)})
         self.synced, self.absent = True, False
 
-    async def _list_page(self, query: dict[str, str]) -> dict[str, Any]:
+    async def _list_page(self, query: dict[str, str], listing: stores.Listing) -> dict[str, Any]:
+        """Take one page, in smaller pieces when it is too large; return its metadata."""
+        while True:
+            try:
+                metadata = await self._take_page({"limit": str(self._page), **query}, listing)
+            except transports.OversizedError:
+                self._calm = 0
+                if self._page == 1:
+                    raise
+                self._page = max(1, self._page // 4)
+            else:
+                self._calm += 1
+                if self._calm % _CALM == 0:
+                    self._page = min(self.kind.page, self._page * 2)
+                return metadata
+
+    async def _take_page(self, query: dict[str, str], listing: stores.Listing) -> dict[str, Any]:
         patience = transports.Patience(self._pace.connect, self._pace.page)
         what = f"a page of {self.kind.plural}"
+        limit, most = (MAX_PAGE, MAX_VALUES) if self._page > 1 else (MAX_OBJECT, None)
         try:
             async with asyncio.timeout(self._pace.page), self._api.get(self.kind.path(), query, patience) as response:
-                page = await bodies.read(await bodies.checked(response), MAX_PAGE, what)
+                page = await bodies.read(await bodies.checked(response), limit, what, self._turn, most)
         except TimeoutError as error:
             raise transports.UnreachableError(f"{what} took more than {self._pace.page} s") from error
-        except transports.OversizedError:
-            self._page = max(1, self._page // 4)
-            raise
-        self.contact = self._pace.clock()
-        if not isinstance(page.get("items"), list) or not isinstance(page.get("metadata"), dict):
+        items, metadata = page.get("items"), page.get("metadata")
+        if not isinstance(items, list) or not isinstance(metadata, dict):
             raise transports.MalformedError(
                 f"{what} has no items or no metadata; check that the address is that of an API server"
             )
-        return page
+        listing.take(items)
+        return metadata
 
     async def _watch(self) -> None:
         """Apply events until the server ends the watch."""
@@ -161,14 +199,27 @@ class Reflector:
         patience = transports.Patience(self._pace.connect, self._pace.silence)
         what = f"a watch event of {self.kind.plural}"
         async with self._api.get(self.kind.path(), query, patience) as response:
-            await bodies.checked(response)
+            await self._accepted(response)
             self.contact = self._watching_since = self._pace.clock()
             if self.problem:
                 _logger.info("cluster contact restored", extra={"kind": self.kind.name, "problem": self.problem})
             self.problem = ""
-            async for line in bodies.lines(response, MAX_OBJECT, what):
-                self._apply(bodies.parsed(line, what))
-                self.contact = self._pace.clock()
+            async with contextlib.aclosing(bodies.lines(response, MAX_OBJECT, what, self._turn)) as lines:
+                async for line in lines:
+                    if self._concerns(line):
+                        self._apply(bodies.parsed(line, what))
+                    self.contact = self._pace.clock()
+
+    async def _accepted(self, response: transports.Response) -> None:
+        try:
+            async with asyncio.timeout(self._pace.page):
+                await bodies.checked(response)
+        except TimeoutError as error:
+            raise transports.UnreachableError(f"a refusal took more than {self._pace.page} s") from error
+
+    def _concerns(self, line: bytes) -> bool:
+        """Whether an event may be about an object that is kept; the text of a large one tells without being parsed."""
+        return len(line) < _SKIPPED or not self.kind.suffix or f'{self.kind.suffix}"'.encode() in line
 
     def _apply(self, event: dict[str, Any]) -> None:
         document = event["object"]
@@ -197,7 +248,7 @@ class Reflector:
         return self._failed(error, error.retry_after)
 
     def _absent(self) -> float:
-        self.store.replace({})
+        self.store.clear()
         self.synced = self.absent = True
         self.contact = self._pace.clock()
         problem = f"the API server does not serve {self.kind.plural}.{self.kind.group}"

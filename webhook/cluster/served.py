@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib import parse
 
-from webhook.cluster import readers, snapshots, trims
+from webhook.cluster import readers, snapshots, transports, trims
 
 __all__ = ["Kind"]
 
@@ -34,6 +34,7 @@ class Kind:
         selector: label selector of the objects that are cached; any other object is fetched on demand.
         verbs: the verbs that a ClusterRole has to allow.
         keep: drops the parts that no decision reads.
+        share: the part of the memory for caches that its objects may take.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Kind:
     selector: str = ""
     verbs: str = "get, list, watch"
     keep: Callable[[readers.Document], dict[str, Any]] = trims.trimmed
+    share: float = 0.1
 
     @property
     def api_version(self) -> str:
@@ -65,7 +67,14 @@ class Kind:
         return f"{self.verbs} on {self.plural}.{self.group or 'core'}"
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """URL path of one object, by its `Ref`'s names, or of all objects in all namespaces."""
+        """URL path of one object, by its `Ref`'s names, or of all objects in all namespaces.
+
+        Raises:
+            RefusedError: 404, because no object can have such a name or be in such a namespace.
+        """
+        for part in (namespace if self.namespaced else "", name):
+            if part and _NAME.fullmatch(part) is None:
+                raise transports.RefusedError(404, f"no {self.served} can have {part[:60]!r} as its name or namespace")
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if namespace and self.namespaced:
             parts += ["namespaces", namespace]

@@ -3,12 +3,15 @@
 Trainer freezes the runtime of each TrainJob as YAML in ConfigMap `<trainjob>-runtime-snapshot`, key `runtime`
 (trainer v2.3.0 `pkg/runtime/core/snapshot.go`). Anyone who may write ConfigMaps may write such a text too, so it is
 limited in length, depth and number of values, and may not use YAML aliases, which Trainer never writes.
-Parsing YAML takes milliseconds, and all jobs of one runtime have the same text, so each text is parsed once.
+Parsing YAML takes milliseconds, and all jobs of one runtime have the same text, so what was read of the latest texts is
+remembered, as is that one cannot be read. A text that may take longer is not read where others wait: see `is_quick`.
 """
 
 from __future__ import annotations
 
-import functools
+import sys
+import threading
+from collections import OrderedDict
 from typing import Any
 
 import orjson
@@ -16,12 +19,15 @@ import orjson
 from webhook import kubeyaml
 from webhook.cluster import readers
 
-__all__ = ["DATA_KEY", "MAX_TEXT", "MAX_VALUES", "SUFFIX", "parse", "text"]
+__all__ = ["DATA_KEY", "MAX_TEXT", "MAX_VALUES", "SUFFIX", "Readings", "is_quick", "parse", "text", "trimmed"]
 
 SUFFIX = "-runtime-snapshot"
 DATA_KEY = "runtime"
 MAX_TEXT = 256 * 1024  # characters; the built-in runtimes have 0.5 to 3 thousand
 MAX_VALUES = 10_000  # 50 ms of parsing; a large pod template has 500
+_QUICK = 8 * 1024  # characters that are read within 20 ms, whatever they are
+_REMEMBERED = 4 * 1024 * 1024  # bytes
+_SHOWN = 300  # characters of a reason; a key may be as long as the text
 
 
 def text(configmap: readers.Document) -> str:
@@ -31,6 +37,12 @@ def text(configmap: readers.Document) -> str:
     """
     value = (configmap.get("data") or {}).get(DATA_KEY)
     return value[: MAX_TEXT + 1] if isinstance(value, str) else ""
+
+
+def trimmed(configmap: readers.Document) -> dict[str, Any]:
+    """Return the parts of a snapshot's ConfigMap that are read: its owners and its text."""
+    owners = (configmap.get("metadata") or {}).get("ownerReferences")
+    return {"metadata": {"ownerReferences": owners}, "data": {DATA_KEY: text(configmap)}}
 
 
 def parse(ref: readers.Ref, runtime: str) -> dict[str, Any]:
@@ -43,22 +55,90 @@ def parse(ref: readers.Ref, runtime: str) -> dict[str, Any]:
     Raises:
         SnapshotInvalid: the text is empty, too long or too deep, uses aliases, or is not a JSON object.
     """
-    packed, reason = _packed(runtime)
+    packed, reason = _readings.get(runtime) or _readings.add(runtime, _packed(runtime))
     if reason:
         raise readers.SnapshotInvalid(ref.namespace, ref.name + SUFFIX, reason)
     document: dict[str, Any] = orjson.loads(packed)
     return document
 
 
-@functools.lru_cache(maxsize=32)
+def is_quick(runtime: str) -> bool:
+    """Whether `parse` takes a short time: the text is short, too long to be read at all, or was read lately."""
+    return len(runtime) <= _QUICK or len(runtime) > MAX_TEXT or _readings.get(runtime) is not None
+
+
+class Readings:
+    """What was read of the latest texts, up to a number of bytes.
+
+    Long and short texts have half of the room each, so that the long ones, which nobody needs often, cannot push out
+    the others. All methods may be called on any thread.
+
+    Args:
+        room: bytes that texts and readings may take.
+
+    Attributes:
+        used: bytes that they take.
+    """
+
+    def __init__(self, room: int = _REMEMBERED) -> None:
+        self._halves = (_Half(room // 2), _Half(room // 2))
+        self._lock = threading.Lock()
+
+    @property
+    def used(self) -> int:
+        """Bytes that texts and readings take."""
+        return sum(half.used for half in self._halves)
+
+    def get(self, runtime: str) -> tuple[bytes, str] | None:
+        """Return what was read of a text, or None."""
+        with self._lock:
+            return self._half(runtime).get(runtime)
+
+    def add(self, runtime: str, reading: tuple[bytes, str]) -> tuple[bytes, str]:
+        """Remember what was read of a text, and return it."""
+        with self._lock:
+            self._half(runtime).add(runtime, reading)
+        return reading
+
+    def _half(self, runtime: str) -> _Half:
+        return self._halves[len(runtime) > _QUICK]
+
+
+class _Half:
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._known: OrderedDict[str, tuple[bytes, str]] = OrderedDict()  # latest last
+        self.used = 0
+
+    def get(self, runtime: str) -> tuple[bytes, str] | None:
+        found = self._known.get(runtime)
+        if found is not None:
+            self._known.move_to_end(runtime)
+        return found
+
+    def add(self, runtime: str, reading: tuple[bytes, str]) -> None:
+        if runtime not in self._known and _weight(runtime, reading) <= self._room:
+            self._known[runtime] = reading
+            self.used += _weight(runtime, reading)
+        while self.used > self._room:
+            self.used -= _weight(*self._known.popitem(last=False))
+
+
+def _weight(runtime: str, reading: tuple[bytes, str]) -> int:
+    return sys.getsizeof(runtime) + sum(map(sys.getsizeof, reading)) + 300
+
+
+_readings = Readings()
+
+
 def _packed(runtime: str) -> tuple[bytes, str]:
     """Return the runtime as JSON, or else the reason why it cannot be read."""
     try:
-        return orjson.dumps(_document(runtime)), ""
+        return bytes(memoryview(orjson.dumps(_document(runtime)))), ""
     except kubeyaml.YamlError as error:
-        return b"", f"line {error.line}: {error}"
+        return b"", f"line {error.line}: {error}"[:_SHOWN]
     except (ValueError, TypeError) as error:
-        return b"", str(error)
+        return b"", str(error)[:_SHOWN]
 
 
 def _document(runtime: str) -> dict[str, Any]:

@@ -2,35 +2,30 @@
 
 A parsed object takes six times the memory of its JSON, and a cluster may have ten thousand TrainJobs of which a webhook
 reads a few per second. So objects are kept as JSON bytes and parsed at each read (6 microseconds for a runtime). Each
-reader gets its own copy and cannot change the cache. Snapshots stay YAML; equal ones, as nearly all snapshots of one
-runtime are, share one string.
+reader gets its own copy and cannot change the cache. Snapshots stay YAML; equal ones of a namespace, as nearly all
+snapshots of one runtime are, share one string. All of them together have a limit in bytes: see `shelves`.
 """
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, NamedTuple
+import logging
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from webhook.cluster import readers, snapshots
+from webhook.cluster import readers, shelves, snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from webhook.cluster import served
 
-__all__ = ["Entries", "Store"]
+__all__ = ["ROOM", "Listing", "Store"]
 
+ROOM = 64 * 1024 * 1024
+"""Bytes that the objects of one kind may take, where nothing else is said."""
 
-class Frozen(NamedTuple):
-    """A snapshot: its YAML, and the uid of the TrainJob that it belongs to ("" when the ConfigMap has no owner)."""
-
-    text: str
-    owner: str
-
-
-Entries = dict[readers.Ref, bytes | Frozen]  # JSON, or a snapshot
+_logger = logging.getLogger(__name__)
 
 
 class Store:
@@ -38,49 +33,73 @@ class Store:
 
     Args:
         kind: defines what is kept of an object.
+        room: bytes that all objects together may take; what does not fit is left out.
     """
 
-    def __init__(self, kind: served.Kind) -> None:
+    def __init__(self, kind: served.Kind, room: int = ROOM) -> None:
         self._kind = kind
-        self._entries: Entries = {}
+        self._shelf: shelves.Shelf[Any] = shelves.Shelf(room)  # of bytes; the controllers keep views
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._shelf)
 
-    def pack(self, documents: Iterable[readers.Document]) -> Entries:
-        """Return entries for the raw objects that are kept."""
-        return {ref: self._packed(document) for document in documents if (ref := self._kind.ref(document)) is not None}
+    @property
+    def used(self) -> int:
+        """Bytes that the objects take."""
+        return self._shelf.used
 
-    def replace(self, entries: Entries) -> None:
-        """Replace all entries in one step; no reader sees a state in between."""
-        self._entries = entries
+    @property
+    def left_out(self) -> int:
+        """How many objects exist and are not held, because they are too large or there is no room for them."""
+        return self._shelf.left_out
 
-    def put(self, document: readers.Document) -> None:
-        """Add or replace one raw object, if its kind keeps it."""
-        self._entries.update(self.pack((document,)))
+    def clear(self) -> None:
+        """Forget all objects."""
+        self.listing().end()
+
+    def listing(self) -> Listing:
+        """Begin to take a list of all objects; see `Listing`."""
+        return Listing(self)
+
+    def put(self, document: readers.Document) -> readers.Ref | None:
+        """Add or replace one raw object, and return its `Ref`; None when its kind does not keep it."""
+        ref = self._kind.ref(document)
+        if ref is not None:
+            try:
+                self._hold(ref, document)
+            except Exception:  # one odd object must not keep the others from being followed
+                self._leave(ref)
+                _logger.exception("an object cannot be kept, and is fetched instead", extra={"ref": str(ref)})
+        return ref
 
     def drop(self, document: readers.Document) -> None:
         """Remove one raw object, if it is held."""
         ref = self._kind.ref(document)
         if ref is not None:
-            self._entries.pop(ref, None)
+            self._remove(ref)
 
-    def get(self, ref: readers.Ref) -> readers.Document | None:
+    def get(self, ref: readers.Ref, *, patient: bool = False) -> readers.Document | None:
         """Return a new copy of the object, or None when it is not held.
 
+        Args:
+            ref: the object.
+            patient: whether a snapshot is read that may take long, and has not been read before.
+
         Raises:
+            NotCached: it is such a snapshot, and the caller is not patient.
             SnapshotInvalid: it is a snapshot that does not hold a runtime.
         """
-        entry = self._entries.get(ref)
-        if entry is None:
+        found = self._shelf.get(ref)
+        if found is None:
             return None
-        if isinstance(entry, Frozen):
-            owners = [{"kind": "TrainJob", "controller": True, "uid": entry.owner}] if entry.owner else []
-            return self._kind.read(
-                ref, {"metadata": {"ownerReferences": owners}, "data": {snapshots.DATA_KEY: entry.text}}
-            )
-        document: readers.Document = orjson.loads(entry)
-        return document
+        body, text = found
+        if not self._kind.suffix:
+            document: readers.Document = orjson.loads(body)
+            return document
+        if not patient and not snapshots.is_quick(text):
+            raise readers.NotCached(ref)
+        owners = [{"kind": "TrainJob", "controller": True, "uid": body.decode()}] if body else []
+        return self._kind.read(ref, {"metadata": {"ownerReferences": owners}, "data": {snapshots.DATA_KEY: text}})
 
     def every(self, labels: readers.Labels) -> Iterator[readers.Document]:
         """Yield a new copy of each object that has the labels, parsed when it is yielded; see `ClusterReader.every`.
@@ -88,17 +107,63 @@ class Store:
         Searching the bytes for the label first costs a seventh of parsing, and most nodes belong to other pools.
         """
         needles = [tuple(orjson.dumps({key: value})[1:-1] for value in values) for key, values in labels.items()]
-        for ref, entry in tuple(self._entries.items()):
-            if isinstance(entry, Frozen) or all(any(needle in entry for needle in each) for each in needles):
-                document = self.get(ref)
+        for namespace, name in self._shelf.names():
+            ref = readers.Ref(self._kind.name, namespace, name)
+            body, text = self._shelf.get(ref) or (b"", "")
+            if text or all(any(needle in body for needle in each) for each in needles):
+                document = self.get(ref, patient=True)
                 if document is not None and readers.is_chosen(document, labels):
                     yield document
 
-    def _packed(self, document: readers.Document) -> bytes | Frozen:
+    def retain(self, seen: set[int]) -> None:
+        """Forget all objects but those with these hashes of their `Ref`s."""
+        for namespace, name in self._shelf.names():
+            ref = readers.Ref(self._kind.name, namespace, name)
+            if hash(ref) not in seen:
+                self._remove(ref)
+        self._shelf.keep_only(seen)
+
+    def is_known(self, ref: readers.Ref) -> bool:
+        """Whether the object is held, or known to be left out."""
+        return self._shelf.is_known(ref)
+
+    def _hold(self, ref: readers.Ref, document: readers.Document) -> None:
         if self._kind.suffix:
-            return Frozen(sys.intern(snapshots.text(document)), sys.intern(_owner(document)))
+            owner = _owner(document).encode()
+            self._shelf.put(ref, owner, len(owner), snapshots.text(document))
+            return
         # a copy has the exact size; orjson's result keeps its growth buffer, four times as much (measured)
-        return bytes(memoryview(orjson.dumps(self._kind.trim(document))))
+        body = bytes(memoryview(orjson.dumps(self._kind.trim(document))))
+        self._shelf.put(ref, body, len(body))
+
+    def _leave(self, ref: readers.Ref) -> None:
+        self._shelf.leave(ref)
+
+    def _remove(self, ref: readers.Ref) -> None:
+        self._shelf.pop(ref)
+
+
+class Listing:
+    """A list of all objects, which is taken page by page into a store.
+
+    The old objects stay readable until the list has ended; each is replaced by its new state as soon as that is known,
+    so that old and new objects never take memory at the same time.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen: set[int] = set()
+
+    def take(self, documents: Iterable[readers.Document]) -> None:
+        """Add one page of raw objects."""
+        for document in documents:
+            ref = self._store.put(document)
+            if ref is not None and self._store.is_known(ref):
+                self._seen.add(hash(ref))
+
+    def end(self) -> None:
+        """Forget all objects that were on no page."""
+        self._store.retain(self._seen)
 
 
 def _owner(document: readers.Document) -> str:

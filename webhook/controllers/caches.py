@@ -7,17 +7,28 @@ show what may need work; each write is decided again on what the API server retu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+import dataclasses
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from webhook.cluster import kinds, readers, reflector, served, stores, transports
+from webhook.cluster import bodies, kinds, readers, reflector, served, stores, transports
 from webhook.controllers import views
 
-__all__ = ["Caches", "Changed", "Mirror"]
+__all__ = ["ROOM", "Caches", "Changed", "Mirror"]
 
-View = TypeVar("View")
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+View = TypeVar("View", bound=_Named)
+ROOM = 160 * 1024 * 1024
+"""Bytes of which each kind has its share, where nothing else is said."""
 _LOOK = 0.02  # seconds between two looks at whether all caches are filled
+_FILED = 200  # bytes that each claim takes which a view names
 
 
 class Changed(Protocol):
@@ -28,48 +39,105 @@ class Changed(Protocol):
 
 
 class _Store(stores.Store, Generic[View]):
-    """A store that also keeps a view of each object, by namespace."""
+    """A store that keeps a view of each object in place of the object, and finds views by what they name.
 
-    def __init__(self, kind: served.Kind, view: Callable[[Any], View], changed: Changed) -> None:
-        super().__init__(kind)
+    Pods and JobSets are as large and as many as their authors want, so views share a number of bytes as other cached
+    objects do. A view that is left out is one that does not exist: its pod gets no seat, and keeps the one that it has,
+    because before a seat is taken away the API server is asked.
+    """
+
+    def __init__(
+        self,
+        kind: served.Kind,
+        view: Callable[[Any], View],
+        changed: Changed,
+        named: Callable[[View], Iterable[str]],
+        room: int,
+    ) -> None:
+        super().__init__(kind, room)
         self._view = view
         self._changed = changed
-        self.views: dict[str, dict[str, View]] = {}
+        self._named = named
+        self._naming: dict[tuple[str, str], dict[str, View]] = {}  # by namespace and claim, then by own name
 
-    def replace(self, entries: stores.Entries) -> None:
-        super().replace(entries)
-        before, self.views = self.views, {}
-        for ref in entries:
-            self._keep(ref)
-        for namespace in sorted(before.keys() | self.views.keys()):
-            old, new = before.get(namespace, {}), self.views.get(namespace, {})
-            for name in sorted(old.keys() | new.keys()):
-                self._changed(old.get(name), new.get(name))
+    def look(self, namespace: str, name: str) -> View | None:
+        """Return one view."""
+        found = self._shelf.get(readers.Ref(self._kind.name, namespace if self._kind.namespaced else "", name))
+        view: View | None = found[0] if found else None
+        return view
 
-    def put(self, document: readers.Document) -> None:
-        super().put(document)
-        ref = self._ref(document)
-        before = self.views.get(ref.namespace, {}).get(ref.name)
-        self._changed(before, self._keep(ref))
+    def in_namespace(self, namespace: str) -> list[View]:
+        """Return the views of a namespace."""
+        views: list[View] = self._shelf.in_namespace(namespace)
+        return views
 
-    def drop(self, document: readers.Document) -> None:
-        super().drop(document)
-        ref = self._ref(document)
-        names = self.views.get(ref.namespace, {})
-        before = names.pop(ref.name, None)
-        if not names:
-            self.views.pop(ref.namespace, None)
+    def naming(self, namespace: str, name: str) -> list[View]:
+        """Return the views of a namespace that name a claim."""
+        return list(self._naming.get((namespace, name), {}).values())
+
+    def views(self) -> Iterator[View]:
+        """Yield the views of all namespaces."""
+        for namespace, name in self._shelf.names():
+            view = self.look(namespace, name)
+            if view is not None:
+                yield view
+
+    def _hold(self, ref: readers.Ref, document: readers.Document) -> None:
+        after = self._view(self._kind.trim(document))
+        before = self._forgotten(ref)
+        names = tuple(self._named(after))
+        for namespace, gone in self._shelf.put(ref, after, _weight(after) + _FILED * len(names)):
+            self._unfile(namespace, gone)
+            self._changed(gone, None)
+        if self._shelf.get(ref) is None:
+            self._changed(before, None)
+            return
+        for name in names:
+            self._naming.setdefault((ref.namespace, name), {})[after.name] = after
+        self._changed(before, after)
+
+    def _leave(self, ref: readers.Ref) -> None:
+        before = self._forgotten(ref)
+        super()._leave(ref)
         self._changed(before, None)
 
-    def _ref(self, document: readers.Document) -> readers.Ref:
-        ref = self._kind.ref(document)
-        assert ref is not None  # noqa: S101 - only snapshots have names that are not kept
-        return ref
+    def _remove(self, ref: readers.Ref) -> None:
+        self._changed(self._forgotten(ref), None)
 
-    def _keep(self, ref: readers.Ref) -> View:
-        view = self._view(self.get(ref))
-        self.views.setdefault(ref.namespace, {})[ref.name] = view
-        return view
+    def _forgotten(self, ref: readers.Ref) -> View | None:
+        before: View | None = self._shelf.pop(ref)
+        if before is not None:
+            self._unfile(ref.namespace, before)
+        return before
+
+    def _unfile(self, namespace: str, view: View) -> None:
+        for name in self._named(view):
+            there = self._naming.get((namespace, name), {})
+            there.pop(view.name, None)
+            if not there:
+                self._naming.pop((namespace, name), None)
+
+
+def _weight(value: Any) -> int:
+    """Return the bytes that a view takes: its own, those of its fields, and of what is in these."""
+    if isinstance(value, Mapping):
+        parts: Iterable[Any] = (*value.keys(), *value.values())
+    elif isinstance(value, (tuple, frozenset)):
+        parts = value
+    elif dataclasses.is_dataclass(value):
+        parts = [getattr(value, each.name) for each in dataclasses.fields(value)]
+    else:
+        parts = ()
+    return sys.getsizeof(value) + sum(map(_weight, parts))
+
+
+class _Source(NamedTuple):
+    """What all mirrors share: the API server, the times of watches, the memory, and the turn of large bodies."""
+
+    api: transports.Api
+    pace: reflector.Pace
+    room: int
+    turn: bodies.Turn
 
 
 class Mirror(Generic[View]):
@@ -79,32 +147,36 @@ class Mirror(Generic[View]):
         kind: the kind, with the label selector that narrows it.
         view: makes a view of a document.
         changed: called for each change while the mirror runs.
+        source: where objects come from, and the memory of which the kind has its share.
+        named: returns the claims that a view names.
     """
 
     def __init__(
         self,
         kind: served.Kind,
         view: Callable[[Any], View],
-        api: transports.Api,
         changed: Changed,
-        pace: reflector.Pace,
+        source: _Source,
+        named: Callable[[View], Iterable[str]] = lambda _: (),
     ) -> None:
-        self.reflector = reflector.Reflector(kind, api, pace)
-        self._store = _Store(kind, view, changed)
-        self.reflector.store = self._store
+        self._store = _Store(kind, view, changed, named, int(source.room * kind.share))
+        self.reflector = reflector.Reflector(kind, source.api, source.pace, self._store, source.turn)
 
     def get(self, namespace: str, name: str) -> View | None:
         """Return one view."""
-        return self._store.views.get(namespace, {}).get(name)
+        return self._store.look(namespace, name)
 
     def in_namespace(self, namespace: str) -> list[View]:
         """Return the views of a namespace."""
-        return list(self._store.views.get(namespace, {}).values())
+        return self._store.in_namespace(namespace)
+
+    def naming(self, namespace: str, claim: str) -> list[View]:
+        """Return the views of a namespace that name a claim."""
+        return self._store.naming(namespace, claim)
 
     def all(self) -> Iterable[View]:
         """Yield the views of all namespaces."""
-        for names in list(self._store.views.values()):
-            yield from list(names.values())
+        return self._store.views()
 
 
 class Caches:
@@ -114,17 +186,23 @@ class Caches:
         api: a connection to the API server; not closed here.
         changed: what is called for each change, by the name of the kind.
         pace: the times of the watches.
+        room: bytes of which the views of each kind may take a share.
     """
 
-    def __init__(self, api: transports.Api, changed: Mapping[str, Changed], pace: reflector.Pace | None = None) -> None:
-        pace = pace or reflector.Pace()
-        self.pods = Mirror(kinds.POD, views.Pod.from_document, api, changed["Pod"], pace)
-        self.jobs = Mirror(kinds.JOBSET, views.JobSet.from_document, api, changed["JobSet"], pace)
-        self.claims = Mirror(kinds.CLAIM, views.Managed.from_document, api, changed["ResourceClaim"], pace)
-        self.templates = Mirror(
-            kinds.TEMPLATE, views.Managed.from_document, api, changed["ResourceClaimTemplate"], pace
-        )
-        self.namespaces = Mirror(kinds.NAMESPACE, views.Namespace.from_document, api, changed["Namespace"], pace)
+    def __init__(
+        self,
+        api: transports.Api,
+        changed: Mapping[str, Changed],
+        pace: reflector.Pace | None = None,
+        room: int = ROOM,
+    ) -> None:
+        source = _Source(api, pace or reflector.Pace(), room, bodies.Turn())
+        managed = views.Managed.from_document
+        self.pods = Mirror(kinds.POD, views.Pod.from_document, changed["Pod"], source, lambda pod: pod.claims)
+        self.jobs = Mirror(kinds.JOBSET, views.JobSet.from_document, changed["JobSet"], source, lambda job: job.sizes)
+        self.claims = Mirror(kinds.CLAIM, managed, changed["ResourceClaim"], source)
+        self.templates = Mirror(kinds.TEMPLATE, managed, changed["ResourceClaimTemplate"], source)
+        self.namespaces = Mirror(kinds.NAMESPACE, views.Namespace.from_document, changed["Namespace"], source)
         self._reflectors = [
             each.reflector for each in (self.pods, self.jobs, self.claims, self.templates, self.namespaces)
         ]

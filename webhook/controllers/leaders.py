@@ -155,8 +155,8 @@ class Leader:
             return
         self._objects.queue.add(claim.namespace)
         self._seats.queue.add(Key(claim.namespace, claim.name))
-        for pod in self.known.pods.in_namespace(claim.namespace):
-            if claim.name in pod.claims and len(pod.claims) > 1:  # a pod may wait for its next seat
+        for pod in self.known.pods.naming(claim.namespace, claim.name):
+            if len(pod.claims) > 1:  # a pod may wait for its next seat
                 self._pod_changed(None, pod)
 
     def _template_changed(self, before: views.Managed | None, after: views.Managed | None) -> None:

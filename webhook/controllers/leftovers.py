@@ -71,7 +71,7 @@ class Leftovers:
         """Return ended pods that are not needed any more, if other pods use the claim."""
         if self._known.claims.get(*key) is None:
             return []
-        pods = [pod for pod in self._known.pods.in_namespace(key.namespace) if key.claim in pod.claims]
+        pods = self._known.pods.naming(*key)
         if not any(not pod.ended and not pod.gated for pod in pods):
             return []
         return [pod for pod in pods if pod.ended and pod.counted and not pod.deleting]

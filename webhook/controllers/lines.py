@@ -11,7 +11,7 @@ from strategies.platform.profiles import Profile
 from strategies.platform.seats import Seat, SeatsError, parse_seats
 from webhook.controllers import caches, desired, seats, views
 
-__all__ = ["Line", "look", "reason", "waits"]
+__all__ = ["Holders", "Line", "look", "reason"]
 
 _UNKNOWN = datetime.timedelta(seconds=3)  # how long a pod may be known before its JobSet is
 _SHOWN = 8  # holders in a message
@@ -64,20 +64,19 @@ def look(
         now: the time, with a time zone.
     """
     held, unreadable = _held(claim)
-    everyone = known.pods.in_namespace(claim.namespace)
-    pods = [pod for pod in everyone if claim.name in pod.claims]
+    held_on = Holders(known)
+    pods = known.pods.naming(claim.namespace, claim.name)
     gated = [pod for pod in pods if _is_held_back(pod)]
-    turn = [pod for pod in gated if pod.uid not in held and _has_seats(known, pod, _before(pod, claim))]
+    turn = [pod for pod in gated if pod.uid not in held and held_on.has_seats(pod, _before(pod, claim))]
     early = {pod.uid for pod in turn if _is_early(known, pod, now)}
     others = {pod.uid: tuple(name for name in pod.claims if name != claim.name) for pod in gated}
-    known_uids = {pod.uid for pod in everyone}
     return Line(
         seats.Claim(held, profile.max_sessions if profile else 0, _drains(claim, profile), _sizes(known, claim, pods)),
         tuple(pod for pod in turn if pod.uid not in early),
-        {uid: seat.pod for uid, seat in held.items() if uid not in known_uids},
+        {uid: seat.pod for uid, seat in held.items() if not _is_known(known, claim.namespace, seat.pod, uid)},
         frozenset(pod.uid for pod in pods if pod.ended and pod.uid in held),
         tuple(pod for pod in pods if not pod.gated and not pod.ended and pod.uid not in held),
-        tuple(pod for pod in gated if pod.uid in held and _has_seats(known, pod, others[pod.uid])),
+        tuple(pod for pod in gated if pod.uid in held and held_on.has_seats(pod, others[pod.uid])),
         bool(early),
         unreadable,
     )
@@ -103,10 +102,37 @@ def reason(claim: views.Managed, after: seats.Claim, pod: views.Pod, *, never: b
     return f"waits for a seat: {held}"
 
 
-def waits(known: caches.Caches, pod: views.Pod) -> bool:
-    """Whether a pod waits for a seat; one that has all of its seats only waits until its gate is removed."""
-    has_claim = any(known.claims.get(pod.namespace, name) is not None for name in pod.claims)
-    return _is_held_back(pod) and not (has_claim and _has_seats(known, pod, pod.claims))
+class Holders:
+    """Who has seats on which claims; each claim's annotation is read once, whatever the number of pods.
+
+    Args:
+        known: the claims.
+    """
+
+    def __init__(self, known: caches.Caches) -> None:
+        self._known = known
+        self._uids: dict[tuple[str, str], frozenset[str] | None] = {}
+
+    def has_seats(self, pod: views.Pod, claims: Iterable[str]) -> bool:
+        """Whether a pod has a seat on each of these claims that has seats.
+
+        Pods take their seats in the order of the claims' names, so that no two pods can wait for each other.
+        """
+        holders = (self._on(pod.namespace, name) for name in claims)
+        return all(uids is None or pod.uid in uids for uids in holders)
+
+    def waits(self, pod: views.Pod) -> bool:
+        """Whether a pod waits for a seat; one that has all of its seats only waits until its gate is removed."""
+        if not _is_held_back(pod):
+            return False
+        has_claim = any(self._on(pod.namespace, name) is not None for name in pod.claims)
+        return not (has_claim and self.has_seats(pod, pod.claims))
+
+    def _on(self, namespace: str, name: str) -> frozenset[str] | None:
+        if (namespace, name) not in self._uids:
+            claim = self._known.claims.get(namespace, name)
+            self._uids[namespace, name] = None if claim is None else frozenset(_held(claim)[0])
+        return self._uids[namespace, name]
 
 
 def _is_held_back(pod: views.Pod) -> bool:
@@ -133,16 +159,9 @@ def _before(pod: views.Pod, claim: views.Managed) -> tuple[str, ...]:
     return pod.claims[: pod.claims.index(claim.name)]
 
 
-def _has_seats(known: caches.Caches, pod: views.Pod, claims: Iterable[str]) -> bool:
-    """Whether a pod has a seat on each of these claims that has seats.
-
-    Pods take their seats in the order of the claims' names, so that no two pods can wait for each other.
-    """
-    for name in claims:
-        claim = known.claims.get(pod.namespace, name)
-        if claim is not None and pod.uid not in _held(claim)[0]:
-            return False
-    return True
+def _is_known(known: caches.Caches, namespace: str, name: str, uid: str) -> bool:
+    pod = known.pods.get(namespace, name)
+    return pod is not None and pod.uid == uid
 
 
 def _is_early(known: caches.Caches, pod: views.Pod, now: datetime.datetime) -> bool:
@@ -158,7 +177,9 @@ def _drains(claim: views.Managed, profile: Profile | None) -> bool:
 
 def _sizes(known: caches.Caches, claim: views.Managed, pods: Iterable[views.Pod]) -> dict[str, int]:
     """Return how many pods each job still needs on a claim; pods that succeeded are not made again."""
-    sizes = {job.name: job.sizes.get(claim.name, 0) for job in known.jobs.in_namespace(claim.namespace) if job.live}
+    sizes = {
+        job.name: job.sizes.get(claim.name, 0) for job in known.jobs.naming(claim.namespace, claim.name) if job.live
+    }
     for pod in pods:
         if pod.phase == "Succeeded" and sizes.get(pod.job):
             sizes[pod.job] -= 1

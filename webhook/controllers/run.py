@@ -94,7 +94,8 @@ class Controllers:
             return {}
         counts: Counter[str] = Counter(dict.fromkeys((each.name for each in profiles.values() if each.is_shared), 0))
         if name == "waiting":
-            counts.update(pod.profile for pod in known.pods.all() if lines.waits(known, pod))
+            holders = lines.Holders(known)
+            counts.update(pod.profile for pod in known.pods.all() if holders.waits(pod))
         for claim in known.claims.all() if name != "waiting" else ():
             counts[claim.profile] += _count(claim, profiles.get(claim.profile), taken=name == "taken")
         return {profile: float(count) for profile, count in counts.items() if profile in profiles}
