@@ -146,7 +146,11 @@ class Resolver:
     async def _fill(self, overlay: Overlay, ref: readers.Ref) -> None:
         if self._fetch is None:
             raise readers.ClusterUnavailable("it is not in any of the given files")
-        document = await self._fetch(ref)
+        document: readers.Document | readers.SnapshotInvalid | None
+        try:
+            document = await self._fetch(ref)
+        except readers.SnapshotInvalid as error:
+            document = error
         self._metrics.fetched("missing" if document is None else "found")
         overlay.put(ref, document)
 
