@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from webhook.cluster import transports
 
-__all__ = ["ASK_AGAIN", "FIGURES", "ROOM", "SILENT", "LiveReader", "connect"]
+__all__ = ["ASK_AGAIN", "ROOM", "SILENT", "LiveReader", "connect"]
 
 SILENT = 75.0
 """Seconds of silence on a watch after which its cache is not trusted; the API server sends a bookmark each minute."""
@@ -31,15 +31,10 @@ ASK_AGAIN = 5.0
 
 ROOM = 160 * 1024 * 1024
 """Bytes that all cached objects together may take, where nothing else is said."""
-FIGURES: Final = {
-    "bytes": "Bytes that the cached objects take",
-    "objects": "Cached objects",
-    "left_out": "Objects that are not cached, because they are too large or there is no room for them",
-}
-"""The figures about the cache of each kind, by name."""
+# The figures about the cache of each kind, by name.
 _COUNTS: Final[Mapping[str, Callable[[stores.Store], int]]] = {
     "bytes": lambda store: store.used,
-    "objects": len,
+    "entries": len,
     "left_out": lambda store: store.left_out,
 }
 
@@ -127,7 +122,12 @@ class LiveReader:
         return {name: now - each.contact for name, each in self._reflectors.items()}
 
     def figure(self, name: str) -> dict[str, float]:
-        """Return one of `FIGURES` by kind."""
+        """Return a figure about each cache, by kind.
+
+        Args:
+            name: `bytes` that the cached objects take, `entries`, or `left_out` for objects that are not cached because
+                they are too large or there is no room for them.
+        """
         count = _COUNTS[name]
         return {kind: float(count(each.store)) for kind, each in self._reflectors.items()}
 

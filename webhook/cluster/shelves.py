@@ -95,12 +95,13 @@ class Shelf(Generic[Value]):
 
     def names(self) -> list[tuple[str, str]]:
         """Return namespace and name of all values that are held now."""
-        return [(namespace, name) for namespace, space in self._spaces.items() for name in space.kept]
+        # Lists of whole tables are made in one step, also while another thread changes the tables.
+        return [(namespace, name) for namespace, space in list(self._spaces.items()) for name in list(space.kept)]
 
     def in_namespace(self, namespace: str) -> list[Value]:
         """Return the values of a namespace."""
         space = self._spaces.get(namespace)
-        return [each.value for each in space.kept.values()] if space else []
+        return [each.value for each in list(space.kept.values())] if space else []
 
     def put(self, ref: readers.Ref, value: Value, size: int, text: str = "") -> list[tuple[str, Value]]:
         """Hold a value, in place of the one before; or leave it out, when there is no room for it.

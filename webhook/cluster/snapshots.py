@@ -9,6 +9,7 @@ remembered, as is that one cannot be read. A text that may take longer is not re
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections import OrderedDict
@@ -71,18 +72,14 @@ class Readings:
     """What was read of the latest texts, up to a number of bytes.
 
     Long and short texts have half of the room each, so that the long ones, which nobody needs often, cannot push out
-    the others. All methods may be called on any thread.
+    the others. All methods may be called on any thread; none waits for another, since threads may be ended anywhere.
 
     Args:
         room: bytes that texts and readings may take.
-
-    Attributes:
-        used: bytes that they take.
     """
 
     def __init__(self, room: int = _REMEMBERED) -> None:
         self._halves = (_Half(room // 2), _Half(room // 2))
-        self._lock = threading.Lock()
 
     @property
     def used(self) -> int:
@@ -91,13 +88,11 @@ class Readings:
 
     def get(self, runtime: str) -> tuple[bytes, str] | None:
         """Return what was read of a text, or None."""
-        with self._lock:
-            return self._half(runtime).get(runtime)
+        return self._half(runtime).get(runtime)
 
     def add(self, runtime: str, reading: tuple[bytes, str]) -> tuple[bytes, str]:
-        """Remember what was read of a text, and return it."""
-        with self._lock:
-            self._half(runtime).add(runtime, reading)
+        """Remember what was read of a text, unless another thread is just remembering something; return it."""
+        self._half(runtime).add(runtime, reading)
         return reading
 
     def _half(self, runtime: str) -> _Half:
@@ -108,18 +103,28 @@ class _Half:
     def __init__(self, room: int) -> None:
         self._room = room
         self._known: OrderedDict[str, tuple[bytes, str]] = OrderedDict()  # latest last
+        self._changing = threading.Lock()
         self.used = 0
 
     def get(self, runtime: str) -> tuple[bytes, str] | None:
         found = self._known.get(runtime)
         if found is not None:
-            self._known.move_to_end(runtime)
+            with contextlib.suppress(KeyError):  # another thread may have pushed it out
+                self._known.move_to_end(runtime)
         return found
 
     def add(self, runtime: str, reading: tuple[bytes, str]) -> None:
-        if runtime not in self._known and _weight(runtime, reading) <= self._room:
+        if self._changing.acquire(blocking=False):
+            try:
+                self._add(runtime, reading)
+            finally:
+                self._changing.release()
+
+    def _add(self, runtime: str, reading: tuple[bytes, str]) -> None:
+        size = _weight(runtime, reading)
+        if runtime not in self._known and size <= self._room:
             self._known[runtime] = reading
-            self.used += _weight(runtime, reading)
+            self.used += size
         while self.used > self._room:
             self.used -= _weight(*self._known.popitem(last=False))
 
