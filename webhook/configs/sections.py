@@ -109,12 +109,14 @@ class ClusterSettings(models.Model):
 
     Attributes:
         deadline: seconds for the one GET after a cache miss.
+        cache_limit: bytes that cached objects may take, of which each kind has a share; others are fetched when needed.
     """
 
     source: Literal["live", "files"] = "live"
     files: tuple[Path, ...] = ()
     kubeconfig: Path | None = None
     deadline: Annotated[float, pydantic.Field(gt=0, le=10)] = 1.0
+    cache_limit: Annotated[int, pydantic.Field(ge=16 * 1024 * 1024)] = 160 * 1024 * 1024
 
 
 class AuditFile(models.Model):

@@ -27,6 +27,9 @@ class ClusterSource(Protocol):
     def ages(self) -> Mapping[str, float]:
         """Return the seconds since the source last sent something, by kind."""
 
+    def figure(self, name: str) -> Mapping[str, float]:
+        """Return a figure about the cached objects, by kind; see `LiveReader.figure`."""
+
     async def stop(self) -> None:
         """Release all connections and tasks."""
 
@@ -47,6 +50,10 @@ class FileCluster:
         """Files do not age."""
         return {}
 
+    def figure(self, name: str) -> Mapping[str, float]:  # noqa: ARG002 - the protocol's
+        """Files are no cache."""
+        return {}
+
     async def stop(self) -> None:
         """Nothing is open."""
 
@@ -56,7 +63,7 @@ class LiveCluster:
 
     def __init__(self, api: transports.Sender, config: configs.ClusterSettings) -> None:
         self._api = api
-        self._live = live.LiveReader(kinds.KINDS.values(), api, deadline=config.deadline)
+        self._live = live.LiveReader(kinds.KINDS.values(), api, deadline=config.deadline, room=config.cache_limit)
         self.reader: readers.ClusterReader = self._live
         self.fetch: Fetch | None = self._live.fetch
         self.sender: transports.Sender | None = api
@@ -72,6 +79,10 @@ class LiveCluster:
     def ages(self) -> Mapping[str, float]:
         """Return the age of each cache."""
         return self._live.ages()
+
+    def figure(self, name: str) -> Mapping[str, float]:
+        """Return a figure about each cache."""
+        return self._live.figure(name)
 
     async def stop(self) -> None:
         """Stop the watches and close the connection."""

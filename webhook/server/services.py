@@ -106,6 +106,16 @@ class Service:
             "muster_cluster_cache_age_seconds", "Since the source last sent something", "kind", cluster.ages
         )
         self.metrics.watch(
+            "muster_cluster_cache_bytes", "Bytes of cached objects", "kind", partial(cluster.figure, "bytes")
+        )
+        self.metrics.watch("muster_cluster_cache_entries", "Cached objects", "kind", partial(cluster.figure, "entries"))
+        self.metrics.watch(
+            "muster_cluster_cache_left_out",
+            "Objects too large or too many to be cached",
+            "kind",
+            partial(cluster.figure, "left_out"),
+        )
+        self.metrics.watch(
             "muster_certificate_expiry_seconds", "Until a certificate expires", "certificate", certificate.seconds_left
         )
         self.metrics.watch(
