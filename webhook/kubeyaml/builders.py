@@ -21,6 +21,7 @@ MAX_DEPTH = 128
 MAX_ALIASED = 100_000
 """Values that all aliases of one document together may repeat."""
 
+_LONGEST = 300  # characters of a message
 _STRINGS = frozenset({None, "!", scalars.TAG + "str", scalars.TAG + "timestamp"})
 _TAGS = {yaml.MappingStartEvent: scalars.TAG + "map", yaml.SequenceStartEvent: scalars.TAG + "seq"}
 
@@ -191,4 +192,6 @@ class Builder:
         frame.merged += merged
 
     def _error(self, event: Any, message: str) -> YamlError:
+        if len(message) > _LONGEST:  # a key or a tag may be as long as the text
+            message = f"{message[: _LONGEST // 2]}…{message[-_LONGEST // 2 :]}"
         return YamlError(message, self._number, event.start_mark.line + 1)

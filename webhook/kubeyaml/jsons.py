@@ -69,7 +69,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # None is what is wanted
-        raise ValueError(f"the key {twice!r} is written twice in one object; remove one")
+        raise ValueError(f"the key {twice[:80]!r} is written twice in one object; remove one")
     return made
 
 

@@ -30,12 +30,16 @@ _FLOAT = re.compile(r"[+-]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][+-]?[0-9]+)?"
 _OCTAL = re.compile(r"([+-]?)0[oO]?([0-7]+)")
 _INTEGERS = range(-(2**63), 2**64)
 _LONGEST_INTEGER = 70  # characters: 64 binary digits, a sign and a prefix
+_SHORT = 64  # characters of a word that is remembered; longer ones would keep their memory
 _WHOLE = 1e21  # below it Go writes a whole float64 without exponent, so that it arrives as an integer
 
 
-@functools.lru_cache(maxsize=4096)
 def plain(word: str) -> str | float | bool | None:
     """Return the value that kubectl reads for an unquoted word, which may be the word as a string."""
+    return _remembered(word) if len(word) <= _SHORT else _plain(word)
+
+
+def _plain(word: str) -> str | float | bool | None:
     if word and word[0] not in _HINTS:
         return word
     if word in _WORDS:
@@ -50,6 +54,9 @@ def plain(word: str) -> str | float | bool | None:
         return word
     number = float(digits)
     return int(number) if number.is_integer() and abs(number) < _WHOLE else number
+
+
+_remembered = functools.lru_cache(maxsize=4096)(_plain)
 
 
 def tagged(tag: str, word: str) -> float | bool | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -12,6 +13,9 @@ from webhook.kubeyaml.builders import Builder, YamlError
 
 __all__ = ["Parsed", "load", "load_all"]
 
+# libyaml compares each directive with all others, which takes hours for a file of nothing else.
+_DIRECTIVE = re.compile(r"^\ufeff?%TAG|[\n\r\x85\u2028\u2029]%TAG")
+_MOST_DIRECTIVES = 100
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Any: libyaml's class, or the slow one with its interface
 
 
@@ -63,6 +67,8 @@ def load_all(text: str, *, aliases: bool = True, most: float = math.inf) -> Iter
     Raises:
         YamlError: the text is not YAML, or JSON cannot express it; earlier documents have been returned.
     """
+    if len(directives := _DIRECTIVE.findall(text)) > _MOST_DIRECTIVES:
+        raise YamlError(f"has {len(directives)} %TAG directives; remove them, as JSON has no tags", 1)
     number = 0
     try:
         events = yaml.parse(text, Loader=_Loader)
