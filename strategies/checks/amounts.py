@@ -57,13 +57,14 @@ def check(resources: Mapping[str, Any]) -> Sequence[Problem]:
     """Check the resources of one container, as the pod gets them; an amount that is no quantity is left out."""
     limits, requests = (tuple((resources.get(part) or {}).items()) for part in _PARTS)
     amounts = [amount for _, amount in (*limits, *requests)]
-    if len(amounts) > _FEW or any(type(amount) not in (str, int) for amount in amounts):
+    odd = len(amounts) > _FEW or any(type(amount) not in (str, int) for amount in amounts)
+    if odd or sum(len(str(part)) for pair in (*limits, *requests) for part in pair) > _SHORT:
         return tuple(_problems(resources))
     return _remembered(limits, requests)
 
 
 _Amounts = tuple[tuple[str, str | int], ...]
-_FEW = 12
+_FEW, _SHORT = 12, 1_000  # amounts, and characters of names and amounts, that are remembered
 
 
 @functools.lru_cache(maxsize=512, typed=True)  # jobs write the same few amounts

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strategies.checks import amounts
 from strategies.documents import quantities
 from tests.support import limits
 
@@ -71,3 +72,12 @@ def test_any_text_is_counted_or_counts_as_none(text):
 @pytest.mark.parametrize("thing", [None, {}, [], True, "x"])
 def test_what_is_missing_or_of_another_type_counts_as_none(thing):
     assert quantities.count(thing) == 0
+
+
+def test_long_names_and_amounts_are_judged_and_not_remembered():
+    amounts._remembered.cache_clear()
+    for resources in ({"limits": {"cpu": "1" * 100_000}}, {"requests": {"x.example/" + "n" * 100_000: "1"}}):
+        amounts.check(resources)
+    assert amounts._remembered.cache_info().currsize == 0
+    amounts.check({"limits": {"cpu": "1"}})
+    assert amounts._remembered.cache_info().currsize == 1
