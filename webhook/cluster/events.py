@@ -55,6 +55,7 @@ class EventRecorder:
     def say(self, regarding: Regarding, reason: str, message: str, kind: Kind = "Normal") -> bool:
         """Queue an Event; return False when it is a repetition or there is no room."""
         key, now = (regarding.uid, reason), self._clock()
+        message = _cut(message)  # what is remembered and queued must not be as long as an author likes
         text, at = self._said.get(key, ("", -_PAUSE))
         if text == message or now - at < _PAUSE:
             return False
@@ -91,7 +92,6 @@ def document(regarding: Regarding, reason: str, message: str, kind: Kind, part: 
         part: the part of Muster that reports.
     """
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    cut = message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…"
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -104,7 +104,7 @@ def document(regarding: Regarding, reason: str, message: str, kind: Kind, part: 
             **({"uid": regarding.uid} if regarding.uid else {}),
         },
         "reason": reason,
-        "message": cut,
+        "message": _cut(message),
         "type": kind,
         "source": {"component": "muster"},
         "reportingComponent": f"muster.dev/{part}",
@@ -113,3 +113,7 @@ def document(regarding: Regarding, reason: str, message: str, kind: Kind, part: 
         "lastTimestamp": now,
         "count": 1,
     }
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…"

@@ -37,6 +37,7 @@ class ControllerOptions:
             keeps it.
         look: seconds between checks whether the profiles have changed.
         pace: the times of the watches.
+        room: bytes of which what is known of each kind may take a share.
     """
 
     terms: leases.Terms | None = field(default_factory=leases.Terms)
@@ -46,6 +47,7 @@ class ControllerOptions:
     ended_pods: float | None = 300.0
     look: float = 1.0
     pace: reflector.Pace = field(default_factory=reflector.Pace)
+    room: int = caches.ROOM
 
 
 class Leader:
@@ -80,7 +82,7 @@ class Leader:
             "ResourceClaimTemplate": self._template_changed,
             "Namespace": self._namespace_changed,
         }
-        self.known = caches.Caches(sender, changed, options.pace)
+        self.known = caches.Caches(sender, changed, options.pace, options.room)
         self._recorder = events.EventRecorder(access)
         objects = Objects(self.known, access, profiles, self._recorder, options.grace, self._namespace_later)
         seating = Seating(self.known, access, profiles, self._recorder, self._claim_later, rng)

@@ -15,6 +15,7 @@ from webhook.controllers import caches, desired, views
 __all__ = ["Objects"]
 
 _logger = logging.getLogger(__name__)
+_REPORTED = 4096  # objects of others whose report is remembered
 _SOON = 1.0  # seconds until the next try while the name belongs to an object that is being deleted
 
 
@@ -108,6 +109,8 @@ class Objects:
         uid = found["metadata"]["uid"]
         if uid in self._foreign:
             return
+        if len(self._foreign) >= _REPORTED:
+            self._foreign.clear()
         self._foreign.add(uid)
         problem = (
             f"{document['kind']} {name} was not made by Muster, which wants this name for profile "

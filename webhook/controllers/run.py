@@ -24,11 +24,16 @@ __all__ = ["FIGURES", "ControllerOptions", "Controllers", "options_of"]
 _logger = logging.getLogger(__name__)
 
 
-def options_of(settings: configs.ControllerSettings) -> ControllerOptions:
-    """Return the options that a configuration file asks for."""
+def options_of(settings: configs.ControllerSettings, room: int = caches.ROOM) -> ControllerOptions:
+    """Return the options that a configuration file asks for.
+
+    Args:
+        settings: the section of the controllers.
+        room: bytes of which what is known of each kind may take a share.
+    """
     lease = settings.lease
     terms = leases.Terms(lease.name, lease.namespace, lease.duration, lease.deadline, lease.retry)
-    return ControllerOptions(terms, settings.grace, settings.resync, settings.deadline, settings.ended_pods)
+    return ControllerOptions(terms, settings.grace, settings.resync, settings.deadline, settings.ended_pods, room=room)
 
 
 FIGURES: Final = {

@@ -153,7 +153,10 @@ class Service:
                 "controllers.enabled: true needs cluster.source: live, because the controllers write to the API server"
             )
         made = controllers.Controllers(
-            cluster.sender, lambda: reloader.policy().profiles, controllers.options_of(settings), self.metrics.written
+            cluster.sender,
+            lambda: reloader.policy().profiles,
+            controllers.options_of(settings, self._config.cluster.cache_limit),
+            self.metrics.written,
         )
         stack.push_async_callback(made.stop)
         made.start()
