@@ -1,17 +1,17 @@
 """`python -m bench [evaluations] [requests] [commands]`: runs all three by default.
 
-`admissions` needs a cluster; `crowds` opens 2,000 connections on loopback.
+`admissions` needs a cluster; `crowds` opens 2,000 connections on loopback; `caches` fills the memory of a pod.
 """
 
 from __future__ import annotations
 
 import sys
 
-from bench import admissions, commands, crowds, evaluations, requests
+from bench import admissions, caches, commands, crowds, evaluations, requests
 
 _ALL = {"evaluations": evaluations.run, "requests": requests.run, "commands": commands.run}
 
-_ASKED = {**_ALL, "admissions": admissions.run, "crowds": crowds.run}
+_ASKED = {**_ALL, "admissions": admissions.run, "crowds": crowds.run, "caches": caches.run}
 
 for name in sys.argv[1:] or _ALL:
     _ASKED[name]()

@@ -1,0 +1,170 @@
+"""What the caches cost in memory: an honest cluster, and one in which an author creates whatever etcd takes.
+
+A process of its own plays the API server. It makes each object when it is asked for, so that only the caches' memory is
+measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from webhook.cluster import kinds, live
+
+__all__ = ["run"]
+
+_LIMIT = 512  # MiB that the chart gives a pod
+_RUNTIME = "metadata: {name: trl}\n" + "".join(f"line{number}: some text of a runtime\n" for number in range(90))
+_JOBS, _NODES, _NAMESPACES, _CHANGES = 10_000, 5_000, 100, 30
+_PAGE = 3_000_000  # bytes of a page, so that this server is not slower than the readers
+
+
+def _job(number: int, size: int) -> dict[str, Any]:
+    metadata = {"name": f"job-{number}", "namespace": f"team-{number % _NAMESPACES}"}
+    return {"metadata": metadata, "spec": {"trainer": {"args": ["x" * size]}}}
+
+
+def _snapshot(number: int, text: str, namespace: str) -> dict[str, Any]:
+    return {"metadata": {"name": f"j{number}-runtime-snapshot", "namespace": namespace}, "data": {"runtime": text}}
+
+
+def _evil(number: int, size: int) -> dict[str, Any]:
+    """Return a snapshot whose text is like no other, of signs that the API server writes as six characters each."""
+    return _snapshot(number, f"{number}-{time.monotonic_ns()}" + "<" * size, "team-evil")
+
+
+def _objects(plural: str, size: int) -> Iterator[dict[str, Any]]:
+    """Yield the objects of one kind; of hostile ones of `size` bytes, when it is not 0."""
+    count = 1_000_000_000 // max(size, 10_000)
+    if plural == "trainjobs":
+        yield from (_job(number, 4_000) for number in range(_JOBS))
+        yield from (_job(number * _NAMESPACES, size) for number in range(_JOBS, _JOBS + bool(size) * count))
+    elif plural == "configmaps":
+        yield from (_snapshot(number, _RUNTIME, f"team-{number % _NAMESPACES}") for number in range(_JOBS))
+        yield from (_evil(number, size) for number in range(bool(size) * count))
+    elif plural == "nodes":
+        labels = {f"feature.node.kubernetes.io/x-{number}": "true" for number in range(60)}
+        yield from ({"metadata": {"name": f"n{number}", "labels": labels}} for number in range(_NODES))
+
+
+def _serve(size: int) -> None:
+    """Play the API server on a port that is printed, until stdin ends."""
+    pages: dict[str, Iterator[dict[str, Any]]] = {}
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        plural = request.path.rsplit("/", 1)[-1]
+        if request.query.get("watch"):
+            return await _watch(request, plural, size)
+        if "continue" not in request.query:
+            pages[plural] = _objects(plural, size)
+        limit = min(int(request.query["limit"]), max(_PAGE // max(size, 1), 1))
+        items = list(itertools.islice(pages[plural], limit))
+        more = {"continue": "more"} if len(items) == limit else {}
+        return _answered({"metadata": {"resourceVersion": "1", **more}, "items": items})
+
+    async def main() -> None:
+        app = web.Application()
+        app.router.add_get("/{path:.*}", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        print(runner.addresses[0][1], flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+    asyncio.run(main())
+
+
+async def _watch(request: web.Request, plural: str, size: int) -> web.StreamResponse:
+    """Send a change of a hostile object each tenth of a second, and a bookmark when all have been sent."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    for number in range(_CHANGES if plural == "configmaps" and size else 0):
+        item = _evil(number % 3, size)
+        item["metadata"]["resourceVersion"] = "2"
+        await response.write(_line({"type": "MODIFIED", "object": item}))
+    await response.write(_line({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "3"}}}))
+    await asyncio.sleep(3600)
+    return response
+
+
+def _line(event: dict[str, Any]) -> bytes:
+    return json.dumps(event).replace("<", "\\u003c").encode() + b"\n"
+
+
+def _answered(document: dict[str, Any]) -> web.Response:
+    return web.Response(body=_line(document), content_type="application/json")
+
+
+async def _follow(kubeconfig: Path) -> None:
+    """Fill the caches, and print what they take."""
+    api = await live.connect(kubeconfig)
+    reader = live.LiveReader(kinds.KINDS.values(), api)
+    before = _memory("VmRSS")
+    reader.start()
+    started = time.monotonic()
+    while not reader.synced:  # noqa: ASYNC110 - a reader knows no events
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(5)
+    figures = {name: reader.figure(name) for name in ("bytes", "entries", "left_out")}
+    for kind in ("TrainJob", "RuntimeSnapshot", "Node"):
+        used, held, left = (figures[name][kind] for name in ("bytes", "entries", "left_out"))
+        print(f"  {kind}: {used / 2**20:.1f} MiB for {held:,.0f} objects, {left:,.0f} left out")
+    after, most, took = _memory("VmRSS"), _memory("VmHWM"), time.monotonic() - started
+    print(f"  resident: {before:.0f} MiB before, {after:.0f} after {took:.0f} s, {most:.0f} at most")
+    await reader.stop()
+    await api.close()
+
+
+def _memory(name: str) -> float:
+    """Return a figure of this process in MiB."""
+    line = next(each for each in Path("/proc/self/status").read_text(encoding="utf-8").splitlines() if name in each)
+    return int(line.split()[1]) / 1024
+
+
+def _measure(size: int) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(  # noqa: S603  # our own command
+            [sys.executable, "-m", "bench.caches", "serve", str(size)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as server,
+    ):
+        url = f"http://127.0.0.1:{int(server.stdout.readline()) if server.stdout else 0}"
+        config = {
+            "current-context": "x",
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+            "users": [{"name": "u", "user": {}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        }
+        path = Path(folder, "kubeconfig")
+        path.write_text(json.dumps(config), encoding="utf-8")
+        subprocess.run([sys.executable, "-m", "bench.caches", "follow", str(path)], check=True)  # noqa: S603  # as above
+        server.terminate()
+
+
+def run() -> None:
+    """Print the memory of a process that follows an honest cluster, and hostile ones."""
+    for size in (0, 1_000_000, 100_000, 2_000):
+        objects = f"and 1 GB of hostile objects of {size:,} bytes" if size else "and nothing hostile"
+        print(f"{_JOBS:,} TrainJobs with snapshots, {_NODES:,} nodes, {objects}:", flush=True)
+        _measure(size)
+    print(f"a pod of the chart may take {_LIMIT} MiB")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        _serve(int(sys.argv[2]))
+    else:
+        asyncio.run(_follow(Path(sys.argv[2])))
