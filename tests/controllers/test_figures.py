@@ -5,7 +5,8 @@ import dataclasses
 from strategies.platform.seats import Seat
 from tests.controllers.apiservers import RefusedError
 from tests.controllers.documents import SHARED, jobset, namespace, pod
-from webhook.cluster import leases
+from webhook.cluster import kinds, leases
+from webhook.controllers import caches, run
 
 CLAIM = "muster-sampler-0"
 NOW = "2026-11-21T12:00:00Z"
@@ -33,6 +34,15 @@ async def test_the_leader_tells_seats_by_profile_and_others_tell_nothing(cluster
     assert leader.leads() == {"muster-controllers": 1.0}
     assert other.figure("taken") == {}
     assert other.leads() == {"muster-controllers": 0.0}
+
+
+async def test_the_leader_tells_what_its_caches_hold_and_others_tell_nothing(cluster):
+    cluster.server.put(pod("a-0", CLAIM, job="a"))
+    leader, other = cluster.start(), run.Controllers(None, dict)
+    await cluster.until(lambda: leader.held("entries").get("Pod") == 1)
+    assert 0 < leader.held("bytes")["Pod"] < leader.held("limit_bytes")["Pod"] == caches.ROOM * kinds.POD.share
+    assert leader.held("left_out") == dict.fromkeys(leader.held("bytes"), 0)
+    assert other.held("bytes") == {}
 
 
 async def test_a_pod_that_has_its_seat_waits_no_longer_though_its_gate_is_still_there(cluster):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -17,9 +18,15 @@ import yaml
 
 from tests.server.conftest import ROOT, review
 from webhook import configs
+from webhook.cluster import kinds
+from webhook.server import services
 from webhook.server.services import Service
 
 JSON = {"Content-Type": "application/json"}
+NOWHERE = (
+    "{clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: a, user: {}}],"
+    " contexts: [{name: a, context: {cluster: a, user: a}}], current-context: a}"
+)
 
 
 def written(folder, **more):
@@ -193,12 +200,30 @@ def test_a_signal_ends_the_process_in_order(tmp_path):
         assert messages == ["stopping", "stopped"]
 
 
+async def test_each_kind_shows_its_share_of_the_memory_for_caches(tmp_path):
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(NOWHERE)
+    cluster = {"source": "live", "kubeconfig": str(kubeconfig), "cacheLimit": 64 * 2**20}
+    service = Service(configs.load(written(tmp_path, cluster=cluster)))
+    await service.start()
+    try:
+        shown = service.metrics.render().decode()
+    finally:
+        await service.stop()
+    for kind in kinds.KINDS.values():
+        limit = re.search(rf'^muster_cluster_cache_limit_bytes{{kind="{kind.name}"}} (.*)$', shown, re.MULTILINE)
+        assert float(limit[1]) == int(64 * 2**20 * kind.share)
+        assert f'muster_cluster_cache_left_out{{kind="{kind.name}"}} 0.0' in shown
+
+
+def test_kinds_that_two_caches_hold_are_added_up():
+    sources = [lambda _: {"Pod": 1.0, "Namespace": 2.0}, lambda name: {"Namespace": float(len(name))}]
+    assert services._added(sources, "bytes") == {"Pod": 1.0, "Namespace": 7.0}
+
+
 def test_a_signal_ends_a_process_that_still_waits_for_the_api_server(tmp_path):
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(
-        "{clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: a, user: {}}],"
-        " contexts: [{name: a, context: {cluster: a, user: a}}], current-context: a}"
-    )
+    kubeconfig.write_text(NOWHERE)
     cluster = {"source": "live", "kubeconfig": str(kubeconfig)}
     with ended(started(written(tmp_path, tls={"secret": {}}, cluster=cluster))) as process:
         for line in process.stderr:

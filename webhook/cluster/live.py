@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from webhook.cluster import bodies, fetches, kinds, readers, reflector, served, stores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from webhook.cluster import transports
@@ -31,12 +31,6 @@ ASK_AGAIN = 5.0
 
 ROOM = 160 * 1024 * 1024
 """Bytes that all cached objects together may take, where nothing else is said."""
-# The figures about the cache of each kind, by name.
-_COUNTS: Final[Mapping[str, Callable[[stores.Store], int]]] = {
-    "bytes": lambda store: store.used,
-    "entries": len,
-    "left_out": lambda store: store.left_out,
-}
 
 _logger = logging.getLogger(__name__)
 
@@ -122,13 +116,8 @@ class LiveReader:
         return {name: now - each.contact for name, each in self._reflectors.items()}
 
     def figure(self, name: str) -> dict[str, float]:
-        """Return a figure about each cache, by kind.
-
-        Args:
-            name: `bytes` that the cached objects take, `entries`, or `left_out` for objects that are not cached because
-                they are too large or there is no room for them.
-        """
-        count = _COUNTS[name]
+        """Return a figure about each cache, by kind; its name is one of `stores.FIGURES`."""
+        count = stores.FIGURES[name]
         return {kind: float(count(each.store)) for kind, each in self._reflectors.items()}
 
     def problems(self) -> dict[str, str]:

@@ -9,18 +9,18 @@ snapshots of one runtime are, share one string. All of them together have a limi
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from webhook.cluster import readers, shelves, snapshots
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from webhook.cluster import served
 
-__all__ = ["ROOM", "Listing", "Store"]
+__all__ = ["FIGURES", "ROOM", "Listing", "Store"]
 
 ROOM = 64 * 1024 * 1024
 """Bytes that the objects of one kind may take, where nothing else is said."""
@@ -34,9 +34,13 @@ class Store:
     Args:
         kind: defines what is kept of an object.
         room: bytes that all objects together may take; what does not fit is left out.
+
+    Attributes:
+        room: the same bytes.
     """
 
     def __init__(self, kind: served.Kind, room: int = ROOM) -> None:
+        self.room = room
         self._kind = kind
         self._shelf: shelves.Shelf[Any] = shelves.Shelf(room)  # of bytes; the controllers keep views
 
@@ -164,6 +168,15 @@ class Listing:
     def end(self) -> None:
         """Forget all objects that were on no page."""
         self._store.retain(self._seen)
+
+
+FIGURES: Final[Mapping[str, Callable[[Store], int]]] = {
+    "bytes": lambda store: store.used,
+    "limit_bytes": lambda store: store.room,
+    "entries": len,
+    "left_out": lambda store: store.left_out,
+}
+"""The figures about a store that are shown, by name."""
 
 
 def _owner(document: readers.Document) -> str:

@@ -207,6 +207,11 @@ class Caches:
             each.reflector for each in (self.pods, self.jobs, self.claims, self.templates, self.namespaces)
         ]
 
+    def figure(self, name: str) -> dict[str, float]:
+        """Return a figure about each cache, by kind; its name is one of `stores.FIGURES`."""
+        count = stores.FIGURES[name]
+        return {each.kind.name: float(count(each.store)) for each in self._reflectors}
+
     @asynccontextmanager
     async def following(self) -> Any:
         """Follow until the context ends; the context is entered when every kind has been listed once."""

@@ -105,6 +105,10 @@ class Controllers:
             counts[claim.profile] += _count(claim, profiles.get(claim.profile), taken=name == "taken")
         return {profile: float(count) for profile, count in counts.items() if profile in profiles}
 
+    def held(self, name: str) -> dict[str, float]:
+        """Return a figure about each of the leader's caches, by kind; see `Caches.figure`."""
+        return self._known.figure(name) if self._known else {}
+
     async def _run(self) -> None:
         while True:
             try:

@@ -28,7 +28,7 @@ class ClusterSource(Protocol):
         """Return the seconds since the source last sent something, by kind."""
 
     def figure(self, name: str) -> Mapping[str, float]:
-        """Return a figure about the cached objects, by kind; see `LiveReader.figure`."""
+        """Return a figure about the cached objects, by kind; its name is one of `stores.FIGURES`."""
 
     async def stop(self) -> None:
         """Release all connections and tasks."""

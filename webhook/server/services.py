@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from webhook.trust import run as trust
 
 __all__ = ["Service"]
 
+_Figures = Callable[[str], Mapping[str, float]]  # by kind, of the figure with a name
 _log = logging.getLogger(__name__)
 
 
@@ -81,7 +83,7 @@ class Service:
         stack.push_async_callback(certificate.stop)
         resolver = Resolver(cluster.reader, cluster.fetch, self.metrics)
         stack.callback(resolver.close)
-        self._control(stack, cluster, reloader)
+        controlling = self._control(stack, cluster, reloader)
         checks = {"cluster": cluster.problem, "trust": trusted}
         self._health = Health(
             {name: _checked(check) for name, check in checks.items()} | {"tls": self._dialled(certificate)}
@@ -105,16 +107,7 @@ class Service:
         self.metrics.watch(
             "muster_cluster_cache_age_seconds", "Since the source last sent something", "kind", cluster.ages
         )
-        self.metrics.watch(
-            "muster_cluster_cache_bytes", "Bytes of cached objects", "kind", partial(cluster.figure, "bytes")
-        )
-        self.metrics.watch("muster_cluster_cache_entries", "Cached objects", "kind", partial(cluster.figure, "entries"))
-        self.metrics.watch(
-            "muster_cluster_cache_left_out",
-            "Objects too large or too many to be cached",
-            "kind",
-            partial(cluster.figure, "left_out"),
-        )
+        self._show_caches([cluster.figure, *([controlling.held] if controlling else [])])
         self.metrics.watch(
             "muster_certificate_expiry_seconds", "Until a certificate expires", "certificate", certificate.seconds_left
         )
@@ -139,7 +132,21 @@ class Service:
         await self._stack.aclose()
         _log.info("stopped", extra={"port": self.port})
 
-    def _control(self, stack: AsyncExitStack, cluster: clusters.ClusterSource, reloader: Reloader) -> None:
+    def _show_caches(self, sources: Iterable[_Figures]) -> None:
+        """Expose what the caches take; the leader of the controllers follows some kinds a second time."""
+        figure = partial(_added, sources)
+        self.metrics.watch("muster_cluster_cache_bytes", "Bytes of cached objects", "kind", partial(figure, "bytes"))
+        self.metrics.watch(
+            "muster_cluster_cache_limit_bytes", "Bytes that they may take", "kind", partial(figure, "limit_bytes")
+        )
+        self.metrics.watch("muster_cluster_cache_entries", "Cached objects", "kind", partial(figure, "entries"))
+        self.metrics.watch(
+            "muster_cluster_cache_left_out", "Objects too large or too many", "kind", partial(figure, "left_out")
+        )
+
+    def _control(
+        self, stack: AsyncExitStack, cluster: clusters.ClusterSource, reloader: Reloader
+    ) -> controllers.Controllers | None:
         """Start the controllers, when the configuration enables them."""
         settings = self._config.controllers
         if not settings.enabled:
@@ -147,7 +154,7 @@ class Service:
                 _log.warning(
                     "profiles are configured and controllers.enabled is false: Muster does not make their claims"
                 )
-            return
+            return None
         if cluster.sender is None:
             raise configs.ConfigError(
                 "controllers.enabled: true needs cluster.source: live, because the controllers write to the API server"
@@ -165,6 +172,7 @@ class Service:
         )
         for name, text in controllers.FIGURES.items():
             self.metrics.watch(f"muster_seats_{name}", text, "profile", partial(made.figure, name))
+        return made
 
     async def _certificate(
         self, stack: AsyncExitStack, cluster: clusters.ClusterSource
@@ -213,6 +221,14 @@ def _checked(problem: Callable[[], str]) -> Callable[[], Awaitable[str]]:
         return problem()
 
     return check
+
+
+def _added(sources: Iterable[_Figures], name: str) -> Mapping[str, float]:
+    """Return a figure of all sources, added up by kind."""
+    added: Counter[str] = Counter()
+    for source in sources:
+        added.update(source(name))
+    return added
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:
