@@ -58,13 +58,17 @@ def check(resources: Mapping[str, Any]) -> Sequence[Problem]:
     limits, requests = (tuple((resources.get(part) or {}).items()) for part in _PARTS)
     amounts = [amount for _, amount in (*limits, *requests)]
     odd = len(amounts) > _FEW or any(type(amount) not in (str, int) for amount in amounts)
-    if odd or sum(len(str(part)) for pair in (*limits, *requests) for part in pair) > _SHORT:
+    if odd or sum(_length(part) for pair in (*limits, *requests) for part in pair) > _SHORT:
         return tuple(_problems(resources))
     return _remembered(limits, requests)
 
 
 _Amounts = tuple[tuple[str, str | int], ...]
 _FEW, _SHORT = 12, 1_000  # amounts, and characters of names and amounts, that are remembered
+
+
+def _length(part: str | int) -> int:
+    return len(part) if isinstance(part, str) else part.bit_length()
 
 
 @functools.lru_cache(maxsize=512, typed=True)  # jobs write the same few amounts

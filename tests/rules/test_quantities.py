@@ -76,7 +76,8 @@ def test_what_is_missing_or_of_another_type_counts_as_none(thing):
 
 def test_long_names_and_amounts_are_judged_and_not_remembered():
     amounts._remembered.cache_clear()
-    for resources in ({"limits": {"cpu": "1" * 100_000}}, {"requests": {"x.example/" + "n" * 100_000: "1"}}):
+    long = ({"limits": {"cpu": "1" * 100_000}}, {"requests": {"x.example/" + "n" * 100_000: "1"}})
+    for resources in (*long, {"limits": {"cpu": 10**5_000}}):
         amounts.check(resources)
     assert amounts._remembered.cache_info().currsize == 0
     amounts.check({"limits": {"cpu": "1"}})

@@ -45,8 +45,8 @@ _OURS = f"{names.PROFILE_LABEL},{MANAGED_LABEL}={MANAGER}"
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("TrainJob", "TrainJob", TRAINER_GROUP, "v1alpha1", "trainjobs", share=0.4),
-        Kind("TrainingRuntime", "TrainingRuntime", TRAINER_GROUP, "v1alpha1", "trainingruntimes"),
+        Kind("TrainJob", "TrainJob", TRAINER_GROUP, "v1alpha1", "trainjobs", share=0.35),
+        Kind("TrainingRuntime", "TrainingRuntime", TRAINER_GROUP, "v1alpha1", "trainingruntimes", share=0.1),
         Kind(
             "ClusterTrainingRuntime",
             "ClusterTrainingRuntime",
@@ -55,8 +55,8 @@ KINDS: Mapping[str, Kind] = {
             "clustertrainingruntimes",
             namespaced=False,
         ),
-        Kind("RuntimeSnapshot", "ConfigMap", "", "v1", "configmaps", suffix=snapshots.SUFFIX, share=0.15),
-        Kind("Namespace", "Namespace", "", "v1", "namespaces", namespaced=False, keep=trims.metadata_only),
+        Kind("RuntimeSnapshot", "ConfigMap", "", "v1", "configmaps", suffix=snapshots.SUFFIX, share=0.1),
+        Kind("Namespace", "Namespace", "", "v1", "namespaces", namespaced=False, keep=trims.metadata_only, share=0.1),
         Kind(
             "ResourceClaimTemplate",
             "ResourceClaimTemplate",
@@ -73,10 +73,13 @@ KINDS: Mapping[str, Kind] = {
             "resourceclaims",
             optional=True,
             selector=names.PROFILE_LABEL,  # there may be a claim for each pod with devices
+            share=0.03,
         ),
         # Nodes are always read together, and never fetched; who makes them is trusted.
-        Kind("Node", "Node", "", "v1", "nodes", namespaced=False, verbs="list, watch", keep=trims.placing, share=0.4),
-        Kind("DeviceClass", "DeviceClass", _DEVICES, "v1", "deviceclasses", namespaced=False, optional=True),
+        Kind("Node", "Node", "", "v1", "nodes", namespaced=False, verbs="list, watch", keep=trims.placing, share=0.2),
+        Kind(
+            "DeviceClass", "DeviceClass", _DEVICES, "v1", "deviceclasses", namespaced=False, optional=True, share=0.02
+        ),
     )
 }
 """The kinds that decisions read, by the kind of a `Ref`."""
@@ -88,7 +91,7 @@ def _simple(served: str, group: str, version: str, **options: Any) -> Kind:
 
 POD: Final = _simple("Pod", "", "v1", page=50, selector=names.PROFILE_LABEL, keep=trims.pod, share=0.25)
 JOBSET: Final = _simple(
-    "JobSet", names.JOBSET_GROUP, "v1alpha2", page=50, selector=names.PROFILE_LABEL, keep=trims.job_set
+    "JobSet", names.JOBSET_GROUP, "v1alpha2", page=50, selector=names.PROFILE_LABEL, keep=trims.job_set, share=0.1
 )
 CLAIM: Final = _simple("ResourceClaim", _DEVICES, "v1", page=50, selector=_OURS, keep=trims.managed)
 TEMPLATE: Final = _simple("ResourceClaimTemplate", _DEVICES, "v1", page=50, selector=_OURS, keep=trims.managed)

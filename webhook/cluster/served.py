@@ -34,7 +34,7 @@ class Kind:
         selector: label selector of the objects that are cached; any other object is fetched on demand.
         verbs: the verbs that a ClusterRole has to allow.
         keep: drops the parts that no decision reads.
-        share: the part of the memory for caches that its objects may take.
+        share: the part of the memory for caches that its objects may take; those of `kinds.KINDS` add up to one.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Kind:
     selector: str = ""
     verbs: str = "get, list, watch"
     keep: Callable[[readers.Document], dict[str, Any]] = trims.trimmed
-    share: float = 0.1
+    share: float = 0.05
 
     @property
     def api_version(self) -> str:

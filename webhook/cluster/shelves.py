@@ -69,12 +69,14 @@ class Shelf(Generic[Value]):
 
     Attributes:
         used: bytes that they take.
+        unmarked: how often an object was left out for which there was no mark.
     """
 
     def __init__(self, room: int) -> None:
         self._room = room
         self._spaces: dict[str, _Space[Value]] = {}
         self._left: set[int] = set()  # hashes of the Refs that are left out
+        self.unmarked = 0
         self._most: str | None = None  # the namespace that takes most; None when that is not known
         self._count = 0
         self.used = 0
@@ -84,8 +86,8 @@ class Shelf(Generic[Value]):
 
     @property
     def left_out(self) -> int:
-        """How many objects are left out; beyond `MARKED`, at least that many."""
-        return len(self._left)
+        """How many objects are left out; beyond `MARKED`, about that many."""
+        return len(self._left) + self.unmarked
 
     def get(self, ref: readers.Ref) -> tuple[Value, str] | None:
         """Return a value and its text; None when it is not held."""
@@ -151,13 +153,16 @@ class Shelf(Generic[Value]):
         """Whether an object is held, or known to be left out."""
         return self.get(ref) is not None or hash(ref) in self._left
 
-    def keep_only(self, known: set[int]) -> None:
-        """Forget what is left out and not among these hashes of Refs."""
+    def keep_only(self, known: set[int], unmarked: int = 0) -> None:
+        """Forget what is left out and not among these hashes of Refs, and so many that have no mark."""
         self._left &= known
+        self.unmarked -= unmarked
 
     def _leave(self, ref: readers.Ref) -> None:
         if len(self._left) < MARKED:
             self._left.add(hash(ref))
+        else:
+            self.unmarked += 1
 
     def _make_room(self, ref: readers.Ref, space: _Space[Value], cost: int) -> list[tuple[str, Value]]:
         """Take from whoever takes most, while that is more than this namespace would then take."""

@@ -125,8 +125,10 @@ class _Half:
         if runtime not in self._known and size <= self._room:
             self._known[runtime] = reading
             self.used += size
-        while self.used > self._room:
+        while self.used > self._room and self._known:
             self.used -= _weight(*self._known.popitem(last=False))
+        if not self._known:
+            self.used = 0  # a thread that was ended in here may have left a wrong sum
 
 
 def _weight(runtime: str, reading: tuple[bytes, str]) -> int:

@@ -63,7 +63,7 @@ class Store:
 
     def listing(self) -> Listing:
         """Begin to take a list of all objects; see `Listing`."""
-        return Listing(self)
+        return Listing(self, self._shelf.unmarked)
 
     def put(self, document: readers.Document) -> readers.Ref | None:
         """Add or replace one raw object, and return its `Ref`; None when its kind does not keep it."""
@@ -119,13 +119,13 @@ class Store:
                 if document is not None and readers.is_chosen(document, labels):
                     yield document
 
-    def retain(self, seen: set[int]) -> None:
-        """Forget all objects but those with these hashes of their `Ref`s."""
+    def retain(self, seen: set[int], unmarked: int) -> None:
+        """Forget all objects but those with these hashes of their `Ref`s, and so many that were left out unmarked."""
         for namespace, name in self._shelf.names():
             ref = readers.Ref(self._kind.name, namespace, name)
             if hash(ref) not in seen:
                 self._remove(ref)
-        self._shelf.keep_only(seen)
+        self._shelf.keep_only(seen, unmarked)
 
     def is_known(self, ref: readers.Ref) -> bool:
         """Whether the object is held, or known to be left out."""
@@ -154,8 +154,9 @@ class Listing:
     so that old and new objects never take memory at the same time.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, unmarked: int) -> None:
         self._store = store
+        self._unmarked = unmarked
         self._seen: set[int] = set()
 
     def take(self, documents: Iterable[readers.Document]) -> None:
@@ -167,7 +168,7 @@ class Listing:
 
     def end(self) -> None:
         """Forget all objects that were on no page."""
-        self._store.retain(self._seen)
+        self._store.retain(self._seen, self._unmarked)
 
 
 FIGURES: Final[Mapping[str, Callable[[Store], int]]] = {
