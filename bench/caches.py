@@ -7,13 +7,14 @@ measured.
 from __future__ import annotations
 
 import asyncio
-import itertools
+import contextlib
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,18 @@ __all__ = ["run"]
 _LIMIT = 512  # MiB that the chart gives a pod
 _RUNTIME = "metadata: {name: trl}\n" + "".join(f"line{number}: some text of a runtime\n" for number in range(90))
 _JOBS, _NODES, _NAMESPACES, _CHANGES = 10_000, 5_000, 100, 30
+_HOSTILE = 300_000_000  # bytes of the hostile objects of a kind, of which small ones count as 10 kB
 _PAGE = 500_000  # bytes of a page before its signs are escaped
 
 
 def _job(number: int, size: int) -> dict[str, Any]:
     metadata = {"name": f"job-{number}", "namespace": f"team-{number % _NAMESPACES}"}
     return {"metadata": metadata, "spec": {"trainer": {"args": ["x" * size]}}}
+
+
+def _node(number: int) -> dict[str, Any]:
+    labels = {f"feature.node.kubernetes.io/x-{each}": "true" for each in range(60)}
+    return {"metadata": {"name": f"n{number}", "labels": labels}}
 
 
 def _snapshot(number: int, text: str, namespace: str) -> dict[str, Any]:
@@ -43,34 +50,33 @@ def _evil(number: int, size: int) -> dict[str, Any]:
     return _snapshot(number, f"{number}-{time.monotonic_ns()}" + "<" * size, "team-evil")
 
 
-def _objects(plural: str, size: int) -> Iterator[dict[str, Any]]:
-    """Yield the objects of one kind; of hostile ones of `size` bytes, when it is not 0."""
-    count = 300_000_000 // max(size, 10_000)
+def _objects(plural: str, size: int) -> list[Callable[[], dict[str, Any]]]:
+    """Return what makes the objects of one kind; also hostile ones of `size` bytes, when it is not 0."""
+    evil = range(bool(size) * _HOSTILE // max(size, 10_000))
     if plural == "trainjobs":
-        yield from (_job(number, 4_000) for number in range(_JOBS))
-        yield from (_job(number * _NAMESPACES, size) for number in range(_JOBS, _JOBS + bool(size) * count))
-    elif plural == "configmaps":
-        yield from (_snapshot(number, _RUNTIME, f"team-{number % _NAMESPACES}") for number in range(_JOBS))
-        yield from (_evil(number, size) for number in range(bool(size) * count))
-    elif plural in ("trainingruntimes", "resourceclaimtemplates", "namespaces"):
-        yield from (_job(number * _NAMESPACES, size) for number in range(bool(size) * count // 4))
-    elif plural == "nodes":
-        labels = {f"feature.node.kubernetes.io/x-{number}": "true" for number in range(60)}
-        yield from ({"metadata": {"name": f"n{number}", "labels": labels}} for number in range(_NODES))
+        own = [partial(_job, number, 4_000) for number in range(_JOBS)]
+        return [*own, *(partial(_job, (_JOBS + number) * _NAMESPACES, size) for number in evil)]
+    if plural == "configmaps":
+        own = [partial(_snapshot, number, _RUNTIME, f"team-{number % _NAMESPACES}") for number in range(_JOBS)]
+        return [*own, *(partial(_evil, number, size) for number in evil)]
+    if plural in ("trainingruntimes", "resourceclaimtemplates"):
+        return [partial(_job, number * _NAMESPACES, size) for number in evil[::4]]
+    return [partial(_node, number) for number in range(_NODES)] if plural == "nodes" else []
 
 
 def _serve(size: int) -> None:
     """Play the API server on a port that is printed, until stdin ends."""
-    pages: dict[str, Iterator[dict[str, Any]]] = {}
+    objects: dict[str, list[Callable[[], dict[str, Any]]]] = {}
 
     async def answer(request: web.Request) -> web.StreamResponse:
         plural = request.path.rsplit("/", 1)[-1]
         if request.query.get("watch"):
             return await _watch(request, plural, size)
-        if "continue" not in request.query:
-            pages[plural] = _objects(plural, size)
-        items = _page(pages[plural], int(request.query["limit"]))
-        more = {"continue": "more"} if items else {}
+        made = objects.setdefault(plural, _objects(plural, size))
+        start = int(request.query.get("continue", 0))
+        items = _page(made[start : start + int(request.query["limit"])])
+        end = start + len(items)
+        more = {"continue": str(end)} if end < len(made) else {}
         return _answered({"metadata": {"resourceVersion": "1", **more}, "items": items})
 
     async def main() -> None:
@@ -86,28 +92,29 @@ def _serve(size: int) -> None:
     asyncio.run(main())
 
 
-def _page(objects: Iterator[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+def _page(objects: Iterable[Callable[[], dict[str, Any]]]) -> list[dict[str, Any]]:
     """Return the next objects, fewer than asked for where they are large: this server shall not be what is slow."""
     items: list[dict[str, Any]] = []
     taken = 0
-    for item in itertools.islice(objects, limit):
-        items.append(item)
-        taken += len(json.dumps(item))
+    for make in objects:
+        items.append(make())
+        taken += len(json.dumps(items[-1]))
         if taken > _PAGE:
             break
     return items
 
 
 async def _watch(request: web.Request, plural: str, size: int) -> web.StreamResponse:
-    """Send a change of a hostile object each tenth of a second, and a bookmark when all have been sent."""
+    """Send changes of hostile objects as fast as they are read, and a bookmark when all have been sent."""
     response = web.StreamResponse()
     await response.prepare(request)
-    for number in range(_CHANGES if plural == "configmaps" and size else 0):
-        item = _evil(number % 3, size)
-        item["metadata"]["resourceVersion"] = "2"
-        await response.write(_line({"type": "MODIFIED", "object": item}))
-    await response.write(_line({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "3"}}}))
-    await asyncio.sleep(3600)
+    with contextlib.suppress(ConnectionError):  # the reader has seen enough
+        for number in range(_CHANGES if plural == "configmaps" and size else 0):
+            item = _evil(number % 3, size)
+            item["metadata"]["resourceVersion"] = "2"
+            await response.write(_line({"type": "MODIFIED", "object": item}))
+        await response.write(_line({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "3"}}}))
+        await asyncio.sleep(3600)
     return response
 
 
@@ -132,7 +139,8 @@ async def _follow(kubeconfig: Path) -> None:
     figures = {name: reader.figure(name) for name in ("bytes", "entries", "left_out")}
     for kind in figures["entries"]:
         used, held, left = (figures[name][kind] for name in ("bytes", "entries", "left_out"))
-        print(f"  {kind}: {used / 2**20:.1f} MiB for {held:,.0f} objects, {left:,.0f} left out")
+        if held or left:
+            print(f"  {kind}: {used / 2**20:.1f} MiB for {held:,.0f} objects, {left:,.0f} left out")
     after, most, took = _memory("VmRSS"), _memory("VmHWM"), time.monotonic() - started
     print(f"  resident: {before:.0f} MiB before, {after:.0f} after {took:.0f} s, {most:.0f} at most")
     await reader.stop()
