@@ -60,8 +60,12 @@ class Scope:
         return Scope(dict(self.variables), set(self.exported), self.name, list(self.arguments))
 
     def env(self) -> dict[str, str | None]:
-        """Return the exported variables; what only the pod knows is text with a `$`, or None."""
-        return {name: _scalar(self.variables[name]) for name in self.exported if name in self.variables}
+        """Return the exported variables; what only the pod knows is text with a `$`, or None.
+
+        An array is exported by its mark alone: no program gets it, and none gets the container's value of its name.
+        """
+        known = {name: self.variables[name] for name in self.exported if name in self.variables}
+        return {name: "" if isinstance(value, list) else value for name, value in known.items()}
 
     def assigned(self) -> dict[str, str | None]:
         """Return the variables that are not exported."""
