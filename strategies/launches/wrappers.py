@@ -567,8 +567,6 @@ def _program(peeled: Peeled, wrapper: _Wrapper, found: Options, interpreter: tup
         env[setting[1]] = setting[2]
         del rest[0]
     rest = rest[wrapper.skips :]
-    if wrapper.skips and rest[:1] == ["--"]:
-        del rest[0]
     if peeled.name == "flock" and rest[:1] in (["-c"], ["--command"]):
         return replace(peeled, text=rest[1] if len(rest) > 1 else "")
     if wrapper.prefixed and rest:

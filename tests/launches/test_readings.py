@@ -121,6 +121,7 @@ UNREAD = {
     "a text that only the pod knows": ["bash", "-c", "$(TEXT)"],
     "options that only the pod knows": ["bash", "-c", "torchrun $ARGS x.py"],
     "options of trl that only the pod knows": ["bash", "-c", "trl sft --lr 1 $ARGS"],
+    "dashes that a wrapper runs as a program": ["timeout", "5", "--", "torchrun", "x.py"],
     "xargs": ["bash", "-c", "cat list | xargs -n1 torchrun"],
     "gdb without its switch": ["gdb", "torchrun", "x.py"],
     "su that may take variables away": ["su", "user", "-c", "torchrun x.py"],
@@ -170,6 +171,25 @@ def test_a_shell_says_what_it_launches_and_whether_it_does(text, targets, certai
     assert all(launch.certain is certain for launch in found.launches)
 
 
+BUILTINS = """
+    : [ alias bg bind break cd compgen complete continue declare dirs disown echo enable export false fg getopts hash
+    help history jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly set shift shopt
+    suspend test times trap true type typeset ulimit umask unalias unset wait
+"""
+
+
+@pytest.mark.parametrize("name", BUILTINS.split())
+def test_a_builtin_of_the_shell_starts_nothing(name):
+    found = read(["bash", "-c", f"{name} x; torchrun t.py"])
+    assert (found.only.target, found.unread) == ("t.py", ())
+
+
+@pytest.mark.parametrize("word", ["then", "do", "done", "fi", "elif", "else", "esac", "}"])
+def test_a_word_that_closes_what_was_not_opened_is_no_text_of_a_shell(word):
+    found = read(["bash", "-c", f"torchrun t.py; {word}"])
+    assert found.unread == ("the shell's text is not one that Muster can parse",)
+
+
 REFERENCES = {
     "a variable of the container": ("torchrun --nnodes=$N t.py", "$(N)"),
     "the same in braces and quotes": ('torchrun --nnodes="${N}" t.py', "$(N)"),
@@ -187,6 +207,7 @@ REFERENCES = {
     "what a program says in backticks": ("M=`nproc`; torchrun --nnodes=$M t.py", "$( nproc )"),
     "a program that could be a variable": ("M=$(nproc); torchrun --nnodes=$M t.py", "$( nproc )"),
     "what a branch may set": ("M=2; if x; then M=3; fi; torchrun --nnodes=$M t.py", "$M"),
+    "a letter by its number": (r"torchrun --nnodes=$'\x32' t.py", r"$'\x32'"),
     "what was read": ("read M < /n; torchrun --nnodes=$M t.py", "$M"),
     "in single quotes": ("torchrun --nnodes='$N' t.py", "$N"),
 }
@@ -376,6 +397,18 @@ def test_wrappers_nest_up_to_a_bound_that_keeps_their_cost_small():
     assert read([*["env"] * (MAX_WORDS - 2), "torchrun", "x.py"]).unread
     assert time.process_time() - begun < 0.05
     assert read([*["env"] * MAX_WORDS, "torchrun", "x.py"]).unread
+
+
+@pytest.mark.parametrize(("written", "told"), [(15, 15), (16, 16), (17, 16)])
+def test_the_first_sixteen_wrappers_are_told(written, told):
+    assert read([*["env"] * written, "torchrun", "x.py"]).only.through == ("env",) * told
+
+
+def test_a_command_line_that_is_too_long_to_be_read_keeps_its_words():
+    words = ("torchrun", *("x",) * MAX_WORDS)
+    found = parse(words)
+    assert (found.launcher, found.head, found.rest) == (Launcher.OTHER, words[:1], words[1:])
+    assert parse([]).launcher is Launcher.NONE
 
 
 def test_a_number_that_the_shell_computes_at_its_declaration_is_not_read():
