@@ -477,9 +477,9 @@ class _Parser:
                 self.at = run.end()
             elif self.text[self.at] == "\\":
                 following = self.text[self.at + 1 : self.at + 2]
-                kept = following in ("$", "`", "\\", "\n") or (following == '"' and end == '"')
+                kept = following in ("$", "`", "\\") or (following == '"' and end == '"')
                 if following != "\n":
-                    parts.append(Part("text", following if kept and following else f"\\{following}", quoted=True))
+                    parts.append(Part("text", following if kept else f"\\{following}", quoted=True))
                 self.at += 2
             elif self.text[self.at] == '"':
                 parts.append(Part("text", '"', quoted=True))
