@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strategies.documents.findings import Severity
-from strategies.frameworks.vllm import flags, heads, parsing
+from strategies.frameworks.vllm import flags, parsing
 from strategies.launches import readings
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.readings import Reading
@@ -89,6 +89,11 @@ WRONG = {
     ),
     "no number": ("vllm serve m --port http", "vllm/arguments", "'http', which is not a whole number"),
     "no such choice": ("vllm serve m --dtype float8", "vllm/arguments", "not one of auto, bfloat16"),
+    "no number where only some are allowed": (
+        "vllm serve m --max-lora-rank many",
+        "vllm/arguments",
+        "'many', which is not a whole number",
+    ),
     "no value": ("vllm serve m --port", "vllm/arguments", "needs a value after it"),
     "a value too many": ("vllm serve m --enable-lora=true", "vllm/arguments", "takes no value"),
     "an ambiguous abbreviation": ("vllm serve m --data-par 2", "vllm/arguments", "is ambiguous"),
@@ -168,37 +173,6 @@ def test_a_model_that_a_flag_with_many_values_takes_is_missed():
 
 def test_a_file_that_is_attached_to_its_flag_is_not_read():
     assert told("vllm serve m --config=f.yaml") == [(WARNING, "vllm/config-file")]
-
-
-HEADS = {
-    "Qwen/Qwen2.5-0.5B-Instruct": (14, 2),
-    "Qwen/Qwen2.5-Coder-7B-Instruct-AWQ": (28, 4),
-    "/models/Qwen2.5-1.5B/": (12, 2),
-    "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B": (28, 4),
-    "deepseek-ai/DeepSeek-R1": (128, 128),
-    "meta-llama/Meta-Llama-3.1-8B-Instruct": (32, 8),
-    "meta-llama/Llama-3.2-3B": (24, 8),
-    "google/gemma-2-2b-it": (8, 4),
-    "microsoft/phi-4": (40, 10),
-    "microsoft/Phi-4-mini-instruct": (24, 8),
-    "openai/gpt-oss-20b": (64, 8),
-}
-
-
-@pytest.mark.parametrize(("model", "wanted"), HEADS.items())
-def test_the_heads_of_known_models_are_known(model, wanted):
-    known = heads.find(model)
-    assert (known.query, known.key_value) == wanted
-
-
-@pytest.mark.parametrize("model", ["", "m", "my/Qwen2.5-7Bx", "Qwen/Qwen2.5-9B", "meta-llama/Llama-3.2-11B-Vision"])
-def test_a_name_that_only_begins_alike_is_unknown(model):
-    assert heads.find(model) is None
-
-
-def test_key_value_heads_are_divided_or_repeated():
-    assert [size for size in range(1, 9) if heads.Heads(24, 8).allow(size)] == [1, 2, 4, 8]
-    assert [size for size in range(1, 9) if heads.Heads(40, 10).allow(size)] == [1, 2, 5]
 
 
 # --- sizes ----------------------------------------------------------------------------------------------------------
