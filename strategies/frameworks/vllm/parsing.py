@@ -198,10 +198,10 @@ class _Reader:
             converted = convert(raw)
         except ValueError:
             self._fault(index, f"has the value {raw[:40]!r}, which is not {wanted}")
-            return
-        if found.choices and str(converted) not in found.choices:
-            shown = ", ".join(found.choices[:12])
-            self._fault(index, f"has the value {raw[:40]!r}, which is not one of {shown}")
+        else:
+            if found.choices and str(converted) not in found.choices:
+                shown = ", ".join(found.choices[:12])
+                self._fault(index, f"has the value {raw[:40]!r}, which is not one of {shown}")
 
     def _take_foreign(self, index: int, name: str, attached: str | None, spellings: Sequence[str]) -> int:
         word = self.args[index]
