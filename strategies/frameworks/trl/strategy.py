@@ -38,7 +38,7 @@ class TRLStrategy(TorchFamily):
             return
         found = invocations.read(site, job)
         if found is None:
-            if job.owner is None and not _passes_through(invocations.launched(site)):
+            if job.owner is None:
                 for finding in unenforced(site, topologies.read_topology(job), self.framework):
                     changes.report(finding)
             return
@@ -152,10 +152,6 @@ def _fighting_methods(
         where = "first argument" if found.said_by else "command"
         message = f"is not the method of the job's {where}, {found.method}, which would run; remove one of the two"
         yield error(field, annotated[0], message, rule="trl/method")
-
-
-def _passes_through(launch: Launch) -> bool:
-    return launch.launcher is Launcher.TRL and launch.target in flags.passthrough()
 
 
 def _write(
