@@ -58,9 +58,7 @@ class Survey:
     templates: tuple[TemplateRow, ...]
 
 
-async def take(
-    api: transports.Api, profiles: Mapping[str, Profile], namespace: str = "", deadline: float = 10.0
-) -> Survey:
+async def take(api: transports.Api, profiles: Mapping[str, Profile], namespace: str, deadline: float = 10.0) -> Survey:
     """Read claims, templates and pods of one namespace, "" for all.
 
     Args:
