@@ -108,10 +108,11 @@ def test_all_warnings_together_stay_below_what_the_api_server_passes_on():
     assert sum(map(len, shown["warnings"])) <= 4096
 
 
-def test_a_long_warning_is_cut_visibly():
-    (line,) = answer(decided(findings=[warning("spec.x", None, "long " * 100, rule="r")]))["warnings"]
-    assert len(line) == answers.MAX_WARNING
-    assert line.endswith("…")
+@pytest.mark.parametrize(("length", "shown"), [(189, 189), (190, 190), (191, 190), (999, 190)])
+def test_a_warning_of_more_than_190_characters_is_cut_visibly(length, shown):
+    said = len(str(warning("spec.x", None, "", rule="r")))
+    (line,) = answer(decided(findings=[warning("spec.x", None, "m" * (length - said), rule="r")]))["warnings"]
+    assert (len(line), line.endswith("…")) == (shown, length > shown)
 
 
 def changed(count, character="x", length=1):

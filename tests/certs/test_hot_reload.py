@@ -56,8 +56,9 @@ async def test_a_key_that_does_not_fit_leaves_the_last_good_certificate(listenin
     torn = dataclasses.replace(new_material(), key_pem=new_material().key_pem)
     serving = contexts.ServingContext(good)
     async with listening(serving.ssl_context) as port:
-        with pytest.raises(errors.ServingError, match="the TLS library refuses its certificate or key"):
+        with pytest.raises(errors.ServingError, match="the TLS library refuses its certificate or key") as caught:
             serving.reload(torn)
+        assert caught.value.subject == torn.names[0]
         assert await _shown(port, good) == good.fingerprint
     assert serving.material is good
 
@@ -89,8 +90,10 @@ async def test_a_context_that_would_show_another_certificate_goes_back(listening
 
 
 def test_a_fingerprint_that_is_not_the_leafs_is_noticed(new_material):
-    with pytest.raises(errors.ServingError, match="instead of 00"):
-        contexts.ServingContext(dataclasses.replace(new_material(), fingerprint="00"))
+    wrong = dataclasses.replace(new_material(), fingerprint="00")
+    with pytest.raises(errors.ServingError, match="instead of 00") as caught:
+        contexts.ServingContext(wrong)
+    assert caught.value.subject == wrong.names[0]
 
 
 def test_the_terminal_is_never_asked_for_a_pass_phrase(new_material):

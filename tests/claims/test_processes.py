@@ -67,6 +67,18 @@ def test_a_claim_named_in_a_runtime_is_counted_by_what_it_asks_for():
     assert stored["spec"]["trainer"]["numProcPerNode"] == 8
 
 
+@pytest.mark.parametrize("used", [{}, {"request": "gpu"}], ids=["as a whole", "by its request"])
+def test_a_claim_that_the_pod_has_already_is_counted_once(used):
+    asked = {"name": "gpu", "resourceClaimTemplateName": "two"}
+    metadata = {**devices.annotated(claims=[asked]), "labels": {jobs.FRAMEWORK: "torch"}}
+    container = {"command": ["torchrun", "x.py"], "resources": {"claims": [{"name": "gpu", **used}]}}
+    made = jobs.make_jobset(metadata=metadata, container=container)
+    made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["resourceClaims"] = [asked]
+    stored = jobs.container_of(devices.stored(made, CLASS, devices.template(count=2)))
+    assert stored["resources"]["claims"] == [{"name": "gpu", **used}]
+    assert jobs.env_of(stored)["PET_NPROC_PER_NODE"] == "2"
+
+
 def test_vllm_spreads_over_all_devices_of_the_claim():
     metadata = {**devices.annotated(profile="quad"), "labels": {jobs.FRAMEWORK: "vllm"}}
     container = {"args": ["--model=m"], "resources": {"limits": {"nvidia.com/gpu": 1}}}

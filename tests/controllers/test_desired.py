@@ -5,7 +5,7 @@ import dataclasses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strategies.platform.profiles import claim_spec
+from strategies.platform.profiles import Profile, claim_spec
 from tests.controllers.documents import DEDICATED, SHARED, jobset, pod
 from webhook.controllers import desired, views
 
@@ -34,6 +34,56 @@ def test_a_shared_profile_wants_all_its_claims():
         ("ResourceClaim", "muster-sampler-0"),
         ("ResourceClaim", "muster-sampler-1"),
     ]
+
+
+WHOLE = Profile(
+    "whole",
+    "gpu.example.com",
+    count=4,
+    selectors=("device.driver == 'gpu.example.com'",),
+    match_attributes=("resource.kubernetes.io/pcieRoot",),
+    config=({"driver": "gpu.example.com", "parameters": {"kind": "GpuConfig", "sharing": "TimeSlicing"}},),
+    capacity={"sessions": "1", "memory": "4Gi"},
+)
+
+
+def test_a_claim_asks_for_all_that_its_profile_says():
+    assert claim_spec(WHOLE) == {
+        "devices": {
+            "requests": [
+                {
+                    "name": "devices",
+                    "exactly": {
+                        "deviceClassName": "gpu.example.com",
+                        "allocationMode": "ExactCount",
+                        "count": 4,
+                        "selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}],
+                        "capacity": {"requests": {"sessions": "1", "memory": "4Gi"}},
+                    },
+                }
+            ],
+            "constraints": [{"requests": ["devices"], "matchAttribute": "resource.kubernetes.io/pcieRoot"}],
+            "config": [
+                {
+                    "requests": ["devices"],
+                    "opaque": {
+                        "driver": "gpu.example.com",
+                        "parameters": {"kind": "GpuConfig", "sharing": "TimeSlicing"},
+                    },
+                }
+            ],
+        }
+    }
+
+
+def test_the_order_in_which_a_profile_is_written_makes_no_other_version_of_it():
+    turned = {
+        "capacity": dict(reversed(WHOLE.capacity.items())),
+        "config": tuple(dict(reversed(each.items())) for each in WHOLE.config),
+    }
+    assert desired.spec_hash(dataclasses.replace(WHOLE, **turned)) == desired.spec_hash(WHOLE)
+    for less in turned:
+        assert desired.spec_hash(dataclasses.replace(WHOLE, **{less: ()})) != desired.spec_hash(WHOLE)
 
 
 def test_a_template_has_the_spec_of_a_claim_within_its_own():

@@ -60,6 +60,23 @@ async def test_success_forgets_the_failures(queue):
     assert queue.failed("a") <= 0.01
 
 
+async def test_a_loop_that_is_stopped_has_nothing_in_store():
+    tried = asyncio.Event()
+
+    async def work(_key):
+        tried.set()
+        raise transports.UnreachableError("not yet")
+
+    loop = reconcilers.Loop("test", work, random.Random(1))  # noqa: S311 - the same in every run
+    task = asyncio.create_task(loop.run())
+    loop.queue.add_after("later", 3600)
+    loop.queue.add("now")
+    await asyncio.wait_for(tried.wait(), 30)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert len(loop.queue) == 0
+
+
 async def test_the_sooner_of_two_wishes_counts(queue):
     queue.add_after("a", 60)
     queue.add_after("a", 0.01)

@@ -94,6 +94,12 @@ def test_nobody_passes_a_job_that_has_waited_for_long():
     assert [each.name for each in done.waiting] == ["a0", "a1", "b0"]
 
 
+@pytest.mark.parametrize(("age", "seated"), [(300, ["b0", "x"]), (301, ["x"])])
+def test_a_job_may_be_passed_for_five_minutes_and_no_second_more(age, seated):
+    done = settle(seats.Claim(held(pod("x")), 2), pod("a0", "a", age), pod("a1", "a", age), pod("b0", "b", 10))
+    assert names(done) == seated
+
+
 def test_a_job_that_has_seats_gets_the_next_ones():
     claim = seats.Claim(held(pod("a0", "a")), 2, sizes={"a": 2})
     assert names(settle(claim, pod("b0", "b", 60), pod("a1", "a", 10))) == ["a0", "a1"]
@@ -101,8 +107,8 @@ def test_a_job_that_has_seats_gets_the_next_ones():
 
 def test_seats_are_kept_for_a_while_for_pods_of_a_started_job_that_are_not_there_yet():
     sizes = {"a": 2, "b": 1}
-    assert names(settle(seats.Claim(held(pod("a0", "a"), age=5), 2, sizes=sizes), pod("b0", "b"))) == ["a0"]
-    assert names(settle(seats.Claim(held(pod("a0", "a"), age=90), 2, sizes=sizes), pod("b0", "b"))) == ["a0", "b0"]
+    assert names(settle(seats.Claim(held(pod("a0", "a"), age=60), 2, sizes=sizes), pod("b0", "b"))) == ["a0"]
+    assert names(settle(seats.Claim(held(pod("a0", "a"), age=61), 2, sizes=sizes), pod("b0", "b"))) == ["a0", "b0"]
 
 
 def test_a_job_that_can_never_be_seated_whole_is_named_and_seated_in_parts():

@@ -186,8 +186,22 @@ def test_a_probe_that_is_there_stays_and_loading_gets_time_before_the_others_cou
     own = {"tcpSocket": {"port": 1}}
     out = enforced("vllm serve m", readinessProbe=own)
     assert out.container["readinessProbe"] == own
-    startup = out.container["startupProbe"]
-    assert startup["periodSeconds"] * startup["failureThreshold"] >= 1800
+    assert _patience(out.container["startupProbe"]) == 1800
+
+
+def test_a_server_that_does_not_answer_loses_its_clients_long_before_it_is_started_again():
+    out = enforced("vllm serve m")
+    assert {name: _patience(out.container[name]) for name in PROBES} == {
+        "startupProbe": 1800,
+        "readinessProbe": 15,
+        "livenessProbe": 60,
+    }
+    assert all(out.container[name]["timeoutSeconds"] == 5 <= out.container[name]["periodSeconds"] for name in PROBES)
+
+
+def _patience(probe):
+    """Seconds without an answer after which the kubelet acts."""
+    return probe["periodSeconds"] * probe["failureThreshold"]
 
 
 # --- features -------------------------------------------------------------------------------------------------------

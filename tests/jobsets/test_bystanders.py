@@ -106,6 +106,20 @@ def test_a_labelled_jobset_without_a_part_that_muster_finds_is_warned_of(framewo
     ]
 
 
+@pytest.mark.parametrize(("framework", "what", "role"), [("torch", "trains", "trainer"), ("vllm", "serves", "sampler")])
+def test_the_warning_says_what_was_looked_for_and_which_label_names_it(framework, what, role):
+    document = jobset(part("redis", container(image="redis:7")), part("logs", container()), framework=framework)
+    (finding,) = [each for each in sets.decided(document)[1] if each.rule == "core/no-training-job"]
+    assert finding.message.startswith(f"Muster found no replicated job that {what}, and changed nothing")
+    assert finding.message.endswith(f"with muster.dev/role: {role}")
+
+
+def test_only_what_is_labelled_as_a_sampler_is_one_where_others_serve_too():
+    served = training("mine", *SERVE, role="sampler"), training("other", *SERVE), training("no", *SERVE, role="judge")
+    assert sets.touched(jobset(*served, framework="vllm")) == [("mine", "main")]
+    assert sets.touched(jobset(*served[1:], framework="vllm")) == [("other", "main")]
+
+
 def test_a_jobset_without_a_label_is_not_talked_about():
     document = jobset(part("redis", container(image="redis:7")), part("web", container("nginx")), framework=None)
     assert sets.rules(document) == []

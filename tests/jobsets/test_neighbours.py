@@ -92,6 +92,13 @@ def test_a_second_launch_that_says_where_it_meets_is_only_noted(other):
     assert finding.severity.value == "note"
 
 
+def test_a_second_launch_that_says_so_in_its_arguments_is_only_noted():
+    second = container("bash", "-c", name="second", gpus=4, args=["torchrun --standalone eval.py"])
+    pod = (container(*TORCHRUN, name="app", gpus=4), second)
+    (finding,) = found(jobset(part("job", *pod, pods=2)), TWICE)
+    assert finding.severity.value == "note"
+
+
 def test_a_second_launch_whose_env_says_where_it_meets_is_only_noted():
     env = [{"name": "PET_NNODES", "value": "2"}, {"name": "PET_RDZV_ENDPOINT", "value": "set-job-0-0.set:29600"}]
     pod = (container(*TORCHRUN, name="app", gpus=4), container(*EVAL, name="second", gpus=4, env=env))

@@ -92,6 +92,21 @@ def test_resources_that_the_api_server_takes_have_no_finding(resources):
     assert of_resources(resources) == []
 
 
+NAMES = {
+    "a domain as long as may be": ("d" * 253, "gpu", True),
+    "a longer domain": ("d" * 254, "gpu", False),
+    "a name as long as may be": ("example.com", "n" * 63, True),
+    "a longer name": ("example.com", "n" * 64, False),
+    "both": ("d" * 253, "n" * 63, True),
+}
+
+
+@pytest.mark.parametrize(("domain", "name", "taken"), NAMES.values(), ids=NAMES)
+def test_a_resource_is_called_at_most_as_long_as_the_api_server_takes(domain, name, taken):
+    rules = [rule for _, rule, _ in of_resources({"limits": {f"{domain}/{name}": 1}})]
+    assert rules == ([] if taken else ["resource-name"])
+
+
 WARNED = {
     "a plural": ({"limits": {"nvidia.com/gpus": 1}}, "unknown-device"),
     "a domain without its end": ({"limits": {"nvidia/gpu": 1}}, "unknown-device"),
