@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import io
 import itertools
 import json
 
@@ -79,7 +80,8 @@ def sequences(server):
 
 def problems(lines, chains):
     expected = expectations.Kept(chains)
-    return [each.message for each in verification.verify(files.numbered(lines, "audit.log"), expected)]
+    stream = io.BytesIO(b"".join(lines))
+    return [each.message for each in verification.verify(files.numbered(stream, "audit.log"), expected)]
 
 
 async def test_nothing_is_written_before_the_first_record_and_nothing_twice(server, replica, make_record):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import logging
 import random
 
@@ -66,7 +67,7 @@ def told(sink):
 
 
 def problems(sink):
-    return list(verification.verify(files.numbered(sink.lines, "memory")))
+    return list(verification.verify(files.numbered(io.BytesIO(b"\n".join(sink.lines)), "memory")))
 
 
 def write(lane, make_record, *uids):

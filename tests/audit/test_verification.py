@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from webhook.audit.reading import anchors, verification
 
 def problems(lines, anchor=None, **options):
     expected = anchors.Noted([anchor]) if anchor else None
-    return list(verification.verify(files.numbered(lines, "audit.log"), expected, **options))
+    return list(verification.verify(files.numbered(io.BytesIO(b"".join(lines)), "audit.log"), expected, **options))
 
 
 def kinds(lines, **options):

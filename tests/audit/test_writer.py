@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import functools
+import io
 import threading
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def test_each_record_goes_to_every_sink_as_a_chain_of_its_own(open_writer, new_s
     assert audit.flush(PATIENCE)
     for sink in (first, second):
         assert uids(sink.lines) == "abc"
-        assert list(verification.verify(files.numbered(sink.lines, "x"))) == []
+        assert list(verification.verify(files.numbered(io.BytesIO(b"".join(sink.lines)), "x"))) == []
 
 
 def test_records_are_redacted_before_they_are_written(open_writer, new_sink, make_record, make_change):

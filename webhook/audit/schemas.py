@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+import reprlib
 import types
 import typing
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import Any, Literal, NotRequired, TypedDict, Union, cast
 
 from webhook.audit import records
 
-__all__ = ["check", "is_link", "is_sealed"]
+__all__ = ["check", "is_link", "is_sealed", "misfit"]
 
 _LONGEST_QUOTE = 60
 _NAMES: dict[object, str] = {str: "a string", int: "an integer", bool: "true or false", type(None): "null"}
@@ -27,14 +28,19 @@ def check(value: object, shape: object = records.Sealed) -> list[str]:
     return list(_problems(value, shape, ""))
 
 
+def misfit(value: object, shape: object = records.Sealed) -> str | None:
+    """Return the first sentence of `check`, without looking for others; None when the value fits."""
+    return next(_problems(value, shape, ""), None)
+
+
 def is_sealed(value: object) -> typing.TypeGuard[records.Sealed]:
     """Whether `value` is a complete record of this schema, with its place in the chain."""
-    return next(_problems(value, records.Sealed, ""), None) is None
+    return misfit(value) is None
 
 
 def is_link(value: object) -> typing.TypeGuard[records.Link]:
     """Whether `value` has a place in a chain; its other fields are not checked."""
-    return next(_problems(value, records.Link, ""), None) is None
+    return misfit(value, records.Link) is None
 
 
 def _problems(value: object, shape: object, path: str) -> Iterator[str]:
@@ -118,7 +124,19 @@ def _required(hint: object) -> tuple[object, bool]:
 
 
 def _mismatch(path: str, value: object, wanted: str) -> str:
-    quote = repr(value)
+    quote = repr(value[: _LONGEST_QUOTE + 1]) if isinstance(value, str) else _QUOTES.repr(value)
     if len(quote) > _LONGEST_QUOTE:
         quote = quote[:_LONGEST_QUOTE] + "..."
     return f"{path or 'line'}: {quote} is not {wanted}"
+
+
+def _quotes() -> reprlib.Repr:
+    """Return a writer of values that looks at no more of one than is quoted."""
+    quotes = reprlib.Repr()
+    quotes.maxlevel = 4
+    quotes.maxdict = quotes.maxlist = 8
+    quotes.maxstring = quotes.maxother = 3 * _LONGEST_QUOTE
+    return quotes
+
+
+_QUOTES = _quotes()

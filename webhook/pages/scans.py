@@ -13,10 +13,8 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from webhook.audit import records
-from webhook.audit.log import files
+from webhook.audit.log import files, parsing
 from webhook.audit.reading import queries
 from webhook.pages.shelves import Found, LinePlace, Shelf
 
@@ -111,7 +109,7 @@ def scan(
             for log in range(len(shelf.paths))
         ]
         for time, found, value in heapq.merge(*streams, key=lambda each: each[0], reverse=True):
-            lines, read = lines + 1, read + len(found.data or b"")
+            lines, read = lines + 1, read + (files.LONGEST if found.data is None else len(found.data))
             reached = reached if time == _UNKNOWN else time
             logs[found.place.log] = found.place
             if entry := _wanted(found, value, questions, unreadable=unreadable):
@@ -139,10 +137,7 @@ def _timed(
 def _wanted(found: Found, value: Any, questions: queries.Questions, *, unreadable: bool) -> queries.Entry | None:
     if not unreadable and value is not None and not _may_answer(value, questions):
         return None  # checking the schema is the most expensive part, so it comes last
-    if found.data is None:
-        entry = queries.Entry(str(found.path), 0, None, "a line that is too long to be shown")
-    else:
-        entry = queries.entry_of(files.LogLine(str(found.path), 0, found.data))
+    entry = queries.entry_of(files.LogLine(str(found.path), 0, found.data))
     if entry.record is None:
         return entry if unreadable or questions == queries.Questions() else None
     return None if unreadable else entry
@@ -162,6 +157,6 @@ def _may_answer(value: Any, questions: queries.Questions) -> bool:
 
 def _parsed(data: bytes | None) -> Any:
     try:
-        return None if data is None else orjson.loads(data)
-    except orjson.JSONDecodeError:
+        return parsing.parse(data)
+    except parsing.LineError:
         return None

@@ -6,20 +6,20 @@ the one after, which already shows an edit, and a line that was removed or inser
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import orjson
-
 from webhook.audit import schemas
-from webhook.audit.log import chain
+from webhook.audit.log import chain, files, parsing
 from webhook.audit.records import Link, Sealed
 from webhook.pages.shelves import Found, LinePlace, Shelf
 
 __all__ = ["Neighbour", "Standing", "own", "standing"]
 
 _LOOKED_AT = 200  # maximum number of lines without a record between two records
+_READ = 96 * 1024 * 1024  # maximum bytes of these lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,7 @@ class Standing:
 
 def own(record: Sealed, data: bytes) -> str:
     """Return what is wrong with the record itself, or ""; `data` is its line."""
-    try:
-        digest = chain.digest_of(record)
-    except TypeError:  # nested deeper than Muster writes
-        return "this record cannot be hashed: Muster did not write it"
-    if digest != record["hash"]:
+    if chain.digest_of(record) != record["hash"]:
         return "this record does not match its hash: it was edited"
     if chain.line_of(record).rstrip(b"\n") != data.rstrip(b"\r\n"):
         return "this record does not have the form in which Muster writes it: it was edited"
@@ -76,13 +72,15 @@ def standing(shelf: Shelf, found: Found, record: Sealed) -> Standing:
 
 
 def _links(lines: Iterator[Found]) -> Iterator[tuple[LinePlace, Link]]:
+    room = _READ
     for found in itertools.islice(lines, _LOOKED_AT):
-        try:
-            value = orjson.loads(found.data or b"")
-        except orjson.JSONDecodeError:
-            continue
-        if schemas.is_link(value):
-            yield found.place, value
+        with contextlib.suppress(parsing.LineError):
+            value = parsing.parse(found.data)
+            if schemas.is_link(value):
+                yield found.place, value
+        room -= files.LONGEST if found.data is None else len(found.data)
+        if room < 0:
+            return
 
 
 def _breach(elder: Link, younger: Link) -> str:

@@ -141,10 +141,7 @@ class PageServer:
 
     def _record(self, place: LinePlace) -> bytes:
         found = self._shelf.at(place)
-        if found.data is None:
-            entry = queries.Entry(str(found.path), 0, None, "a line that is too long to be shown")
-        else:
-            entry = queries.entry_of(files.LogLine(str(found.path), 0, found.data))
+        entry = queries.entry_of(files.LogLine(str(found.path), 0, found.data))
         if entry.record is None:
             return details.unreadable_page(scans.Row(found, entry), self._names)
         return details.page(entry.record, seals.standing(self._shelf, found, entry.record), str(place), self._names)

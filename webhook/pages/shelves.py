@@ -18,12 +18,8 @@ from typing import BinaryIO
 
 from webhook.audit.log import files
 
-__all__ = ["LONGEST", "Found", "GoneError", "LinePlace", "Shelf"]
+__all__ = ["Found", "GoneError", "LinePlace", "Shelf"]
 
-LONGEST = 32 * 1024 * 1024
-"""Maximum bytes of a line; of a longer one only the place is shown."""
-
-_FILES = 2000  # maximum number of files of one log; `backups` is at most 1000
 _IDENTITY = 4096
 _PLACE = re.compile(r"(\d{1,4})\.([0-9a-f]{16})\.(\d{1,18})")
 
@@ -54,7 +50,7 @@ class LinePlace:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A line and its place; `data` is None when it is longer than `LONGEST`."""
+    """A line and its place; `data` is None when it is longer than `files.LONGEST`."""
 
     place: LinePlace
     path: Path
@@ -91,7 +87,7 @@ class Shelf:
                 continue
             end = each.size if reached or before is None else min(before.offset, each.size)
             reached = True
-            for offset, data in files.upwards(each.stream, end, LONGEST):
+            for offset, data in files.upwards(each.stream, end, files.LONGEST):
                 yield Found(LinePlace(log, each.file, offset), each.path, data)
         if not reached:
             raise GoneError("the file in which this page began was deleted by rotation")
@@ -126,12 +122,9 @@ class Shelf:
         if log >= len(self.paths):
             return
         last: tuple[int, int] | None = None
-        for _ in range(_FILES):
-            path = _older(self.paths[log], last)
-            if path is None:
-                return
+        while (path := _older(self.paths[log], last)) is not None:
             try:
-                stream = path.open("rb")
+                stream = files.opened(path)
             except FileNotFoundError:  # it was just renamed
                 continue
             with stream:
@@ -143,13 +136,9 @@ class Shelf:
 def _older(path: Path, last: tuple[int, int] | None) -> Path | None:
     """Return the next older file after `last`, or the newest when `last` is None; None at the end."""
     reached = last is None
-    for candidate in reversed(files.rotated(path)):
+    for candidate, status in reversed(files.distinct(files.rotated(path))):
         if reached:
             return candidate
-        try:
-            status = candidate.stat()
-        except FileNotFoundError:
-            continue
         reached = (status.st_dev, status.st_ino) == last
     return None
 
@@ -161,19 +150,13 @@ def _lines(each: _Opened, place: LinePlace) -> Iterator[Found]:
         raise GoneError("no line begins at this place of the file")
     each.stream.seek(offset)
     while offset < each.size:
-        data = _line(each.stream)
-        if data is None or data.strip():
-            yield Found(LinePlace(place.log, each.file, offset), each.path, data)
+        data = each.stream.readline(files.LONGEST + 1)
+        is_whole = len(data) <= files.LONGEST
+        if not is_whole or data.strip():
+            yield Found(LinePlace(place.log, each.file, offset), each.path, data.rstrip(b"\r\n") if is_whole else None)
+        if not is_whole and not files.skipped(each.stream, data):
+            return
         offset = each.stream.tell()
-
-
-def _line(stream: BinaryIO) -> bytes | None:
-    data = stream.readline(LONGEST + 1)
-    if len(data) <= LONGEST:
-        return data.rstrip(b"\r\n")
-    while data and not data.endswith(b"\n"):
-        data = stream.readline(LONGEST)
-    return None
 
 
 def _is_beginning(stream: BinaryIO, offset: int) -> bool:

@@ -98,7 +98,7 @@ def test_lines_without_a_record_stand_where_they_are_and_can_be_asked_for(writte
     problems = [
         "an incomplete record",
         "not a record of muster.dev/audit/v1: schema: 1 is not one of muster.dev/audit/v1",
-        "not an audit record",
+        "not an audit record: it is not JSON",
     ]
     assert uids(scans.scan(shelf, ANY)) == [problems[0], "a2", "a1", problems[1], problems[2], "a0"]
     assert uids(scans.scan(shelf, ANY, unreadable=True)) == problems

@@ -218,7 +218,7 @@ async def test_lines_without_a_record_have_a_page_too(site, real_log, plain):
     (path,) = await client.records(decision="unreadable")
     page = await client.get(path)
     assert "<script>" not in page
-    assert "This line is not an audit record. <script>Traceback" in plain(page)
+    assert "This line is not an audit record: it is not JSON. <script>Traceback" in plain(page)
 
 
 def spoilt(value):

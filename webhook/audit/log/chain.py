@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import orjson
 
 from webhook.audit import records, schemas
+from webhook.audit.log import parsing
 from webhook.audit.records import Link, Record
 
 __all__ = ["GENESIS", "Chain", "ChainError", "digest_of", "line_of"]
@@ -37,14 +38,14 @@ class Chain:
     def resume_from(cls, last_line: bytes) -> Chain:
         """Continue after `last_line`; ChainError when it is torn, foreign or edited."""
         try:
-            record = orjson.loads(last_line)
-        except orjson.JSONDecodeError as error:
-            message = f"cannot continue the audit chain after {last_line[:60]!r}: it is not JSON; remove the line"
+            record = parsing.parse(last_line)
+        except parsing.LineError as error:
+            message = f"cannot continue the audit chain after {last_line[:60]!r}: {error}; remove the line"
             raise ChainError(message) from error
         if not schemas.is_link(record):
-            misfit = schemas.check(record, records.Link)[0]
+            misfit = schemas.misfit(record, records.Link)
             raise ChainError(f"cannot continue the audit chain: {misfit}; remove the line")
-        if not _is_genuine(record):
+        if digest_of(record) != record["hash"]:
             raise ChainError(f"cannot continue the audit chain after record {record['seq']}: it was edited")
         return cls(record["seq"], record["hash"])
 
@@ -77,13 +78,6 @@ def digest_of(record: Link) -> str:
 def line_of(record: Link) -> bytes:
     """Return the canonical line of a sealed record: equal records have equal bytes."""
     return _with_hash(_canonical(_without_hash(record)), record["hash"])
-
-
-def _is_genuine(record: Link) -> bool:
-    try:
-        return digest_of(record) == record["hash"]
-    except TypeError:  # nested deeper than Muster writes
-        return False
 
 
 def _without_hash(record: Mapping[str, object]) -> dict[str, object]:

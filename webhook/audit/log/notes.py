@@ -105,8 +105,8 @@ def parse(text: str) -> Chronicle:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise NoteError("is not JSON") from error
-    if misfits := schemas.check(value, _Chronicle):
-        raise NoteError(misfits[0])
+    if misfit := schemas.misfit(value, _Chronicle):
+        raise NoteError(misfit)
     anchors = tuple(Anchor(each["seq"], each["hash"], each["time"]) for each in value["anchors"])
     if not anchors:
         raise NoteError("anchors: is empty; a chain is noted with its first anchor")

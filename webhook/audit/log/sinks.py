@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -109,8 +110,12 @@ class RotatingFileSink:
     def last_lines(self) -> Iterator[bytes]:
         """Yield the lines of this log from its end, including rotated files."""
         self._current()
+        room = files.FARTHEST
         for path in reversed(files.rotated(self._path)):
             yield from files.last_lines(path)
+            room -= path.stat().st_size
+            if room < 0:
+                return
 
     def close(self) -> None:
         """Close the file and release the lock."""
@@ -130,7 +135,7 @@ class RotatingFileSink:
             self._release()
         file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, self._mode)
         try:
-            size = _mended(file)
+            size = _mended(file, self.name)
         except OSError:
             os.close(file)
             raise
@@ -186,9 +191,12 @@ def _put(descriptor: int, data: bytes, name: str) -> int:
     return written
 
 
-def _mended(file: int) -> int:
+def _mended(file: int, name: str) -> int:
     """End a line that a crash has torn, so that the next one is complete; return the size."""
-    size = os.fstat(file).st_size
+    status = os.fstat(file)
+    if stat.S_ISFIFO(status.st_mode):
+        raise OSError(errno.EINVAL, "this is a pipe, which blocks while nobody reads it; remove it", name)
+    size = status.st_size
     if size and os.pread(file, 1, size - 1) != b"\n":
         os.write(file, b"\n")
         size += 1

@@ -9,16 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 from webhook.audit.log import files
 from webhook.audit.log.files import LogLine
 
-__all__ = ["LONGEST", "LogFollower", "follow"]
+__all__ = ["LogFollower", "follow"]
 
-LONGEST = 32 * 1024 * 1024
-"""Maximum bytes of a line; a longer one is read in pieces, which are not records."""
 _BLOCK = 64 * 1024
+_File: TypeAlias = tuple[Path, os.stat_result]
 
 
 def follow(paths: Sequence[Path], pause: Callable[[], None]) -> Iterator[LogLine]:
@@ -50,7 +49,7 @@ class LogFollower:
         self._stream: BinaryIO | None = None
         self._name = str(path)
         self._number = 0
-        self._rest = b""
+        self._rest = _Rest()
         self._was_newest = False
 
     def lines(self) -> Iterator[LogLine]:
@@ -62,9 +61,8 @@ class LogFollower:
                 yield from self._come(self._stream)
             if newer is None:
                 return
-            if self._rest.strip():
-                yield self._line(self._rest)
-            self._open(newer)
+            yield from self._ended()
+            self._open(*newer)
 
     def close(self) -> None:
         """Close the file."""
@@ -72,55 +70,64 @@ class LogFollower:
             self._stream.close()
             self._stream = None
 
-    def _newer(self) -> Path | None:
+    def _newer(self) -> _File | None:
         """Return the file after the current one, at first the oldest; None while there is none."""
-        listing = [path for path in files.rotated(self._path) if path.exists()]
+        listing = files.distinct(files.rotated(self._path))
         if self._stream is None:
             return listing[0] if listing else None
         at_hand = os.fstat(self._stream.fileno())
-        for index, path in enumerate(listing):
-            if _is(path, at_hand):
+        for index, (path, status) in enumerate(listing):
+            if os.path.samestat(status, at_hand):
                 self._was_newest = path == self._path
                 return listing[index + 1] if index + 1 < len(listing) else None
         if self._was_newest:  # renamed by another program, or deleted: the next file gets its name
-            return self._path if self._path in listing else None
+            return listing[-1] if listing and listing[-1][0] == self._path else None
         return listing[0] if listing else None
 
-    def _open(self, path: Path) -> None:
+    def _open(self, path: Path, status: os.stat_result) -> None:
         try:
-            stream = path.open("rb")
+            stream = files.opened(path)
         except FileNotFoundError:  # rotated at this moment; the next check finds it
             return
+        if not os.path.samestat(os.fstat(stream.fileno()), status):  # rotated too: another file has the name now
+            stream.close()
+            return
         self.close()
-        self._stream, self._name, self._number, self._rest, self._was_newest = stream, str(path), 0, b"", False
+        self._stream, self._name, self._number, self._rest, self._was_newest = stream, str(path), 0, _Rest(), False
 
     def _come(self, stream: BinaryIO) -> Iterator[LogLine]:
         if os.fstat(stream.fileno()).st_size < stream.tell():
             stream.seek(0)
-            self._number, self._rest = 0, b""
+            self._number, self._rest = 0, _Rest()
         while block := stream.read(_BLOCK):
             *whole, rest = block.split(b"\n")
             for part in whole:
-                yield from self._ended(self._rest + part)
-                self._rest = b""
-            self._rest += rest
-            if len(self._rest) > LONGEST:
-                yield self._line(self._rest)
-                self._rest = b""
+                self._rest.add(part)
+                yield from self._ended()
+            self._rest.add(rest)
+            if self._rest.size > files.FARTHEST:
+                raise files.endless(self._name, self._number + 1)
 
-    def _ended(self, data: bytes) -> Iterator[LogLine]:
-        line = self._line(data)
-        if line.data.strip():
-            yield line
-
-    def _line(self, data: bytes) -> LogLine:
+    def _ended(self) -> Iterator[LogLine]:
+        data, self._rest = self._rest.whole(), _Rest()
         self._number += 1
-        return LogLine(self._name, self._number, data.rstrip(b"\r"))
+        if data is None or data.strip():
+            yield LogLine(self._name, self._number, data)
 
 
-def _is(path: Path, status: os.stat_result) -> bool:
-    try:
-        other = path.stat()
-    except FileNotFoundError:
-        return False
-    return (other.st_dev, other.st_ino) == (status.st_dev, status.st_ino)
+class _Rest:
+    """The beginning of a line whose end is not there yet; of a line that is too long, only its size."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._data = bytearray()
+
+    def add(self, part: bytes) -> None:
+        self.size += len(part)
+        if self.size <= files.LONGEST:
+            self._data.extend(part)
+        else:
+            self._data.clear()
+
+    def whole(self) -> bytes | None:
+        return bytes(self._data).rstrip(b"\r") if self.size <= files.LONGEST else None

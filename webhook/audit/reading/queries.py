@@ -14,10 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-
 from webhook.audit import schemas
-from webhook.audit.log import files
+from webhook.audit.log import files, parsing
 from webhook.audit.records import SCHEMA, Decision, Sealed
 
 __all__ = ["Entry", "Questions", "entry_of", "moment", "parsed", "read", "select"]
@@ -98,13 +96,13 @@ def parsed(lines: Iterable[files.LogLine]) -> Iterator[Entry]:
 def entry_of(line: files.LogLine) -> Entry:
     """Make an entry of one line."""
     try:
-        value = orjson.loads(line.data)
-    except orjson.JSONDecodeError:
-        kind = "an incomplete record" if line.data.startswith(b"{") else "not an audit record"
+        value = parsing.parse(line.data)
+    except parsing.LineError as error:
+        kind = "an incomplete record" if error.is_torn else f"not an audit record: {error}"
         return Entry(line.file, line.number, None, kind)
-    if schemas.is_sealed(value):
-        return Entry(line.file, line.number, value)
-    return Entry(line.file, line.number, None, f"not a record of {SCHEMA}: {schemas.check(value)[0]}")
+    if misfit := schemas.misfit(value):
+        return Entry(line.file, line.number, None, f"not a record of {SCHEMA}: {misfit}")
+    return Entry(line.file, line.number, value)
 
 
 def select(entries: Iterable[Entry], questions: Questions) -> Iterator[Entry]:

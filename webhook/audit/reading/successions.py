@@ -12,9 +12,10 @@ from typing import Literal, TypeAlias
 
 from webhook.audit.log import chain
 from webhook.audit.log.files import LogLine
+from webhook.audit.reading.gaps import Gap, Gaps
 from webhook.audit.records import Link
 
-__all__ = ["Breach", "Gap", "Succession"]
+__all__ = ["Breach", "Succession"]
 
 _Kind: TypeAlias = Literal["moved", "inserted", "replaced", "restarted"]
 
@@ -27,15 +28,6 @@ class Breach:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """The numbers `first` to `last`, which are missing before `line`."""
-
-    first: int
-    last: int
-    line: LogLine
-
-
 class Succession:
     """Follows a log, record by record; `seq` is the last number in order, `first` the first number of the log."""
 
@@ -43,9 +35,20 @@ class Succession:
         self.seq: int | None = None
         self.first = 1
         self.line: LogLine | None = None
-        self.gaps: list[Gap] = []
+        self._gaps = Gaps()
+        self._settled: list[Gap] = []
         self._hashes: frozenset[str] = frozenset()
-        self._outer: tuple[int, frozenset[str]] | None = None
+        self._outer: tuple[int, frozenset[str], Gaps] | None = None
+
+    def settled(self) -> list[Gap]:
+        """Return, once, the gaps that no later record will fill."""
+        settled, self._settled = self._settled, []
+        return settled
+
+    def remaining(self) -> list[Gap]:
+        """Return all other gaps; called after the last record."""
+        outer = self._outer[2].settle() if self._outer else []
+        return [*outer, *self._gaps.settle()]
 
     def follow(self, link: Link, line: LogLine, *, trusted: bool) -> Breach | None:
         """Check the next record; `trusted` is false for an edited one, of which any part may be wrong."""
@@ -60,7 +63,7 @@ class Succession:
             return self._late(seq)
         breach = None
         if seq > expected:
-            self.gaps.append(Gap(expected, seq - 1, line))
+            self._settled += self._gaps.add(Gap(expected, seq - 1, line.file, line.number))
         elif link["prev"] not in self._hashes:
             breach = Breach("replaced", f"record {seq} does not follow record {seq - 1}, which is before it")
         self._advance(seq, hashes, line)
@@ -70,7 +73,7 @@ class Succession:
         breach = None
         if self.seq is not None:
             breach = Breach("restarted", f"a new chain begins here, after record {self.seq}")
-            self._outer = (self.seq, self._hashes)
+            self._leave(self.seq)
         elif (seq == 1) != (prev == chain.GENESIS):
             breach = Breach("replaced", f"record {seq} does not follow the record that it links to")
         if self.seq is None:
@@ -78,19 +81,21 @@ class Succession:
         self._advance(seq, hashes, line)
         return breach
 
+    def _leave(self, seq: int) -> None:
+        """Keep the chain before a restart in mind, and only that one."""
+        self._settled += self._outer[2].settle() if self._outer else []
+        self._outer, self._gaps = (seq, self._hashes, self._gaps), Gaps()
+
     def _come_back(self, link: Link) -> None:
         """Return to the chain before a restart when it continues: the restart was a copied line."""
         if self._outer and link["prev"] in self._outer[1]:
-            self.seq, self._hashes = self._outer
+            self._settled += self._gaps.settle()
+            self.seq, self._hashes, self._gaps = self._outer
             self._outer = None
 
     def _late(self, seq: int) -> Breach:
-        for index, gap in enumerate(self.gaps):
-            if gap.first <= seq <= gap.last:
-                parts = (Gap(gap.first, seq - 1, gap.line), Gap(seq + 1, gap.last, gap.line))
-                self.gaps[index : index + 1] = [part for part in parts if part.first <= part.last]
-                return Breach("moved", f"record {seq} comes after record {self.seq}")
-        if seq < self.first:
+        chains = [self._outer[2], self._gaps] if self._outer else [self._gaps]
+        if any(each.fill(seq) for each in chains) or seq < self.first or seq <= self._gaps.told:
             return Breach("moved", f"record {seq} comes after record {self.seq}")
         return Breach("inserted", f"this is a second record {seq}; one of the two was inserted")
 

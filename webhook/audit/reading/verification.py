@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
-
-import orjson
+from typing import Literal, TypeAlias, cast
 
 from webhook.audit import schemas
-from webhook.audit.log import chain
+from webhook.audit.log import chain, parsing
 from webhook.audit.log.files import LogLine
 from webhook.audit.reading import successions
 from webhook.audit.reading.anchors import Expected
+from webhook.audit.reading.gaps import Gap
 from webhook.audit.records import Link
 
 __all__ = ["Kind", "Problem", "verify"]
@@ -67,11 +66,12 @@ def verify(
         if expected and trusted:
             expected.see(link)
         breach = succession.follow(link, line, trusted=trusted)
+        yield from map(_removed, succession.settled())
         if own:
             yield own
         if breach and trusted and not (restarts and breach.kind == "restarted"):
             yield _problem(line, breach.kind, breach.message)
-    yield from (_removed(gap) for gap in succession.gaps)
+    yield from map(_removed, succession.remaining())
     if expected:
         file = name or (succession.line.file if succession.line else "")
         yield from (Problem(file, 0, "anchor", message) for message in expected.missing())
@@ -79,31 +79,30 @@ def verify(
 
 def _parsed(line: LogLine) -> Link | Problem:
     try:
-        value = orjson.loads(line.data)
-    except orjson.JSONDecodeError:
-        if line.data.startswith(b"{"):
+        value = parsing.parse(line.data)
+    except parsing.LineError as error:
+        if error.is_torn:
             return _problem(line, "torn", "the record is incomplete; the process or its disk failed while writing it")
-        return _problem(line, "foreign", "this is not an audit record")
-    if schemas.is_link(value):
-        return value
-    return _problem(line, "foreign", f"this is not an audit record: {schemas.check(value, Link)[0]}")
+        return _problem(line, "foreign", f"this is not an audit record: {error}")
+    if misfit := schemas.misfit(value, Link):
+        return _problem(line, "foreign", f"this is not an audit record: {misfit}")
+    return cast("Link", value)
 
 
 def _own(link: Link, line: LogLine) -> Problem | None:
     """Check a record on its own, without its neighbours."""
     if chain.digest_of(link) != link["hash"]:
         return _problem(line, "edited", f"record {link['seq']} does not match its hash")
-    if chain.line_of(link) != line.data + b"\n":
+    if chain.line_of(link).removesuffix(b"\n") != line.data:
         return _problem(line, "edited", f"record {link['seq']} does not have the form in which Muster writes it")
-    misfits = schemas.check(link)
-    if misfits:
-        return _problem(line, "foreign", f"record {link['seq']} does not fit the schema: {misfits[0]}")
+    if misfit := schemas.misfit(link):
+        return _problem(line, "foreign", f"record {link['seq']} does not fit the schema: {misfit}")
     return None
 
 
-def _removed(gap: successions.Gap) -> Problem:
+def _removed(gap: Gap) -> Problem:
     which = f"record {gap.first} is" if gap.first == gap.last else f"records {gap.first} to {gap.last} are"
-    return _problem(gap.line, "removed", f"{which} missing before this line")
+    return Problem(gap.file, gap.line, "removed", f"{which} missing before this line")
 
 
 def _problem(line: LogLine, kind: Kind, message: str) -> Problem:
