@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,8 +18,8 @@ import pytest
 
 from webhook import kubeyaml
 from webhook.audit import records
-from webhook.audit.log import chain
-from webhook.cli import arguments
+from webhook.audit.log import chain, parsing
+from webhook.cli import arguments, main
 from webhook.cli.commands import audit_serve
 
 ROOT = Path(__file__).parents[2]
@@ -316,3 +318,66 @@ def test_an_address_that_others_reach_is_told_from_this_machine(host):
     assert not audit_serve._is_loopback(host)
     assert audit_serve._is_loopback("127.0.0.1")
     assert audit_serve._is_loopback("::1")
+
+
+HOSTILE = "\u202egpj.exe\x9b31m\u2066\x1b]0;x\x07"
+
+
+@pytest.fixture
+def hostile(write):
+    """A log of a record in which every text is hostile to a terminal, and a line that is none."""
+    link = chain.Chain()
+    change = dict.fromkeys(("op", "path", "field", "before", "after", "rule", "reason"), HOSTILE)
+    subject = {"kind": HOSTILE, "namespace": HOSTILE, "name": HOSTILE}
+    line = link.seal(record(1, uid=HOSTILE, object=subject, user={"username": HOSTILE}, changes=[change]))
+    return write("audit.log", (line + HOSTILE.encode() + b"\n").decode())
+
+
+@pytest.mark.parametrize(
+    "action",
+    [["ls"], ["ls", "-o", "json"], ["show", "--seq", "1"], ["show", "--seq", "1", "-o", "json"], ["verify"]],
+    ids=" ".join,
+)
+def test_what_a_record_says_does_not_move_the_cursor_or_turn_the_text(muster, hostile, action):
+    result = muster("audit", *action, hostile)
+    assert result.out
+    assert all(each.isprintable() or each == "\n" for each in result.out + result.err)
+
+
+@pytest.mark.parametrize("output", ["yaml", "json"])
+def test_records_are_shown_one_at_a_time(write, output, monkeypatch):
+    link = chain.Chain()
+    path = write("audit.log", b"".join(link.seal(record(1, uid="same")) for _ in range(50)).decode())
+    read, shown = [], []
+    parse = parsing.parse
+    monkeypatch.setattr(parsing, "parse", lambda data: read.append(1) or parse(data))
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    monkeypatch.setattr(sys.stdout, "write", lambda text: shown.append((len(read), text)))
+    assert main.main(["audit", "show", "-o", output, "--uid", "same", str(path)]) == 0
+    assert {number for number, text in shown if '"same"' in text or "uid: same" in text} == {*range(1, 51)}
+    whole = "".join(text for _, text in shown)
+    found = list(kubeyaml.load_all(whole)) if output == "yaml" else json.loads(whole)
+    assert len(found) == 50
+
+
+@pytest.mark.parametrize("output", ["yaml", "json"])
+def test_the_deepest_record_that_can_be_written_is_shown(muster, write, output):
+    deep = json.loads("[" * 251 + "]" * 251)
+    change = {**dict.fromkeys(("op", "path", "field", "rule", "reason"), "a"), "after": deep}
+    path = write("audit.log", chain.Chain().seal(record(1, changes=[change])).decode())
+    shown = muster("audit", "show", "-o", output, "--seq", "1", path)
+    assert (shown.code, shown.out.count("- ") + shown.out.count("[") > 250) == (0, True)
+
+
+@pytest.mark.parametrize("action", [["ls"], ["ls", "--follow"], ["show", "--seq", "1"], ["verify"], ["serve"]])
+def test_a_pipe_that_stands_where_the_log_should_be_is_said_and_not_waited_for(muster, tmp_path, action):
+    os.mkfifo(tmp_path / "audit.log")
+    result = muster("audit", *action, tmp_path / "audit.log")
+    assert result.code == 2
+    assert "not a regular file" in result.err
+
+
+def test_what_a_shell_opens_for_the_command_is_read_like_stdin(log):
+    command = ["bash", "-c", f'"{sys.executable}" -m webhook audit verify <(cat "{log}.1" "{log}")']
+    done = subprocess.run(command, capture_output=True, cwd=ROOT, text=True, check=False)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "the chain is intact")

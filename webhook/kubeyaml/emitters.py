@@ -2,7 +2,7 @@
 
 PyYAML quotes words that PyYAML would misread. Go's parsers misread others (`1e3`, `y`, `0o17`), so those are quoted
 too. Members keep their order, a script of several lines stays a block, and a value that occurs twice is written twice,
-because users of kubectl do not expect aliases.
+because users of kubectl do not expect aliases. A text with characters that a terminal obeys is quoted, with escapes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from webhook.kubeyaml import scalars
+from webhook.kubeyaml import glyphs, scalars
 
 __all__ = ["dump", "dump_all"]
 
@@ -30,7 +30,9 @@ class _Dumper(_Base):  # type: ignore[misc]  # as above
 
 def _text(dumper: Any, text: str) -> Any:
     style = None
-    if "\n" in text:
+    if glyphs.is_hidden(text):  # only this style has escapes
+        style = '"'
+    elif "\n" in text:
         style = "|"
     elif text == "<<" or scalars.plain(text) != text:
         style = "'"
@@ -54,4 +56,8 @@ def dump_all(values: Iterable[Any]) -> str:
     text: str = yaml.dump_all(
         values, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=_WIDTH
     )
-    return text
+    return glyphs.shown(text, _escape)
+
+
+def _escape(character: str) -> str:
+    return f"\\U{ord(character):08X}" if ord(character) > 0xFFFF else f"\\u{ord(character):04X}"

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from webhook.kubeyaml import glyphs
 from webhook.kubeyaml.builders import MAX_DEPTH, YamlError
 from webhook.kubeyaml.streams import Parsed
 
@@ -19,9 +20,10 @@ _BLANK = " \t\r\n"
 
 
 def dump(value: Any, *, indent: int | None = 2) -> str:
-    """Return a value as JSON text; with indent None on one line and without spaces."""
+    """Return a value as JSON text, characters that are not seen as escapes; with indent None on one line, no spaces."""
     separators = None if indent else (",", ":")
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+    return glyphs.shown(text, lambda character: json.dumps(character)[1:-1])
 
 
 def is_json(text: str) -> bool:

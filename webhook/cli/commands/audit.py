@@ -10,6 +10,7 @@ import argparse
 import datetime
 import itertools
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from webhook.kubeyaml import jsons, sources
 
 __all__ = ["run"]
 
+_DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")  # what a shell makes of `<(kubectl logs ...)`
 _PAUSE = 0.25  # seconds between two checks of a log that is followed
 
 
@@ -64,16 +66,34 @@ def _list(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     entries = _Counted(_entries(args.file))
-    found = [entry.record for entry in entries if entry.record is not None and _is_wanted(entry.record, args)]
-    if args.output == "json":
-        print(jsons.dump(found))
-    else:
-        sys.stdout.write(kubeyaml.dump_all(found) if found else "")
+    found = (entry.record for entry in entries if entry.record is not None and _is_wanted(entry.record, args))
+    parts, count = (_as_json if args.output == "json" else _as_yaml), itertools.count()
+    for part in parts(record for record, _ in zip(found, count, strict=False)):
+        sys.stdout.write(part)
     entries.report()
-    if not found:
-        wanted = f"uid {args.uid}" if args.uid is not None else f"number {args.seq}"
-        print(problems.one_line(f"muster: there is no record with {wanted}"), file=sys.stderr)
-    return problems.CLEAN if found else problems.FOUND
+    if next(count):
+        return problems.CLEAN
+    wanted = f"uid {args.uid}" if args.uid is not None else f"number {args.seq}"
+    print(problems.one_line(f"muster: there is no record with {wanted}"), file=sys.stderr)
+    return problems.FOUND
+
+
+def _as_json(found: Iterable[records.Sealed]) -> Iterator[str]:
+    """Write a list, one record at a time: a log may have one uid in each of its lines."""
+    is_empty = True
+    for record in found:
+        yield "[\n" if is_empty else ",\n"
+        yield textwrap.indent(jsons.dump(record), "  ")
+        is_empty = False
+    yield "[]\n" if is_empty else "\n]\n"
+
+
+def _as_yaml(found: Iterable[records.Sealed]) -> Iterator[str]:
+    """Write documents, one record at a time."""
+    between = ""
+    for record in found:
+        yield between + kubeyaml.dump(record)
+        between = "---\n"
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -103,6 +123,9 @@ def _logs(names: Sequence[str]) -> Iterator[tuple[str, Iterable[files.LogLine]]]
     for name in dict.fromkeys(names):
         if name == sources.STDIN:
             yield "stdin", files.numbered(sys.stdin.buffer, "stdin")
+        elif name.startswith(_DESCRIPTORS):
+            with Path(name).open("rb") as stream:
+                yield name, files.numbered(stream, name)
         elif not any(set(runs[name]) < set(other) for other in runs.values()):
             yield name, files.lines(runs[name])
 
@@ -120,8 +143,7 @@ def _followed(names: Sequence[str]) -> Iterator[queries.Entry]:
         raise CommandError("-: standard input cannot be followed together with files; run one command for each")
     paths = [Path(name) for name in dict.fromkeys(names)]
     for path in paths:
-        if not files.rotated(path):
-            path.open("rb").close()  # raises the reason when it cannot be read
+        files.opened((files.rotated(path) or [path])[-1]).close()  # raises the reason when it cannot be read
     return queries.parsed(follows.follow(paths, lambda: time.sleep(_PAUSE)))
 
 

@@ -10,9 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from webhook.audit.log import notes
+from webhook.audit.log import notes, parsing
 from webhook.audit.log.notes import Anchor, Chronicle
 from webhook.audit.reading import queries
 from webhook.audit.reading.anchors import Expected, Kept, Noted
@@ -96,16 +94,16 @@ def _from_file(path: Path) -> tuple[list[Anchor], dict[str, Chronicle]]:
 
 
 def _line(line: str, where: str) -> Anchor:
-    record = _json(line) if line.lstrip().startswith("{") else None
+    record = _json(line.encode()) if line.lstrip().startswith("{") else None
     if isinstance(record, dict):
         return _anchor(f"{record.get('seq')}:{record.get('hash')}", where)
     return _anchor(line, where)
 
 
-def _json(text: str | bytes) -> Any:
+def _json(data: bytes) -> Any:
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return parsing.parse(data)
+    except parsing.LineError:
         return None
 
 

@@ -62,7 +62,7 @@ def _paths(names: Sequence[str]) -> list[Path]:
     for each in (file for name in kept for file in runs[name]):
         if each.exists() and not each.is_file():
             raise CommandError(f"{each}: is not a regular file; copy the log into one")
-        each.open("rb").close()  # raises the reason when it cannot be read
+        files.opened(each).close()  # raises the reason when it cannot be read
     return [Path(name) for name in kept]
 
 
