@@ -13,7 +13,7 @@ from typing import Any
 from strategies.documents import names
 from strategies.documents.findings import Finding, error, note, warning
 from strategies.jobs.jobs import Job
-from strategies.launches import sites, topologies, worlds
+from strategies.launches import quotes, sites, topologies, worlds
 from strategies.launches.launches import Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
@@ -263,5 +263,4 @@ def _number_field(job: Job, site: Site, world: World) -> str:
 
 
 def _shown(world: World) -> str:
-    launch = world.launch
-    return " ".join((*launch.head, *launch.options, launch.target))[:120].strip()
+    return quotes.launch(world.launch)

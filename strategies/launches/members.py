@@ -9,7 +9,7 @@ from strategies.documents.findings import Finding, note, warning
 from strategies.jobs import containers, parts
 from strategies.jobs.jobs import Job
 from strategies.jobs.programs import Kind
-from strategies.launches import neighbours, sites, topologies
+from strategies.launches import neighbours, quotes, sites, topologies
 
 __all__ = ["check"]
 
@@ -84,7 +84,7 @@ def _idle(job: Job) -> Iterator[Finding]:
     if program.kind <= Kind.IDLE and program.launcher != framework:
         message = f"starts no training, and the JobSet has the label of {framework}; remove the label, or start one"
         where, shown = paths.field(job.document, place.path), [*(place.container.get("command") or ())]
-        yield warning(f"{where}.command", " ".join(shown[:3]) or None, message, rule="core/no-training-job")
+        yield warning(f"{where}.command", quotes.command(shown), message, rule="core/no-training-job")
 
 
 def _unchecked(job: Job) -> Iterator[Finding]:

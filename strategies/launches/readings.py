@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from strategies.launches import launches, shells, wrappers
+from strategies.launches import launches, quotes, shells, wrappers
 from strategies.launches.allowances import Allowance
 from strategies.launches.launches import SHELLS, Launch, Launcher
 from strategies.launches.programs import is_preparation, is_training, runs_nothing
@@ -154,7 +154,7 @@ class _Reader:
         elif around.shells and name in ("source", "."):
             self._sourced(words)
         elif around.shells and name == "unset":
-            self._say(f"which variables the shell takes away, {_short(words[-1])}, is known only in the pod")
+            self._say("which variables the shell takes away is known only in the pod")
         elif around.files and words[0].removeprefix("./") in around.files:
             text = around.files[words[0].removeprefix("./")]
             self._text(around, text, shells.Invocation(text, None, words[0], words[1:]), command)
@@ -167,15 +167,13 @@ class _Reader:
             if around.inner or (around.shells and is_preparation(words)):
                 self._is_host = self._is_host or launches.program(words[0]) == "sshd" or words[:2] == _SSH
                 return
-            unknown = "$" in words[0]
-            clause = f"the program {_short(words[0])} is known only in the pod" if unknown else _unknown(words[0])
-            self._say(clause)
+            self._say(_unknown(words[0]))
             return
         if around.shells and runs_nothing(launch):
             return
         hidden = _hidden(launch)
         if hidden is not None:
-            self._say(f"the words of {_short(hidden)} are known only in the pod")
+            self._say(f"the words of {quotes.variable(hidden)} are known only in the pod")
             command = replace(command, certain=False)
         self._found.append(
             (
@@ -201,7 +199,7 @@ class _Reader:
             if name in files or called.file in files:
                 self._text(around, files.get(called.file, files.get(name, "")), called, command)
             else:
-                self._say(f"the file {_short(called.file)} cannot be seen")
+                self._say(f"the file {quotes.program(called.file)} cannot be seen")
         elif around.stdin is not None:
             self._text(around, around.stdin, called, command)
         else:
@@ -210,7 +208,7 @@ class _Reader:
     def _sourced(self, words: tuple[str, ...]) -> None:
         file = words[1] if len(words) > 1 else ""
         if launches.program(file) not in _HARMLESS and not file.startswith("/etc/profile"):
-            self._say(f"the file {_short(file)} is read by the shell and cannot be seen")
+            self._say(f"the file {quotes.program(file)} is read by the shell and cannot be seen")
 
     def _text(self, around: _Around, text: str, called: shells.Invocation, outer: Command) -> None:
         if around.shells >= _DEPTH:
@@ -340,8 +338,6 @@ def _stripped(launch: Launch) -> Launch:
 
 
 def _unknown(word: str) -> str:
-    return f"the program {_short(word)} is not one that Muster reads"
-
-
-def _short(word: str) -> str:
-    return str(word) if len(word) <= 40 else f"{word[:37]}..."
+    if "$" in word:
+        return f"the program {quotes.variable(word)} is known only in the pod"
+    return f"the program {quotes.program(word)} is not one that Muster reads"

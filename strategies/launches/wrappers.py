@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from strategies.launches import launches
+from strategies.launches import launches, quotes
 from strategies.launches.launches import Launcher
 from strategies.launches.options import Options, Table, split, table
 
@@ -539,7 +539,7 @@ def _behind(name: str, wrapper: _Wrapper, words: Sequence[str], interpreter: tup
     found = split(wrapper.options, words)
     lost = next((word for word in found.unknown if not (word.startswith("--") and "=" in word)), None)
     if lost is not None:
-        return Peeled(name, unread=f"{name} has an option that Muster does not know: {_short(lost)}")
+        return Peeled(name, unread=f"{name} has an option that Muster does not know: {quotes.flag(lost)}")
     peeled = Peeled(name, cleared="ignore_environment" in found.values, caveat=_caveat(name, wrapper, found))
     if wrapper.text and wrapper.text in found.values:
         return replace(peeled, text=found.values[wrapper.text])
@@ -607,7 +607,3 @@ def _pieces(text: str) -> list[str] | None:
         return shlex.split(text)
     except ValueError:
         return None
-
-
-def _short(word: str) -> str:
-    return word if len(word) <= 40 else f"{word[:37]}..."

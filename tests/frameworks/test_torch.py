@@ -35,7 +35,8 @@ def test_a_users_program_is_never_rewritten_gets_the_rendezvous_and_one_warning(
     assert (first.rules, second.rules) == (["torch/not-enforced"], [])
     assert "2 nodes x 4 processes" in first.warnings[0]
     assert first.changes.findings[0].field == "spec.trainer.command"
-    assert first.changes.findings[0].value == " ".join([*command, "--epochs"][:3])
+    shown = first.changes.findings[0].value
+    assert (shown.split()[0], "--epochs" in shown) == (command[0], False)
     assert second.argv == [*command, "--epochs", "1"]
     assert second.env["MASTER_ADDR"] == "job-node-0-0.job"
 

@@ -7,7 +7,7 @@ from e2e.suites.support.spaces import JOBSETS
 from e2e.suites.validation import jobs
 
 CONTAINER = "spec.replicatedJobs[node].template.spec.template.spec.containers[node]"
-NOT_ENFORCED = "spec.trainer.command: 'bash -c ./train.sh': the program ./train.sh is not one that Muster reads"
+NOT_ENFORCED = "spec.trainer.command: 'bash -c': the program ./train.sh is not one that Muster reads"
 
 
 def differences(sent, stored):

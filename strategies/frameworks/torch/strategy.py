@@ -14,7 +14,7 @@ from strategies.documents import names
 from strategies.documents.findings import Finding, error, note, warning
 from strategies.frameworks.torch import trainer_sections, tune_launches
 from strategies.jobs.jobs import Job
-from strategies.launches import counts, meetings, members, rendezvous, sites, topologies
+from strategies.launches import counts, meetings, members, quotes, rendezvous, sites, topologies
 from strategies.launches.launches import Launcher
 from strategies.plugins import registry
 
@@ -110,7 +110,7 @@ def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) 
             "others itself, as Lightning does, they do not run; start it with torchrun"
         )
     field = f"{site.place}.command" if site.command else f"{site.place}.args"
-    yield report(field, " ".join(site.argv[:3])[:80] or None, message, rule=f"{framework}/not-enforced")
+    yield report(field, quotes.command(site.argv), message, rule=f"{framework}/not-enforced")
 
 
 def _processes(topology: topologies.Topology) -> str:

@@ -13,7 +13,7 @@ from strategies.frameworks.torch.strategy import TorchFamily, unenforced
 from strategies.frameworks.trl import conflicts, flags, invocations, launch_plans, parsing, validation
 from strategies.frameworks.trl.invocations import Form
 from strategies.jobs.jobs import Job
-from strategies.launches import counts, sites, topologies
+from strategies.launches import counts, quotes, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.plugins import registry
 
@@ -62,7 +62,7 @@ class TRLStrategy(TorchFamily):
             return
         if isinstance(plan, launch_plans.Refused):
             place = f"{site.place}.{'args' if site.args else 'command'}"
-            yield error(place, " ".join(site.argv[:3]), plan.message, rule="trl/launch")
+            yield error(place, quotes.command(site.argv), plan.message, rule="trl/launch")
         parsed = parsing.parse(found.method, found.args)
         yield from conflicts.check(found, parsed, site, job)
         yield from validation.check(found, parsed, site, _circumstances(job, site))

@@ -18,7 +18,7 @@ from strategies.documents.paths import Absent
 from strategies.frameworks.vllm import authors, flags, probes, servers, sizes, validation
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.jobs.jobs import Job
-from strategies.launches import members, sites, topologies
+from strategies.launches import members, quotes, sites, topologies
 from strategies.plugins import registry
 
 __all__ = ["VLLMStrategy"]
@@ -143,9 +143,9 @@ def _unchanged(site: sites.Site) -> Finding:
     if inside:
         around = inside[0].through[0] if inside[0].through else "another program"
         message = f"the server runs inside {around}, so it was not changed and gets neither flags nor probes"
-        return note(f"{site.place}.command", " ".join(site.argv[:3]), message, rule="vllm/not-enforced")
+        return note(f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced")
     message = "this program is not vllm serve, so it was not changed and gets neither flags nor probes"
-    return warning(f"{site.place}.command", " ".join(site.argv[:3]), message, rule="vllm/not-enforced")
+    return warning(f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced")
 
 
 def _enable(changes: Changes, place: pods.Place, feature: str) -> None:
@@ -229,8 +229,8 @@ def _feature_findings(job: Job, found: list[Server]) -> Iterator[Finding]:
     field, shown = f"metadata.annotations[{names.VLLM_FEATURES_ANNOTATION}]", asked[0] if asked else None
     for word in _words(asked):
         if word not in _FEATURES:
-            message = f"{word!r} is not a feature that Muster knows; use {' or '.join(sorted(_FEATURES))}"
-            yield error(field, shown, message, rule="vllm/features")
+            message = f"is not a feature that Muster knows; use {' or '.join(sorted(_FEATURES))}"
+            yield error(field, word, message, rule="vllm/features")
     if "sleep" in _asked(job) and topologies.read_topology(job).on_cpu:
         yield error(
             field,
