@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strategies import error
-from webhook.audit.redaction import doors, secret_names, texts, walks
+from webhook.audit.redaction import doors, echoes, secret_names, texts, walks
 
 SECRET = "planted-here-0001"
 QUOTING = error("spec.trainer.args[2]", SECRET, f"does not belong to a flag: '{SECRET}'", rule="trl/arguments")
@@ -44,3 +44,35 @@ def test_a_walk_returns_the_very_text_that_it_was_given():
     one, other = (f"some words {each}"[:10] for each in "ab")
     assert walk.text(one) is one
     assert walk.text(other) is other
+
+
+BESIDE = error("spec.trainer.args[2]", None, f"stands beside --x {SECRET}, at 0.5", rule="trl/flag-twice")
+LARGE = document(*(f"{number} some words " * 400 for number in range(100)))
+
+
+@pytest.mark.parametrize("job", [document(), LARGE], ids=["small", "large"])
+def test_a_secret_that_a_message_quotes_beside_the_value_is_hidden(job):
+    (told,), [line] = doors.findings([BESIDE], [f"it failed at {SECRET}"], job)
+    assert (SECRET in told.message, SECRET in line) == (False, False)
+    assert (told.message.startswith("stands beside --x "), line[:13]) == (True, "it failed at ")
+
+
+@pytest.mark.parametrize("job", [document(), LARGE], ids=["small", "large"])
+@pytest.mark.parametrize("mark", ["…", "...", "…' is odd", "...' is odd"])
+@pytest.mark.parametrize("kept", [5, 10, 15])
+def test_the_beginning_of_a_secret_that_a_quote_cuts_is_hidden(job, mark, kept):
+    cut = error("spec.x", f"see {SECRET[:kept]}{mark}", f"has '{SECRET[:kept]}{mark}", rule="x/y")
+    (told,), _ = doors.findings([cut], [], job)
+    assert SECRET[:kept] not in f"{told}"
+
+
+def test_many_secrets_and_many_cuts_are_looked_at_once():
+    cut = " ".join(f"s{number:07}-x…" for number in range(2000))
+    shown = echoes.Echoes(f"s{number:07}-xyz" for number in range(0, 4000, 2)).text(cut)
+    assert shown.split()[:3] == [f"{texts.MARK}…", "s0000001-x…", f"{texts.MARK}…"]
+
+
+@pytest.mark.parametrize("mark", ["…", "..."])
+def test_user_and_password_of_an_address_that_was_cut_are_hidden(mark):
+    assert doors.text(f"not found: https://bob:hunter2{mark}") == f"not found: https://{texts.MARK}{mark}"
+    assert doors.text(f"not found: https://host.example:8080{mark}") == f"not found: https://host.example:8080{mark}"

@@ -13,6 +13,7 @@ from strategies.documents.findings import Finding
 from strategies.documents.paths import Absent
 from webhook.admission.decisions import Decision
 from webhook.audit import records
+from webhook.audit.redaction import doors
 
 __all__ = ["record"]
 
@@ -80,7 +81,9 @@ def _owner(decision: Decision) -> records.Owner | None:
 
 def _text(value: object, longest: int = _LONGEST) -> str:
     """Return a text as it is, unless it is longer than the API server would ever take; "" for anything else."""
-    return value[:longest] if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value if len(value) <= longest else doors.text(value, longest)
 
 
 def _change(change: Change) -> dict[str, Any]:

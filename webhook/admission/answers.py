@@ -66,9 +66,15 @@ def without_secrets(decision: Decision) -> Decision:
     if not decision.findings and not decision.message:
         return decision
     beyond = any(found.rule == "core/budget" for found in decision.findings)
-    document = {} if beyond else decision.request.document  # what is beyond its budget is not read here either
-    found, [message] = doors.findings(decision.findings, [decision.message], document)
+    read = None if beyond else _quotable(decision)  # what is beyond its budget is not read here either
+    found, [message] = doors.findings(decision.findings, [decision.message], read)
     return dataclasses.replace(decision, findings=tuple(found), message=message)
+
+
+def _quotable(decision: Decision) -> list[object]:
+    """Return the documents that findings may quote: the job, as it was, and its runtime."""
+    request, runtime = decision.request, decision.governor.runtime
+    return [each for each in (request.document, request.old, runtime and runtime.document) if each]
 
 
 def _warnings(decision: Decision) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from strategies.plugins.registry import PluginError, Registered
+from webhook.audit.redaction import doors
 
 __all__ = ["MAX_STRAY", "call", "told"]
 
@@ -20,6 +21,7 @@ MAX_STRAY = 4
 """Threads of one plugin that may be over their budget before the plugin is no longer called."""
 
 _MAX_MESSAGE = 500
+_MAX_NAME = 100
 _Result = TypeVar("_Result")
 _stray: Counter[str] = Counter()
 _lock = threading.Lock()
@@ -84,7 +86,7 @@ def _on_a_thread(registered: Registered, stage: str, work: Callable[[], _Result]
 def told(error: BaseException) -> str:
     """Return type and shortened message; the exception may come from a plugin and fail to render itself."""
     kind = _said(lambda: type(error).__name__, "its name")
-    return f"{kind}: {_said(lambda: str(error), 'its message')[:_MAX_MESSAGE]}"
+    return f"{kind[:_MAX_NAME]}: {doors.text(_said(lambda: str(error), 'its message'), _MAX_MESSAGE)}"
 
 
 def _said(speak: Callable[[], str], what: str) -> str:

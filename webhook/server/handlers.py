@@ -211,11 +211,11 @@ class Admission:
             return web.Response(status=400, text=f"{doors.text(error)}\n")
         if request is None:
             return _reviewed(
-                reviews.dumps(reviews.deny(uid, doors.text(str(error)[:_MOST_TOLD]), code=400, reason="BadRequest"))
+                reviews.dumps(reviews.deny(uid, doors.text(error, _MOST_TOLD), code=400, reason="BadRequest"))
             )
         request = dataclasses.replace(request, uid=uid)
         ending = (
-            endings.refuse(request, doors.text(str(error)[:_MOST_TOLD]), started)
+            endings.refuse(request, doors.text(error, _MOST_TOLD), started)
             if error.uid
             else self._salvaged(request, error, started)
         )
@@ -226,10 +226,10 @@ class Admission:
     def _salvaged(self, request: reviews.Request, error: reviews.ReviewError, started: float) -> Ending:
         """End a review whose object cannot be read: refused where the failure mode refuses."""
         policy = self._policy()
-        decision = decisions.failed(request, policy, doors.text(str(error)[:_MOST_TOLD]), self._resolver.known(request))
+        decision = decisions.failed(request, policy, doors.text(error, _MOST_TOLD), self._resolver.known(request))
         if decision.allowed and request.operation in ("CREATE", "UPDATE"):
             return endings.end_surely(decision, policy, started)
-        return endings.refuse(request, doors.text(str(error)[:_MOST_TOLD]), started)
+        return endings.refuse(request, doors.text(error, _MOST_TOLD), started)
 
     def _unread(self, why: Exception) -> web.Response:
         """Refuse a request whose body is not read to its end, and with it the connection."""

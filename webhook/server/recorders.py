@@ -11,13 +11,22 @@ from typing import Protocol
 from webhook import configs
 from webhook.audit import records
 from webhook.audit.log import notes, sinks, writer
-from webhook.audit.redaction import redaction
+from webhook.audit.redaction import doors, redaction
 from webhook.cluster import transports, writes
 from webhook.metrics import Metrics
 from webhook.notices import anchors, denials
 from webhook.notices.reports import folds, formats, writers
 
-__all__ = ["Announcer", "AuditRecorder", "Keeper", "Teller", "open_announcer", "open_keeper", "open_recorder"]
+__all__ = [
+    "Announcer",
+    "AuditRecorder",
+    "Keeper",
+    "Teller",
+    "open_announcer",
+    "open_keeper",
+    "open_recorder",
+    "use_rules",
+]
 
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 5.0
@@ -187,6 +196,15 @@ def open_recorder(config: configs.Audit, metrics: Metrics) -> AuditRecorder:
             on_error=lambda _name, _error: metrics.audit_problem("sink"),
         )
     )
+
+
+def use_rules(config: configs.Audit) -> None:
+    """Let answers and log lines of this process hide what `audit.redact` names, as the log does.
+
+    Raises:
+        ConfigError: a redaction pattern is not a regular expression.
+    """
+    doors.further(_rules(config.redact))
 
 
 def _redactor(config: configs.Audit) -> Callable[[records.Record], records.Record]:

@@ -68,6 +68,7 @@ class Service:
     async def _start(self, stack: AsyncExitStack) -> None:
         config = self._config
         reloader = Reloader(self._path, config, builtin.load(), self.metrics)
+        recorders.use_rules(config.audit)
         recorder = recorders.open_recorder(config.audit, self.metrics)
         stack.push_async_callback(asyncio.to_thread, recorder.close)
         cluster = await clusters.open_cluster(config.cluster)

@@ -7,16 +7,18 @@ since half a token could not be recognised, and whatever fails here ends in the 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 
 import orjson
 
 from strategies.documents.findings import Finding
 from webhook.audit.records import Record
-from webhook.audit.redaction import concealments, forms, secret_names, texts, walks
-from webhook.audit.redaction.redaction import by_field
+from webhook.audit.redaction import concealments, forms, texts, walks
+from webhook.audit.redaction.echoes import Echoes
+from webhook.audit.redaction.redaction import DEFAULT, Rules, by_field
 
-__all__ = ["LONGEST", "fields", "findings", "safely", "text", "value"]
+__all__ = ["LONGEST", "fields", "findings", "further", "safely", "text", "value"]
 
 LONGEST = 8192
 """Characters of one text outside of the audit log."""
@@ -26,21 +28,38 @@ _READ = 8 * LONGEST  # characters that are looked at
 _LARGEST = 128 * 1024
 _WHOLE = 2**63
 _ASSIGNING = frozenset("=@")
+# Of a document with more text, what its words are, and the words of a message that may be theirs.
+_RUN = re.compile(r"(?<![\w-])(?=[A-Za-z_-]{0,16}[0-9]|[A-Za-z_-]{17})[\w-]{6,}", re.ASCII)
+_QUOTABLE = re.compile(r"[^\s\"']{6,}")
 _WORD = 4096  # characters before a cut in which its word begins
+
+
+class _InForce:
+    """The rules of this process: lines of its log come from everywhere, and nobody there could hand them over."""
+
+    rules = DEFAULT
+    judge = staticmethod(DEFAULT.judge(frozenset()))
+
+
+def further(rules: Rules) -> None:
+    """Use these rules from now on; a service has one configuration of them, which it reads at its start."""
+    _InForce.rules, _InForce.judge = rules, staticmethod(rules.judge(frozenset()))
 
 
 def text(given: object, longest: int = LONGEST) -> str:
     """Return a text, or what `str` says of another object, without secrets, cut at `longest` characters."""
     try:
         whole = given if isinstance(given, str) else str(given)
-        return _cut(texts.scrub(_beginning(whole)), longest, len(whole))
+        return _cut(_scrubbed(_beginning(whole)), longest, len(whole))
     except Exception:  # noqa: BLE001  # an exception of a plugin may raise when it is told
         return concealments.WORD
 
 
 def fields(given: str) -> str:
     """Return paths of fields, whose names may be secrets but do not announce one, without secrets."""
-    return text(given) if not _ASSIGNING.isdisjoint(given) else forms.tokens(given, given.lower(), lambda _: texts.MARK)
+    if _InForce.rules != DEFAULT or not _ASSIGNING.isdisjoint(given):
+        return text(given)
+    return forms.tokens(given, given.lower(), lambda _: texts.MARK)
 
 
 def value(given: object) -> object:
@@ -51,7 +70,7 @@ def value(given: object) -> object:
         return text(given)
     try:
         raw = orjson.dumps(given, default=text)
-        return given if not texts.is_telling(raw.lower()) and len(raw) <= LONGEST else text(raw.decode())
+        return given if not _is_telling(raw) and len(raw) <= LONGEST else text(raw.decode())
     except TypeError:
         return text(given)
 
@@ -87,39 +106,75 @@ def safely(redactor: Callable[[Record], Record]) -> Callable[[Record], Record]:
 
 def _findings(found: Sequence[Finding], lines: Sequence[str], document: object) -> tuple[list[Finding], list[str]]:
     raw = orjson.dumps([[(each.field, each.value, each.message) for each in found], lines], default=str)
-    walk = walks.Walk(secret_names.is_secret)
+    walk = _walk()
     try:
         walk = _through(document)
     except walks.TooMuchError:
-        found = [_unquoting(each) for each in found]
-    if not walk.echoes and not texts.is_telling(raw.lower()):
+        known = _words(document)
+        found = [_unquoting(each, known) for each in found]
+        lines = [_strange(line, known) for line in lines]
+    if not walk.echoes and not _is_telling(raw):
         return list(found), list(lines)
     shown = [_finding(each, walk) for each in found]
     said = [walk.text(_beginning(line)) for line in lines]
     echoes = walk.echoes
     if not echoes:
         return shown, said
-    return [
-        dataclasses.replace(each, value=echoes.value(each.value), message=echoes.text(each.message)) for each in shown
-    ], [echoes.text(line) for line in said]
+    return [_without(each, echoes) for each in shown], [echoes.text(line) for line in said]
+
+
+def _without(each: Finding, echoes: Echoes) -> Finding:
+    field, message = echoes.text(each.field), echoes.text(each.message)
+    return dataclasses.replace(each, field=field, value=echoes.value(each.value), message=message)
 
 
 def _through(document: object) -> walks.Walk:
     """Return a walk that knows the secrets of a document, each text of which is read once."""
-    if not texts.is_telling(orjson.dumps(document).lower()):
-        return walks.Walk(secret_names.is_secret)
-    walk = walks.Walk(secret_names.is_secret, most=_LARGEST)
+    if not _is_telling(orjson.dumps(document)):
+        return _walk()
+    walk = _walk(_LARGEST)
     walk.value(document)
     return walk.unlimited()
 
 
-def _unquoting(each: Finding) -> Finding:
+def _walk(most: int | None = None) -> walks.Walk:
+    return walks.Walk(_InForce.judge, _InForce.rules.formats, most)
+
+
+def _is_telling(raw: bytes) -> bool:
+    """Whether texts as JSON may hold a secret; the hints are for the built-in rules only."""
+    return _InForce.rules != DEFAULT or texts.is_telling(raw.lower())
+
+
+def _scrubbed(given: str) -> str:
+    shown, formats = texts.scrub(given, _InForce.judge), _InForce.rules.formats
+    return formats.sub(texts.MARK, shown) if formats else shown
+
+
+def _unquoting(each: Finding, known: frozenset[str]) -> Finding:
     """Return a finding without the texts that it quotes: each may be a secret, which nothing nearby says."""
+    message = _strange(each.message, known)
     if each.value is None or isinstance(each.value, bool | int | float):
-        return each
+        return dataclasses.replace(each, message=message)
     quoted = each.value if isinstance(each.value, str) else ""
-    message = each.message.replace(quoted, texts.MARK) if quoted else each.message
+    message = _strange(each.message.replace(quoted, texts.MARK) if quoted else each.message, known)
     return dataclasses.replace(each, value=texts.MARK, message=message)
+
+
+def _words(document: object) -> frozenset[str]:
+    """Return the words of a document that may be secrets; those with letters only may be names of the API."""
+    return frozenset(_RUN.findall(orjson.dumps(document).decode()))
+
+
+def _strange(message: str, known: frozenset[str]) -> str:
+    """Return a message of Muster without the words that are the document's, and those that were cut."""
+
+    def hidden(match: re.Match[str]) -> str:
+        word = match.group()
+        is_quote = word.endswith(("…", "...")) or not known.isdisjoint(_RUN.findall(word))
+        return texts.MARK if is_quote and word != texts.MARK else word
+
+    return _QUOTABLE.sub(hidden, _beginning(message))
 
 
 def _finding(each: Finding, walk: walks.Walk) -> Finding:

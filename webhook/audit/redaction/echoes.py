@@ -6,6 +6,7 @@ first characters, so that thousands of secrets cost no more than thousands of te
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import re
 from collections.abc import Iterable
@@ -24,6 +25,10 @@ _COMPARED = 4
 # So much of the beginning of a long secret decides, which bounds the time of a comparison.
 _TOLD = 256
 _LINES = re.compile(r"[\r\n]+")
+# Where a text was cut, the beginning of a secret may be left; so much of it is hidden, and so far it is looked for.
+_CUT = re.compile(r"…|\.\.\.")
+_LEAST = 4
+_BACK = 2048
 
 
 class Echoes:
@@ -33,6 +38,8 @@ class Echoes:
         forms = {form for secret in secrets for form in _forms(secret) if _counts(form)}
         self._needles = sorted(forms, key=lambda form: (-len(form), form))
         self._starts = _by_start(self._needles) if len(self._needles) > _FEW else {}
+        self._sorted = sorted(self._needles)
+        self._begun = {needle[:_LEAST] for needle in self._needles}
 
     def __bool__(self) -> bool:
         return bool(self._needles)
@@ -40,11 +47,12 @@ class Echoes:
     def text(self, text: str) -> str:
         """Return `text` with the mark in place of each secret; the very same object when it has none."""
         if self._starts:
-            return self._indexed(text)
-        for needle in self._needles:
-            if needle in text:
-                text = text.replace(needle, texts.MARK)
-        return text
+            text = self._indexed(text)
+        else:
+            for needle in self._needles:
+                if needle in text:
+                    text = text.replace(needle, texts.MARK)
+        return self._uncut(text) if self._begun and ("…" in text or "..." in text) else text
 
     def value(self, value: object) -> object:
         """Return any JSON value with the mark in place of each secret, in keys too; it is not nested deeply."""
@@ -61,6 +69,27 @@ class Echoes:
         if isinstance(value, int | float) and not isinstance(value, bool) and self.text(str(value)) == texts.MARK:
             return texts.MARK
         return value
+
+    def _uncut(self, text: str) -> str:
+        """Hide the beginnings of secrets before the places where something was left out."""
+        pieces, done, place = [], 0, 0
+        for match in _CUT.finditer(text):
+            start = self._begins(text, max(place, match.start() - _BACK), match.start())
+            place = match.end()
+            if start is not None:
+                pieces += [text[done:start], texts.MARK]
+                done = match.start()
+        return "".join([*pieces, text[done:]]) if pieces else text
+
+    def _begins(self, text: str, first: int, end: int) -> int | None:
+        """Return where the beginning of a secret begins that reaches to `end`."""
+        for start in range(first, end - _LEAST + 1):
+            if text[start : start + _LEAST] in self._begun:
+                piece = text[start:end]
+                place = bisect.bisect_left(self._sorted, piece)
+                if place < len(self._sorted) and self._sorted[place].startswith(piece):
+                    return start
+        return None
 
     def _indexed(self, text: str) -> str:
         pieces, done, place, last = [], 0, 0, len(text) - _SHORTEST

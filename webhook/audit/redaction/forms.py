@@ -43,6 +43,8 @@ _TOKENS = re.compile(
 )
 _BASIC = re.compile(r"(?i:(?<=\bbasic ))[A-Za-z0-9+/]{6,}={0,2}", re.ASCII)
 _USERINFO = re.compile(r"(?<=://)[^/?#\s\"']+(?=@)")
+# The same in a text that was cut, so that the host is missing; what is a port only may stay.
+_USERINFO_CUT = re.compile(r"(?<=://)[^/?#\s\"'@:…]*:(?!\d{1,5}(?:…|\.\.\.))[^/?#\s\"'@…]{3,}?(?=…|\.\.\.)")
 # `git clone oauth2:token@host/x`; an image with a digest (`name:tag@sha256:`) is none.
 _LOGIN = re.compile(r"(?<![\w.+:/@-])[\w.+-]{1,64}:(?P<value>[^\s:@/\"'\[\]]{4,})@(?!sha\d)(?=\w)", re.ASCII)
 _ENCODED = re.compile(r"(?<![A-Za-z0-9+/=_-])(?:[A-Za-z0-9+/]{24,}|[A-Za-z0-9_-]{24,})={0,2}(?![A-Za-z0-9+/=_-])")
@@ -62,6 +64,7 @@ def userinfo(text: str, mark: Mark) -> str:
     """Replace user and password in URLs, and in `user:password@host` without a scheme."""
     if "://" in text:
         text = _USERINFO.sub(lambda match: mark(match.group()), text)
+        text = _USERINFO_CUT.sub(lambda match: mark(match.group()), text)
     if ":" not in text:
         return text
     return _LOGIN.sub(lambda match: _with_mark(match, mark), text)

@@ -98,6 +98,7 @@ _REFERENCES = frozenset(
     {"automountServiceAccountToken", "imagePullSecrets", "serviceAccountToken", "secretKeyRef", "secretRef"}
 )
 _REFERENCE_ENDS = ("Ref", "Refs", "ecretName")
+_LEFT_OUT = "…".encode()
 _SWITCHES = frozenset({"", "true", "false", "none", "null"})
 _REFERENCE = re.compile(r"[\"']?\$(?:\([A-Za-z_]\w*\)|\{[A-Za-z_]\w*\}|(?P<bare>[A-Z_][A-Z0-9_]*))[\"']?", re.ASCII)
 
@@ -111,7 +112,7 @@ def scrub(text: str, judge: Judge = secret_names.is_secret, found: set[str] | No
     if whole is not None:
         return whole
     low = text.lower()
-    if "@" in low:
+    if "@" in low or ("://" in low and ("…" in low or "..." in low)):
         text = forms.userinfo(text, lambda value: _mark(value, found, ":"))
     named = judge is not secret_names.is_secret or any(hint in low for hint in secret_names.HINTS)
     if named:
@@ -124,7 +125,9 @@ def scrub(text: str, judge: Judge = secret_names.is_secret, found: set[str] | No
 def is_telling(raw: bytes, hints: tuple[bytes, ...] = HINTS) -> bool:
     """Whether `raw`, lower-case JSON of one or more texts, may hold what `scrub` replaces."""
     raw = b'"'.join(set(raw.split(b'"')))  # records repeat their fields and reasons, and each hint is looked for in all
-    return any(hint in raw for hint in hints) or (b"@" in raw and b":" in raw)
+    if any(hint in raw for hint in hints) or (b"@" in raw and b":" in raw):
+        return True
+    return b"://" in raw and (b"..." in raw or _LEFT_OUT in raw)
 
 
 def is_harmless(value: str) -> bool:

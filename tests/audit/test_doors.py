@@ -1,0 +1,65 @@
+"""What the platform declares a secret by `audit.redact` is none of the outputs' to tell, not only none of the log's."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import orjson
+import pytest
+
+from strategies import warning
+from tests.support import admissions, jobs
+from webhook import configs, logs
+from webhook.admission import answers
+from webhook.admission.policies import Mode, Policy
+from webhook.audit.redaction import doors, redaction
+from webhook.server import recorders
+
+VALUE = "planted-here-0001"
+
+
+@pytest.fixture(autouse=True)
+def _rules():
+    recorders.use_rules(configs.Audit(redact=("licen[cs]e",)))
+    yield
+    doors.further(redaction.DEFAULT)
+
+
+def line(message, **extra):
+    stream = io.StringIO()
+    logger = logging.Logger("planted")  # noqa: LOG001  # one of its own, that no other test sees
+    logger.addHandler(logging.StreamHandler(stream))
+    logger.handlers[0].setFormatter(logs.JsonFormatter())
+    logger.error(message, extra=extra)
+    return stream.getvalue()
+
+
+def test_a_further_name_hides_its_value_in_findings_that_quote_it_anywhere():
+    job = {"env": [{"name": "ACME_LICENCE", "value": VALUE}]}
+    (told,), [said] = doors.findings([warning("spec", VALUE, f"{VALUE} is odd", rule="x/y")], [f"see {VALUE}"], job)
+    assert VALUE not in f"{told} {said}"
+
+
+@pytest.mark.parametrize("mode", [Mode.ENFORCE, Mode.WARN])
+@pytest.mark.parametrize("phase", ["mutate", "validate"])
+def test_a_further_name_hides_its_value_in_answers(mode, phase):
+    job = jobs.make_trainjob(args=[f"--acme_licence={VALUE}", VALUE], env=[{"name": "ACME_LICENSE", "value": VALUE}])
+    decision = admissions.decide(job, phase=phase, policy=Policy(mode=mode), reader=admissions.shipped_reader())
+    response = {key: value for key, value in answers.answer(decision).items() if key != "patch"}
+    assert VALUE not in orjson.dumps(response).decode()
+
+
+def test_a_further_name_hides_its_value_in_log_lines_and_their_facts():
+    assert VALUE not in line(f"failed with acme-licence={VALUE}", fact={"licence": VALUE}, other=[f"LICENSE={VALUE}"])
+
+
+def test_a_further_format_is_hidden_in_texts_and_fields():
+    doors.further(redaction.Rules.from_patterns(formats=[r"acme-\d+"]))
+    assert (doors.text("see acme-123!"), doors.fields("env[acme-123]")) == ("see <redacted>!", "env[<redacted>]")
+    assert doors.value(["acme-123"]) == '["<redacted>"]'
+
+
+def test_a_rule_that_is_no_expression_is_told_with_its_place():
+    with pytest.raises(configs.ConfigError, match=r"audit\.redact: redaction name 'a\('"):
+        recorders.use_rules(configs.Audit(redact=("a(",)))
