@@ -16,7 +16,10 @@ from typing import Any, Literal, TypedDict
 from strategies.documents import findings, paths
 from strategies.documents.paths import ABSENT, Absent, Path
 
-__all__ = ["Change", "Changes", "Operation"]
+__all__ = ["MOST", "Change", "Changes", "Operation"]
+
+MOST = 50_000
+"""Changes, and findings, that are kept; no document that Muster reads needs as many, and a strategy may never end."""
 
 _MISSING = (None, ABSENT)
 _STEP = re.compile(r"[.\[]")
@@ -129,8 +132,9 @@ class Changes:
             self._record("remove", path, before, ABSENT, rule, reason)
 
     def report(self, finding: findings.Finding) -> None:
-        """Add a finding, usually a warning that says what could not be enforced."""
-        self.findings.append(finding)
+        """Add a finding, usually a warning that says what could not be enforced; one beyond `MOST` is dropped."""
+        if len(self.findings) < MOST:
+            self.findings.append(finding)
 
     def patch(self) -> list[Operation]:
         """Return the changes as a JSON Patch: applied to `original` it gives `document`."""
@@ -177,6 +181,8 @@ class Changes:
     ) -> None:
         if not place:
             raise ValueError("the document itself cannot be replaced or removed")
+        if len(self._recorded) >= MOST:
+            raise ValueError(f"there are more than {MOST} changes; change what many places have in common once")
         after, unit = _copied(after), paths.unit(place)
         held = before if unit == place else paths.lookup(self.document, unit)
         if op != "remove":

@@ -46,6 +46,7 @@ class Finding:
         value: the offending value as the document holds it, shortened where it is long; None when a field is missing.
         message: what is wrong and what to do, one sentence, no full stop.
         rule: id of the rule that reported it, such as `trl/unknown-flag`.
+        stands_for: how many findings of this severity it is; more than one where it counts those that are left out.
     """
 
     severity: Severity
@@ -53,6 +54,7 @@ class Finding:
     value: Any
     message: str
     rule: str
+    stands_for: int = 1
 
     @property
     def identity(self) -> tuple[str, str, str, str, str]:
@@ -96,7 +98,8 @@ def limited(found: Sequence[Finding]) -> list[Finding]:
     kept = [found[place] for place in sorted(ranked[: MOST - 1])]
     rest = f"and {len(found) - len(kept)} more findings; mend these first, and apply the job again to see the others"
     severity = found[ranked[MOST - 1]].severity
-    return [*kept, Finding(severity, "the object", None, rest, "core/more-findings")]
+    same = sum(found[place].severity is severity for place in ranked[MOST - 1 :])
+    return [*kept, Finding(severity, "the object", None, rest, "core/more-findings", same)]
 
 
 _RANKS = {severity: rank for rank, severity in enumerate(Severity)}

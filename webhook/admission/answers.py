@@ -80,29 +80,31 @@ def _quotable(decision: Decision) -> list[object]:
 def _warnings(decision: Decision) -> list[str]:
     if decision.mode is Mode.AUDIT:
         return []
-    lines = [
-        str(found)
+    shown = [
+        found
         for found in decision.findings
         if found.severity is Severity.WARNING or (decision.mode is Mode.WARN and found.severity is Severity.ERROR)
         if decision.verdict != "unchanged" or found.rule != "core/shape"
     ]
+    lines, hidden = [str(found) for found in shown], sum(found.stands_for - 1 for found in shown)
     if decision.mode is Mode.WARN:
         lines += [_would(change) for change in decision.changes if change.rule not in BOOKKEEPING]
         lines[:_MAX_WARNINGS] = [doors.text(line) for line in lines[:_MAX_WARNINGS]]
     if decision.verdict == "error":
         lines.append(f"Muster let this pass without enforcing anything: {decision.message}")
-    return _limited(lines)
+    return _limited(lines, hidden)
 
 
 def _would(change: Change) -> str:
     return f"Muster would {change.op} {change.field}: {change.reason}"
 
 
-def _limited(lines: Sequence[str]) -> list[str]:
+def _limited(lines: Sequence[str], hidden: int) -> list[str]:
+    """Return the first lines; `hidden` is how many more things than lines there are."""
     kept = [_printable(line[: MAX_WARNING + 1]) for line in lines[:_MAX_WARNINGS]]
     kept = [line if len(line) <= MAX_WARNING else f"{line[: MAX_WARNING - 1]}…" for line in kept]
     if len(lines) > _MAX_WARNINGS:
-        kept.append(f"and {len(lines) - _MAX_WARNINGS} more; see muster check or the audit log")
+        kept.append(f"and {len(lines) - _MAX_WARNINGS + hidden} more; see muster check or the audit log")
     return kept
 
 
@@ -112,9 +114,10 @@ def _denial(decision: Decision, shown: Sequence[str], audit: dict[str, str]) -> 
     told = _fitting(found[:_MAX_ERRORS])
     lines = [_line(each) for each in told]
     causes = [_cause(each) for each in told]
-    if len(found) > len(told):
-        lines.append(f"and {len(found) - len(told)} more; see muster check or the audit log")
-    message = lines[0] if len(lines) == 1 else f"{len(found)} errors:\n" + "\n".join(f"- {line}" for line in lines)
+    count = sum(each.stands_for for each in found)
+    if count > len(told):
+        lines.append(f"and {count - len(told)} more; see muster check or the audit log")
+    message = lines[0] if len(lines) == 1 else f"{count} errors:\n" + "\n".join(f"- {line}" for line in lines)
     details = {
         "name": doors.text(request.name, _MAX_LINE) or "without a name yet",
         "kind": request.kind,

@@ -20,7 +20,10 @@ from strategies.documents import findings
 from strategies.documents.findings import Finding, Severity
 from webhook.admission.governors import Governor
 
-__all__ = ["check_changes", "check_findings", "document_of_its_own", "governor_of_its_own"]
+__all__ = ["MOST_RETURNED", "check_changes", "check_findings", "document_of_its_own", "governor_of_its_own"]
+
+MOST_RETURNED = 10_000
+"""Findings of one call of a strategy."""
 
 _MAKERS = {Severity.ERROR: findings.error, Severity.WARNING: findings.warning, Severity.NOTE: findings.note}
 
@@ -63,9 +66,12 @@ def check_findings(found: Iterable[object]) -> list[Finding]:
 
     Raises:
         TypeError: it is not iterable, an item is not a Finding, or a member of one has the wrong type.
+        ValueError: there are more than `MOST_RETURNED`; it may go on for ever.
     """
     every: list[Finding] = []
     for each in found:
+        if len(every) == MOST_RETURNED:
+            raise ValueError(f"it returns more than {MOST_RETURNED} findings; report one for what many have in common")
         if not isinstance(each, Finding) or not isinstance(each.severity, Severity):
             raise TypeError(f"{each!r} is not a Finding; make it with strategies.error or strategies.warning")
         if not all(_is_text(text) for text in (each.field, each.message, each.rule)):
