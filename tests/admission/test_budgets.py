@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from tests.support import admissions, jobs
+from tests.support import acmes, admissions, jobs
 from tests.support.admissions import POLICY
 from webhook.admission import budgets, decisions, reviews
 from webhook.admission.budgets import Budget
@@ -180,3 +180,49 @@ def test_the_label_of_a_runtime_counts_in_full():
     policy = dataclasses.replace(POLICY, frameworks={"torch": FrameworkPolicy(Mode.WARN)})
     decision = admissions.decide(job(), jobs.make_runtime(framework="torch"), phase="validate", policy=policy)
     assert decision.mode is Mode.WARN
+
+
+def tight(*documents):
+    """A policy with the smallest budget that these documents are within."""
+    limits = {each.name: 1 for each in dataclasses.fields(Budget)} | {"name": BUDGET.name, "nesting": 32}
+    while found := next(filter(None, (budgets.check(each, Budget(**limits)) for each in documents)), None):
+        key = found.message.partition("budget.")[2].partition(" ")[0]
+        limits[{"replicatedJobs": "replicated_jobs"}.get(key, key)] = found.value
+    return dataclasses.replace(POLICY, budget=Budget(**limits))
+
+
+LONG = "--note=" + "x" * 5000
+
+
+@pytest.mark.parametrize(
+    ("document", "cluster"),
+    [
+        (job(command=["trl", "sft"], args=[LONG]), [jobs.make_runtime(framework="trl")]),
+        (jobs.make_jobset("one", framework="torch", container={"command": ["torchrun", "train.py"]}), []),
+        (jobs.make_jobset("two", framework="vllm", container={"command": ["vllm", "serve", "m"]}), []),
+    ],
+)
+def test_what_mutation_adds_to_a_job_at_its_limits_refuses_it_in_no_later_pass(document, cluster):
+    policy = tight(document, *cluster)
+    changed = admissions.patched(document, admissions.respond(document, *cluster, policy=policy))
+    assert budgets.check(changed, policy.budget) is not None
+    assert "patch" not in admissions.respond(changed, *cluster, policy=policy)
+    found = admissions.decide(changed, *cluster, phase="validate", policy=policy).findings
+    assert "core/budget" not in [each.rule for each in found]
+
+
+def test_what_a_strategy_adds_beyond_the_budget_is_refused_at_once():
+    long = acmes.acme(
+        enforce_command=lambda _, changes: changes.set(acmes.COMMAND, ["x" * (BUDGET.text * 2)], **acmes.WHY)
+    )
+    decision = acmes.decide(long)
+    assert (decision.verdict, [each.rule for each in decision.findings]) == ("denied", ["core/budget"])
+    assert "patch" not in admissions.respond(acmes.JOB, acmes.RUNTIME, policy=admissions.policy_with(long))
+
+
+def test_a_memory_that_the_author_wrote_gives_room_for_what_muster_adds_and_no_more():
+    made = job(args=["x" * BUDGET.text])
+    made["metadata"]["annotations"] = {"muster.dev/applied": "{}"}
+    assert "core/budget" not in [each.rule for each in admissions.decide(made, jobs.make_runtime()).findings]
+    made["spec"]["trainer"]["args"] = ["x" * (BUDGET.text * 2)]
+    assert [each.rule for each in admissions.decide(made, jobs.make_runtime()).findings] == ["core/budget"]

@@ -177,6 +177,8 @@ def template(*requests):
         ([{"firstAvailable": [{"count": 2}, {"count": 1}]}], None),
         ([{"firstAvailable": [{"count": 1}, {}]}], 1),
         ([], 0),
+        ([{"exactly": {"count": -1}}], None),
+        ([{"exactly": {"count": 2}}, {"exactly": {"count": -2}}], None),
     ],
 )
 def test_devices_of_a_claim_are_counted_where_the_allocation_leaves_no_choice(requests, count):

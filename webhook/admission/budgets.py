@@ -35,6 +35,7 @@ _SHORT_STEP, _SHORT_FIELD = 63, 300
 _LARGE = 64 * 1024
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 _WIDER = 2
+_ROOM = {"values": 16_384, "entries": 512, "variables": 1024, "words": 2048, "text": 512 * 1024}
 
 _TOLD = {
     "nesting": "is nested deeper than Muster reads; nest it at most {limit} levels deep",
@@ -79,7 +80,13 @@ class Budget:
     @cached_property
     def wide(self) -> Budget:
         """The budget of what has passed this one and has grown since then by what webhooks added to it."""
-        return Budget(**{each.name: getattr(self, each.name) * _WIDER for each in dataclasses.fields(self)})
+        twice = {each.name: getattr(self, each.name) * _WIDER for each in dataclasses.fields(self)}
+        return Budget(**twice).grown
+
+    @cached_property
+    def grown(self) -> Budget:
+        """The budget of what Muster has changed: a job within its own budget is within this one after each phase."""
+        return dataclasses.replace(self, **{name: getattr(self, name) + room for name, room in _ROOM.items()})
 
     @cached_property
     def limits(self) -> Mapping[str, int]:

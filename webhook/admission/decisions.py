@@ -77,7 +77,8 @@ def evaluate(request: reviews.Request, cluster: readers.ClusterReader, policy: P
         return Decision(request, "skipped")
     if request.operation == "CREATE":
         return _created(request, cluster, policy)
-    if budgets.check(request.document, policy.budget.wide) or budgets.check(request.old or {}, policy.budget.wide):
+    grown = policy.budget.wide.grown
+    if budgets.check(request.document, grown) or budgets.check(request.old or {}, grown):
         return _left_alone(request)
     misfits = shapes.check(request.document, request.kind)
     if request.phase == "mutate":
@@ -131,14 +132,18 @@ class _Case:
 
 def _created(request: reviews.Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:
     """A document beyond its budget is refused and not read, whether it is the job or something that governs it."""
-    budget = policy.budget.wide if outlines.is_made_by_trainer(request.document) else policy.budget
-    beyond = budgets.check(request.document, budget)
+    budget = _budget(request.document, policy)
+    beyond = budgets.check(request.document, budget.grown if outlines.is_changed(request.document) else budget)
     if beyond is not None:
         return _beyond(request, cluster, policy, beyond)
     try:
         return _looked_at(request, documents.Measured(cluster, policy.budget), policy)
     except documents.BeyondError as error:
         return _beyond(request, cluster, policy, error.told)
+
+
+def _budget(document: Mapping[str, Any], policy: Policy) -> budgets.Budget:
+    return policy.budget.wide if outlines.is_made_by_trainer(document) else policy.budget
 
 
 def _beyond(request: reviews.Request, cluster: readers.ClusterReader, policy: Policy, beyond: Finding) -> Decision:
@@ -196,6 +201,9 @@ def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decis
     if len(changes.units()) > restores.MOST_FIELDS:
         return _judged(case, [_too_many_changes(changes)])
     guards.call(strategy, "its changes", partial(_remember, case.request, strategy, changes), budget)
+    beyond = budgets.check(changes.document, _budget(case.request.document, case.policy).grown)
+    if beyond is not None:
+        return _judged(case, [beyond])
     verdict: Verdict = "patched" if len(changes) and case.mode is Mode.ENFORCE else "unchanged"
     return case.decided(verdict, changes, (*_label_findings(case.governor), *_once(changes.findings)))
 

@@ -181,10 +181,15 @@ def _options(wanted: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _count(option: Mapping[str, Any], *, doubtful: bool) -> int | None:
-    """Return the count of one request: 1, the default of the API, when it is not set; None for all devices."""
+    """Return the count of one request: 1, the default of the API, when it is not set; None for all devices.
+
+    A negative one, which the API server refuses, counts as unknown: nothing may be written that follows from it.
+    """
     kind, count = devices.is_accelerator(str(option.get("deviceClassName") or "")), option.get("count")
     if kind is False:
         return 0
     if option.get("allocationMode") == "All" or (kind is None and doubtful):
         return None
-    return 1 if count is None else int(count)
+    if count is None:
+        return 1
+    return None if count < 0 else int(count)

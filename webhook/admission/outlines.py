@@ -13,7 +13,7 @@ from typing import Any
 from strategies.documents import names
 from webhook.cluster import readers
 
-__all__ = ["Outlines", "is_made_by_trainer", "outline"]
+__all__ = ["Outlines", "is_changed", "is_made_by_trainer", "outline"]
 
 _MOST = 1000
 _METADATA = ("name", "namespace", "uid")
@@ -56,6 +56,13 @@ def is_made_by_trainer(document: Mapping[str, Any]) -> bool:
     metadata = document.get("metadata")
     owners = _first(metadata.get("ownerReferences")) if isinstance(metadata, dict) else None
     return any(isinstance(each, dict) and each.get("kind") == "TrainJob" for each in owners or ())
+
+
+def is_changed(document: Mapping[str, Any]) -> bool:
+    """Whether the object says that Muster has changed it; what any author can write too."""
+    metadata = document.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return isinstance(annotations, dict) and names.APPLIED_ANNOTATION in annotations
 
 
 class Outlines:
