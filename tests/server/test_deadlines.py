@@ -240,6 +240,24 @@ async def test_a_uid_behind_an_object_that_cannot_be_read_is_found(serve):
     assert orjson.loads(answered)["response"]["uid"] == "late-\U0001f600"
 
 
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+@pytest.mark.parametrize(
+    "padding", [b"[" + b"[]," * salvage.MOST_VALUES + b"[]]", b'["' + b"x" * 400_000 + b'",' + NUMBERS[0] + b"]"]
+)
+async def test_who_sent_a_large_object_that_cannot_be_read_is_recorded(serve, padding, operation):
+    webhook = await serve(policy=IN_TREE)
+    old = TRAINJOB if operation == "UPDATE" else None
+    sent = review(TRAINJOB, operation, None, userInfo={"username": "ada"})
+    del sent["request"]["object"], sent["request"]["oldObject"]
+    sent["request"] |= {"object": TRAINJOB | {"other": 42}, "oldObject": old}  # in the order of the API server
+    body = orjson.dumps(sent).replace(b'"other":42', b'"other":' + padding)
+    assert len(body) > 256 * 1024
+    _, answered = await webhook.post("/mutate/trainjobs", body)
+    assert orjson.loads(answered)["response"]["allowed"] is (operation == "UPDATE")
+    (record,) = webhook.records.kept
+    assert (record["decision"], record["uid"], record["user"]["username"]) == ("error", sent["request"]["uid"], "ada")
+
+
 async def test_a_body_of_too_many_values_is_refused_before_it_is_read(serve):
     webhook = await serve(policy=IN_TREE)
     dense = b"[" + b"[]," * (salvage.MOST_VALUES // 2) + b"[]]"

@@ -7,9 +7,10 @@ object that is wrong.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -20,6 +21,9 @@ __all__ = ["MOST_VALUES", "find_request", "find_uid", "is_dense"]
 
 _MOST = 256 * 1024  # bytes that are read a second time
 _HEAD = 16 * 1024
+_BEFORE_OBJECT = 512 * 1024  # bytes of uid, names and user, whose groups are the longest
+_OBJECT = re.compile(rb',\s{0,99}"object"\s{0,9}:')
+_MOST_STARTS = 8
 _UID = re.compile(rb'"request"\s{0,9}:\s{0,9}\{\s{0,99}"uid"\s{0,9}:\s{0,9}"([-.:\w]{1,128})"')
 MOST_VALUES = 400_000
 """Values of one body that are read; each takes up to 150 bytes of memory."""
@@ -48,11 +52,18 @@ def find_uid(body: bytes) -> str:
 
 def find_request(body: bytes, phase: reviews.Phase) -> reviews.Request | None:
     """Return the request with nothing of its object but the name, or None when that cannot be read either."""
-    for read in (orjson.loads, _read_anything) if len(body) <= _MOST else ():
-        request = _request_of(body, read)
+    whole = [(body, orjson.loads), (body, _read_anything)] if len(body) <= _MOST else []
+    for text, read in itertools.chain(whole, ((start, orjson.loads) for start in _starts(body))):
+        request = _request_of(text, read)
         if request is not None:
             return _head(request, phase)
     return None
+
+
+def _starts(body: bytes) -> Iterator[bytes]:
+    """Yield reviews that end before the object, which the API server writes after all that tells who sent it."""
+    for found in itertools.islice(_OBJECT.finditer(body, 0, _BEFORE_OBJECT), _MOST_STARTS):
+        yield body[: found.start()] + b"}}"
 
 
 def _request_of(body: bytes, read: Callable[[bytes], Any]) -> Mapping[str, Any] | None:
