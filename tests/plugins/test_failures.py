@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import threading
 
@@ -185,7 +186,8 @@ def test_what_it_writes_after_its_time_reaches_nobody(gate):
     done = threading.Event()
 
     def late(job, changes):
-        gate.wait()
+        with contextlib.suppress(BaseException):  # it does not let itself be ended
+            gate.wait()
         job.document["spec"]["trainer"]["command"] = ["late"]
         changes.set(("spec", "trainer", "numNodes"), 9, **acmes.WHY)
         done.set()
@@ -216,6 +218,69 @@ def test_with_too_many_threads_behind_it_is_not_called_until_they_are_gone(gate)
         if thread.name.startswith("strategy-"):
             thread.join(5)
     assert acmes.decide(plugin).verdict == "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("stage", "again"),
+    [
+        ("validate", lambda _: error("spec", None, "again", rule="acme/x")),
+        ("enforce_command", lambda changes: changes.set(acmes.COMMAND, [*acmes.COMMAND], **acmes.WHY)),
+        ("enforce_claims", lambda changes: changes.report(error("spec", None, "again", rule="acme/x"))),
+    ],
+)
+def test_what_goes_on_without_end_is_ended_when_its_time_is_up(gate, stage, again):
+    ended = threading.Event()
+
+    def endless(_, changes=None):
+        try:
+            while not gate.is_set():
+                again(changes)
+        finally:
+            ended.set()
+
+    assert (
+        "took longer" in acmes.decide(acmes.acme(**{stage: endless}), acmes.phase_of(stage), plugin_budget=0.02).message
+    )
+    assert ended.wait(60)
+    assert not gate.is_set()
+
+
+# --- it has no measure ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stage", "said"),
+    [
+        ("validate", lambda: (error("spec", number, "again", rule="acme/x") for number in range(20_000))),
+        ("validate", lambda: [error("spec", 1, "wrong", rule="acme/" + "x" * 1000)]),
+    ],
+)
+def test_more_findings_or_longer_rules_than_anybody_reads_are_a_failure(stage, said):
+    decision = acmes.decide(acmes.acme(validate=lambda _: said()), stage, plugin_budget=60)
+    assert (decision.verdict, decision.findings) == ("error", ())
+    assert len(decision.message) < 1000
+
+
+def set_often(_, changes):
+    for number in range(5000):
+        changes.set(acmes.COMMAND, [str(number)], **acmes.WHY)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        set_often,
+        lambda _, changes: changes.set(acmes.COMMAND, ["x"], rule="acme/" + "x" * 1000, reason="because"),
+        lambda _, changes: changes.set(acmes.COMMAND, ["x"], rule="acme/x", reason="because " * 1000),
+        lambda _, changes: setattr(changes, "_units", None),
+    ],
+    ids=["often", "rule", "reason", "inside"],
+)
+def test_changes_that_no_record_can_hold_are_a_failure(method):
+    decision = acmes.decide(acmes.acme(enforce_command=method), plugin_budget=60)
+    assert decision.verdict == "error"
+    assert decision.message.startswith(f"strategy 'acme' ({acmes.ORIGIN}) failed in its changes: ")
+    assert len(decision.message) < 1000
 
 
 # --- what a failure means ---------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ async def test_work_that_catches_what_ends_it_is_told_again(workers):
 
     await given_up(workers, stubborn, begun)
     await waits.until(lambda: not workers.strays)
-    assert caught == ["_AbandonedError"] * 3
+    assert caught == ["GivenUpError"] * 3
 
 
 async def test_with_too_many_threads_that_do_not_end_no_work_is_begun(workers):

@@ -198,10 +198,7 @@ def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decis
         for view in job.views:
             guards.call(strategy, stage, partial(_enforce, strategy, stage, view, changes), budget)
     roles.enforce(job, changes)
-    if len(changes.units()) > restores.MOST_FIELDS:
-        return _judged(case, [_too_many_changes(changes)])
-    guards.call(strategy, "its changes", partial(_remember, case.request, strategy, changes), budget)
-    beyond = budgets.check(changes.document, _budget(case.request.document, case.policy).grown)
+    beyond = guards.call(strategy, "its changes", partial(_remember, case, strategy, changes), budget)
     if beyond is not None:
         return _judged(case, [beyond])
     verdict: Verdict = "patched" if len(changes) and case.mode is Mode.ENFORCE else "unchanged"
@@ -306,10 +303,15 @@ def _lent(governor: Governor, strategy: Registered) -> Governor:
     return governor if strategy.in_tree else inspections.governor_of_its_own(governor)
 
 
-def _remember(request: reviews.Request, strategy: Registered, changes: Changes) -> None:
+def _remember(case: _Case, strategy: Registered, changes: Changes) -> Finding | None:
+    """Write the memory of the changes; return what they are too many for."""
+    request = case.request
+    if len(changes.units()) > restores.MOST_FIELDS:
+        return _too_many_changes(changes)
     restores.remember(changes, strategy.strategy.framework, strategy.strategy.version)
     if not strategy.in_tree:
         inspections.check_changes(changes, request.document)
+    return budgets.check(changes.document, _budget(request.document, case.policy).grown)
 
 
 def _is_deleted(document: Mapping[str, Any]) -> bool:

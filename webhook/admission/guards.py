@@ -1,18 +1,18 @@
 """Guards: calls a strategy so that a failure is attributed to it and a slow call is ended.
 
 Muster's own strategies run on the calling thread. A strategy from another distribution runs on its own thread with a
-time budget: Python cannot stop the thread, so when the budget is used up, the result is dropped and the thread is left
-to end. A strategy with too many such threads is not called again until they have ended.
+time budget. When the budget is used up, the result is dropped and the thread is told to end, and again at each later
+call. A strategy with too many threads that do not is not called again until they have ended.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from strategies.plugins.registry import PluginError, Registered
+from webhook.admission import threads
 from webhook.audit.redaction import doors
 
 __all__ = ["MAX_STRAY", "call", "told"]
@@ -23,8 +23,6 @@ MAX_STRAY = 4
 _MAX_MESSAGE = 500
 _MAX_NAME = 100
 _Result = TypeVar("_Result")
-_stray: Counter[str] = Counter()
-_lock = threading.Lock()
 
 
 def call(registered: Registered, stage: str, work: Callable[[], _Result], budget: float) -> _Result:
@@ -49,38 +47,49 @@ def call(registered: Registered, stage: str, work: Callable[[], _Result], budget
 
 def _on_a_thread(registered: Registered, stage: str, work: Callable[[], _Result], budget: float) -> _Result:
     name = str(registered)
-    if _stray[name] >= MAX_STRAY:
+    _stray[name] = [each for each in _stray.get(name, ()) if each.thread.tell()]
+    if len(_stray[name]) >= MAX_STRAY:
         raise PluginError(
             registered, stage, f"{MAX_STRAY} earlier calls are still running after their time budget; it is not called"
         )
-    results: list[_Result] = []
-    failures: list[str] = []
-    done = threading.Event()
+    called = _Call(work, f"strategy-{registered.strategy.framework}")
+    if not called.ends_within(budget):
+        _stray[name].append(called)
+        raise PluginError(registered, stage, f"took longer than its {budget:g} s")
+    if called.failure:
+        raise PluginError(registered, stage, called.failure)
+    return called.results[0]
 
-    def run() -> None:
+
+class _Call(Generic[_Result]):
+    """One call of a plugin on a thread of its own."""
+
+    def __init__(self, work: Callable[[], _Result], name: str) -> None:
+        self._work = work
+        self._done = threading.Event()
+        self.thread = threads.Ended(self._do, name)
+        self.results: list[_Result] = []
+        self.failure = ""
+
+    def ends_within(self, budget: float) -> bool:
+        """Begin, and tell the thread to end when nobody waits for it any more."""
+        self.thread.start()
+        in_time = False
         try:
-            results.append(work())
-        except BaseException as error:  # noqa: BLE001  # handed to the caller, who names it; a plugin may even exit
-            failures.append(told(error))  # here, because its text is the plugin's code too
+            in_time = self._done.wait(budget)
         finally:
-            with _lock:
-                done.set()
-                if threading.current_thread() in late:
-                    _stray[name] -= 1
+            if not in_time:
+                self.thread.tell()
+        return in_time
 
-    late: set[threading.Thread] = set()
-    thread = threading.Thread(target=run, name=f"strategy-{registered.strategy.framework}", daemon=True)
-    thread.start()
-    if not done.wait(budget):
-        with _lock:
-            if not done.is_set():
-                late.add(thread)
-                _stray[name] += 1
-        if late:
-            raise PluginError(registered, stage, f"took longer than its {budget:g} s")
-    if failures:
-        raise PluginError(registered, stage, failures[0])
-    return results[0]
+    def _do(self) -> None:
+        try:
+            self.results.append(self._work())
+        except threads.GivenUpError:
+            raise
+        except BaseException as error:  # noqa: BLE001  # handed to the caller, who names it; a plugin may even exit
+            self.failure = told(error)  # here, because its text is the plugin's code too
+        self._done.set()
 
 
 def told(error: BaseException) -> str:
@@ -95,3 +104,6 @@ def _said(speak: Callable[[], str], what: str) -> str:
         return speak()
     except BaseException as worse:  # noqa: BLE001  # whatever it is, it must not end the process
         return f"({what} fails with {type(worse).__name__})"
+
+
+_stray: dict[str, list[_Call[Any]]] = {}

@@ -25,6 +25,8 @@ __all__ = ["MOST_RETURNED", "check_changes", "check_findings", "document_of_its_
 MOST_RETURNED = 10_000
 """Findings of one call of a strategy."""
 
+_MOST_CHANGES = 4096
+_LONGEST_RULE, _LONGEST_REASON = 128, 1024
 _MAKERS = {Severity.ERROR: findings.error, Severity.WARNING: findings.warning, Severity.NOTE: findings.note}
 
 
@@ -49,13 +51,18 @@ def check_changes(changes: Changes, document: Mapping[str, Any]) -> None:
     """Check the changes that were recorded on a copy of `document`.
 
     Raises:
-        TypeError: a value is not JSON, or a rule or reason is not a string.
-        ValueError: the document was changed without a recorded change.
+        TypeError: a value is not JSON, or a rule or reason is not a string, or a long one.
+        ValueError: there are too many changes, or the document was changed without a recorded change.
     """
+    if len(changes) > _MOST_CHANGES:
+        raise ValueError(f"it made {len(changes)} changes, and an answer has at most {_MOST_CHANGES}")
     for change in changes:
         _check_json(change.operation.get("value"), change.field)
-        if not _is_text(change.rule) or not _is_text(change.reason):
-            raise TypeError(f"{change.field}: rule {change.rule!r} and reason {change.reason!r} must be strings")
+        if not _is_text(change.rule, _LONGEST_RULE) or not _is_text(change.reason, _LONGEST_REASON):
+            raise TypeError(
+                f"{change.field}: rule {change.rule!r:.80} and reason {change.reason!r:.80} must be strings of at most"
+                f" {_LONGEST_RULE} and {_LONGEST_REASON} characters"
+            )
     if changes.original != document or not changes.is_whole:
         raise ValueError("it wrote into the job's document; changes are made with set, append and remove of `changes`")
     changes.findings = check_findings(changes.findings)
@@ -74,8 +81,10 @@ def check_findings(found: Iterable[object]) -> list[Finding]:
             raise ValueError(f"it returns more than {MOST_RETURNED} findings; report one for what many have in common")
         if not isinstance(each, Finding) or not isinstance(each.severity, Severity):
             raise TypeError(f"{each!r} is not a Finding; make it with strategies.error or strategies.warning")
-        if not all(_is_text(text) for text in (each.field, each.message, each.rule)):
-            raise TypeError(f"field, message and rule of {each!r} must be strings")
+        if not all(_is_text(text) for text in (each.field, each.message)) or not _is_text(each.rule, _LONGEST_RULE):
+            raise TypeError(
+                f"field, message and rule of {each!r:.200} must be strings, the last of at most {_LONGEST_RULE}"
+            )
         _check_json(each.value, each.field)
         every.append(_MAKERS[each.severity](*_plain(each.field, each.value, each.message), rule=_plain(each.rule)[0]))
     return every
@@ -86,8 +95,8 @@ def _plain(*values: Any) -> list[Any]:
     return plain
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and _is_json(value)
+def _is_text(value: object, longest: int | None = None) -> bool:
+    return isinstance(value, str) and (longest is None or len(value) <= longest) and _is_json(value)
 
 
 def _check_json(value: Any, field: str) -> None:

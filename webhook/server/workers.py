@@ -1,8 +1,7 @@
 """Workers: threads for work that may take long, ended when nobody waits for it any more.
 
-Python cannot stop a thread, but an exception can be raised in it (`PyThreadState_SetAsyncExc`), which takes effect at
-its next bytecode. So work that its caller has given up is told to end again and again until it has. Only a call into C
-that does not return delays that; such a thread counts as stray, and with too many of them no new work is begun.
+Work that its caller has given up is told to end again and again until it has (`webhook.admission.threads`). A thread
+that goes on counts as stray, and with too many of them no new work is begun.
 
 The event loop and these threads share the interpreter's lock: a busy thread gives it up after each switch interval, so
 the loop goes on beside it, a few milliseconds later at most.
@@ -12,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
-import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
+
+from webhook.admission import threads
 
 __all__ = ["AT_ONCE", "MOST_STRAY", "CrowdedError", "Place", "Workers"]
 
@@ -29,10 +28,6 @@ _Result = TypeVar("_Result")
 
 class CrowdedError(RuntimeError):
     """Too many threads that were given up are still running."""
-
-
-class _AbandonedError(BaseException):
-    """Raised in a thread whose work nobody waits for; no `except Exception` on its way keeps it."""
 
 
 class Workers:
@@ -108,9 +103,7 @@ class _Thread:
     def __init__(self, work: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self._work = work
         self._loop = loop
-        self._lock = threading.Lock()
-        self._ended = False
-        self._thread = threading.Thread(target=self._run, name="evaluation", daemon=True)
+        self._thread = threads.Ended(self._do, "evaluation")
         self.done: asyncio.Future[Any] = loop.create_future()
 
     def start(self) -> None:
@@ -118,26 +111,13 @@ class _Thread:
 
     async def end(self) -> None:
         """Tell the thread to end until it has."""
-        while self._told():  # noqa: ASYNC110  # a thread may catch what ends it
+        while self._thread.tell():  # noqa: ASYNC110  # a thread may catch what ends it
             await asyncio.sleep(_TOLD_AGAIN)
-
-    def _told(self) -> bool:
-        with self._lock:  # so that nothing is raised in a thread that has left `_run`
-            if not self._ended:
-                _raise_in(self._thread, _AbandonedError)
-            return not self._ended
-
-    def _run(self) -> None:
-        with contextlib.suppress(_AbandonedError):
-            try:
-                self._do()
-            finally:
-                self._leave()
 
     def _do(self) -> None:
         try:
             result = self._work()
-        except _AbandonedError:
+        except threads.GivenUpError:
             return
         except Exception as error:  # noqa: BLE001  # handed to who waits
             self._tell(_fail, error)
@@ -149,17 +129,6 @@ class _Thread:
     def _tell(self, how: Callable[[asyncio.Future[Any], Any], None], what: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the service has stopped
             self._loop.call_soon_threadsafe(how, self.done, what)
-
-    def _leave(self) -> None:
-        while not self._ended:
-            with contextlib.suppress(_AbandonedError), self._lock:
-                self._ended = True
-        _raise_in(self._thread, None)  # takes back what was not raised yet
-
-
-def _raise_in(thread: threading.Thread, error: type[BaseException] | None) -> None:
-    what = ctypes.py_object(error) if error is not None else None
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), what)
 
 
 def _succeed(future: asyncio.Future[Any], result: object) -> None:
