@@ -116,6 +116,15 @@ async def test_another_reason_or_job_is_another_event(written, denied):
     assert all(each["metadata"]["name"].split(".")[0] in ("sft", "sweep") for each in events(made))
 
 
+async def test_a_job_whose_name_is_a_token_is_named_without_it(written, denied):
+    made, token = written(), "github_pat_Bb" + "p1" * 15
+    made.take(denied(object={"kind": "JobSet", "namespace": "team-a", "name": f"x-{token}"}))
+    await waits.until(lambda: events(made))
+    (event,) = events(made)
+    assert event["involvedObject"]["name"] == "x-<redacted>"
+    assert event["metadata"]["name"].startswith("x--redacted.")
+
+
 async def test_an_event_that_the_api_server_deleted_is_made_anew(written, denied):
     made = written()
     made.take(denied())

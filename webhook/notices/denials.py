@@ -160,7 +160,7 @@ class Denials:
 
     async def _counted(self, key: _Key, waiting: _Waiting, written: _Written | None) -> tuple[str, int]:
         """Raise the count of the existing Event, or create one; return its name and count."""
-        kind, namespace, job, _ = key
+        kind, namespace, *_ = key
         if written is not None:
             count = written.count + waiting.hits
             now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -172,26 +172,30 @@ class Denials:
                     raise
             else:
                 return written.name, count
-        about = events.Regarding(_API_VERSIONS.get(kind, ""), kind, namespace, job, "")
-        told = _message(await asyncio.to_thread(self._redactor, waiting.record))
-        document = events.document(about, REASON, told, "Warning", "admission")
-        metadata = {"name": self._name(key), "namespace": namespace}
+        shown = await asyncio.to_thread(self._redactor, waiting.record)
+        about = events.Regarding(_API_VERSIONS.get(kind, ""), kind, namespace, _named(shown), "")
+        document = events.document(about, REASON, _message(shown), "Warning", "admission")
+        metadata = {"name": self._name(key, about.name), "namespace": namespace}
         created = {**document, "metadata": metadata, "count": waiting.hits}
         made = await self._access.create(kinds.EVENT, created)
         return str(made["metadata"]["name"]), waiting.hits
 
-    def _name(self, key: _Key) -> str:
+    def _name(self, key: _Key, shown: str) -> str:
         moment = f"{self._own} {self._clock()} {key}"
         digest = hashlib.sha256(moment.encode("utf-8", "backslashreplace")).hexdigest()[:16]
-        job = _UNFIT.sub("-", key[2].lower())[:100].strip("-")
+        job = _UNFIT.sub("-", shown.lower())[:100].strip("-")
         return f"{job or 'job'}.{digest}"
 
 
 def _key(record: Record) -> _Key:
     subject = record["object"]
-    name = subject["name"] or f"{subject.get('generateName', '')}*"
     said = tuple((each["field"], each["message"]) for each in _errors(record))
-    return subject["kind"], subject["namespace"], name, said
+    return subject["kind"], subject["namespace"], _named(record), said
+
+
+def _named(record: Record) -> str:
+    subject = record["object"]
+    return subject["name"] or f"{subject.get('generateName', '')}*"
 
 
 def _errors(record: Record) -> list[RecordedFinding]:
