@@ -13,18 +13,24 @@ __all__ = ["BUILD", "batch", "signature_of"]
 BUILD = Path(__file__).parents[2] / "build" / "fuzz"
 
 
-def batch(asked):
-    """Run some cases; return counts, and for each signature an example."""
+def batch(asked, judged=invariants.INVARIANTS, **options):
+    """Run some cases; return counts, and for each signature an example.
+
+    Args:
+        asked: seed, number of the first case, and of the one after the last.
+        judged: the invariants.
+        options: arguments of `services.Service`.
+    """
     seed, first, end = asked
     counts, found = collections.Counter(), {}
-    with services.Service() as service:
+    with services.Service(**options) as service:
         planted = {}
         for number in range(first, end):
             case = drawing.draw(seed, number)
             story = trials.run(service, case)
             counts.update(cases=1, requests=len(story.exchanges), bytes=len(story.mutated.body))
             planted |= dict.fromkeys(case.planted, case)
-            _note(found, case, invariants.faults(story))
+            _note(found, case, invariants.faults(story, judged))
             if (number - first) % 20 == 19:
                 _note_told(found, planted, service.told())
                 planted = {}

@@ -107,9 +107,15 @@ def _hurt(random, case, subject, old):
         case.how.append(_memory(random, random.choice((old, subject))))
     if random.random() < 0.35 and isinstance(subject.get("metadata"), dict):
         for _ in range(random.choice((1, 1, 2, 3))):
-            planted = planting.plant(random, subject, mutations.places(subject))
-            if planted:
-                case.planted[planted[0]] = planted[1]
+            _plant(random, case, subject)
+
+
+def _plant(random, case, subject):
+    """Plant a secret in the job, or in a runtime that may govern it."""
+    runtimes = [each for each in case.cluster if str(each.get("kind")).endswith("TrainingRuntime")]
+    there = random.choice(runtimes) if runtimes and random.random() < 0.3 else subject
+    if isinstance(there.get("metadata"), dict) and (planted := planting.plant(random, there, mutations.places(there))):
+        case.planted[planted[0]] = planted[1]
 
 
 def _in_snapshot(random, target, room):

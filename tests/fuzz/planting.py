@@ -1,6 +1,7 @@
 """Secrets that are planted in a case and may stand nowhere but in the patch.
 
 Each has random letters, and of these neither the first nor the last 14 may be seen: a cut must not save half of one.
+A token of a known form is never glued to a letter or digit before it, since no redaction could tell where it begins.
 """
 
 from __future__ import annotations
@@ -47,9 +48,7 @@ def plant(random, document, places):
     """
     plain = "".join(random.choice(_LETTERS) for _ in range(34))
     known = random.choice(_PREFIXES) + plain
-    way = random.choice(
-        (_into_env, _into_env, _into_args, _into_args, _into_shell, _known_anywhere, _known_anywhere, _as_note, _as_key)
-    )
+    way = random.choice(_WAYS)
     where = way(random, document, places, plain, known)
     return (plain, f"{way.__name__.strip('_')}: {where}") if where else None
 
@@ -119,12 +118,16 @@ def _known_anywhere(random, document, places, plain, known):
     texts = [
         (holder, key)
         for holder, key in places
-        if isinstance(holder[key], str) and key not in ("kind", "apiVersion", "uid")
+        if isinstance(holder[key], str)
+        and key not in ("kind", "apiVersion", "uid")
+        and holder[key] not in _FLAGS  # the name of another secret
     ]
     if not texts:
         return ""
     holder, key = random.choice(texts)
-    holder[key] = random.choice((known, f"{holder[key]}{known}", f"{holder[key]} {known} x", f"x-{known}"))[:5000]
+    holder[key] = random.choice(
+        (known, f"{holder[key][:5000]}/{known}", f"{holder[key][:5000]} {known} x", f"x-{known}")
+    )
     return f"{key}, {known[:4]}"
 
 
@@ -148,9 +151,42 @@ def _as_note(random, document, places, plain, known):
     return key
 
 
+def _as_name(random, document, places, plain, known):
+    named = [holder for holder in _holders(places, "name") if isinstance(holder["name"], str)]
+    if not named:
+        return ""
+    holder = random.choice(named)
+    holder["name"] = random.choice((known, f"{holder['name'][:200]}-{known}", f"{known}-0"))
+    return "a name"
+
+
+def _as_label(random, document, places, plain, known):
+    kept = random.choice([document, *_holders(places, "metadata")]).setdefault("metadata", {})
+    kept = kept.setdefault(random.choice(("labels", "annotations")), {}) if isinstance(kept, dict) else None
+    if not isinstance(kept, dict):
+        return ""
+    key, value = random.choice(
+        (
+            ("example.org/note", known),
+            ("app", f"x-{known}"),
+            ("example.org/api-key", plain),
+            ("db-password", plain),
+            (f"example.org/{known}", "x"),
+        )
+    )
+    kept[key] = value
+    return "a label or an annotation"
+
+
 def _as_key(random, document, places, plain, known):
     maps = [holder[key] for holder, key in places if isinstance(holder[key], dict)]
     if not maps:
         return ""
     random.choice(maps)[known] = random.choice((1, "x", {}, [1], None))
     return "a key"
+
+
+_WAYS = (
+    *(_into_env, _into_env, _into_args, _into_args, _into_shell, _known_anywhere, _known_anywhere),
+    *(_as_note, _as_key, _as_name, _as_label),
+)

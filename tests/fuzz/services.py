@@ -11,8 +11,10 @@ import contextlib
 import logging
 import marshal
 import signal
+import sys
 import time
 from dataclasses import dataclass, field
+from unittest import mock
 
 import orjson
 from aiohttp import web
@@ -194,10 +196,13 @@ class Service:
 
     Args:
         patience: seconds of processor time after which a request is ended.
+        threads: whether large reviews are evaluated on threads with deadlines, as in the service. Without, the same
+            cases have the same answers on every machine.
     """
 
-    def __init__(self, patience=10.0):
+    def __init__(self, patience=10.0, *, threads=True):
         self._patience = patience
+        self._apart = handlers.APART if threads else sys.maxsize
         self._runner = asyncio.Runner()
 
     def __enter__(self):
@@ -238,8 +243,11 @@ class Service:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def told(self):
-        """What the cluster was told since the last call, in bytes: Events and reports."""
-        return self._runner.run(self._told())
+        """What was told since the last call, in bytes: Events and reports, and the page of metrics.
+
+        The pages of `muster audit serve` show lines of the audit log, which are looked through one by one.
+        """
+        return [*self._runner.run(self._told()), self.metrics.render()]
 
     async def _told(self):
         for _ in range(2000):
@@ -254,7 +262,8 @@ class Service:
         exchange = Exchange(phase, body)
         with _patience(self._patience):
             try:
-                self._runner.run(self._ask(exchange, kind, reader, policy))
+                with mock.patch.object(handlers, "APART", self._apart):
+                    self._runner.run(self._ask(exchange, kind, reader, policy))
             except _EndlessError as error:
                 exchange.raised, exchange.seconds = str(error), self._patience
         return exchange
