@@ -31,7 +31,7 @@ _OWN_FIELDS = ("status.podIP", "status.hostIP", "metadata.name", "metadata.uid",
 _OWN_COMMANDS = re.compile(
     r"\$\(\([^)]{0,80}\bS?RANDOM\b|"
     r"\$\(\s*(uuidgen|ip |ifconfig|shuf (?![^)]{0,200}--random-source)|"
-    r"hostname\b(?!\s*(-[fs]|--fqdn|--short)?\s*\|)|"  # cut, it may become the name of pod 0
+    r"hostname\b(?!\s*(?:(?:-[fs]|--fqdn|--short)\s*)?\|)|"  # cut, it may become the name of pod 0
     r"date\b(?!\s+\+[\"']?[-_%YmdFjyGV]+[\"']?\s*\)))"  # a day is the same in all pods
 )
 _COPIED = re.compile(r"\$\(\( ?\$?\{?\w{1,60}\}? ?\)\)")

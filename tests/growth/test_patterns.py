@@ -1,0 +1,109 @@
+"""No regular expression of the product takes more than linear time on any text.
+
+One call of the engine cannot be ended by a deadline, so that a slow one stops everything. The patterns are looked
+through as automata (`patterns`); no text is tried and nothing is timed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.growth import expressions, patterns
+from webhook.doctor import refusals
+
+_NOT = {
+    "strategies/documents/paths.py: _SEGMENT": "a walk over the steps ends where a step cannot be read",
+    "strategies/launches/syntax.py: _ASSIGNMENT": "it is tried where a word begins, and a name ends with its word",
+    "webhook/audit/redaction/texts.py: re.compile('[^<]+(?=</)')": "it is tried behind a tag, and ends before the next",
+    "webhook/audit/redaction/texts.py: _QUOTED": "behind a quote that nothing closes there is no other; escapes are "
+    "read in pairs both within and without",
+}
+"""Patterns that are linear where they are used, and why; each is one that the test would find."""
+
+_OTHERS = {
+    "strategies/frameworks/vllm/heads.py: re.compile(family + re.escape(size) + '(?![^-]": "names of models of ours",
+    "webhook/audit/redaction/redaction.py: re.compile('|'.join((f'(?:{pattern})' for patt": "configured",
+    "webhook/audit/redaction/redaction.py: re.compile(pattern, flags)": "configured",
+    "webhook/audit/schemas.py: re.fullmatch(pattern, value)": "of `records`, for dates and digests",
+    "webhook/cli/schemas/shapes.py: re.compile(re.sub('$$', 'Z', described['patter": "of CRDs, see below",
+    "webhook/doctor/refusals.py: re.search(pattern, message)": "see below",
+}
+"""Patterns that are made while the service runs, and of what."""
+
+SLOW = (
+    ("(a+)+b", {}, "nested"),
+    (r"(\w+\s*)+:", {"searched": False}, "nested"),
+    ("(?:a|b*)*c", {"searched": False}, "nested"),
+    ("(?:a?b?)*c", {"searched": False}, "nested"),
+    ("a*a*b", {"searched": False}, "read the same"),
+    (r"\d+\.?\d*", {"searched": False, "whole": True}, "read the same"),
+    (r"x\s*(-f)?\s*y", {"searched": False}, "read the same"),
+    (r"x(?!\s*(-f)?\s*y)", {"searched": False}, "read the same"),
+    ("a+b", {}, "any text before"),
+    (r"\s+$", {}, "any text before"),
+    (r"(?m)^\s+x", {}, "any text before"),
+    (r'"[^"\\]*(?:\\.[^"\\]*)*"', {}, "any text before"),
+    (rb"(?i)[a-z]+1", {}, "any text before"),
+)
+FAST = (
+    ("a+", {}),
+    ("a+b", {"searched": False}),
+    (r"(?<!\w)\w+:", {}),
+    ("(?<=://)[^/ ]+(?=@)", {}),
+    (r"^\s+x", {}),
+    ("(a|b)*c", {"searched": False}),
+    (r"(?:\.[^.]*)*x", {"searched": False}),
+    (r"\d+(?:\.\d*)?", {"searched": False, "whole": True}),
+    (r"--B[\s\S]*?(?:--E|\Z)", {}),
+    ("x{0,64}y", {}),
+)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return expressions.expressions()
+
+
+def slow(expression):
+    """Why a pattern is not linear as it is used, "" where it is."""
+    ways = (
+        patterns.worst(expression.pattern, expression.flags, searched=searched, whole=whole)
+        for searched, whole in expression.ways()
+    )
+    return next(filter(None, ways), "")
+
+
+def test_no_pattern_of_the_product_takes_more_than_linear_time(found):
+    assert len(found) > 100
+    told = {each.place: f"{why}; {each.pattern!r}" for each in found if (why := slow(each))}
+    assert {place: why for place, why in told.items() if place not in _NOT} == {}
+    assert set(told) == set(_NOT), "an exception is not needed any more"
+
+
+def test_each_pattern_that_is_made_later_is_known():
+    assert sorted(expressions.unread()) == sorted(_OTHERS)
+
+
+def test_no_pattern_that_is_written_elsewhere_takes_more_than_linear_time():
+    shapes = (expressions.ROOT / "webhook/cli/schemas/schemas.json").read_text()
+    written = {json.loads(each) for each in re.findall(r'"pattern":\s*("(?:[^"\\\\]|\\\\.)*")', shapes)}
+    assert len(written) > 2
+    assert {each: why for each in written | {*refusals._CAUSES} if (why := patterns.worst(each, whole=True))} == {}
+
+
+@pytest.mark.parametrize(("pattern", "how", "why"), SLOW, ids=str)
+def test_a_slow_pattern_is_found(pattern, how, why):
+    assert why in patterns.worst(pattern, **how)
+
+
+@pytest.mark.parametrize(("pattern", "how"), FAST, ids=str)
+def test_a_fast_pattern_is_let_pass(pattern, how):
+    assert patterns.worst(pattern, **how) == ""
+
+
+def test_a_pattern_that_no_automaton_reads_is_refused():
+    with pytest.raises(patterns.UnsupportedError):
+        patterns.worst(r"(a+)\1")
