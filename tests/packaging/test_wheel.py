@@ -16,7 +16,7 @@ import pytest
 from tests.manifests import bases, files
 from tests.packaging import renders
 
-CONTEXT = ("LICENSE", "README.md", "pyproject.toml", "manifests", "certs", "strategies", "webhook")
+CONTEXT = ("LICENSE", "README.md", "pyproject.toml", "manifests", "certs", "muster", "strategies", "webhook")
 TLS = ("Secret", "muster-tls")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

@@ -1,0 +1,55 @@
+"""Trainers as configuration: a TrainJob from typed Python, checked by the rules that the webhook applies.
+
+    from muster import LoRA, TRLTrainer
+
+    trainer = TRLTrainer(
+        method="sft",
+        model="Qwen/Qwen2.5-0.5B",
+        dataset="trl-lib/Capybara",
+        lora=LoRA(r=16),
+        num_nodes=2,
+        resources_per_node={"gpu": 1},
+    )
+    trainer.validate()                                   # TrainerError: the findings that the webhook would have
+    document = trainer.to_trainjob("sft", runtime="trl-distributed")
+
+Importing this package imports no machine-learning, HTTP or Kubernetes library.
+"""
+
+from __future__ import annotations
+
+from muster.runtimes import RuntimeChoiceError, choose_runtime, framework_of
+from muster.torchtune import LoraConfig, TorchTuneConfig, TorchTuneInstructDataset, TorchTuneTrainer
+from muster.trainers import (
+    BackendError,
+    ConfigTrainer,
+    LLMTrainer,
+    TrainerError,
+    get_backend,
+    get_registered_backends,
+    register_backend,
+)
+from muster.trl import Logging, LoRA, Precision, Quantization, TRLTrainer, VLLMSampling
+
+__all__ = [
+    "BackendError",
+    "ConfigTrainer",
+    "LLMTrainer",
+    "LoRA",
+    "Logging",
+    "LoraConfig",
+    "Precision",
+    "Quantization",
+    "RuntimeChoiceError",
+    "TRLTrainer",
+    "TorchTuneConfig",
+    "TorchTuneInstructDataset",
+    "TorchTuneTrainer",
+    "TrainerError",
+    "VLLMSampling",
+    "choose_runtime",
+    "framework_of",
+    "get_backend",
+    "get_registered_backends",
+    "register_backend",
+]

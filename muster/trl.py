@@ -1,0 +1,300 @@
+"""The trainer of the framework trl: every method that TRL ships as a script, by typed fields.
+
+The fields have the names of TRL's flags, grouped as TRL's own dataclasses group them (trl 1.16 `ModelConfig`,
+`ScriptArguments`, `SFTConfig` ... and transformers' `TrainingArguments`). What has no field goes into `arguments`. Both
+are checked against the same table, printed from TRL's own parsers, that the webhook reads command lines with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from muster.trainers import ConfigTrainer, register_backend
+from strategies.frameworks.trl import flags
+
+__all__ = ["LoRA", "Logging", "Precision", "Quantization", "TRLTrainer", "VLLMSampling"]
+
+Value: TypeAlias = str | int | float | bool | Sequence[str] | Sequence[float] | Mapping[str, Any] | None
+
+
+@dataclass(kw_only=True, frozen=True)
+class LoRA:
+    """Trains low-rank adapters instead of the whole model; TRL's `--use_peft` and its `--lora_*` flags.
+
+    Attributes:
+        r: rank.
+        alpha: scale of the adapters.
+        dropout: of the adapters' input.
+        target_modules: names of the layers that get adapters.
+        modules_to_save: names of the layers that are trained whole.
+        rslora: rank-stabilised scale.
+        dora: weights split into magnitude and direction.
+    """
+
+    FLAGS: ClassVar[Mapping[str, str]] = {
+        "r": "lora_r",
+        "alpha": "lora_alpha",
+        "dropout": "lora_dropout",
+        "target_modules": "lora_target_modules",
+        "modules_to_save": "lora_modules_to_save",
+        "rslora": "use_rslora",
+        "dora": "use_dora",
+    }
+    ALWAYS: ClassVar[Mapping[str, Value]] = {"use_peft": True}
+
+    r: int | None = None
+    alpha: int | None = None
+    dropout: float | None = None
+    target_modules: Sequence[str] | None = None
+    modules_to_save: Sequence[str] | None = None
+    rslora: bool | None = None
+    dora: bool | None = None
+
+
+@dataclass(kw_only=True, frozen=True)
+class Quantization:
+    """Loads the base model in fewer bits, by bitsandbytes.
+
+    Attributes:
+        bits: of each weight, 4 or 8.
+        quant_type: of 4 bits.
+        nested: whether the constants of the quantization are quantized as well.
+    """
+
+    FLAGS: ClassVar[Mapping[str, str]] = {"quant_type": "bnb_4bit_quant_type", "nested": "use_bnb_nested_quant"}
+
+    bits: Literal[4, 8]
+    quant_type: Literal["nf4", "fp4"] | None = None
+    nested: bool | None = None
+
+    @property
+    def ALWAYS(self) -> Mapping[str, Value]:  # noqa: N802  # of each of these groups, here by `bits`
+        """The flag of the number of bits."""
+        if self.bits not in (4, 8):
+            raise ValueError(f"quantization.bits: {self.bits!r} must be 4 or 8")
+        return {f"load_in_{self.bits}bit": True}
+
+
+@dataclass(kw_only=True, frozen=True)
+class Precision:
+    """Number formats.
+
+    Attributes:
+        bf16: whether mixed precision is bfloat16; TRL's default for a GPU that has it.
+        fp16: whether mixed precision is float16.
+        tf32: whether matrix products may use TF32.
+        dtype: of the weights, `auto` for that of the checkpoint.
+    """
+
+    FLAGS: ClassVar[Mapping[str, str]] = {"bf16": "bf16", "fp16": "fp16", "tf32": "tf32", "dtype": "dtype"}
+    ALWAYS: ClassVar[Mapping[str, Value]] = {}
+
+    bf16: bool | None = None
+    fp16: bool | None = None
+    tf32: bool | None = None
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] | None = None
+
+
+@dataclass(kw_only=True, frozen=True)
+class Logging:
+    """What is reported, where to, and how often.
+
+    Attributes:
+        report_to: `none`, `all`, or one of transformers' integrations, such as `wandb`.
+        steps: steps between two reports; below 1 a share of the training.
+        run_name: name of the run there.
+        completions: whether GRPO and RLOO print samples.
+    """
+
+    FLAGS: ClassVar[Mapping[str, str]] = {
+        "report_to": "report_to",
+        "steps": "logging_steps",
+        "run_name": "run_name",
+        "completions": "log_completions",
+    }
+    ALWAYS: ClassVar[Mapping[str, Value]] = {}
+
+    report_to: str | None = None
+    steps: float | None = None
+    run_name: str | None = None
+    completions: bool | None = None
+
+
+@dataclass(kw_only=True, frozen=True)
+class VLLMSampling:
+    """Samples by vLLM, in methods that sample (`grpo`, `rloo`).
+
+    Attributes:
+        mode: `colocate` in the trainers' own processes; `server` in a vLLM server that is there already.
+        server_base_url: of that server.
+        gpu_memory_utilization: share of a GPU's memory that vLLM takes in mode `colocate`.
+        tensor_parallel_size: GPUs of one copy of the model in mode `colocate`.
+        max_model_length: tokens of prompt and completion together.
+        sleep_mode: whether vLLM gives its memory back while the trainer works.
+    """
+
+    FLAGS: ClassVar[Mapping[str, str]] = {
+        "mode": "vllm_mode",
+        "server_base_url": "vllm_server_base_url",
+        "gpu_memory_utilization": "vllm_gpu_memory_utilization",
+        "tensor_parallel_size": "vllm_tensor_parallel_size",
+        "max_model_length": "vllm_max_model_length",
+        "sleep_mode": "vllm_enable_sleep_mode",
+    }
+    ALWAYS: ClassVar[Mapping[str, Value]] = {"use_vllm": True}
+
+    mode: Literal["colocate", "server"] = "colocate"
+    server_base_url: str | None = None
+    gpu_memory_utilization: float | None = None
+    tensor_parallel_size: int | None = None
+    max_model_length: int | None = None
+    sleep_mode: bool | None = None
+
+
+_OWN = {
+    "model": "model_name_or_path",
+    "dataset": "dataset_name",
+    "output_dir": "output_dir",
+    "learning_rate": "learning_rate",
+    "epochs": "num_train_epochs",
+    "max_steps": "max_steps",
+    "batch_size": "per_device_train_batch_size",
+    "gradient_accumulation_steps": "gradient_accumulation_steps",
+    "gradient_checkpointing": "gradient_checkpointing",
+    "seed": "seed",
+    "use_cpu": "use_cpu",
+}
+_GROUPS = ("lora", "quantization", "precision", "logging", "vllm")
+
+
+@register_backend("trl")
+@dataclass(kw_only=True)
+class TRLTrainer(ConfigTrainer):
+    """Fine-tunes a model by TRL 1.16.
+
+    The launch is torchrun with TRL's script, which the webhook leaves as it is: torchrun reads the nodes and processes
+    that Trainer gives the pods.
+
+    Attributes:
+        method: a command of `trl` that trains: distillation, dpo, grpo, kto, reward, rloo or sft.
+        model: name on the hub or path, as `--model_name_or_path`.
+        dataset: name on the hub or path, as `--dataset_name`.
+        output_dir: path of checkpoints in the pod.
+        learning_rate: of the optimizer; the method's own by default.
+        epochs: passes over the dataset.
+        max_steps: optimizer steps, which win over `epochs`.
+        batch_size: samples of each device and step.
+        gradient_accumulation_steps: steps of which the gradients are summed before the optimizer's.
+        gradient_checkpointing: whether activations are computed again to save memory.
+        seed: of all random numbers.
+        use_cpu: whether the training is meant for CPUs.
+        lora: adapters instead of the whole model.
+        quantization: a base model of fewer bits.
+        precision: number formats.
+        logging: reports.
+        vllm: sampling by vLLM.
+        arguments: any further flags of the method by their names, without `--`: a string, a number, a boolean, a
+            sequence for a flag that takes several values, or a mapping for one that takes JSON.
+    """
+
+    framework: ClassVar[str] = "trl"
+    command: ClassVar[tuple[str, ...]] = ("torchrun", "-m")
+
+    method: str = "sft"
+    model: str
+    dataset: str | None = None
+    output_dir: str = "/workspace/output"
+    learning_rate: float | None = None
+    epochs: float | None = None
+    max_steps: int | None = None
+    batch_size: int | None = None
+    gradient_accumulation_steps: int | None = None
+    gradient_checkpointing: bool | None = None
+    seed: int | None = None
+    use_cpu: bool | None = None
+    lora: LoRA | None = None
+    quantization: Quantization | None = None
+    precision: Precision | None = None
+    logging: Logging | None = None
+    vllm: VLLMSampling | None = None
+    arguments: Mapping[str, Value] = field(default_factory=dict)
+
+    def to_command(self) -> tuple[str, ...]:
+        """Return `torchrun -m trl.scripts.<method>`.
+
+        Raises:
+            ValueError: TRL has no such method; those that it has are listed.
+        """
+        flags.script(self.method)
+        return (*self.command, f"trl.scripts.{self.method}")
+
+    def to_args(self) -> list[str]:
+        """Return the flags of the fields that are set, in their order, then those of `arguments`.
+
+        Raises:
+            ValueError: a flag is given by a field and by `arguments`, or a value has no spelling on a command line.
+        """
+        return [word for _, words in self._words() for word in words]
+
+    def origin(self, index: int) -> str:
+        """Return the field whose flag or value is `to_args()[index]`."""
+        for place, words in self._words():
+            if index < len(words):
+                return place
+            index -= len(words)
+        return ""
+
+    def _words(self) -> Iterator[tuple[str, list[str]]]:
+        taken: dict[str, str] = {}
+        for place, name, value in (*self._typed(), *self._further()):
+            if value is None:
+                continue
+            if name in taken:
+                raise ValueError(f"{place}: --{name} is set by {taken[name]} already; remove one of the two")
+            taken[name] = place
+            yield place, _spelt(self.method, place, name, value)
+
+    def _typed(self) -> Iterator[tuple[str, str, Value]]:
+        for member, flag in _OWN.items():
+            yield member, flag, getattr(self, member)
+        for group in _GROUPS:
+            chosen = getattr(self, group)
+            if chosen is None:
+                continue
+            for flag, value in chosen.ALWAYS.items():
+                yield group, flag, value
+            for member, flag in chosen.FLAGS.items():
+                yield f"{group}.{member}", flag, getattr(chosen, member)
+
+    def _further(self) -> Iterator[tuple[str, str, Value]]:
+        for name, value in self.arguments.items():
+            known = flags.spec(self.method, f"--{name}")
+            yield f"arguments[{name!r}]", known.name if known else name, value
+
+
+def _spelt(method: str, place: str, name: str, value: Value) -> list[str]:
+    if isinstance(value, Mapping):
+        return [f"--{name}={json.dumps(value)}"]
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return [f"--{name}={_word(place, value)}"]
+    words = [_word(place, each) for each in value]
+    odd = next((word for word in words if word.startswith("-")), None)
+    if odd is not None:
+        raise ValueError(
+            f"{place}: {odd!r} would be read as a flag of trl {method}; a value of a list cannot begin with -"
+        )
+    if not words:
+        raise ValueError(f"{place}: an empty list has no spelling on a command line; use None")
+    return [f"--{name}", *words]
+
+
+def _word(place: str, value: object) -> str:
+    if not isinstance(value, str | int | float):
+        raise ValueError(f"{place}: {value!r} is not a string, a number or a boolean")  # noqa: TRY004  # as for every field
+    word = str(value)
+    if "\0" in word:
+        raise ValueError(f"{place}: {value!r} has a null character, which no command line can hold")
+    return word
