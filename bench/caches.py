@@ -105,7 +105,7 @@ def _page(objects: Iterable[Callable[[], dict[str, Any]]]) -> list[dict[str, Any
 
 
 async def _watch(request: web.Request, plural: str, size: int) -> web.StreamResponse:
-    """Send changes of hostile objects as fast as they are read, and a bookmark when all have been sent."""
+    """Send changes of hostile objects as fast as they are read, and then a bookmark each minute."""
     response = web.StreamResponse()
     await response.prepare(request)
     with contextlib.suppress(ConnectionError):  # the reader has seen enough
@@ -113,8 +113,9 @@ async def _watch(request: web.Request, plural: str, size: int) -> web.StreamResp
             item = _evil(number % 3, size)
             item["metadata"]["resourceVersion"] = "2"
             await response.write(_line({"type": "MODIFIED", "object": item}))
-        await response.write(_line({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "3"}}}))
-        await asyncio.sleep(3600)
+        while True:
+            await response.write(_line({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "3"}}}))
+            await asyncio.sleep(60)
     return response
 
 
