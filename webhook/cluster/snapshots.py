@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+import time
 from collections import OrderedDict
 from typing import Any
 
@@ -28,6 +29,7 @@ MAX_TEXT = 256 * 1024  # characters; the built-in runtimes have 0.5 to 3 thousan
 MAX_VALUES = 10_000  # 50 ms of parsing; a large pod template has 500
 _QUICK = 8 * 1024  # characters that are read within 20 ms, whatever they are
 _REMEMBERED = 4 * 1024 * 1024  # bytes
+_HELD = 5.0  # seconds after which nobody works with a lock any more
 _SHOWN = 300  # characters of a reason; a key may be as long as the text
 
 
@@ -104,6 +106,7 @@ class _Half:
         self._room = room
         self._known: OrderedDict[str, tuple[bytes, str]] = OrderedDict()  # latest last
         self._changing = threading.Lock()
+        self._since = -_HELD  # when it was taken last
         self.used = 0
 
     def get(self, runtime: str) -> tuple[bytes, str] | None:
@@ -114,11 +117,17 @@ class _Half:
         return found
 
     def add(self, runtime: str, reading: tuple[bytes, str]) -> None:
-        if self._changing.acquire(blocking=False):
+        lock, now = self._changing, time.monotonic()
+        if lock.acquire(blocking=False):
             try:
+                self._since = now
                 self._add(runtime, reading)
             finally:
-                self._changing.release()
+                lock.release()
+        elif now - self._since >= _HELD:
+            self._changing = (
+                threading.Lock()
+            )  # the thread that had the other one was ended before it could give it back
 
     def _add(self, runtime: str, reading: tuple[bytes, str]) -> None:
         size = _weight(runtime, reading)
