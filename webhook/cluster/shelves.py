@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from typing import Generic, NamedTuple, TypeVar
 
-from webhook.cluster import readers
+from webhook.cluster import readers, sizes
 
 __all__ = ["LARGEST", "MARKED", "OVERHEAD", "Shelf"]
 
@@ -77,7 +77,7 @@ class Shelf(Generic[Value]):
         self._spaces: dict[str, _Space[Value]] = {}
         self._left: set[int] = set()  # hashes of the Refs that are left out
         self.unmarked = 0
-        self._most: str | None = None  # the namespace that takes most; None when that is not known
+        self._sizes = sizes.Sizes()  # of the namespaces
         self._count = 0
         self.used = 0
 
@@ -130,8 +130,7 @@ class Shelf(Generic[Value]):
         self.used += space.used
         self._count += 1
         self._spaces[ref.namespace] = space
-        if self._most is not None and space.used > self._spaces[self._most].used:
-            self._most = ref.namespace
+        self._sizes.set(ref.namespace, space.used)
         return gone
 
     def pop(self, ref: readers.Ref) -> Value | None:
@@ -168,7 +167,7 @@ class Shelf(Generic[Value]):
         """Take from whoever takes most, while that is more than this namespace would then take."""
         gone: list[tuple[str, Value]] = []
         while self.used + cost > self._room:
-            name = self._largest()
+            name = self._sizes.largest() or ""
             most = self._spaces.get(name, space)
             if most.used <= space.used + cost:
                 break
@@ -184,15 +183,9 @@ class Shelf(Generic[Value]):
         space.take(name)
         self.used += space.used
         self._count -= 1
-        if namespace == self._most:
-            self._most = None
+        self._sizes.set(namespace, space.used)
         if not space.kept:
             del self._spaces[namespace]
-
-    def _largest(self) -> str:
-        if self._most is None:
-            self._most = max(self._spaces, key=lambda each: self._spaces[each].used, default=None)
-        return self._most or ""
 
 
 def _weight(text: str) -> int:
