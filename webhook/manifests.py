@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-__all__ = ["ManifestsError", "folder"]
+__all__ = ["ManifestsError", "folder", "rights"]
 
 _CHECKOUT = Path(__file__).resolve().parents[1] / "manifests"
 
@@ -28,3 +28,19 @@ def folder(name: str) -> Path:
         if place.is_dir():
             return place
     raise ManifestsError(f"no manifests are installed in {installed}; install the package muster again")
+
+
+def rights(name: str) -> Path:
+    """Return a file with rights that only some configurations need.
+
+    Args:
+        name: of the file, such as `rbac-controllers.yaml`.
+
+    Raises:
+        ManifestsError: there is none.
+    """
+    base = folder("base")
+    for place in (base, base.parent / "overlays" / "production"):  # a wheel contains them in base
+        if (place / name).is_file():
+            return place / name
+    raise ManifestsError(f"{base}: has no {name}; install the package muster again")

@@ -30,6 +30,7 @@ __all__ = [
     "report_definitions",
     "runtimes",
     "trainer",
+    "writers",
 ]
 
 Document: TypeAlias = dict[str, Any]
@@ -102,6 +103,12 @@ def kustomize(kubectl: Path, folder: Path, *flags: str) -> list[Document]:
     """
     rendered = commands.run([kubectl, "kustomize", *flags, folder])
     return [document for document in yaml.load_all(rendered, yaml.CSafeLoader) if document]
+
+
+def writers() -> list[Document]:
+    """Return the rights of Muster's controllers, which the suites start where the installation has them off."""
+    text = (places.REPOSITORY / "manifests" / "overlays" / "production" / "rbac-controllers.yaml").read_text()
+    return list(yaml.load_all(text, yaml.CSafeLoader))
 
 
 def apply(kubectl: Path, documents: Iterable[Mapping[str, Any]], kubeconfig: Path) -> None:

@@ -68,11 +68,31 @@ def test_removal_first_lets_go_of_the_api_server_and_may_be_repeated():
     kubectl.done.clear()
     installer.uninstall(kubectl, lambda _: None)
     assert kubectl.done[:2] == [kind.lower() for kind in bases.WEBHOOKS]
-    assert set(kubectl.done) == {document["kind"].lower() for document in bases.documents()}
+    theirs = {"clusterrole", "clusterrolebinding", "role", "rolebinding"}  # also where the controllers are off
+    assert set(kubectl.done) == {document["kind"].lower() for document in bases.documents()} | theirs
     assert kubectl.done[-1] == "namespace"
     said = []
     installer.uninstall(kubectl, said.append)
     assert all(line.startswith("not found: ") for line in said)
+
+
+def bound(kubectl):
+    return {kind for kind, name in kubectl.objects if name == "muster-controllers"}
+
+
+def test_the_controllers_get_their_rights_with_the_configuration_that_switches_them_on_and_lose_them_with_it():
+    kubectl = kubectls.FakeKubectl()
+    kubectls.install(kubectl)
+    assert bound(kubectl) == set()
+    kubectls.install(kubectl, config="controllers: {enabled: true}\n")
+    assert bound(kubectl) == {"clusterrole", "clusterrolebinding", "role", "rolebinding"}
+    role = kubectl.objects["clusterrole", "muster-controllers"]
+    assert role["metadata"]["labels"] == kubectl.objects["serviceaccount", "muster"]["metadata"].get("labels", {})
+    kubectls.install(kubectl)
+    assert len(bound(kubectl)) == 4
+    said = kubectls.install(kubectl, config="controllers: {enabled: false}\n")
+    assert bound(kubectl) == set()
+    assert "controllers are off: deleted ClusterRole muster-controllers" in said
 
 
 def test_an_upgrade_is_an_installation_where_there_is_one_and_refused_elsewhere():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from unittest import mock
 
-from tests.manifests import bases
+from tests.manifests import bases, files
 from webhook import configs
 from webhook.cluster import kinds, transports
 from webhook.metrics import Metrics
@@ -142,8 +142,20 @@ def written(role):
     }
 
 
+def controllers(kind):
+    path = files.FOLDER / "overlays" / "production" / "rbac-controllers.yaml"
+    (only,) = (document for document in files.documents(path) if document["kind"] == kind)
+    return only
+
+
+def test_where_the_controllers_are_off_nothing_may_be_written():
+    assert not bases.config().controllers.enabled
+    roles = [document for document in bases.documents() if "rules" in document]
+    assert {verb for role in roles for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+
+
 def test_the_controllers_may_write_what_they_write_and_nothing_else():
-    role = bases.one("ClusterRole", "muster-controllers")
+    role = controllers("ClusterRole")
     assert written(role) == {
         ("resourceclaims", "create"),
         ("resourceclaims", "patch"),
@@ -160,11 +172,11 @@ def test_the_controllers_may_write_what_they_write_and_nothing_else():
 
 def test_the_lease_that_the_controllers_want_is_the_one_that_they_may_have():
     lease = configs.Config().controllers.lease
-    role = bases.one("Role", "muster-controllers")
+    role = controllers("Role")
     assert role["metadata"]["namespace"] == lease.namespace == bases.kustomization()["namespace"]
     assert {name for rule in role["rules"] for name in rule.get("resourceNames", ())} == {lease.name}
     for kind in ("ClusterRoleBinding", "RoleBinding"):
-        binding = bases.one(kind, "muster-controllers")
+        binding = controllers(kind)
         assert binding["subjects"] == bases.one("ClusterRoleBinding", "muster")["subjects"]
         assert binding["roleRef"]["name"] == "muster-controllers"
 

@@ -13,7 +13,6 @@ import pytest
 
 from tests.manifests import files
 from tests.packaging import renders
-from webhook import configs
 
 HELMS = ("app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart")
 IMAGE = {"registry": "", "repository": "muster-webhook"}
@@ -23,7 +22,6 @@ PAIRS = {
         "image": IMAGE,
         "replicas": 1,
         "tls": {"mode": "files", "files": {"caBundle": renders.PEM}},
-        "controllers": {"enabled": True},
         "runtimes": NO_RUNTIMES,
         "priorityClassName": "",
         "podDisruptionBudget": {"enabled": False},
@@ -47,19 +45,13 @@ def normal(documents, *, parse=True):
             annotations = document["spec"]["template"]["metadata"].pop("annotations", {})
             assert set(annotations) <= {"muster.dev/config-digest"}
         if kind == "ConfigMap" and parse:
-            document["data"] = configuration(documents)
+            document["data"] = renders.config(documents)
         for entry in document.get("webhooks", ()):
             entry["clientConfig"].pop("caBundle", None)  # the base gets it from `muster install`
             for condition in entry.get("matchConditions", ()):
                 condition["expression"] = " ".join(condition["expression"].split())
         out[kind, metadata["name"]] = document
     return out
-
-
-def configuration(documents):
-    """The configuration with every default, but for `controllers`: the base has their rights, and has them off."""
-    config = renders.config(documents)
-    return config.model_copy(update={"controllers": configs.Config().controllers})
 
 
 @each_pair
@@ -75,32 +67,36 @@ def test_a_difference_would_be_seen(helm, kubectl, folder):
     expected = normal(renders.kustomize(kubectl, folder))
     changes = {
         "Service": lambda each: each["spec"]["ports"][0].update(port=444),
-        "Role": lambda each: each["rules"][0]["verbs"].append("list"),
+        "ClusterRole/muster": lambda each: each["rules"][0]["verbs"].append("delete"),
         "ConfigMap": lambda each: each["data"].update({"muster.yaml": "mode: warn\n"}),
         "ValidatingWebhookConfiguration": lambda each: each["webhooks"][0].update(failurePolicy="Ignore"),
     }
-    for kind, change in changes.items():
+    for place, change in changes.items():
         documents = renders.kustomize(kubectl, folder)
-        change(renders.one(documents, kind))
-        assert normal(documents) != expected, kind
+        kind, _, name = place.partition("/")
+        change(renders.one(documents, kind, name))
+        assert normal(documents) != expected, place
 
 
 @pytest.mark.parametrize(
-    ("file", "role", "audit"),
+    ("file", "role", "values"),
     [
-        ("rbac-anchors.yaml", "muster-anchors", {"anchors": "configmap"}),
-        ("rbac-events.yaml", "muster-events", {"events": True}),
-        ("rbac-openreports.yaml", "muster-openreports", {"reports": "openreports"}),
-        ("rbac-policyreports.yaml", "muster-policyreports", {"reports": "policyreport"}),
+        ("rbac-anchors.yaml", "muster-anchors", {"config": {"audit": {"anchors": "configmap"}}}),
+        ("rbac-controllers.yaml", "muster-controllers", {"controllers": {"enabled": True}}),
+        ("rbac-events.yaml", "muster-events", {"config": {"audit": {"events": True}}}),
+        ("rbac-openreports.yaml", "muster-openreports", {"config": {"audit": {"reports": "openreports"}}}),
+        ("rbac-policyreports.yaml", "muster-policyreports", {"config": {"audit": {"reports": "policyreport"}}}),
     ],
 )
-def test_rights_of_an_option_come_with_it_and_are_those_of_the_kustomizations_file(helm, file, role, audit):
+def test_rights_of_an_option_come_with_it_and_are_those_of_the_kustomizations_file(helm, file, role, values):
     extra = files.documents(files.FOLDER / "overlays" / "production" / file)
-    rendered = normal(helm.template({"config": {"audit": audit}}), parse=False)
+    rendered = normal(helm.template(values), parse=False)
     for document in extra:
         chart = rendered[document["kind"], role]
         assert chart == {**document, "metadata": chart["metadata"]}
-    others = {"muster-anchors", "muster-events", "muster-openreports", "muster-policyreports"} - {role}
+    others = {"muster-anchors", "muster-controllers", "muster-events", "muster-openreports", "muster-policyreports"} - {
+        role
+    }
     assert not [name for _, name in rendered if name in others]
     assert not [each for each in helm.template() if each["metadata"]["name"] == role]
 

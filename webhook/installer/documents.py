@@ -1,13 +1,15 @@
 """The documents of `manifests/base`, with the settings of one installation: image, configuration, replicas, CA.
 
-The kustomize in kubectl renders the base; the settings are made on the documents in memory.
+The kustomize in kubectl renders the base; the settings are made on the documents in memory. The rights of the
+controllers are added where the configuration switches them on.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import yaml
 
@@ -15,7 +17,7 @@ from webhook import configs, manifests
 from webhook.installer.errors import InstallError
 from webhook.installer.kubectl import Document, Kubectl
 
-__all__ = ["CONFIG_KEY", "NAME", "NAMESPACE", "is_webhook", "render", "set_ca"]
+__all__ = ["CONFIG_KEY", "NAME", "NAMESPACE", "has_controllers", "is_webhook", "of_controllers", "render", "set_ca"]
 
 NAME = "muster"
 """Name of the Deployment, the Service, the ConfigMap and the webhook configurations in the base."""
@@ -50,7 +52,25 @@ def render(
         _set_config(_only(out, "ConfigMap"), config)
     if ca is not None:
         set_ca(filter(is_webhook, out), ca)
-    _set_deployment(_only(out, "Deployment"), image, replicas, str(_only(out, "ConfigMap")["data"][CONFIG_KEY]))
+    _set_deployment(_only(out, "Deployment"), image, replicas, _configuration(out))
+    return [*out, *of_controllers(out)] if has_controllers(out) else out
+
+
+def has_controllers(rendered: Iterable[Document]) -> bool:
+    """Whether the configuration in the ConfigMap switches the controllers on."""
+    return configs.parse(_configuration(rendered).encode(), "the configuration").controllers.enabled
+
+
+def of_controllers(rendered: Iterable[Document]) -> list[Document]:
+    """Return the documents of the controllers' rights, with the labels that all have.
+
+    Raises:
+        InstallError: they are not installed.
+    """
+    labels = _only(rendered, "ServiceAccount")["metadata"].get("labels", {})
+    out = _parsed(_path(manifests.rights, "rbac-controllers.yaml").read_text())
+    for document in out:
+        document["metadata"]["labels"] = {**labels}
     return out
 
 
@@ -68,10 +88,18 @@ def set_ca(webhooks: Iterable[Document], ca: bytes) -> None:
 
 
 def _base() -> str:
+    return str(_path(manifests.folder, "base"))
+
+
+def _path(find: Callable[[str], Path], name: str) -> Path:
     try:
-        return str(manifests.folder("base"))
+        return find(name)
     except manifests.ManifestsError as error:
         raise InstallError(str(error)) from error
+
+
+def _configuration(rendered: Iterable[Document]) -> str:
+    return str(_only(rendered, "ConfigMap")["data"][CONFIG_KEY])
 
 
 def _parsed(text: str) -> list[Document]:

@@ -74,6 +74,7 @@ def install(places: Places, kubectl: Path, manifests: Manifests) -> None:
         installer.install(installer.Kubectl(kubectl, places.kubeconfig), muster, commands.say)
     except installer.InstallError as error:
         raise ClusterError(str(error)) from error
+    upstream.apply(kubectl, upstream.writers(), places.kubeconfig)
     for question in _QUESTIONS:
         _wait(kubectl, places, json.dumps(question))
 
