@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from webhook.audit.records import RecordedChange, RecordedFinding, Sealed
 from webhook.pages import asked, layouts, seals, values
@@ -11,7 +13,9 @@ from webhook.pages.scans import Row
 
 __all__ = ["page", "unreadable_page"]
 
-_MAX_CHANGES = 200
+_MAX_PARTS = 200
+_MAX_BYTES = 1024 * 1024  # of the changes, and of the findings, that are shown; a whole record has no more
+_Part = TypeVar("_Part", RecordedChange, RecordedFinding)
 _MISSING = element("em", "not set", class_="quiet")
 
 
@@ -32,11 +36,10 @@ def page(record: Sealed, standing: seals.Standing, place: str, logs: Sequence[st
         heading,
         _lead(record),
         None if standing.is_intact else element("p", _standing(standing), class_="problem", role="alert"),
-        _section("What was found", [_finding(each) for each in findings]),
-        _section(_changed(record), [_change(each) for each in changes[:_MAX_CHANGES]]),
-        element("p", f"{len(changes) - _MAX_CHANGES} more changes are in the JSON.")
-        if len(changes) > _MAX_CHANGES
-        else None,
+        _section("What was found", [_finding(each) for each in _shown(findings)]),
+        _more(findings, "findings"),
+        _section(_changed(record), [_change(each) for each in _shown(changes)]),
+        _more(changes, "changes"),
         _facts(record, standing),
         _paths(record, standing, place),
     ]
@@ -71,6 +74,17 @@ def _changed(record: Sealed) -> str:
     if record["decision"] == "patched":
         return "What was changed"
     return "What would be changed" if record["mode"] != "enforce" else "Changes"
+
+
+def _shown(parts: Sequence[_Part]) -> Sequence[_Part]:
+    """Return the first parts, as many as fit on a page."""
+    sizes = itertools.accumulate(values.size(each) for each in parts[:_MAX_PARTS])
+    return parts[: sum(size <= _MAX_BYTES for size in sizes)]
+
+
+def _more(parts: Sequence[_Part], what: str) -> Child:
+    left = len(parts) - len(_shown(parts))
+    return element("p", f"{left} more {what} are in the JSON.") if left else None
 
 
 def _section(title: str, parts: Sequence[Child]) -> Child:

@@ -15,6 +15,7 @@ _CLASSES = {"error": "rule error", "note": "rule note"}
 _SHOWN = 2  # maximum number of changes or findings in one row
 _LONGEST = 220
 _LONGEST_FIELD = 50
+_LONGEST_TITLE = 2000
 _COLUMNS = ("Time (UTC)", "Decision", "Job", "What was changed or found, and why", "Asked by")
 _LABELS = {
     "job": "Job",
@@ -95,9 +96,9 @@ def _table(found: scans.Scan) -> Child:
 
 def _record(row: scans.Row, record: Sealed) -> Markup:
     subject = record["object"]
-    link = element("a", layouts.job_name(record), href=f"/record/{row.found.place}")
+    link = element("a", _cut(layouts.job_name(record)), href=f"/record/{row.found.place}")
     framework = f" · {record['framework']}" if record["framework"] else ""
-    where = f"{subject['kind']} in {subject['namespace'] or 'no namespace'}{framework}"
+    where = f"{_cut(subject['kind'])} in {_cut(subject['namespace']) or 'no namespace'}{_cut(framework)}"
     problem = seals.own(record, row.found.data or b"")
     notes = [f"{record['operation'].lower()}, {record['phase']}", "dry run" if record["dryRun"] else None,
              f"mode {record['mode']}" if record["mode"] != "enforce" else None]  # fmt: skip
@@ -107,7 +108,9 @@ def _record(row: scans.Row, record: Sealed) -> Markup:
         element("span", "edited", class_="badge broken", title=problem) if problem else None,
     ]
     cells = (layouts.moment(record["time"]), decision, [link, element("span", where, class_="quiet")], _what(record))
-    return element("tr", *(element("td", each) for each in cells), element("td", record["user"]["username"] or "-"))
+    return element(
+        "tr", *(element("td", each) for each in cells), element("td", _cut(record["user"]["username"]) or "-")
+    )
 
 
 def _unreadable(row: scans.Row) -> Markup:
@@ -129,19 +132,24 @@ def _what(record: Sealed) -> Child:
 
 
 def _change(change: RecordedChange) -> Iterator[Child]:
-    yield element("code", _end(change["field"]), title=change["field"])
-    yield element("span", change["rule"], class_="rule")
+    yield element("code", _end(change["field"]), title=_whole(change["field"]))
+    yield element("span", _cut(change["rule"]), class_="rule")
     yield element("span", _cut(change["reason"]))
 
 
 def _finding(finding: RecordedFinding) -> Iterator[Child]:
-    yield element("code", _end(finding["field"]), title=finding["field"])
-    yield element("span", finding["rule"], class_=_CLASSES.get(finding["severity"], "rule"))
+    yield element("code", _end(finding["field"]), title=_whole(finding["field"]))
+    yield element("span", _cut(finding["rule"]), class_=_CLASSES.get(finding["severity"], "rule"))
     yield element("span", _cut(finding["message"]))
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _whole(field: str) -> str:
+    """Return a field path, cut only when it is longer than any of a job."""
+    return field if len(field) <= _LONGEST_TITLE else f"…{field[-_LONGEST_TITLE:]}"
 
 
 def _end(field: str) -> str:

@@ -9,13 +9,16 @@ import difflib
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
+import orjson
+
 from webhook import kubeyaml
 
-__all__ = ["MAX_LINES", "Side", "lines", "sides"]
+__all__ = ["MAX_LINES", "Side", "lines", "sides", "size"]
 
 MAX_LINES = 400
 """Maximum number of lines of one value."""
 _MAX_COLUMNS = 2000
+_MAX_TEXT = 256 * 1024  # characters of a value that are written as lines
 
 
 class Side(NamedTuple):
@@ -28,12 +31,23 @@ class Side(NamedTuple):
 
 def lines(value: object) -> list[str]:
     """Return a JSON value as lines, limited in number and length."""
+    if size(value) > _MAX_TEXT:
+        text = value if isinstance(value, str) else orjson.dumps(value).decode()
+        value = f"{text[:_MAX_TEXT]}… (too large to be shown here; see the JSON)"
     try:
         every = kubeyaml.dump(value).removesuffix("\n").split("\n")
     except RecursionError:
         return ["(nested too deeply to be shown here; see the JSON)"]
     kept = [line if len(line) <= _MAX_COLUMNS else f"{line[:_MAX_COLUMNS]}…" for line in every[:MAX_LINES]]
     return [*kept, f"… {len(every) - MAX_LINES} more lines"] if len(every) > MAX_LINES else kept
+
+
+def size(value: object) -> int:
+    """Return the bytes of a value in JSON; 0 for one that is too deep to be measured."""
+    try:
+        return len(orjson.dumps(value))
+    except TypeError:
+        return 0
 
 
 def sides(before: Sequence[str], after: Sequence[str]) -> Iterator[Side]:
