@@ -63,3 +63,15 @@ def test_a_further_format_is_hidden_in_texts_and_fields():
 def test_a_rule_that_is_no_expression_is_told_with_its_place():
     with pytest.raises(configs.ConfigError, match=r"audit\.redact: redaction name 'a\('"):
         recorders.use_rules(configs.Audit(redact=("a(",)))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        '{"kind": "Secret", "data": {"x": "planted-here-0001"}}',
+        '{"a": "{\\"kind\\": \\"Secret\\", \\"stringData\\": {\\"x\\": \\"planted-here-0001\\"}}"}',
+        "token=planted-here-0001 was refused: planted-here-0001",
+    ],
+)
+def test_one_text_is_read_as_the_document_that_it_is(told):
+    assert VALUE not in doors.text(told)

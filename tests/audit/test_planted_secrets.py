@@ -56,6 +56,11 @@ ARGS = {
     "database": [f"--db=postgres://bob:{WORD}@host.example/x"],
     "json": ["--config", f'{{"hub_token": "{WORD}"}}'],
     "json, =": [f'--config={{"token":"{WORD}","lr":1}}'],
+    "json in json in json": ["--config", json.dumps([json.dumps([json.dumps({"api_key": WORD})])])],
+    "Secret in json": ["--config", json.dumps({"kind": "Secret", "data": {"x": WORD}})],
+    "positional of a login": ["login", "--password", WORD, "again", WORD],
+    "url beside a flag": [f"--dataset_name=https://bob:{WORD}@host.example/{'x' * 90}", "--dataset_name", "b"],
+    "long words before": ["--a=" + "y" * 80 + " " + HF],
     "json in json": ["--config", json.dumps({"inner": json.dumps({"api_key": WORD})})],
     "token alone": [HF],
     "token of GitHub": ["--source", GITHUB],
@@ -83,6 +88,10 @@ SHELL = {
     "login": f"huggingface-cli login --token {WORD}; torchrun --nnodes 7 --hub_tok {WORD} t.py",
     "kubeconfig": f"cat > k <<EOF\nusers:\n- name: a\n  user:\n    token: {WORD}\nEOF\ntorchrun --nnodes 7 t.py",
     "broken quotes": f"torchrun --nnodes 7 t.py --hub_token '{WORD}",
+    "positional": f"login {WORD}; torchrun --nnodes 7 t.py",
+    "set": f"set -- {WORD}; login $1; torchrun --nnodes 7 t.py",
+    "in a substitution": f"torchrun $(login {WORD}) t.py",
+    "default of an unknown word": f"torchrun ${{ARGS:-{WORD}}} t.py",
     "second line": f"torchrun --nnodes 7 t.py \\\n  --hub_token {WORD} \\\n  --lr 1",
 }
 ENV = {
@@ -143,6 +152,11 @@ PLACES = {
     "args are a map": trainjob(args={"hub_token": WORD}),
     "name": with_metadata(name=HF),
     "generateName": with_metadata(name="", generateName=HF),
+    "name with a query": with_metadata(name=f"x?token={WORD}&b=1"),
+    "name with a flag": with_metadata(name=f"--hub_tok {WORD}"),
+    "name of a Secret's data": with_metadata(name=json.dumps({"kind": "Secret", "data": {"x": WORD}})),
+    "generateName with an assignment": with_metadata(name="", generateName=f"password={WORD}"),
+    "name that is a token in three parts": with_metadata(name=JWT),
     "label": with_metadata(labels={"muster.dev/framework": HF}),
     "label name": with_metadata(labels={HF: "x"}),
     "annotation": with_metadata(annotations={"example.com/token": WORD}),
@@ -153,6 +167,7 @@ PLACES = {
     "last applied": with_metadata(
         annotations={"kubectl.kubernetes.io/last-applied-configuration": json.dumps({"env": {"HF_TOKEN": WORD}})}
     ),
+    "runtime with a password": with_member(["spec", "runtimeRef", "name"], f"password={WORD}"),
     "runtime": with_member(["spec", "runtimeRef", "name"], HF),
     "override": with_member(
         ["spec", "podTemplateOverrides"], [{"spec": {"env": [{"name": "A_TOKEN", "value": WORD}]}}]

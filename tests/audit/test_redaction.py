@@ -239,3 +239,19 @@ def test_a_rule_that_is_no_expression_is_named():
 def test_a_record_that_json_cannot_hold_is_refused(make_record, make_change):
     with pytest.raises(TypeError):
         redaction.redact(make_record(changes=[make_change(after=object())]))
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"object": {"kind": "TrainJob", "namespace": "n", "name": "--hub_tok planted-here"}},
+        {"object": {"kind": "TrainJob", "namespace": "n", "name": "", "generateName": "x?token=planted-here&b=1"}},
+        {"owner": {"kind": "TrainJob", "name": "password=planted-here", "uid": "u"}},
+        {"runtime": {"kind": "x", "name": '{"token": "planted-here"}', "source": "live"}},
+        {"framework": "curl -u bob:planted-here"},
+    ],
+    ids=lambda named: next(iter(named)),
+)
+def test_what_the_author_named_has_no_secret_and_neither_has_what_repeats_it(make_record, make_change, named):
+    record = make_record(changes=[make_change("spec.x", after="see planted-here")], **named)
+    assert_gone("planted-here", redaction.redact(record))

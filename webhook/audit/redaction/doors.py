@@ -147,8 +147,9 @@ def _is_telling(raw: bytes) -> bool:
 
 
 def _scrubbed(given: str) -> str:
-    shown, formats = texts.scrub(given, _InForce.judge), _InForce.rules.formats
-    return formats.sub(texts.MARK, shown) if formats else shown
+    walk = _walk()
+    shown = walk.text(given)
+    return shown if shown == given else walk.echoes.text(shown)
 
 
 def _unquoting(each: Finding, known: frozenset[str]) -> Finding:

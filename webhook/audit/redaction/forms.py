@@ -36,7 +36,7 @@ _TOKENS = re.compile(
     r"|gsk_[A-Za-z0-9]{20,}|xai-[A-Za-z0-9]{20,}|hvs\.[\w-]{20,}|api_org_[A-Za-z0-9]{16,}|r8_[A-Za-z0-9]{20,}"
     r"|AGE-SECRET-KEY-1[A-Z0-9]{20,}|tskey-[a-z]{3,8}-[\w-]{12,}|pplx-[A-Za-z0-9]{20,}"
     r"|sk-(?=[A-Za-z_-]{0,60}\d)[\w-]{20,}|xox[abeoprs]-[\w-]{10,}|AIza[\w-]{35}|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9]))"
-    r"|(?<![\w-])eyJ[\w-]{4,}\.[\w-]{4,}\.[\w-]*(?:\.[\w-]*){0,2}"
+    r"|(?<![\w-])eyJ[\w-]{4,}\.[\w-]{4,}\.[\w-]*(?:\.[\w-]*){0,6}"
     r"|(?<=[Bb]earer )[\w.~+/=-]{8,}"
     r"|(?<=hooks\.slack\.com/services/)[\w/-]{16,}",
     re.ASCII,

@@ -44,6 +44,7 @@ class Rules:
 DEFAULT = Rules()
 """The built-in rules only."""
 
+_NAMED = ("object", "owner", "runtime", "framework")
 _BODY = ("changes", "findings", "message")
 # Bytes of path, field and rule of a change, generously.
 _PATHS = 512
@@ -60,15 +61,17 @@ def redact(record: Record, rules: Rules = DEFAULT) -> Record:
     reasons = [change["reason"] for change in record["changes"]]
     fields = list({_context(change["field"]) for change in record["changes"]})
     body = _lowered([telling, list(set(reasons)), fields, record["findings"], record.get("message")])
-    head_is_hinted = texts.is_telling(_lowered(_head(record)), texts.FORM_HINTS)
-    if rules == DEFAULT and not head_is_hinted and not texts.is_telling(body):
+    is_quiet = rules == DEFAULT and not texts.is_telling(body)
+    if is_quiet and not _head_is_telling(record):
         return _bounded(record, len(body))
     referring = frozenset(_referring_names(record)) if b"secretkeyref" in body else frozenset()
     walk = walks.Walk(rules.judge(referring), rules.formats)
+    head = walk.mapping(_head(record)) if rules != DEFAULT or _head_is_telling(record) else {}
+    result = cast("Record", {**record, **head})
+    if is_quiet and not walk.echoes:
+        return _bounded(result, len(body))
     # The hints are for the built-in rules; with any other rule, each part is a suspect.
     thorough = rules != DEFAULT or bool(referring) or texts.is_telling(_lowered(fields))
-    head = walk.mapping(_head(record)) if rules.formats or head_is_hinted else {}
-    result = cast("Record", {**record, **head})
     suspects = [thorough or texts.is_telling(_lowered(part)) for part in zip(telling, reasons, strict=True)]
     return bounds.bounded(_without_echoes(_walked(result, walk, suspects), walk))
 
@@ -76,6 +79,12 @@ def redact(record: Record, rules: Rules = DEFAULT) -> Record:
 def _bounded(record: Record, octets: int) -> Record:
     """Limit a record; one whose body has few bytes and few paths needs no closer look."""
     return record if octets + _PATHS * len(record["changes"]) < bounds.BYTES // 2 else bounds.bounded(record)
+
+
+def _head_is_telling(record: Record) -> bool:
+    """Whether the head may hold a secret: by its form, or in what the job's author named."""
+    named = [record.get(key) for key in _NAMED]
+    return texts.is_telling(_lowered(_head(record)), texts.FORM_HINTS) or texts.is_telling(_lowered(named))
 
 
 def _head(record: Record) -> dict[str, object]:

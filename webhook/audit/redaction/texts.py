@@ -191,7 +191,7 @@ def _commanded(text: str, judge: Judge, found: set[str], depth: int = 0) -> str:
     pieces, done = [], 0
     for start, end in spans:
         if start >= done and not is_harmless(text[start:end]) and text[start:end] != MARK:
-            pieces += [text[done:start], _mark(text[start:end], found)]
+            pieces += [text[done:start], _mark(text[start:end], found, ":")]
             done = end
     return "".join([*pieces, text[done:]]) if pieces else text
 
@@ -242,7 +242,7 @@ def _whole_assignment(text: str, judge: Judge, found: set[str]) -> str | None:
         return None
     if is_harmless(value) or not judge(name):
         return None
-    return f"{name}={_mark(value, found)}"
+    return f"{name}={_mark(value, found, '&')}"
 
 
 def _mark(value: str, found: set[str], separator: str = "\0") -> str:
