@@ -9,6 +9,7 @@ an UPDATE is restored. Fields that Muster does not know survive, because nothing
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
@@ -22,6 +23,8 @@ MOST = 50_000
 """Changes, and findings, that are kept; no document that Muster reads needs as many, and a strategy may never end."""
 
 _MISSING = (None, ABSENT)
+_JOBS = ("spec", "replicatedJobs")
+_DEEP = 3  # steps to one of them
 _STEP = re.compile(r"[.\[]")
 
 
@@ -72,7 +75,7 @@ class Changes:
         document: the raw object; it is only read.
     """
 
-    __slots__ = ("_owned", "_places", "_recorded", "_units", "document", "findings", "original")
+    __slots__ = ("_owned", "_parts", "_places", "_recorded", "_units", "document", "findings", "original")
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.original = document
@@ -82,6 +85,7 @@ class Changes:
         self._places: list[Path] = []
         self._units: dict[str, Any] = {}
         self._owned: dict[int, Any] = {}
+        self._parts: Counter[Path] = Counter()
 
     def __iter__(self) -> Iterator[Change]:
         return iter(self._recorded)
@@ -135,6 +139,10 @@ class Changes:
         """Add a finding, usually a warning that says what could not be enforced; one beyond `MOST` is dropped."""
         if len(self.findings) < MOST:
             self.findings.append(finding)
+
+    def state(self, path: Path) -> tuple[int, int]:
+        """Return what changes whenever a change may have touched `path` or something outside of the replicated jobs."""
+        return self._parts[_part(path)], self._parts[()]
 
     def patch(self) -> list[Operation]:
         """Return the changes as a JSON Patch: applied to `original` it gives `document`."""
@@ -193,6 +201,7 @@ class Changes:
             self._write(op, place, after)
         self._recorded.append(Change(op, paths.pointer(place), field, unit_field, before, after, rule, reason))
         self._places.append(place)
+        self._parts[_part(place)] += 1
         self._units.setdefault(unit_field, held)
 
     def _write(self, op: str, path: Path, value: Any) -> None:
@@ -215,6 +224,11 @@ class Changes:
         copy = node.copy() if isinstance(node, (dict, list)) else dict(node)
         self._owned[id(copy)] = copy
         return copy
+
+
+def _part(path: Path) -> Path:
+    """Return the path of the replicated job that a path is in, () for none."""
+    return path[:_DEEP] if path[: len(_JOBS)] == _JOBS and len(path) >= _DEEP else ()
 
 
 def _same(one: Any, other: Any) -> bool:

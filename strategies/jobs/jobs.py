@@ -20,7 +20,7 @@ from strategies.jobs.parts import Parts
 from strategies.platform.placements import Role
 from strategies.platform.supplies import Supply
 
-__all__ = ["Job", "Kind", "Rendezvous", "Settings", "remembered", "remembered_for_all"]
+__all__ = ["Job", "Kind", "Rendezvous", "Settings", "remembered", "remembered_for_all", "remembered_for_place"]
 
 Kind = Literal["TrainJob", "JobSet"]
 Rendezvous = Literal["static", "c10d"]
@@ -71,7 +71,7 @@ class Job:
     runtime_open: bool = False
     identify: programs.Identify = programs.unknown
     part: int = 0
-    memory: dict[Any, tuple[int, Any]] = field(default_factory=dict, repr=False, compare=False)
+    memory: dict[Any, tuple[Any, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -177,6 +177,21 @@ def _kept(find: Callable[[Job], _Found], part: Callable[[Job], int | None]) -> C
         kept = job.memory.get(key)
         if kept is None or kept[0] != state:
             kept = job.memory[key] = (state, find(job))
+        found: _Found = kept[1]
+        return found
+
+    return look
+
+
+def remembered_for_place(find: Callable[[Job, pods.Place], _Found]) -> Callable[[Job, pods.Place], _Found]:
+    """Compute once for each state of one replicated job; what is returned depends on its container alone."""
+
+    @functools.wraps(find)
+    def look(job: Job, place: pods.Place) -> _Found:
+        key, state = (find, place.path), job.changes.state(place.path)
+        kept = job.memory.get(key)
+        if kept is None or kept[0] != state:
+            kept = job.memory[key] = (state, find(job, place))
         found: _Found = kept[1]
         return found
 

@@ -8,12 +8,13 @@ groupJobIndex; the annotation `batch.kubernetes.io/job-completion-index` of an i
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from strategies.documents import names, pods
 from strategies.documents.pods import EnvVar, Place
-from strategies.jobs.jobs import Job
+from strategies.jobs.jobs import Job, remembered_for_all, remembered_for_place
 from strategies.launches import topologies
 
 __all__ = ["Source", "are_given", "are_shared", "find_clash", "find_rank"]
@@ -52,8 +53,7 @@ def find_rank(job: Job) -> Source | None:
 
 def are_given(job: Job) -> bool:
     """Whether the job itself gives a rank to each of the nodes of several replicated jobs, by a flag or by env."""
-    world = job.world
-    return len(world) > 1 and all(_given(job, place.container) for place in world)
+    return len(job.world) > 1 and not _all_given(job)[""]
 
 
 def are_shared(job: Job) -> bool:
@@ -61,8 +61,7 @@ def are_shared(job: Job) -> bool:
     place = job.container
     if job.kind == "TrainJob" or place is None or pods.replicas(place.job) * pods.at_once(place.job) != 1:
         return True
-    mine = _given(job, place.container)
-    return any(mine == _given(job, other.container) for other in job.world if other.path != place.path)
+    return _all_given(job)[_given(job, place)] > 1
 
 
 def find_clash(job: Job, path: str) -> str:
@@ -91,16 +90,24 @@ def find_clash(job: Job, path: str) -> str:
 
 
 def _clash_of_rooms(job: Job, place: Place, key: str) -> str:
-    mine = _given(job, place.container)
+    mine = _given(job, place)
     if key in (_COMPLETION_INDEX, _JOB_INDEX) and mine:
         for other in job.world:
-            if other.path != place.path and _given(job, other.container) == mine:
+            if other.path != place.path and _given(job, other) == mine:
                 return f"starts at 0 in {place.job_name} and in {other.job_name}"
     return ""
 
 
-def _given(job: Job, container: pods.Container) -> str:
+@remembered_for_all
+def _all_given(job: Job) -> Counter[str]:
+    """Return how many parts of a training are given each rank."""
+    return Counter(_given(job, place) for place in job.world)
+
+
+@remembered_for_place
+def _given(job: Job, place: Place) -> str:
     """Return the rank that a container is given, "" for none; the text of one that is read from elsewhere."""
+    container = place.container
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     entries = (pods.find_env(container.get("env"), name) for name in _GIVEN)
     found = (str(entry.get("value", entry.get("valueFrom"))) for entry in entries if entry is not None)

@@ -24,6 +24,8 @@ from strategies.launches.words import Loose, Scope
 __all__ = ["Reading", "read"]
 
 _MAX_CACHED = 16 * 1024
+_MAX_CACHED_LONG = 64 * 1024
+_MAX_PROGRAMS = 64
 _DEPTH = 6
 _MAX_WRAPPERS = 64
 _ESCAPED = re.compile(r"\$\$(?!\()")
@@ -71,7 +73,10 @@ def read(argv: Sequence[str]) -> Reading:
     if launch.launcher not in (Launcher.SHELL, Launcher.OTHER, Launcher.PYTHON):
         return Reading((launch,))
     words = tuple(argv)
-    return _cached(words) if sum(map(len, words)) <= _MAX_CACHED else _read(words)
+    length = sum(map(len, words))
+    if length <= _MAX_CACHED:
+        return _cached(words)
+    return _cached_long(words) if length <= _MAX_CACHED_LONG else _read(words)
 
 
 def _read(words: tuple[str, ...]) -> Reading:
@@ -85,6 +90,7 @@ def _read(words: tuple[str, ...]) -> Reading:
 
 
 _cached = functools.lru_cache(maxsize=256)(_read)
+_cached_long = functools.lru_cache(maxsize=64)(_read)  # parts of one training are read again after each change
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +176,9 @@ class _Reader:
             self._say(_unknown(words[0]))
             return
         if around.shells and runs_nothing(launch):
+            return
+        if len(self._found) >= _MAX_PROGRAMS:
+            self._say("the command line starts more programs than Muster reads")
             return
         hidden = _hidden(launch)
         if hidden is not None:

@@ -84,8 +84,17 @@ def _of_part(job: Job) -> World | None:
     site = sites.find_site(job)
     if site is None or site.reading.unread:
         return None
-    topology = topologies.read_topology(job)
-    every = worlds_of(job, site, topology)
+    topology, place = topologies.read_topology(job), job.container
+    touched = job.changes.state(place.path) if place is not None and job.kind == "JobSet" else len(job.changes)
+    state = touched, topology, ranks.are_shared(job)
+    kept = job.memory.get((_of_part, job.part))
+    if kept is None or kept[0] != state:  # few changes touch the other parts of a training
+        kept = job.memory[_of_part, job.part] = (state, _agreed(worlds_of(job, site, topology), topology))
+    found: World | None = kept[1]
+    return found
+
+
+def _agreed(every: list[World], topology: Topology) -> World | None:
     if not every or any(not world.launch.certain or world.assumed for world in every):
         return None
     if len({(each.nodes, each.processes) for each in every}) != 1:
