@@ -83,8 +83,14 @@ def test_shells_around_shells_are_read_to_the_launch():
 
 
 def test_each_command_line_has_an_allowance_of_its_own():
-    text = LAUNCH * 400
+    text = "echo ready\n" * 400 + LAUNCH
 
     every = [readings.read(["bash", "-c", f"{text}# {number}"]) for number in range(4)]
 
-    assert [(len(each.launches), each.unread) for each in every] == [(400, ())] * 4
+    assert [(len(each.launches), each.unread) for each in every] == [(1, ())] * 4
+
+
+def test_a_text_that_starts_more_programs_than_any_job_is_not_read_to_its_end():
+    at_most, more = (readings.read(["bash", "-c", LAUNCH * count]) for count in (64, 65))
+    assert (len(at_most.launches), at_most.unread) == (64, ())
+    assert (len(more.launches), more.unread) == (64, ("the command line starts more programs than Muster reads",))
