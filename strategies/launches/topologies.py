@@ -13,7 +13,7 @@ from typing import Any
 
 from strategies.claims import plans
 from strategies.documents import names, pods, quantities
-from strategies.jobs.jobs import Job, remembered, remembered_for_all
+from strategies.jobs.jobs import Job, remembered, remembered_for_all, remembered_for_place
 from strategies.launches.launches import Launch, Launcher
 from strategies.platform import devices
 from strategies.trainer import resources
@@ -164,11 +164,10 @@ def _of_jobset(job: Job) -> Topology:
     place = job.container
     if place is None:
         return Topology(1, 1, devices.Devices(0, "none"))
-    env = place.container.get("env")
     found = _devices_of(job, _resources(job), place.pod_spec.get("resourceClaims") or ())
     counted, uneven = Topology(pods_of(job), 1, found), _is_uneven(job)
-    nodes, elastic = _nodes(_written(env, names.PET_NNODES), counted)
-    per_node = _written(env, names.PET_NPROC_PER_NODE)
+    written, per_node = _counts(job, place)
+    nodes, elastic = _nodes(written, counted)
     if per_node:
         return Topology(nodes, _processes(per_node, found), found, per_node.isdecimal(), elastic, uneven)
     return Topology(nodes, 1 if found.count == 0 else found.count, found, elastic=elastic, uneven=uneven)
@@ -223,6 +222,13 @@ def _devices_of(job: Job, asked: pods.ResourceRequirements, pod_claims: Sequence
         "claims": used,
     }
     return devices.seen(left, entries, known)
+
+
+@remembered_for_place
+def _counts(_job: Job, place: pods.Place) -> tuple[str, str]:
+    """Return the texts of PET_NNODES and PET_NPROC_PER_NODE, "" for one that is missing."""
+    env = place.container.get("env")
+    return _written(env, names.PET_NNODES), _written(env, names.PET_NPROC_PER_NODE)
 
 
 def _written(env: Sequence[pods.EnvVar] | None, name: str) -> str:

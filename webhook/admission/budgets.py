@@ -12,7 +12,7 @@ annotations of other tools.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ import orjson
 from strategies.documents import findings
 from strategies.documents.findings import Finding
 
-__all__ = ["Budget", "check"]
+__all__ = ["Budget", "check", "check_grown"]
 
 _OWN = "muster.dev/"
 _LISTS = {
@@ -35,7 +35,7 @@ _SHORT_STEP, _SHORT_FIELD = 63, 300
 _LARGE = 64 * 1024
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 _WIDER = 2
-_ROOM = {"values": 16_384, "entries": 512, "variables": 1024, "words": 2048, "text": 512 * 1024}
+_ROOM = {"values": 16_384, "entries": 2048, "variables": 2048, "words": 2048, "text": 512 * 1024}
 
 _TOLD = {
     "nesting": "is nested deeper than Muster reads; nest it at most {limit} levels deep",
@@ -121,6 +121,26 @@ def check(document: Mapping[str, Any], budget: Budget, size: int = 0) -> Finding
             message += f" (budget.{key} of Muster's configuration)"
         return findings.error(walk.field(beyond), found, message, rule="core/budget")
     return None
+
+
+def check_grown(document: Mapping[str, Any], added: Iterable[Any], budget: Budget) -> Finding | None:
+    """Check a document of which all but some values was within the budget, `budget.grown`.
+
+    Args:
+        document: it as it is now.
+        added: what was set in it since then, but for Muster's memory, which has a limit of its own; where this is
+            little, the document is not walked again.
+        budget: the limits before.
+    """
+    try:
+        text = orjson.dumps(list(added))
+    except TypeError:
+        return check(document, budget.grown)
+    count = sum(text.count(each) for each in (b",", b"{", b"["))
+    longest = max(map(len, text.split(b'"')))
+    if longest <= budget.name and len(text) <= _ROOM["text"] // 2 and count <= min(_ROOM.values()):
+        return None
+    return check(document, budget.grown)
 
 
 def _is_small(document: Mapping[str, Any], budget: Budget) -> bool:

@@ -309,9 +309,12 @@ def _remember(case: _Case, strategy: Registered, changes: Changes) -> Finding | 
     if len(changes.units()) > restores.MOST_FIELDS:
         return _too_many_changes(changes)
     restores.remember(changes, strategy.strategy.framework, strategy.strategy.version)
-    if not strategy.in_tree:
-        inspections.check_changes(changes, request.document)
-    return budgets.check(changes.document, _budget(request.document, case.policy).grown)
+    budget = _budget(request.document, case.policy)
+    if strategy.in_tree:
+        added = (change.after for change in changes if change.rule != restores.APPLIED_RULE and change.op != "remove")
+        return budgets.check_grown(changes.document, added, budget)
+    inspections.check_changes(changes, request.document)
+    return budgets.check(changes.document, budget.grown)
 
 
 def _is_deleted(document: Mapping[str, Any]) -> bool:
