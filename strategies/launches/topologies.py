@@ -183,6 +183,7 @@ def _differ(job: Job) -> bool:
     return len({_own_devices(job, place) for place in job.world}) > 1
 
 
+@remembered_for_place
 def _own_devices(job: Job, place: pods.Place) -> devices.Devices:
     own = place.container.get("resources") or {}
     return devices.seen(own, place.pod_spec.get("resourceClaims") or (), job.claim_devices)

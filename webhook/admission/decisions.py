@@ -220,7 +220,8 @@ def _validated(case: _Case, strategy: Registered, misfits: list[Finding], known:
         def validate() -> list[Finding]:
             said: list[Finding] = []
             for view in job.views[:_MOST_PARTS] if job.parts.together else job.views:
-                said += inspections.check_findings(strategy.strategy.validate(view))
+                found = strategy.strategy.validate(view)
+                said += found if strategy.in_tree else inspections.check_findings(found)
             return _once(said)
 
         found += guards.call(strategy, "validate", validate, case.policy.plugin_budget)
