@@ -556,16 +556,15 @@ class _Walker:
 
 def _unwrapped(words: list[str]) -> tuple[list[str], bool]:
     """Take `exec`, `command` and `builtin` off; tell whether the program replaces the shell."""
-    replaces = False
-    while words and words[0] in ("exec", "command", "builtin"):
-        replaces = replaces or words[0] == "exec"
-        at = 1
+    replaces, at = False, 0
+    while at < len(words) and (taken := words[at]) in ("exec", "command", "builtin"):
+        replaces = replaces or taken == "exec"
+        at += 1
         while at < len(words) and words[at].startswith("-"):
-            if words[0] == "command" and words[at][1:2] in ("v", "V"):
+            if taken == "command" and words[at][1:2] in ("v", "V"):
                 return [], False
-            at += 2 if words[0] == "exec" and words[at] == "-a" else 1
-        words = words[at:]
-    return words, replaces and bool(words)
+            at += 2 if taken == "exec" and words[at] == "-a" else 1
+    return words[at:], replaces and at < len(words)
 
 
 def _is_test(pipeline: trees.Pipeline) -> bool:
