@@ -53,6 +53,17 @@ def test_flags_are_only_added_where_they_are_missing(line, added):
     assert all(change.op == "add" for change in out.changes)
 
 
+def test_flags_go_before_the_end_of_flags():
+    out = enforced("vllm serve", args=["m", "--"])
+    assert (out.container["command"], out.container["args"]) == (["vllm", "serve"], ["m", *HOST, *PORT, "--"])
+
+
+def test_no_flag_is_added_behind_the_end_of_flags_in_the_command():
+    out = enforced("vllm serve m --")
+    assert (out.container["command"], out.container.get("args")) == (["vllm", "serve", "m", "--"], None)
+    assert [each.rule for each in out.changes.findings] == ["vllm/closed-flags"]
+
+
 def test_flags_follow_the_words_that_are_there():
     out = enforced("vllm serve", args=["m"])
     assert (out.container["command"], out.container["args"]) == (["vllm", "serve"], ["m", *HOST, *PORT])

@@ -48,6 +48,9 @@ class VLLMStrategy:
         if server is None or server.form is Form.GRPC:
             changes.report(_unchanged(site))
             return
+        if "--" in site.command:
+            changes.report(_closed(site))
+            return
         settled, overruled = authors.settle(site, job, server)
         if overruled:
             server = servers.implied(settled) or server
@@ -68,7 +71,7 @@ class VLLMStrategy:
             also = f"; {reason}" if added else ""
             reason = f"the job's own words win over its runtime, which also gives {shown}{also}"
         new = [word for flag, _ in added for word in flag]
-        site.write(changes, command, (*settled.args, *new), rule="vllm/serve", reason=reason)
+        site.write(changes, command, _with(settled.args, new), rule="vllm/serve", reason=reason)
 
     def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
         """Add probes and the env of the features; the servers of several pods are independent and do not meet."""
@@ -135,6 +138,17 @@ def _is_foreign(job: Job) -> bool:
     if name.startswith(_UPSTREAM) and _VERSIONED.match(tag):
         return not tag.removeprefix("v").startswith(flags.version())
     return job.kind == "JobSet" or "image" in job.trainer
+
+
+def _with(args: tuple[str, ...], new: list[str]) -> tuple[str, ...]:
+    """Return arguments with new flags: before a bare `--`, behind which vLLM takes no word for a flag."""
+    end = args.index("--") if "--" in args else len(args)
+    return (*args[:end], *new, *args[end:])
+
+
+def _closed(site: sites.Site) -> Finding:
+    message = "-- ends the flags of the command, so Muster cannot add any; remove it"
+    return warning(f"{site.place}.command", "--", message, rule="vllm/closed-flags")
 
 
 def _unchanged(site: sites.Site) -> Finding:
