@@ -1,4 +1,4 @@
-"""`python -m bench [evaluations] [requests] [commands]`: runs all three by default.
+"""`python -m bench [evaluations] [requests] [commands] [growth]`: runs these four by default.
 
 `admissions` needs a cluster; `crowds` opens 2,000 connections on loopback; `caches` fills the memory of a pod.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 
-from bench import admissions, caches, commands, crowds, evaluations, requests
+from bench import admissions, caches, commands, crowds, evaluations, growth, requests
 
-_ALL = {"evaluations": evaluations.run, "requests": requests.run, "commands": commands.run}
+_ALL = {"evaluations": evaluations.run, "requests": requests.run, "commands": commands.run, "growth": growth.run}
 
 _ASKED = {**_ALL, "admissions": admissions.run, "crowds": crowds.run, "caches": caches.run}
 

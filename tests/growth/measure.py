@@ -1,6 +1,8 @@
 """Measures growth: `python -m tests.growth.measure [part of an axis's name ...]`, in a process of its own.
 
-Prints each axis along which the work of a decision grows faster than its documents, and how many were measured.
+Prints each axis along which the work of a decision grows faster than its documents, and how many were measured. The
+axes are those of lists; with `texts` among the parts also those of each text, and with `scripts`, `words`, `quantities`
+or `snapshots` those of `tests.growth.scripts`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import sys
 
 import orjson
 
-from tests.growth import axes
+from tests.growth import axes, scripts
 from tests.support import admissions
 from webhook.admission import decisions, reviews
 
@@ -48,7 +50,8 @@ def slope(axis, phase):
 def main(parts):
     """Measure the axes whose names have all these parts; return how many grow too fast."""
     measured = found = 0
-    for axis, phase in itertools.product(axes.axes(texts="texts" in parts), ("mutate", "validate")):
+    every = (*axes.axes(texts="texts" in parts), *scripts.axes())
+    for axis, phase in itertools.product(every, ("mutate", "validate")):
         if all(part in axis.name for part in parts if part != "texts"):
             measured += 1
             steep, per_byte, counts = slope(axis, phase)

@@ -1,4 +1,4 @@
-"""The work of a decision grows with the size of its documents and no faster, whichever list of them grows.
+"""The work of a decision grows with the size of its documents and no faster, whichever list or text of them grows.
 
 Work is counted, not timed (`work`), in a process of its own, because the product is rewritten as it is imported.
 """
@@ -12,6 +12,15 @@ import sys
 import pytest
 
 _FEW = ["jobset-torch"]
+_TEXTS = {
+    "scripts exec": 2,
+    "scripts torchrun": 2,
+    "scripts heredocs without": 2,
+    "words jobset-torch": 8,
+    "quantities": 4,
+    "snapshots": 1,
+}
+_MORE_TEXTS = {"scripts": 140, "words": 40}
 _MORE = ["trainjob-trl", "trainjob-torchtune", "jobset-vllm", "jobset-shell", "owned", "claims"]
 
 
@@ -26,6 +35,18 @@ def test_no_list_of_a_job_makes_a_decision_grow_faster_than_the_job(skeleton):
     measured = re.search(r"^(\d+) measured, (\d+) too steep$", done.stdout, re.MULTILINE)
     assert measured, done.stderr
     assert int(measured[1]) > 50
+    assert (done.returncode, int(measured[2])) == (0, 0), done.stdout
+
+
+@pytest.mark.parametrize(
+    ("texts", "least"),
+    [*_TEXTS.items(), *(pytest.param(*each, marks=pytest.mark.thorough) for each in _MORE_TEXTS.items())],
+)
+def test_no_text_of_a_job_makes_a_decision_grow_faster_than_the_text(texts, least):
+    done = grown(texts)
+    measured = re.search(r"^(\d+) measured, (\d+) too steep$", done.stdout, re.MULTILINE)
+    assert measured, done.stderr
+    assert int(measured[1]) >= least
     assert (done.returncode, int(measured[2])) == (0, 0), done.stdout
 
 

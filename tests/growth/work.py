@@ -69,6 +69,8 @@ class _Work:
             return function(*arguments, **named)
         name = getattr(function, "__name__", "")
         held = getattr(function, "__self__", None)
+        if name in ("find", "index") and isinstance(held, str):
+            return self._found(function, held, arguments)
         if isinstance(held, re.Pattern):
             return self._searched(name, function, arguments)
         if name in _CONSTANT or (isinstance(function, type) and (function.__module__ or "").startswith(COUNTED)):
@@ -78,6 +80,13 @@ class _Work:
         if not isinstance(held, types.ModuleType) and name not in ("extend", "update"):
             self.steps += _size(held)
         return self.result(function(*arguments, **named))
+
+    def _found(self, function, held, arguments):
+        """Look for a text from a place on; what lies before it and behind the find costs nothing."""
+        start = arguments[1] if len(arguments) > 1 else 0
+        place = function(*arguments)
+        self.steps += 1 + ((place if place >= 0 else len(held)) - start) // _PER_STEP
+        return place
 
     def _searched(self, name, function, arguments):
         text = arguments[-1] if name == "sub" else arguments[0]
