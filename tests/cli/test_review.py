@@ -53,13 +53,13 @@ async def post():
     """Post a body to the four paths of a real listener, over the runtimes that the command line takes."""
     metrics, policy = Metrics(), Policy()
     resolver = Resolver(gathering.gather([]).reader, None, metrics)
-    admission = handlers.Admission(lambda: policy, resolver, Recorder(), metrics)
+    admission = handlers.Admission(lambda: policy, resolver, Recorder(), metrics, (200, 4.0))
 
     def serving(phase, kind):
         return lambda request: admission.handle(request, phase, kind)
 
     served = {path: serving(*what) for path, what in handlers.ADMISSION_PATHS.items()}
-    listener = Listener(served, 1024**2)
+    listener = Listener(served, 1024**2, 1.0)
     port = await listener.open("127.0.0.1", 0, None)
     async with aiohttp.ClientSession(headers={"Content-Type": "application/json"}) as http:
 

@@ -19,7 +19,7 @@ import yaml
 from tests.server.conftest import ROOT, review
 from webhook import configs
 from webhook.cluster import kinds
-from webhook.server import services
+from webhook.server import run, services
 from webhook.server.services import Service
 
 JSON = {"Content-Type": "application/json"}
@@ -230,7 +230,24 @@ def test_a_signal_ends_a_process_that_still_waits_for_the_api_server(tmp_path):
             if orjson.loads(line)["message"] == "shared authorities not read, going on from memory":
                 break
         process.send_signal(signal.SIGTERM)
+        messages = [orjson.loads(line)["message"] for line in process.stderr]
         assert process.wait(20) == 0
+        assert messages[-1] == "stopped before it served"
+
+
+async def test_a_service_that_cannot_start_says_why():
+    class Failing:
+        async def start(self):
+            raise OSError("the port is taken")
+
+    with pytest.raises(OSError, match="the port is taken"):
+        await run._started(Failing(), asyncio.Event())
+
+
+async def test_a_service_that_was_never_started_can_be_stopped(tmp_path):
+    service = Service(configs.load(written(tmp_path)))
+    assert await service.problems() == {"start": "is under way"}
+    await service.stop()
 
 
 def test_a_wrong_configuration_ends_the_process_with_one_line(tmp_path):

@@ -93,7 +93,7 @@ class Admission:
         resolver: Resolver,
         recorder: Recorder,
         metrics: Metrics,
-        limits: tuple[int, float] = (200, 4.0),
+        limits: tuple[int, float],
     ) -> None:
         self._policy = policy
         self._resolver = resolver

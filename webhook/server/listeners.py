@@ -51,7 +51,7 @@ class Listener:
         self,
         handlers: Mapping[str, Handler],
         body_limit: int,
-        grace: float = 10.0,
+        grace: float,
         limits: Limits | None = None,
         closed: Callable[[str], None] = lambda _why: None,
     ) -> None:

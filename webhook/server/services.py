@@ -125,10 +125,9 @@ class Service:
 
     async def stop(self) -> None:
         """Fail readiness, close connections after their next answer, wait, let open requests end, stop all parts."""
-        if self._health is not None:
+        if self._listener is not None and self._health is not None:
             self._health.drain()
-            if self._listener is not None:
-                self._listener.leave()
+            self._listener.leave()
             await asyncio.sleep(self._config.server.readiness_delay)
         await self._stack.aclose()
         _log.info("stopped", extra={"port": self.port})
