@@ -36,6 +36,22 @@ def rotate(log):
     log.rename(log.with_name("audit.log.1"))
 
 
+def test_a_file_that_is_deleted_when_it_was_just_opened_is_read_and_the_next_one_follows(log):
+    class Late(LogFollower):
+        """Somebody deletes the oldest file as soon as it is opened."""
+
+        def _open(self, path):
+            super()._open(path)
+            if path.name == "audit.log.2":
+                path.unlink()
+
+    for name, data in (("audit.log.2", b"a\n"), ("audit.log.1", b"b\n"), ("audit.log", b"c\n")):
+        log.with_name(name).write_bytes(data)
+    late = Late(log)
+    assert come(late) == [b"a", b"b", b"c"]
+    late.close()
+
+
 def test_what_is_there_comes_first_with_the_rotated_files_then_what_is_written(log, follower):
     log.with_name("audit.log.1").write_bytes(b"a\nb\n")
     log.write_bytes(b"c\n")

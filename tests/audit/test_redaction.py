@@ -24,6 +24,9 @@ SECRETS = st.tuples(TEXT, TEXT).map("-Zq7-Zq7".join).filter(lambda text: not tex
 FORMATTED = st.from_regex(r"\A(hf_[A-Za-z0-9]{30}|ghp_[A-Za-z0-9]{36}|AKIA[A-Z0-9]{16}|sk-[a-z]{10}[0-9]{10})\Z")
 
 
+VOLUME = ("secretName", "name", "defaultMode", "optional", "items")
+
+
 def env(*entries):
     return [{"name": "PET_NNODES", "value": "2"}, *entries, {"name": "TOKENIZERS_PARALLELISM", "value": "false"}]
 
@@ -198,6 +201,11 @@ def test_only_what_is_secret_is_hidden(make_record, make_change):
     ("field", "value"),
     [
         ("volumes[x]", {"name": "x", "secret": {"secretName": "hf-credentials", "defaultMode": 256}}),
+        ("volumes[x]", {"name": "x", "secret": dict.fromkeys(VOLUME, "hf")}),
+        ("spec.tokenRef", "hf"),
+        ("spec.tokenRefs", ["hf"]),
+        ("spec.tokenSecretName", "hf"),
+        *(("env[HF_TOKEN].value", switch) for switch in ("", "true", "False", "none", "null")),
         ("spec.template.spec", {"imagePullSecrets": [{"name": "registry"}], "automountServiceAccountToken": False}),
         ("envFrom", [{"secretRef": {"name": "hf"}}]),
         ("env[HF_TOKEN]", {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}),
@@ -212,6 +220,11 @@ def test_only_what_is_secret_is_hidden(make_record, make_change):
 def test_what_only_names_a_secret_or_a_switch_is_shown(make_record, make_change, field, value):
     record = make_record(changes=[make_change(field, after=value)])
     assert redaction.redact(record) == record
+
+
+def test_a_secret_that_is_no_volume_is_hidden_whatever_else_it_says(make_record, make_change):
+    written = {"secret": {"secretName": "hf", "token": "planted"}, "other": {"secret": "planted"}}
+    assert "planted" not in str(redaction.redact(make_record(changes=[make_change("spec", after=written)])))
 
 
 def test_further_rules_hide_further_names_and_formats(make_record, make_change):

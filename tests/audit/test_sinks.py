@@ -113,6 +113,13 @@ def test_the_oldest_file_is_deleted_when_there_are_enough(open_sink, log):
     assert [path.read_bytes() for path in files.rotated(log)] == [b"b\n", b"c\n", b"d\n"]
 
 
+def test_one_elder_is_enough(open_sink, log):
+    sink = open_sink(log, max_bytes=1, backups=1)
+    for line in (b"a\n", b"b\n", b"c\n"):
+        sink.write(line)
+    assert [path.read_bytes() for path in files.rotated(log)] == [b"b\n", b"c\n"]
+
+
 def test_elders_beyond_a_lowered_number_are_deleted(open_sink, log):
     for number in (1, 2, 3, 7):
         log.with_name(f"audit.log.{number}").write_bytes(b"old\n")

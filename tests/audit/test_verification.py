@@ -104,6 +104,14 @@ def test_a_line_moved_far_down_is_moved(sealed):
     assert kinds(lines) == [(9, "moved")]
 
 
+def test_lines_that_were_moved_out_of_one_place_are_all_moved(sealed):
+    for order in ([4, 3, 5], [3, 5, 4], [5, 4, 3], [4, 5, 3]):
+        lines = sealed(9)
+        moved = {number: lines[number - 1] for number in order}
+        lines = [line for line in lines if line not in moved.values()] + [moved[number] for number in order]
+        assert kinds(lines) == [(7, "moved"), (8, "moved"), (9, "moved")]
+
+
 def test_a_line_moved_before_the_beginning_of_a_rotated_log_is_moved(sealed):
     lines = sealed(9)[4:]
     lines[0], lines[1] = lines[1], lines[0]

@@ -85,7 +85,9 @@ class Cluster:
 
 
 @pytest.fixture
-async def cluster():
+async def cluster(caplog):
+    """A cluster whose controllers may be refused and cut off, but never fail by a defect."""
     made = Cluster()
     yield made
     await made.stop()
+    assert [record for record in caplog.get_records("call") if "defect" in record.getMessage()] == []

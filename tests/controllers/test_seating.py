@@ -145,7 +145,9 @@ async def test_a_profile_that_is_gone_seats_nobody_and_says_so(cluster):
     cluster.server.put(pod("a-0", CLAIM, job="a"))
     await cluster.until(lambda: cluster.said("a-0"))
     assert cluster.open() == []
-    assert "takes no further jobs" in cluster.said("a-0")[0][1]
+    message = cluster.said("a-0")[0][1]
+    assert "takes no further jobs" in message
+    assert message.endswith(f"0 of 0 seats of ResourceClaim {CLAIM} are taken by nobody")
 
 
 async def test_a_controller_that_dies_between_seat_and_gate_leaves_nothing_undone(cluster):

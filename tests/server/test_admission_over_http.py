@@ -7,6 +7,7 @@ import base64
 import orjson
 
 from tests.server.conftest import RUNTIME, TRAINJOB, review
+from tests.support import admissions, plugins
 from webhook.admission import answers, decisions, reviews
 from webhook.admission.policies import Policy
 from webhook.audit import schemas
@@ -74,6 +75,18 @@ async def test_metrics_count_decisions_without_names_of_people_or_jobs(serve):
     assert f'{line},resource="trainjobs"}} 1.0' in text
     assert "team-a" not in text
     assert "example.org" not in text
+
+
+async def test_a_strategy_that_fails_is_counted_by_its_framework_and_one_that_works_is_not(serve):
+    def fails(*_asked):
+        raise KeyError("a defect")
+
+    webhook = await serve(policy=admissions.policy_with(plugins.make_strategy("trl", enforce_command=fails)))
+    await webhook.admit()
+    assert b'muster_plugin_failures_total{framework="trl"} 1.0' in webhook.metrics.render()
+    sound = await serve()
+    await sound.admit()
+    assert b"muster_plugin_failures_total{" not in sound.metrics.render()
 
 
 async def test_a_create_is_refused_when_it_must_be_recorded_and_cannot(serve):

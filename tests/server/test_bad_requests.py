@@ -139,10 +139,19 @@ async def test_more_admissions_at_once_than_allowed_are_turned_away(serve):
     webhook = await serve(Empty(), fetch, limits=(1, 60))
     waiting = asyncio.create_task(webhook.post("/mutate/trainjobs", review()))
     await waits.until(lambda: b"muster_admission_in_flight 1.0" in webhook.metrics.render())
-    assert (await webhook.post("/mutate/trainjobs", review()))[0] == 429
+    async with webhook.http.post(f"{webhook.url}/mutate/trainjobs", json=review()) as answer:
+        assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
     turned_away.set()
     assert (await waiting)[0] == 200
     assert b"muster_admission_in_flight 0.0" in webhook.metrics.render()
+
+
+async def test_a_compressed_body_is_not_unpacked(serve):
+    webhook = await serve()
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    status, said = await webhook.post("/mutate/trainjobs", gzip.compress(orjson.dumps(review())), headers=headers)
+    assert status == 400
+    assert b"JSON" in said
 
 
 async def test_who_sends_slowly_takes_nobodys_turn(serve):
