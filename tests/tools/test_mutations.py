@@ -35,6 +35,8 @@ def changes(source, kind):
         ("return", "def f() -> list[int]:\n    return a", ["def f() -> list[int]:\n    return []"]),
         ("return", "def f(a):\n    return a", ["def f(a):\n    return None"]),
         ("return", "def f(a):\n    return None", []),
+        ("return", "def f() -> int:\n    return 0", []),
+        ("return", "def f() -> int:\n    return 2", ["def f() -> int:\n    return 0"]),
         ("keyword", "f(a, b=c, d=e)", ["f(a,  d=e)", "f(a, b=c, )"]),
         ("keyword", "f(b=c,)", ["f()"]),
         ("decorator", "@register\ndef f(): ...", ["\ndef f(): ..."]),

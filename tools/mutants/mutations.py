@@ -100,7 +100,7 @@ def mutants(file: str, source: bytes) -> Iterator[Mutant]:
     for node in places.walk(ast.parse(source)):
         for kind, changes in KINDS.items():
             for span, new in changes(node, text):
-                if (span, new) not in seen:
+                if (span, new) not in seen and source[slice(*span)] != new.encode():
                     seen.add((span, new))
                     yield Mutant(file, kind, text.lines(span), span, new)
 
