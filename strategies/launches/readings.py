@@ -76,7 +76,7 @@ def read(argv: Sequence[str]) -> Reading:
     length = sum(map(len, words))
     if length <= _MAX_CACHED:
         return _cached(words)
-    return _cached_long(words) if length <= _MAX_CACHED_LONG else _read(words)
+    return _cached_long(words) if length <= _MAX_CACHED_LONG else _few(words)
 
 
 def _read(words: tuple[str, ...]) -> Reading:
@@ -91,6 +91,7 @@ def _read(words: tuple[str, ...]) -> Reading:
 
 _cached = functools.lru_cache(maxsize=256)(_read)
 _cached_long = functools.lru_cache(maxsize=64)(_read)  # parts of one training are read again after each change
+_few = functools.lru_cache(maxsize=2)(_read)  # still longer ones: a decision asks some seven times
 
 
 @dataclass(frozen=True, slots=True)

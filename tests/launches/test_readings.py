@@ -462,3 +462,8 @@ def _same(one, other):
     return one is not None and (one.launcher, one.head, one.options, one.values, one.module, one.target, one.rest) == (
         *(other.launcher, other.head, other.options, other.values, other.module, other.target, other.rest),
     )
+
+
+def test_a_large_script_is_read_once_however_often_a_decision_asks():
+    words = ["bash", "-c", "# a long comment\n" * 2_000 + "torchrun train.py"]
+    assert read(words) is read(list(words))
