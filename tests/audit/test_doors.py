@@ -56,7 +56,7 @@ def test_a_further_name_hides_its_value_in_log_lines_and_their_facts():
 
 def test_a_further_format_is_hidden_in_texts_and_fields():
     doors.further(redaction.Rules.from_patterns(formats=[r"acme-\d+"]))
-    assert (doors.text("see acme-123!"), doors.fields("env[acme-123]")) == ("see <redacted>!", "env[<redacted>]")
+    assert (doors.text("see acme-123!"), doors.field("env[acme-123]")) == ("see <redacted>!", "env[<redacted>]")
     assert doors.value(["acme-123"]) == '["<redacted>"]'
 
 
@@ -75,3 +75,16 @@ def test_a_rule_that_is_no_expression_is_told_with_its_place():
 )
 def test_one_text_is_read_as_the_document_that_it_is(told):
     assert VALUE not in doors.text(told)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"--hub_tok {VALUE}", f'{{"a": "{{\\"password\\": \\"{VALUE}\\"}}"}}', f"password: {VALUE}", f"token={VALUE}"],
+)
+def test_a_path_with_a_name_that_kubernetes_would_not_take_is_read_as_a_text(name):
+    assert VALUE not in doors.field(f"spec.replicatedJobs[{name}].template.spec")
+
+
+def test_a_path_of_common_names_is_shown():
+    path = "spec.replicatedJobs[node].template.spec.template.spec.containers[auth].env[HF_TOKEN].value"
+    assert doors.field(path) == path

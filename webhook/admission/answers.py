@@ -155,9 +155,7 @@ def _audit(decision: Decision) -> dict[str, str]:
         notes["strategy"] = _cut(doors.text(decision.strategy))
     if len(decision.changes):
         some = itertools.islice(decision.changes, _MAX_AUDIT_CHANGES)
-        notes["changes"] = _cut(
-            doors.fields(", ".join(f"{change.field} ({change.rule})" for change in some)[:MAX_AUDIT])
-        )
+        notes["changes"] = _cut(", ".join(f"{doors.field(change.field)} ({change.rule})" for change in some))
     if decision.message:
         notes["error"] = _cut(decision.message)
     return notes

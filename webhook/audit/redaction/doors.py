@@ -18,7 +18,7 @@ from webhook.audit.redaction import concealments, forms, texts, walks
 from webhook.audit.redaction.echoes import Echoes
 from webhook.audit.redaction.redaction import DEFAULT, Rules, by_field
 
-__all__ = ["LONGEST", "fields", "findings", "further", "safely", "text", "value"]
+__all__ = ["LONGEST", "field", "findings", "further", "safely", "text", "value"]
 
 LONGEST = 8192
 """Characters of one text outside of the audit log."""
@@ -27,7 +27,9 @@ _READ = 8 * LONGEST  # characters that are looked at
 # Characters of different texts of a document that are looked through for the secrets that findings quote.
 _LARGEST = 128 * 1024
 _WHOLE = 2**63
-_ASSIGNING = frozenset("=@")
+# A name in a path that may announce a secret; none that Kubernetes takes has these characters.
+_ODD = re.compile(r"\[(?=[^\[\]\s=:{@,]*[\s=:{@,])[^\[\]]*\]")
+_NAMES = re.compile(r"[^\s=:{@,]*")
 # Of a document with more text, what its words are, and the words of a message that may be theirs.
 _RUN = re.compile(r"(?<![\w-])(?=[A-Za-z_-]{0,16}[0-9]|[A-Za-z_-]{17})[\w-]{6,}", re.ASCII)
 _QUOTABLE = re.compile(r"[^\s\"']{6,}")
@@ -55,10 +57,10 @@ def text(given: object, longest: int = LONGEST) -> str:
         return concealments.WORD
 
 
-def fields(given: str) -> str:
-    """Return paths of fields, whose names may be secrets but do not announce one, without secrets."""
-    if _InForce.rules != DEFAULT or not _ASSIGNING.isdisjoint(given):
-        return text(given)
+def field(given: str) -> str:
+    """Return the path of a field, whose names may be secrets; those that Kubernetes takes do not announce one."""
+    if _InForce.rules != DEFAULT or not _NAMES.fullmatch(given):
+        return text(_ODD.sub(f"[{texts.MARK}]", given))
     return forms.tokens(given, given.lower(), lambda _: texts.MARK)
 
 
