@@ -94,6 +94,44 @@ def test_a_name_that_only_resembles_one_is_not(name):
     assert not secret_names.is_secret(name)
 
 
+COUNTED = """
+    added average batched cached completion context draft generated input kv logprobs max min n new num number output
+    placeholder prefill prompt special stop threshold total virtual
+"""
+OF_TEXT = "bos cls eos mask pad sep unk audio delimiter end image multi per start template think video"
+MEASURED = """
+    accuracy budget classification count embedding embeddings entropy id ids length limit logprobs loss mask merge
+    parallelism per rate seen threshold type usage
+"""
+OWNERS = "access api auth bearer github gitlab hf hub refresh secret session"
+HOLDERS = """
+    access account admin anthropic api app auth aws azure client cohere comet crypt deploy encryption gemini gpg hf hmac
+    huggingface license master minio neptune ngc openai pgp private registry root rsa s3 secret service session shared
+    signing ssh storage subscription tls wandb webhook
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(f"{word}_tokens" for word in COUNTED.split()),
+        *(f"{word}_token" for word in OF_TEXT.split()),
+        *(f"token_{word}" for word in MEASURED.split()),
+    ],
+)
+def test_a_token_that_is_a_piece_of_text_is_no_secret(name):
+    assert not secret_names.is_secret(name)
+    assert not secret_names.is_secret(name.upper())
+
+
+@pytest.mark.parametrize(
+    "name", [*(f"{word}_token_id" for word in OWNERS.split()), *(f"{word}_key" for word in HOLDERS.split())]
+)
+def test_what_belongs_to_an_account_is_a_secret(name):
+    assert secret_names.is_secret(name)
+    assert secret_names.is_secret(name.upper())
+
+
 @settings(deadline=None)
 @given(
     st.sampled_from(["token", "secret", "password", "api_key", "private_key"]),

@@ -305,6 +305,13 @@ async def test_a_defect_of_a_handler_is_logged_and_answered(serve, monkeypatch, 
     assert (await webhook.admit())["allowed"]
 
 
+async def test_a_listener_that_is_closed_leaves_nothing_running(serve):
+    webhook = await serve()
+    assert "look at connections" in {task.get_name() for task in asyncio.all_tasks()}
+    await webhook.listener.close()
+    assert "look at connections" not in {task.get_name() for task in asyncio.all_tasks()}
+
+
 async def test_a_look_that_fails_is_not_the_last_one(serve, monkeypatch, caplog):
     looked, found = asyncio.Event(), []
 
