@@ -257,11 +257,130 @@ def test_every_error_of_a_stream_is_found_and_not_only_the_first(muster):
 def test_documents_of_another_group_with_our_kinds_are_passed_over(muster):
     other = {**WRONG, "apiVersion": "example.org/v1"}
     result = check(muster, other)
-    assert (result.code, result.err) == (0, "0 jobs: 0 errors, 0 warnings; 1 other document ignored\n")
+    assert (result.code, result.err.splitlines()[0]) == (3, "0 jobs: 0 errors, 0 warnings; 1 other document ignored")
 
 
-def test_nothing_to_check_is_clean(muster):
-    assert muster("check", "-f", "-", stdin="").code == 0
+def test_nothing_to_check_is_said_and_has_an_exit_code_of_its_own(muster):
+    nothing = muster("check", "-", stdin=jobs.stream(jobs.configmap()))
+    assert nothing.code == muster("check", "-", stdin="").code == 3
+    assert "muster: there is nothing to check: no TrainJob, JobSet or runtime is among the documents" in nothing.err
+    assert check(muster, jobs.runtime("own", "trl")).code == 0  # a runtime is something
+
+
+def test_nothing_to_check_is_clean_where_that_is_asked_for(muster):
+    allowed = muster("check", "--allow-empty", "-", stdin="")
+    assert (allowed.code, "there is nothing to check" in allowed.err) == (0, True)
+    assert muster("check", "--allow-empty", "-", stdin="a: [").code == 2
+
+
+def test_paths_need_no_option_and_stand_before_between_and_behind_options(muster, write):
+    first, second = (write(f"{name}.yaml", jobs.stream(jobs.two_nodes())) for name in "ab")
+    third = write("folder/c.yaml", jobs.stream(jobs.two_nodes()))
+    result = muster("check", first, "-o", "text", second, "--strict", third.parent)
+    assert (result.code, result.err) == (0, "3 jobs: 0 errors, 0 warnings\n")
+    mixed = muster("check", "-f", first, second, "-f", third)
+    assert (mixed.code, mixed.err) == (0, "3 jobs: 0 errors, 0 warnings\n")
+    dash = muster("check", first, "--strict", "-", stdin=jobs.stream(jobs.two_nodes()))
+    assert (dash.code, dash.err) == (0, "2 jobs: 0 errors, 0 warnings\n")
+
+
+@pytest.mark.parametrize("command", ["check", "explain", "render"])
+def test_paths_are_taken_by_each_command_and_are_missed_when_there_is_none(muster, write, command):
+    path = write("a.yaml", jobs.stream(jobs.two_nodes()))
+    assert muster(command, path) == muster(command, "-f", path)
+    none = muster(command)
+    assert none.code == 2
+    assert none.err == f"muster: name files or folders, or - for stdin; see `muster {command} --help`\n"
+
+
+@pytest.mark.parametrize("broken", ["spec: [", "a: 1\na: 2", "\tx", 'a: "', "@", "[a, b]", "kind: TrainJob"])
+def test_a_document_that_cannot_be_read_does_not_hide_the_next(muster, broken):
+    stdin = jobs.stream(jobs.two_nodes()) + f"---\n{broken}\n" + jobs.stream(WRONG) + "---\n{\n" + jobs.stream(WRONG)
+    result = muster("check", "-o", "json", "-", stdin=stdin)
+    assert result.code == 2
+    right, wrong, again, *faults = result.json()
+    assert [each["document"] for each in (right, wrong, again)] == [1, 3, 5]
+    assert [each["document"] for each in faults] == [2, 4]
+    for case in (wrong, again):
+        found = next(each for each in case["findings"] if each["rule"] == "core/numbers")
+        assert stdin.splitlines()[found["line"] - 1].strip() == "numNodes: 0"
+
+
+def test_warnings_fail_where_the_check_is_strict(muster):
+    assert [check(muster, SCRIPT, options=options).code for options in ([], ["--strict"])] == [0, 1]
+    assert check(muster, jobs.two_nodes(), options=["--strict"]).code == 0
+    junit = check(muster, SCRIPT, options=["--strict", "-o", "junit"])
+    failure = Xml.fromstring(junit.out).find("testsuite/testcase/failure")  # noqa: S314  # made by us
+    assert (failure.get("type"), 'failures="1"' in junit.out) == ("trl/not-enforced", True)
+
+
+def rules(result):
+    return {each["rule"] for job in result.json() for each in job["findings"]}
+
+
+def test_rules_are_selected_and_ignored_by_id_and_by_group(muster):
+    every = rules(check(muster, WRONG, options=["-o", "json"]))
+    assert every == {"core/numbers", "trl/precision"}
+    for options, left in (
+        (["--select", "core/numbers"], {"core/numbers"}),
+        (["--select", "trl,core/quantity"], {"trl/precision"}),
+        (["--select", "trl", "--select", "core"], every),
+        (["--ignore", "core/numbers, trl"], set()),
+        (["--ignore", "trl"], {"core/numbers"}),
+        (["--select", "core,trl", "--ignore", "core/numbers"], {"trl/precision"}),
+    ):
+        result = check(muster, WRONG, options=["-o", "json", *options])
+        assert (rules(result), result.code) == (left, 1 if left else 0)
+        (job,) = result.json()
+        assert job["refused"] is True  # the cluster knows nothing of the selection
+
+
+def test_what_is_not_selected_is_counted(muster):
+    result = check(muster, WRONG, options=["--ignore", "core/numbers"])
+    assert result.err == "1 job: 1 error, 0 warnings; 1 finding not selected\n"
+
+
+@pytest.mark.parametrize("option", ["--select", "--ignore"])
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("core/nmbers", "'core/nmbers' is no rule or group of rules; did you mean core/numbers"),
+        ("trl,tlr", "'tlr' is no rule or group of rules; did you mean trl?"),
+        ("", "'' is no rule or group of rules; `muster rule` lists them"),
+        ("nowhere/xyzzy", "'nowhere/xyzzy' is no rule or group of rules; `muster rule` lists them"),
+    ],
+)
+def test_a_rule_that_does_not_exist_is_an_error_with_the_one_that_was_meant(muster, option, value, told):
+    result = check(muster, WRONG, options=[option, value])
+    assert (result.code, result.out) == (2, "")
+    assert f"muster: {option}: {told}" in result.err
+
+
+def test_rules_of_strategies_that_do_not_come_with_muster_can_be_selected(muster, monkeypatch):
+    registry = builtin.load(plugins=False)
+    registry.register(Mender())
+    monkeypatch.setattr(builtin, "load", lambda: registry)
+    assert check(muster, WRONG, options=["--select", "mend/anything"]).code == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["chek", "-"], "'chek' is none of demo, "),
+        (["chek", "-"], "; did you mean check?"),
+        (["check", "--strct", "-"], "'--strct' is not an argument of `muster check`; did you mean --strict?"),
+        (["check", "--selct=trl", "-"], "did you mean --select?"),
+        (["check", "-o", "jsn", "-"], "'jsn' is none of text, json, junit"),
+        (["check", "-o", "jsn", "-"], "; did you mean json?"),
+        (["audit", "shw", "-"], "; did you mean show?"),
+        (["rule", "trl/launch", "more"], "'more' is not an argument of `muster rule`"),
+    ],
+)
+def test_a_misspelt_argument_is_told_what_was_meant(muster, args, told):
+    result = muster(*args)
+    assert (result.code, result.out) == (2, "")
+    assert told in result.err
+    assert len(result.err.splitlines()) == 1
 
 
 def test_the_configuration_of_the_service_counts_when_it_is_given(muster, write):

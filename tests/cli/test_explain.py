@@ -182,9 +182,10 @@ def test_findings_are_explained_and_errors_are_the_exit_code(muster):
     assert "PREDICTED" not in result.out
 
 
-def test_no_job_is_said_and_is_no_error(muster):
+def test_no_job_is_said_and_has_an_exit_code_of_its_own(muster):
     result = explain(muster, jobs.configmap())
-    assert (result.code, result.out) == (0, "no TrainJob or JobSet was found\n")
+    assert (result.code, result.out) == (3, "")
+    assert result.err.startswith("muster: there is nothing to explain: ")
 
 
 def test_input_that_cannot_be_read_ends_the_command(muster):

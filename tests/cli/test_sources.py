@@ -6,9 +6,10 @@ import io
 import json
 
 import pytest
+import yaml
 
 from tests.cli import jobs
-from webhook.kubeyaml import sources
+from webhook.kubeyaml import sources, streams
 
 STREAM = jobs.stream(jobs.trainjob("one"), jobs.configmap("two"))
 
@@ -118,8 +119,6 @@ def test_a_file_that_cannot_be_read_is_named_with_the_place_in_it(write, content
     [
         ('{"a": 1, "a": 2}', "doc 1 line 1: the key 'a' is written twice"),
         ('{"a": NaN}', "NaN is a number that JSON does not have"),
-        ('{"a": 1}\n{"b"', "doc 1 line 1: apiVersion"),
-        ("{}\n{", "doc 1 line 1: apiVersion"),
         ("{\n  a: 1}", "doc 1 line 2: is not JSON"),
         ('{"a": "\\ud800"}', "half of a surrogate pair"),
         ("[" * 100_000, "nested more than 128 levels"),
@@ -161,3 +160,47 @@ def test_of_an_endless_stream_no_more_is_read_than_tells_that_it_is_too_long(mon
     endless = Endless()
     assert "is larger than" in only_fault(sources.read(["-"], endless))
     assert endless.asked == 1024**2 + 1
+
+
+def test_json_that_is_no_object_of_kubernetes_does_not_hide_what_follows(write):
+    found = read(write("jobs.json", '{}\n{"a": 1}\n' + json.dumps(jobs.configmap("b")) + "\n{"))
+    assert names(found) == ["b"]
+    assert [(each.origin.document, each.origin.line) for each in found.unreadable] == [(1, 1), (2, 2), (4, 4)]
+
+
+def test_an_item_that_is_no_object_does_not_hide_the_next():
+    items = [{"kind": "X"}, jobs.trainjob("one"), 3, jobs.configmap("two")]
+    found = read("-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode())
+    assert names(found) == ["one", "two"]
+    assert [each.origin.item for each in found.unreadable] == [1, 3]
+
+
+def test_places_are_right_behind_documents_that_cannot_be_read():
+    broken = "# first\n---\nä: [\n---\n# \U0001f680\n@\n---\n"
+    found = read("-", stdin=(broken + "# here\napiVersion: v1\nkind: X\nmetadata:\n  name: ü\n").encode())
+    (source,) = found.sources
+    assert (source.origin.document, source.origin.line) == (3, 7)
+    assert source.find(("metadata", "name")) == (12, 3)
+    assert [str(each).partition(": ")[0] for each in found.unreadable] == ["stdin:doc 1 line 4", "stdin:doc 2 line 6"]
+
+
+def test_a_character_that_yaml_forbids_spoils_only_its_document():
+    good = jobs.stream(jobs.configmap("a"))
+    found = read("-", stdin=f"{good}---\na: \x01\n{jobs.stream(jobs.configmap('b'))}".encode())
+    assert names(found) == ["a", "b"]
+    assert [each.origin.document for each in found.unreadable] == [2]
+
+
+def test_a_file_of_nothing_but_faults_is_left_after_a_hundred():
+    found = read("-", stdin=b"---\n@\n" * 1000)
+    assert len(found.unreadable) == sources.MAX_FAULTS + 1
+    assert str(found.unreadable[-1]).startswith("stdin: has more than 100 documents that cannot be read; ")
+
+
+def test_the_work_of_reading_on_behind_faults_grows_with_the_length_of_the_text(monkeypatch):
+    lengths = []
+    parse = yaml.parse
+    monkeypatch.setattr(streams.yaml, "parse", lambda text, **more: lengths.append(len(text)) or parse(text, **more))
+    text = "---\n@\n" * 90
+    read("-", stdin=text.encode())
+    assert sum(lengths) <= 2 * len(text)

@@ -114,7 +114,7 @@ def ends_of(name: str) -> set[str]:
 @functools.cache
 def outcome(name: str) -> Outcome:
     """Decide about a case as `muster check` and `muster explain` do: mutation, validation, then the JobSet of each."""
-    args = argparse.Namespace(filename=[str(path_of(name))], runtimes=[], namespace="default", config=None)
+    args = argparse.Namespace(paths=[str(path_of(name))], filename=[], runtimes=[], namespace="default", config=None)
     try:
         setup = decided.prepare(args)
     except problems.CommandError as error:

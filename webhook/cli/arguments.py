@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from webhook.cli.problems import UNREADABLE, one_line
 
@@ -20,6 +21,26 @@ _Adder = Callable[..., argparse.ArgumentParser]
 
 class _Parser(argparse.ArgumentParser):
     """Reports errors in one line, like every other error of this command."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Take paths between and behind options too, which argparse would leave over, and refuse what is left."""
+        known, rest = super().parse_known_args(args, namespace)
+        if hasattr(known, "paths"):
+            known.paths += [each for each in rest if not each.startswith("-") or each == "-"]
+            rest = [each for each in rest if each.startswith("-") and each != "-"]
+        if rest:
+            self.error(f"{rest[0]!r} is not an argument of `{self.prog}`{self._meant(rest[0])}")
+        return known, []
+
+    def _meant(self, word: str) -> str:
+        return meant(word.partition("=")[0], self._option_string_actions)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a word that is none of the choices, and say which one was probably meant."""
+        if action.choices is not None and value not in action.choices:
+            choices = [str(each) for each in action.choices]
+            text = f"{str(value)[:100]!r} is none of {', '.join(choices)}{meant(str(value), choices)}"
+            raise argparse.ArgumentError(action, text)
 
     def error(self, message: str) -> NoReturn:
         print(one_line(f"muster: {message}; see `{self.prog} --help`"), file=sys.stderr)
@@ -40,12 +61,18 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+def meant(word: str, known: Iterable[str]) -> str:
+    """Return `; did you mean WORD?` with the known word that is most like a word; "" when none is."""
+    near = difflib.get_close_matches(word[:100], list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser; after parsing, `command` names the module of `webhook.cli.commands` that does the work."""
     top = _Parser(
         prog="muster",
         description="Check and correct Kubeflow TrainJobs and JobSets without a cluster, and operate Muster.",
-        epilog="Exit codes: 0 no errors, 1 errors were found, 2 something could not be read or done.",
+        epilog="Exit codes: 0 no errors, 1 errors found, 2 something could not be read or done, 3 nothing to check.",
         allow_abbrev=False,
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
@@ -78,6 +105,16 @@ def _check(add: _Adder) -> None:
     command.set_defaults(command="check")
     _inputs(command)
     _output(command, "text", "json", "junit")
+    command.add_argument("--strict", action="store_true", help="fail on warnings too")
+    for option, what in (("select", "report only these rules"), ("ignore", "do not report these rules")):
+        command.add_argument(
+            f"--{option}",
+            action="append",
+            default=[],
+            metavar="RULE",
+            help=f"{what}: ids such as trl/launch or groups such as trl, with commas between them; may be repeated",
+        )
+    command.add_argument("--allow-empty", action="store_true", help="succeed when there is nothing to check")
 
 
 def _explain(add: _Adder) -> None:
@@ -262,12 +299,10 @@ def _anchors(verify: argparse.ArgumentParser) -> None:
 
 def _inputs(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "-f",
-        "--filename",
-        action="append",
-        required=True,
-        metavar="FILE",
-        help="file, folder (all *.yaml, *.yml, *.json in it) or - for stdin; may be repeated",
+        "paths", nargs="*", metavar="PATH", help="file, folder (all *.yaml, *.yml, *.json in it) or - for stdin"
+    )
+    command.add_argument(
+        "-f", "--filename", action="append", default=[], metavar="PATH", help="the same; may be repeated"
     )
     _cluster(command)
 

@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from strategies.documents import findings, names, paths
-from strategies.documents.findings import Finding
+from strategies.documents.findings import Finding, Severity
 from strategies.frameworks import builtin
 from strategies.plugins.registry import PluginImportError
 from webhook.admission import answers, decisions, governors, guards, reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Policy
 from webhook.audit.redaction import doors
-from webhook.cli import gathering, offline, schemas
+from webhook.cli import gathering, offline, schemas, selections
 from webhook.cli.gathering import GatheredCluster
 from webhook.cli.problems import CommandError
+from webhook.cli.selections import Selection
 from webhook.cluster import readers
 from webhook.kubeyaml import sources
 from webhook.kubeyaml.sources import Source, Unreadable
@@ -42,6 +43,7 @@ class Case:
         own: what is wrong before any webhook is asked: what the API server refuses, what the files do not tell.
         notes: what a prediction leaves out; empty for an object from a file.
         predicted: whether the object is a prediction of what Trainer makes, and not from a file.
+        selection: the rules whose findings are shown; whether the cluster refuses the object does not depend on it.
     """
 
     source: Source
@@ -50,6 +52,7 @@ class Case:
     own: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     predicted: bool = False
+    selection: Selection = selections.ALL
 
     @property
     def title(self) -> str:
@@ -71,6 +74,11 @@ class Case:
 
     @property
     def findings(self) -> list[Finding]:
+        """Those of the selected rules."""
+        return [each for each in self.all_findings if self.selection.wants(each.rule)]
+
+    @property
+    def all_findings(self) -> list[Finding]:
         """All of them, each once; what a decision says about a field stands for what the API server says about it."""
         decided = self._decided
         if not self.own:
@@ -91,6 +99,15 @@ class Case:
     def errors(self) -> list[Finding]:
         """Findings that are errors, in every mode."""
         return findings.errors(self.findings)
+
+    @property
+    def warnings(self) -> list[Finding]:
+        """Findings that are warnings, in every mode."""
+        return [each for each in self.findings if each.severity is Severity.WARNING]
+
+    def fails(self, *, strict: bool = False) -> bool:
+        """Whether a check of the object fails: by errors, by a failure of the decision, or by warnings if `strict`."""
+        return bool(self.errors or self.failure or (strict and self.warnings))
 
     @property
     def misfits(self) -> bool:
@@ -217,12 +234,19 @@ def policy(config: Path | None) -> Policy:
 
 
 def prepare(args: argparse.Namespace) -> Setup:
-    """Read everything that a command with `-f` names.
+    """Read everything that a command names, as paths or with `-f`.
 
     Raises:
-        CommandError: the cluster or the policy cannot be made.
+        CommandError: nothing is named, or the cluster or the policy cannot be made.
     """
-    found = sources.read(args.filename)
+    found = sources.read(_names(args))
     cluster = gathering.gather(found.sources, args.runtimes, namespace=args.namespace)
     unreadable = found.unreadable + cluster.unreadable
     return Setup(found.sources, unreadable, cluster, policy(args.config), args.namespace)
+
+
+def _names(args: argparse.Namespace) -> list[str]:
+    names = [*args.paths, *args.filename]
+    if not names:
+        raise CommandError(f"name files or folders, or - for stdin; see `muster {args.command} --help`")
+    return names

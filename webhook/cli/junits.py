@@ -17,9 +17,9 @@ _NAME = "muster check"
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def report(decided: Sequence[Case], unreadable: Sequence[Unreadable]) -> str:
-    """Return the XML document: errors are failures of a test case, warnings are its output."""
-    failed = [case for case in decided if case.errors or case.failure]
+def report(decided: Sequence[Case], unreadable: Sequence[Unreadable], *, strict: bool = False) -> str:
+    """Return the XML document: errors are failures of a test case, warnings are its output, or failures if `strict`."""
+    failed = [case for case in decided if case.fails(strict=strict)]
     counts = {
         "tests": str(len(decided) + len(unreadable)),
         "failures": str(len(failed)),
@@ -28,7 +28,7 @@ def report(decided: Sequence[Case], unreadable: Sequence[Unreadable]) -> str:
     root = Xml.Element("testsuites", {"name": _NAME, **counts})
     suite = Xml.SubElement(root, "testsuite", {"name": _NAME, **counts})
     for case in decided:
-        _add_case(suite, case)
+        _add_case(suite, case, strict=strict)
     for each in unreadable:
         test = _test(suite, each.origin, "readable")
         Xml.SubElement(test, "error", {"type": "unreadable", "message": _text(each.message)}).text = _text(str(each))
@@ -36,12 +36,13 @@ def report(decided: Sequence[Case], unreadable: Sequence[Unreadable]) -> str:
     return Xml.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
 
 
-def _add_case(suite: Xml.Element, case: Case) -> None:
+def _add_case(suite: Xml.Element, case: Case, *, strict: bool) -> None:
     test = _test(suite, case.source.origin, case.title, _first(case))
     lines = list(wording.lines(case))
-    errors = [f"{each.field}: {each.message}" for each in case.errors] + [case.failure] * bool(case.failure)
+    wrong = case.errors + (case.warnings if strict else [])
+    errors = [f"{each.field}: {each.message}" for each in wrong] + [case.failure] * bool(case.failure)
     if errors:
-        kind = case.errors[0].rule if case.errors else "failure"
+        kind = wrong[0].rule if wrong else "failure"
         failure = Xml.SubElement(test, "failure", {"type": kind, "message": _text("; ".join(errors))})
         failure.text = _text("\n".join(lines))
     elif lines:

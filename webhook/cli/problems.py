@@ -8,6 +8,7 @@ __all__ = [
     "CLEAN",
     "FOUND",
     "INTERRUPTED",
+    "NOTHING",
     "PIPE_CLOSED",
     "TERMINATED",
     "UNREADABLE",
@@ -22,6 +23,8 @@ FOUND = 1
 """Errors were found in jobs, or a log is broken."""
 UNREADABLE = 2
 """Input cannot be read, or the command was called wrongly."""
+NOTHING = 3
+"""Nothing was found that the command looks at."""
 INTERRUPTED = 130
 """128 + SIGINT, as shells report it."""
 TERMINATED = 143

@@ -15,10 +15,12 @@ from typing import Any, BinaryIO
 from webhook.kubeyaml import builders, jsons, streams
 from webhook.kubeyaml.positions import Passage, Spot
 
-__all__ = ["MAX_BYTES", "STDIN", "Input", "Origin", "Source", "Unreadable", "read", "read_text"]
+__all__ = ["MAX_BYTES", "MAX_FAULTS", "STDIN", "Input", "Origin", "Source", "Unreadable", "read", "read_text"]
 
 MAX_BYTES = 16 * 1024 * 1024
 """Maximum size of one file."""
+MAX_FAULTS = 100
+"""Documents and items of one file that cannot be read, before the rest of the file is left unread."""
 STDIN = "-"
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _STDIN_NAME = "stdin"
@@ -147,25 +149,45 @@ def _capped(stream: BinaryIO) -> bytes:
 
 
 def _add(file: Origin, content: bytes, found: Input) -> None:
-    """Parse the bytes of one file; the documents before a fault are kept."""
+    """Parse the bytes of one file; a document that cannot be read does not hide the others."""
     try:
-        text = _text(content)
-        is_json = _is_json(file.file, text)
-        for parsed in (jsons if is_json else streams).load_all(text):
-            if parsed.value is not None:
-                origin = Origin(file.file, parsed.number, 0, parsed.line)
-                passage = Passage(text, parsed.start, parsed.end, parsed.line, is_json=is_json)
-                found.sources += _objects(Source(origin, parsed.value, passage))
+        _keep(_parts(file, _text(content)), found)
     except _Fault as fault:
-        found.unreadable.append(Unreadable(fault.origin or file, str(fault)))
+        found.unreadable.append(Unreadable(file, str(fault)))
+
+
+def _keep(parts: Iterator[Source | Unreadable], found: Input) -> None:
+    before = len(found.unreadable)
+    for each in parts:
+        if isinstance(each, Source):
+            found.sources.append(each)
+        elif len(found.unreadable) - before == MAX_FAULTS:
+            raise _Fault(f"has more than {MAX_FAULTS} documents that cannot be read; the rest of it was not read")
+        else:
+            found.unreadable.append(each)
+
+
+def _parts(file: Origin, text: str) -> Iterator[Source | Unreadable]:
+    is_json = _is_json(file.file, text)
+    for parsed in (_jsons if is_json else streams.load_each)(text):
+        if isinstance(parsed, builders.YamlError):
+            yield Unreadable(Origin(file.file, parsed.document, 0, parsed.line), str(parsed))
+        elif parsed.value is not None:
+            origin = Origin(file.file, parsed.number, 0, parsed.line)
+            passage = Passage(text, parsed.start, parsed.end, parsed.line, is_json=is_json)
+            yield from _objects(Source(origin, parsed.value, passage))
+
+
+def _jsons(text: str) -> Iterator[streams.Parsed | builders.YamlError]:
+    """Read JSON up to the first fault, since nothing marks where the next document begins."""
+    try:
+        yield from jsons.load_all(text)
     except builders.YamlError as error:
-        found.unreadable.append(Unreadable(Origin(file.file, error.document, 0, error.line), str(error)))
+        yield error
 
 
 class _Fault(Exception):  # noqa: N818  # never leaves this module
-    def __init__(self, message: str, origin: Origin | None = None) -> None:
-        super().__init__(message)
-        self.origin = origin
+    """Why the rest of a file is not read."""
 
 
 def _text(content: bytes) -> str:
@@ -183,20 +205,28 @@ def _is_json(file: str, text: str) -> bool:
     return file.endswith(".json") or (text.lstrip()[:1] in ("{", "[") and jsons.is_json(text))
 
 
-def _objects(around: Source) -> Iterator[Source]:
+def _objects(around: Source) -> Iterator[Source | Unreadable]:
     origin, value = around.origin, around.document
+    fault = _fault(value)
+    if fault:
+        yield Unreadable(origin, fault)
+    elif not _is_list(value):
+        yield around
+    else:
+        for number, item in enumerate(value["items"], 1):
+            place = Origin(origin.file, origin.document, number, origin.line)
+            within = (*around.within, "items", number - 1)
+            yield from _objects(Source(place, _typed_item(item, value), around.passage, within))
+
+
+def _fault(value: Any) -> str:
+    """Return why a document is no Kubernetes object; "" when it may be one."""
     if not isinstance(value, dict):
-        raise _Fault(f"is {_called(value)}, not a Kubernetes object", origin)
+        return f"is {_called(value)}, not a Kubernetes object"
     for member in ("apiVersion", "kind"):
         if not isinstance(value.get(member), str) or not value[member]:
-            raise _Fault(f"{member}: every Kubernetes object needs one, as a string; add it", origin)
-    if not _is_list(value):
-        yield around
-        return
-    for number, item in enumerate(value["items"], 1):
-        place = Origin(origin.file, origin.document, number, origin.line)
-        within = (*around.within, "items", number - 1)
-        yield from _objects(Source(place, _typed_item(item, value), around.passage, within))
+            return f"{member}: every Kubernetes object needs one, as a string; add it"
+    return ""
 
 
 def _is_list(value: Mapping[str, Any]) -> bool:

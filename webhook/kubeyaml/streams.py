@@ -11,12 +11,13 @@ import yaml
 
 from webhook.kubeyaml.builders import Builder, YamlError
 
-__all__ = ["Parsed", "load", "load_all"]
+__all__ = ["Parsed", "load", "load_all", "load_each"]
 
 # libyaml compares each directive with all others, which takes hours for a file of nothing else.
 _DIRECTIVE = re.compile(r"^\ufeff?%TAG|[\n\r\x85\u2028\u2029]%TAG")
 _MOST_DIRECTIVES = 100
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Any: libyaml's class, or the slow one with its interface
+_START = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)  # YAML 1.2, 9.1.2: no text of a document has such a line
 
 
 class Parsed(NamedTuple):
@@ -67,9 +68,59 @@ def load_all(text: str, *, aliases: bool = True, most: float = math.inf) -> Iter
     Raises:
         YamlError: the text is not YAML, or JSON cannot express it; earlier documents have been returned.
     """
+    return _documents(text, _Before(), aliases=aliases, most=most)
+
+
+def load_each(text: str) -> Iterator[Parsed | YamlError]:
+    """Read the documents of a text; one that cannot be read is its error, and the next one is read all the same.
+
+    As kubectl does, each document is then read on its own, from one line `---` to the next.
+
+    Args:
+        text: what to read; the caller has limited its length, and ends when it has seen too many errors.
+    """
+    before = _Before()
+    try:
+        for parsed in load_all(text):
+            before = _Before(parsed.number, 0, parsed.end)
+            yield parsed
+    except YamlError:
+        yield from _apart(text, before)
+
+
+class _Before(NamedTuple):
+    """What stands before the text that is read: documents, lines and characters."""
+
+    documents: int = 0
+    lines: int = 0
+    characters: int = 0
+
+
+def _apart(text: str, before: _Before) -> Iterator[Parsed | YamlError]:
+    """Read each document behind `before` on its own; the work grows with the length of the text, however many fail."""
+    number, start = before.documents, before.characters
+    lines = text.count("\n", 0, start)
+    for end in _ends(text, start):
+        part = text[start:end]
+        try:
+            for parsed in _documents(part, _Before(number, lines, start)):
+                number = parsed.number
+                yield parsed
+        except YamlError as error:
+            number = error.document
+            yield error
+        start, lines = end, lines + part.count("\n")
+
+
+def _ends(text: str, start: int) -> Iterator[int]:
+    yield from (each.start() for each in _START.finditer(text, start) if each.start() > start)
+    yield len(text)
+
+
+def _documents(text: str, before: _Before, *, aliases: bool = True, most: float = math.inf) -> Iterator[Parsed]:
+    number = before.documents
     if len(directives := _DIRECTIVE.findall(text)) > _MOST_DIRECTIVES:
-        raise YamlError(f"has {len(directives)} %TAG directives; remove them, as JSON has no tags", 1)
-    number = 0
+        raise YamlError(f"has {len(directives)} %TAG directives; remove them, as JSON has no tags", number + 1)
     try:
         events = yaml.parse(text, Loader=_Loader)
         for event in events:
@@ -78,20 +129,23 @@ def load_all(text: str, *, aliases: bool = True, most: float = math.inf) -> Iter
                 start: Any = event.start_mark  # Any: never None where libyaml made the event
                 builder = Builder(number, aliases=aliases, most=most)
                 value = builder.build(events)
-                yield Parsed(value, number, start.line + 1, start.index - start.column, builder.end)
+                began = before.characters + start.index - start.column
+                yield Parsed(value, number, before.lines + start.line + 1, began, before.characters + builder.end)
+    except YamlError as error:
+        error.line += before.lines
+        raise
     except yaml.YAMLError as error:
-        raise _explained(error, text, max(number, 1)) from error
+        raise _explained(error, text, max(number, before.documents + 1), before.lines) from error
 
 
-def _explained(error: yaml.YAMLError, text: str, number: int) -> YamlError:
+def _explained(error: yaml.YAMLError, text: str, number: int, lines: int) -> YamlError:
     mark: Any = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)  # Any: of C or of Python
     if isinstance(error, yaml.MarkedYAMLError) and mark is not None:
-        began = (
-            f"{error.context} (line {error.context_mark.line + 1}), " if error.context and error.context_mark else ""
-        )
+        context: Any = error.context_mark  # Any: as above
+        began = f"{error.context} (line {lines + context.line + 1}), " if error.context and context else ""
         message = f"{began}{error.problem}"
-        return YamlError(f"is not YAML: {message} (column {mark.column + 1})", number, mark.line + 1)
+        return YamlError(f"is not YAML: {message} (column {mark.column + 1})", number, lines + mark.line + 1)
     line = 0
     if isinstance(error, yaml.reader.ReaderError):
-        line = text.encode(errors="replace").count(b"\n", 0, error.position) + 1
+        line = lines + text.encode(errors="replace").count(b"\n", 0, error.position) + 1
     return YamlError(f"is not YAML: {' '.join(str(error).split())}", number, line)

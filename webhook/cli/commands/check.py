@@ -7,12 +7,13 @@ reported together with the findings.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from strategies.documents.findings import Severity
-from webhook.cli import cases, problems, wording
+from webhook.cli import cases, problems, selections, wording
 from webhook.cli.cases import Case, Setup
 from webhook.kubeyaml import jsons
 from webhook.kubeyaml.sources import Unreadable
@@ -21,15 +22,16 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check what `-f` names; see `arguments` for the arguments."""
+    """Check what is named; see `arguments` for the arguments."""
     setup = cases.prepare(args)
-    decided = list(_decided(setup))
+    selection = selections.select(args.select, args.ignore, setup.policy.registry)
+    decided = [dataclasses.replace(case, selection=selection) for case in _decided(setup)]
     if args.output == "json":
         print(jsons.dump([*map(_object, decided), *map(_unreadable, setup.unreadable)]))
     elif args.output == "junit":
         from webhook.cli import junits  # noqa: PLC0415  # the XML library is only for those who want XML
 
-        sys.stdout.write(junits.report(decided, setup.unreadable))
+        sys.stdout.write(junits.report(decided, setup.unreadable, strict=args.strict))
     else:
         for case in decided:
             for line in wording.lines(case):
@@ -38,9 +40,16 @@ def run(args: argparse.Namespace) -> int:
     wording.warn([_summary(decided, setup)])
     if args.output == "text" and sys.stderr.isatty() and any(case.findings for case in decided):
         wording.warn(["`muster rule ID` explains the id at the end of a finding"])
+    return _code(decided, setup, args)
+
+
+def _code(decided: Sequence[Case], setup: Setup, args: argparse.Namespace) -> int:
     if setup.unreadable:
         return problems.UNREADABLE
-    return problems.FOUND if any(_is_wrong(case) for case in decided) else problems.CLEAN
+    if not any(map(cases.is_judged, setup.sources)):
+        problems.say("there is nothing to check: no TrainJob, JobSet or runtime is among the documents")
+        return problems.CLEAN if args.allow_empty else problems.NOTHING
+    return problems.FOUND if any(case.fails(strict=args.strict) for case in decided) else problems.CLEAN
 
 
 def _decided(setup: Setup) -> Iterator[Case]:
@@ -50,10 +59,6 @@ def _decided(setup: Setup) -> Iterator[Case]:
             case = setup.decide(source)
             if cases.is_job(source) or case.findings:
                 yield case
-
-
-def _is_wrong(case: Case) -> bool:
-    return bool(case.errors or case.failure)
 
 
 def _summary(decided: Sequence[Case], setup: Setup) -> str:
@@ -68,6 +73,8 @@ def _summary(decided: Sequence[Case], setup: Setup) -> str:
     for count, what in ((checked, "checked"), (ignored, "ignored")):
         if count:
             text += f"; {wording.plural(count, 'other document')} {what}"
+    hidden = sum(len(case.all_findings) - len(case.findings) for case in decided)
+    text += f"; {wording.plural(hidden, 'finding')} not selected" if hidden else ""
     if setup.unreadable:
         text += f"; {len(setup.unreadable)} could not be read"
     return text

@@ -23,7 +23,7 @@ _ENDINGS = {"right": "right", "open": "open", "mend": "to do"}
 
 
 def run(args: argparse.Namespace) -> int:
-    """Explain what `-f` names; see `arguments` for the arguments."""
+    """Explain what is named; see `arguments` for the arguments."""
     setup = cases.prepare(args)
     setup.require_readable()
     if args.output == "json":
@@ -31,8 +31,10 @@ def run(args: argparse.Namespace) -> int:
         print(jsons.dump(_explained(decided, setup)))
     else:
         decided = show(setup, with_jobsets=args.jobset, full=args.full)
-    wrong = any(case.errors or case.failure for case in decided)
-    return problems.FOUND if wrong else problems.CLEAN
+    if not decided:
+        problems.say("there is nothing to explain: no TrainJob or JobSet is among the documents")
+        return problems.NOTHING
+    return problems.FOUND if any(case.fails() for case in decided) else problems.CLEAN
 
 
 def show(setup: Setup, *, with_jobsets: bool = True, full: bool = False) -> list[Case]:
@@ -42,8 +44,6 @@ def show(setup: Setup, *, with_jobsets: bool = True, full: bool = False) -> list
     for explained in _explained(decided, setup):
         print("\n" * (before is not None) + "\n".join(section(explained, before, width, full=full)))
         before = explained
-    if not decided:
-        print("no TrainJob or JobSet was found")
     return decided
 
 
