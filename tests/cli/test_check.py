@@ -43,7 +43,7 @@ def test_people_are_told_once_how_a_finding_is_explained_and_programs_are_not(mu
     assert hint not in check(muster, jobs.two_nodes()).err
 
 
-@pytest.mark.parametrize("output", ["text", "json", "junit"])
+@pytest.mark.parametrize("output", ["text", "json", "junit", "sarif", "github"])
 def test_a_finding_quotes_no_secret_because_logs_of_ci_are_often_public(muster, output):
     args = [
         "--hub_tok",
@@ -370,7 +370,7 @@ def test_rules_of_strategies_that_do_not_come_with_muster_can_be_selected(muster
         (["chek", "-"], "; did you mean check?"),
         (["check", "--strct", "-"], "'--strct' is not an argument of `muster check`; did you mean --strict?"),
         (["check", "--selct=trl", "-"], "did you mean --select?"),
-        (["check", "-o", "jsn", "-"], "'jsn' is none of text, json, junit"),
+        (["check", "-o", "jsn", "-"], "'jsn' is none of text, json, junit, sarif, github"),
         (["check", "-o", "jsn", "-"], "; did you mean json?"),
         (["audit", "shw", "-"], "; did you mean show?"),
         (["rule", "trl/launch", "more"], "'more' is not an argument of `muster rule`"),

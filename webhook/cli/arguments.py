@@ -104,7 +104,7 @@ def _check(add: _Adder) -> None:
     command = add("check", help="find errors in jobs", allow_abbrev=False)
     command.set_defaults(command="check")
     _inputs(command)
-    _output(command, "text", "json", "junit")
+    _output(command, "text", "json", "junit", "sarif", "github")
     command.add_argument("--strict", action="store_true", help="fail on warnings too")
     for option, what in (("select", "report only these rules"), ("ignore", "do not report these rules")):
         command.add_argument(

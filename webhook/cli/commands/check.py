@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from strategies.documents.findings import Severity
-from webhook.cli import cases, problems, selections, wording
+from webhook.cli import cases, githubs, problems, sarifs, selections, wording
 from webhook.cli.cases import Case, Setup
 from webhook.kubeyaml import jsons
 from webhook.kubeyaml.sources import Unreadable
@@ -26,21 +26,28 @@ def run(args: argparse.Namespace) -> int:
     setup = cases.prepare(args)
     selection = selections.select(args.select, args.ignore, setup.policy.registry)
     decided = [dataclasses.replace(case, selection=selection) for case in _decided(setup)]
-    if args.output == "json":
-        print(jsons.dump([*map(_object, decided), *map(_unreadable, setup.unreadable)]))
-    elif args.output == "junit":
-        from webhook.cli import junits  # noqa: PLC0415  # the XML library is only for those who want XML
-
-        sys.stdout.write(junits.report(decided, setup.unreadable, strict=args.strict))
-    else:
-        for case in decided:
-            for line in wording.lines(case):
-                print(line)
+    sys.stdout.write(_report(decided, setup, args))
     wording.warn(f"muster: {problems.one_line(each)}" for each in setup.unreadable)
     wording.warn([_summary(decided, setup)])
     if args.output == "text" and sys.stderr.isatty() and any(case.findings for case in decided):
         wording.warn(["`muster rule ID` explains the id at the end of a finding"])
     return _code(decided, setup, args)
+
+
+def _report(decided: Sequence[Case], setup: Setup, args: argparse.Namespace) -> str:
+    if args.output == "json":
+        return jsons.dump([*map(_object, decided), *map(_unreadable, setup.unreadable)]) + "\n"
+    if args.output == "junit":
+        from webhook.cli import junits  # noqa: PLC0415  # the XML library is only for those who want XML
+
+        return junits.report(decided, setup.unreadable, strict=args.strict)
+    if args.output == "sarif":
+        return jsons.dump(sarifs.report(decided, setup.unreadable)) + "\n"
+    if args.output == "github":
+        lines = githubs.lines(decided, setup.unreadable)
+    else:
+        lines = (line for case in decided for line in wording.lines(case))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _code(decided: Sequence[Case], setup: Setup, args: argparse.Namespace) -> int:
