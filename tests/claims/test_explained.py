@@ -25,7 +25,7 @@ def muster(capsys):
 
 
 def explained(muster):
-    found = json.loads(muster("explain", "-o", "json"))
+    found = json.loads(muster("explain", "-o", "json"))["items"]
     return {(each["kind"], each["name"]): each for each in found}
 
 

@@ -123,6 +123,7 @@ def test_a_record_is_shown_in_full(muster, log, options):
     shown = kubeyaml.load(result.out)
     assert (shown["uid"], shown["owner"]["name"], shown["seq"]) == ("uid-3", "parent", 3)
     assert muster("audit", "show", "-o", "json", log, *options).json() == [shown]
+    assert shown["schema"] == "muster.dev/audit/v1"
 
 
 def test_a_record_that_is_not_there_is_said(muster, log):

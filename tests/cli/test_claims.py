@@ -82,6 +82,7 @@ def test_it_shows_seats_devices_holders_and_who_waits(busy, show):
 
 def test_json_has_the_same_and_since_when(busy, show):
     _, out, _ = show("-o", "json")
+    assert json.loads(out)["schema"] == "muster.dev/claims/v1"
     claim = json.loads(out)["claims"][0]
     assert claim["seats"][0] == {"pod": "a-0", "job": "a", "since": "2026-11-21T12:00:00Z"}
     assert claim["waiting"] == ["c-0"]

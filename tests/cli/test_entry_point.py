@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 
 import pytest
 
@@ -88,7 +89,6 @@ def test_the_version_is_printed(process):
         (["render", "-f", "-", "-o", "xml"], b"", 2),
         (["explain", "-f", "."], b"", 2),
         (["nonsense"], b"", 2),
-        ([], b"", 2),
         (["review"], b"{}", 2),
         (["audit", "show", "-"], b"", 2),
         (["serve", "--config", "missing.yaml"], b"", 2),
@@ -102,6 +102,37 @@ def test_exit_codes_tell_and_errors_are_lines_that_begin_with_muster(process, ar
         lines = done.stderr.decode().splitlines()
         assert lines
         assert all(line.startswith("muster: ") for line in lines if " jobs: " not in line)
+
+
+@pytest.mark.parametrize("args", [[], ["audit"]])
+def test_without_a_command_the_help_is_shown_and_it_is_no_success(process, args):
+    """`muster $ARGS` with an empty variable must not pass in CI."""
+    done = process(*args)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == process(*args, "--help").stdout
+    assert done.stderr.startswith(f"usage: {' '.join(['muster', *args])} ".encode())
+
+
+@pytest.mark.parametrize("option", ["-v", "--version"])
+@pytest.mark.parametrize("command", [[], ["check"], ["audit"], ["audit", "ls"], ["serve"]], ids=" ".join)
+def test_every_command_tells_the_version(muster, command, option):
+    result = muster(*command, option)
+    assert (result.code, result.out) == (0, muster("--version").out)
+    assert result.out.startswith("muster ")
+
+
+@pytest.mark.parametrize("name", ["kubectl-muster", "/usr/local/bin/kubectl-muster", "kubectl-muster.exe"])
+def test_a_plugin_of_kubectl_calls_itself_as_people_call_it(muster, monkeypatch, name):
+    monkeypatch.setattr(sys, "argv", [name])
+    assert muster("check", "--help").out.startswith("usage: kubectl muster check ")
+    assert "see `kubectl muster check --help`" in muster("check", "-o", "nothing").err
+    monkeypatch.setattr(sys, "argv", ["/opt/muster/bin/muster"])
+    assert muster("check", "--help").out.startswith("usage: muster check ")
+
+
+def test_both_names_are_entry_points():
+    scripts = tomllib.loads((jobs.EXAMPLES.parents[1] / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["kubectl-muster"] == scripts["muster"] == "webhook.cli.main:main"
 
 
 def test_output_is_utf_8_whatever_the_locale_says(process):
@@ -185,7 +216,7 @@ def test_serve_hands_its_options_to_the_server(monkeypatch, tmp_path):
 
 
 def test_strategies_are_listed_with_framework_version_origin_and_what_they_do(muster):
-    entries = {entry["framework"]: entry for entry in muster("strategies", "-o", "json").json()}
+    entries = {entry["framework"]: entry for entry in muster("strategies", "-o", "json").items()}
     assert set(entries) >= {"torch", "torchtune", "trl", "vllm", "default"}
     assert entries["trl"]["origin"] == "in-tree"
     assert all(entry["version"] and entry["description"] for entry in entries.values())

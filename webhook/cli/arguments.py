@@ -20,10 +20,16 @@ _Adder = Callable[..., argparse.ArgumentParser]
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports errors in one line, like every other error of this command."""
+    """Reports errors in one line, like every other error of this command; each parser knows `--version`."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.add_argument("-v", "--version", action=_Version, nargs=0, help="print the version and exit")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Take paths between and behind options too, which argparse would leave over, and refuse what is left."""
+        if self._subparsers is not None and not (sys.argv[1:] if args is None else args):
+            self._help_instead()
         known, rest = super().parse_known_args(args, namespace)
         if hasattr(known, "paths"):
             known.paths += [each for each in rest if not each.startswith("-") or each == "-"]
@@ -31,6 +37,15 @@ class _Parser(argparse.ArgumentParser):
         if rest:
             self.error(f"{rest[0]!r} is not an argument of `{self.prog}`{self._meant(rest[0])}")
         return known, []
+
+    def _help_instead(self) -> NoReturn:
+        """Print the help where no command is named.
+
+        The exit code is that of argparse for a missing argument, not 0 as kubectl's: `muster $ARGS` with an empty
+        variable has checked nothing, and must not pass in CI.
+        """
+        self.print_help(sys.stderr)
+        sys.exit(UNREADABLE)
 
     def _meant(self, word: str) -> str:
         return meant(word.partition("=")[0], self._option_string_actions)
@@ -67,15 +82,19 @@ def meant(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def _program() -> str:
+    """Return how the command was called; kubectl runs `kubectl muster` as the program `kubectl-muster`."""
+    return "kubectl muster" if Path(sys.argv[0]).name.startswith("kubectl-muster") else "muster"
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser; after parsing, `command` names the module of `webhook.cli.commands` that does the work."""
     top = _Parser(
-        prog="muster",
+        prog=_program(),
         description="Check and correct Kubeflow TrainJobs and JobSets without a cluster, and operate Muster.",
         epilog="Exit codes: 0 no errors, 1 errors found, 2 something could not be read or done, 3 nothing to check.",
         allow_abbrev=False,
     )
-    top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
     for add in (_demo, _render, _check, _explain, _rule, _review, _strategies, _claims, _doctor):
         add(commands.add_parser)

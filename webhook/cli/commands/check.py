@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from strategies.documents.findings import Severity
-from webhook.cli import cases, githubs, problems, sarifs, selections, wording
+from webhook.cli import cases, envelopes, githubs, problems, sarifs, selections, wording
 from webhook.cli.cases import Case, Setup
 from webhook.kubeyaml import jsons
 from webhook.kubeyaml.sources import Unreadable
@@ -36,7 +36,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _report(decided: Sequence[Case], setup: Setup, args: argparse.Namespace) -> str:
     if args.output == "json":
-        return jsons.dump([*map(_object, decided), *map(_unreadable, setup.unreadable)]) + "\n"
+        shown = [*map(_object, decided), *map(_unreadable, setup.unreadable)]
+        return jsons.dump(envelopes.listed("check", shown)) + "\n"
     if args.output == "junit":
         from webhook.cli import junits  # noqa: PLC0415  # the XML library is only for those who want XML
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from strategies.frameworks import builtin
 from strategies.platform.profiles import Profile
 from webhook import configs
-from webhook.cli import problems, tables
+from webhook.cli import envelopes, problems, tables
 from webhook.cli.problems import CommandError
 from webhook.cluster import live, transports
 from webhook.controllers import surveys
@@ -34,8 +34,8 @@ def run(args: argparse.Namespace) -> int:
     except (transports.TransportError, TimeoutError) as error:
         raise CommandError(f"the cluster cannot be read: {str(error) or 'no answer in time'}") from error
     if args.output == "json":
-        shown = {"profiles": {name: asdict(each) for name, each in profiles.items()}, **asdict(survey)}
-        print(jsons.dump(shown))
+        offered = {name: asdict(each) for name, each in profiles.items()}
+        print(jsons.dump({"schema": envelopes.schema("claims"), "profiles": offered, **asdict(survey)}))
     else:
         for line in _lines(profiles, survey):
             print(line)

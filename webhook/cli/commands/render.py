@@ -10,7 +10,7 @@ from typing import Any
 
 from strategies.trainer import predictions
 from webhook import kubeyaml
-from webhook.cli import cases, diffs, jobsets, problems, wording
+from webhook.cli import cases, diffs, envelopes, jobsets, problems, wording
 from webhook.cli.cases import Case, Setup
 from webhook.kubeyaml import jsons
 
@@ -79,7 +79,9 @@ def _comment(output: _Output) -> str:
 
 
 def _json(outputs: Sequence[_Output]) -> str:
-    return jsons.dump([output.document for output in outputs]) + "\n"
+    """Return one object that kubectl reads: its version is that of Kubernetes."""
+    shown = {"apiVersion": "v1", "kind": "List", "items": [output.document for output in outputs]}
+    return jsons.dump(shown) + "\n"
 
 
 def _patches(outputs: Sequence[_Output]) -> str:
@@ -93,6 +95,7 @@ def _patch(case: Case) -> dict[str, Any]:
     name = metadata.get("name") if isinstance(metadata, dict) else None
     patched = case.mutated.verdict == "patched"
     return {
+        "schema": envelopes.schema("patch"),
         "object": {
             "file": origin.file,
             "document": origin.document,

@@ -8,7 +8,7 @@ from typing import Any
 
 from webhook import catalogue
 from webhook.catalogue import Rule
-from webhook.cli import problems, tables
+from webhook.cli import envelopes, problems, tables
 from webhook.kubeyaml import jsons
 
 __all__ = ["run"]
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     if found is None:
         raise problems.CommandError(_unknown(wanted))
     if args.output == "json":
-        print(jsons.dump(_object(wanted, found[0])))
+        print(jsons.dump({"schema": envelopes.schema("rule"), **_object(wanted, found[0])}))
     else:
         print("\n".join(_explain(wanted, *found)))
     return problems.CLEAN
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 def _list(listed: list[str], output: str) -> int:
     rules = catalogue.load()
     if output == "json":
-        print(jsons.dump([_object(each, rules[each]) for each in listed]))
+        print(jsons.dump(envelopes.listed("rules", [_object(each, rules[each]) for each in listed])))
         return problems.CLEAN
     for number, group in enumerate(dict.fromkeys(each.partition("/")[0] for each in listed)):
         rows = [(each, rules[each]) for each in listed if each.partition("/")[0] == group]

@@ -7,7 +7,7 @@ import sys
 from typing import TypedDict
 
 from strategies.plugins.registry import Registered
-from webhook.cli import cases, problems, tables
+from webhook.cli import cases, envelopes, problems, tables
 from webhook.kubeyaml import jsons
 
 __all__ = ["run"]
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     """List the registered strategies; see `arguments` for the arguments."""
     entries = [_entry(each) for each in cases.policy(None).registry]
     if args.output == "json":
-        print(jsons.dump(entries))
+        print(jsons.dump(envelopes.listed("strategies", entries)))
     else:
         rows = [(each["framework"], each["version"], each["origin"], each["description"]) for each in entries]
         headers = ("FRAMEWORK", "VERSION", "ORIGIN", "WHAT IT DOES")

@@ -1,0 +1,55 @@
+"""Every JSON that a command prints says which form it has."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import pytest
+
+from tests.cli import jobs
+from webhook.cli import arguments
+
+ELSEWHERE = {
+    "audit ls": "records have their own, muster.dev/audit/v1; test_audit",
+    "audit show": "the same",
+    "claims": "needs a cluster; test_claims",
+    "doctor": "needs a cluster; tests/doctor/test_command",
+}
+"""Commands whose versions other tests look at."""
+HERE = {
+    "check": ["check", "-"],
+    "explain": ["explain", "-"],
+    "rule": ["rule", "trl/launch"],
+    "rules": ["rule"],
+    "strategies": ["strategies"],
+}
+
+
+def with_json(parser, name=""):
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each, inner in action.choices.items():
+                yield from with_json(inner, f"{name} {each}".strip())
+        elif action.dest == "output" and "json" in action.choices:
+            yield name
+
+
+def test_no_command_is_forgotten():
+    assert set(with_json(arguments.parser())) == {*ELSEWHERE, *(args[0] for args in HERE.values()), "render"}
+
+
+@pytest.mark.parametrize(("name", "args"), HERE.items())
+def test_json_names_its_form_and_version(muster, name, args):
+    shown = muster(*args, "-o", "json", stdin=jobs.stream(jobs.two_nodes())).json()
+    assert shown["schema"] == f"muster.dev/{name}/v1"
+    assert set(shown) == {"schema", "items"} or name == "rule"
+
+
+def test_an_empty_list_names_its_version_too(muster):
+    assert muster("check", "-o", "json", "-", stdin="").json() == {"schema": "muster.dev/check/v1", "items": []}
+
+
+def test_each_line_of_patches_names_its_version(muster):
+    lines = muster("render", "-o", "patch", "-", stdin=jobs.stream(jobs.two_nodes())).out.splitlines()
+    assert [json.loads(line)["schema"] for line in lines] == ["muster.dev/patch/v1"]
