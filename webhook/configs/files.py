@@ -7,11 +7,13 @@ from pathlib import Path
 import pydantic
 
 from webhook import kubeyaml
+from webhook.configs import wording
 from webhook.configs.documents import Config
 
 __all__ = ["ConfigError", "load", "parse"]
 
 _MAX_BYTES = 1024 * 1024
+_CALLED = {list: "a list", str: "a text", bool: "true or false"}
 
 
 class ConfigError(ValueError):
@@ -50,21 +52,10 @@ def parse(text: bytes, source: str) -> Config:
     if document is None:
         return Config()
     if not isinstance(document, dict):
-        raise ConfigError(f"{source}: holds a {type(document).__name__}; write an object with keys such as mode")
+        raise ConfigError(
+            f"{source}: is {_CALLED.get(type(document), 'a number')}; write an object with keys such as mode"
+        )
     try:
         return Config.model_validate(document)
     except pydantic.ValidationError as error:
-        lines = [_explained(source, each["loc"], each["msg"], each["input"], each["type"]) for each in error.errors()]
-        raise ConfigError("\n".join(lines)) from error
-
-
-def _explained(source: str, location: tuple[int | str, ...], message: str, value: object, kind: str) -> str:
-    field = ".".join(str(part) for part in location)
-    if kind == "extra_forbidden":
-        return f"{source}: {field}: is not a key of the configuration; check its spelling and place"
-    text, shown = message.removeprefix("Value error, "), f"{value!r}: "
-    if kind == "value_error" and isinstance(
-        value, dict
-    ):  # an object whose members contradict each other: the text names them
-        shown = ""
-    return f"{source}: {f'{field}: ' if field else ''}{shown}{text[0].lower()}{text[1:]}"
+        raise ConfigError("\n".join(wording.explained(source, Config, each) for each in error.errors())) from error
