@@ -31,6 +31,8 @@ from typing import Any
 _DPKG = Path("/var/lib/dpkg/status")
 _RELEASE = Path("/etc/os-release")
 _SERIAL = uuid.UUID("6f2c2ab4-6d1c-4d7e-9f3c-2f6b7e1d0a55")  # Muster's own namespace, for serial numbers
+_MUSTER = "muster-admission"
+_EXTRAS = ("cluster",)  # of Muster, in the image
 _LONGEST = 100  # characters of a licence's name; some distributions put the whole text there
 
 Component = dict[str, Any]
@@ -44,7 +46,7 @@ def main() -> None:
 def bill() -> dict[str, Any]:
     """Return the whole document, a CycloneDX 1.6 BOM of Muster, or of Python where Muster is not installed."""
     environment = {name(each): each for each in metadata.distributions()}
-    muster = environment.get("muster")
+    muster = environment.get(_MUSTER)
     found = {pypi(each): each for each in (*beneath(), *environment.values()) if each is not muster}
     subject = {**distribution(muster), "type": "application"} if muster else interpreter()
     components = [*map(distribution, found.values()), *debian(), *([interpreter()] if muster else [])]
@@ -84,8 +86,10 @@ def distribution(found: metadata.Distribution) -> Component:
 
 
 def dependency(found: metadata.Distribution, present: Mapping[str, metadata.Distribution]) -> dict[str, Any]:
-    """Return the installed distributions that this one requires, without its extras."""
-    wanted = [each.strip() for each in found.requires or () if "extra ==" not in each]
+    """Return the installed distributions that this one requires, without its extras, but with those of Muster."""
+    extras = [f'extra == "{each}"' for each in (_EXTRAS if name(found) == _MUSTER else ())]
+    required = (each.strip().replace("'", '"') for each in found.requires or ())
+    wanted = [each for each in required if "extra ==" not in each or any(extra in each for extra in extras)]
     names = {normal(re.split(r"[^A-Za-z0-9._-]", each, maxsplit=1)[0]) for each in wanted}
     return {"ref": pypi(found), "dependsOn": sorted(pypi(present[each]) for each in names if each in present)}
 

@@ -80,7 +80,7 @@ async def test_trainer_is_judged_by_the_tag_of_its_image(world, examine, image, 
 
 
 async def test_an_installation_of_another_version_than_this_command_is_told(world, examine):
-    own = metadata.version("muster")
+    own = metadata.version("muster-admission")
     for tag in ("9.9.9", own):
         world.objects[worlds.DEPLOYMENTS]["items"].append(
             worlds.deployment("muster", f"r.example/muster-webhook:{tag}")

@@ -68,9 +68,13 @@ def test_it_lists_every_package_that_is_pinned_in_the_version_that_is_pinned(bil
 
 def test_it_is_about_muster_and_says_what_it_needs(bill):
     subject = bill["metadata"]["component"]
-    assert (subject["type"], subject["name"]) == ("application", "muster")
+    assert (subject["type"], subject["name"]) == ("application", "muster-admission")
     needs = {each["ref"]: each["dependsOn"] for each in bill["dependencies"]}
     assert any(each.startswith("pkg:pypi/aiohttp@") for each in needs[subject["bom-ref"]])
+    assert any(each.startswith("pkg:pypi/kubernetes@") for each in needs[subject["bom-ref"]])  # an extra that is there
+    assert not any(
+        each.startswith("pkg:pypi/pytest@") for each in needs[subject["bom-ref"]]
+    )  # one that an image has not
     assert {each for group in needs.values() for each in group} <= purls(bill) | {subject["bom-ref"]}
 
 

@@ -66,6 +66,71 @@ def muster(wheel, tmp_path_factory):
     return run
 
 
+@pytest.fixture(scope="module")
+def plain(wheel, tmp_path_factory):
+    """An environment of its own with Muster, what it depends on, and none of its extras."""
+    home = tmp_path_factory.mktemp("plain")
+    venv.create(home, symlinks=True)
+    pins = bases.ROOT / "requirements" / "run.txt"
+    pip("--python", home / "bin" / "python", "install", "--only-binary", ":all:", "--constraint", pins, wheel)
+    return home
+
+
+def alone(home, *arguments, stdin=""):
+    """Run the installed `muster`, which finds nothing but its own environment."""
+    command = [str(home / "bin" / "muster"), *map(str, arguments)]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    return subprocess.run(
+        command, input=stdin, capture_output=True, text=True, timeout=120, check=False, cwd=home, env=environment
+    )
+
+
+def test_a_plain_install_is_small(plain):
+    """With the bytecode that pip makes."""
+    files_ = (path for path in plain.rglob("*") if path.is_file() and not path.is_symlink())
+    blocks = sum(path.stat().st_size for path in files_)
+    assert blocks <= 60_000_000, f"{blocks / 1e6:.1f} MB"
+    assert not list(plain.glob("lib/*/site-packages/kubernetes"))
+
+
+def test_a_plain_install_does_all_that_works_on_files(plain):
+    job = (bases.ROOT / "manifests" / "examples" / "01-trl-sft-two-nodes.yaml").read_text(encoding="utf-8")
+    for arguments, word in (
+        (["check", "-"], ""),
+        (["check", "-o", "sarif", "-"], '"2.1.0"'),
+        (["check", "-o", "junit", "-"], "testsuites"),
+        (["explain", "-"], "right: "),
+        (["render", "-o", "diff", "-"], "torchrun"),
+        (["rule", "trl/launch"], "trl/launch"),
+        (["strategies"], "torchtune"),
+        (["demo"], "first-sft"),
+        (["--version"], "muster 0."),
+    ):
+        done = alone(plain, *arguments, stdin=job)
+        assert (done.returncode, word in done.stdout) == (0, True), (arguments, done.stderr)
+    config = plain / "muster.yaml"
+    config.write_text("mode: warn\n", encoding="utf-8")
+    assert alone(plain, "check", "--config", config, "-", stdin=job).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [["doctor"], ["claims"], ["audit", "verify", "--anchors-from-cluster", "log"]], ids=" ".join
+)
+def test_what_reads_a_cluster_says_which_extra_to_install(plain, arguments):
+    (plain / "log").write_text("", encoding="utf-8")
+    done = alone(plain, *arguments)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("install the extra `cluster`: pip install 'muster-admission[cluster]'")
+
+
+def test_kubectl_finds_its_plugin(plain, kubectl):
+    environment = {"PATH": f"{plain / 'bin'}:{os.environ['PATH']}", "HOME": str(plain)}
+    done = subprocess.run(
+        [str(kubectl), "muster", "check", "--help"], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.stdout.startswith("usage: kubectl muster check "), done.stderr
+
+
 @pytest.fixture
 def cluster(api):
     """A cluster with Trainer and JobSet, in which Deployments are served as soon as they are applied."""

@@ -69,7 +69,7 @@ class _Version(argparse.Action):
         from importlib import metadata  # noqa: PLC0415  # see above
 
         try:
-            version = metadata.version("muster")
+            version = metadata.version("muster-admission")
         except metadata.PackageNotFoundError:
             version = "(a checkout that is not installed)"
         print(f"muster {version}")

@@ -14,13 +14,11 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from webhook.cluster import bodies, fetches, kinds, readers, reflector, served, stores
+from webhook.cluster import bodies, fetches, kinds, readers, reflector, served, stores, transports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
-
-    from webhook.cluster import transports
 
 __all__ = ["ASK_AGAIN", "ROOM", "SILENT", "LiveReader", "connect"]
 
@@ -31,6 +29,10 @@ ASK_AGAIN = 5.0
 
 ROOM = 160 * 1024 * 1024
 """Bytes that all cached objects together may take, where nothing else is said."""
+_NO_CLIENT = (
+    "the Kubernetes client is not installed, and what reads a cluster needs it; install the extra `cluster`: "
+    "pip install 'muster-admission[cluster]'"
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -43,10 +45,15 @@ async def connect(kubeconfig: Path | None = None, context: str | None = None) ->
         context: the context in the kubeconfig, by default its current one; naming one means a kubeconfig even in a pod.
 
     Raises:
-        transports.NoClusterError: the file is missing or wrong, or there is nothing to connect to.
+        transports.NoClusterError: the file is missing or wrong, there is nothing to connect to, or the client is not
+            installed.
     """
-    from webhook.cluster import api  # noqa: PLC0415 - kubernetes costs 16 MiB and 0.2 s that offline use need not pay
-
+    try:
+        from webhook.cluster import api  # noqa: PLC0415 - kubernetes costs 16 MiB and 0.2 s that offline use need not pay
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "kubernetes":
+            raise
+        raise transports.NoClusterError(_NO_CLIENT) from error
     return await api.connect(kubeconfig, context)
 
 

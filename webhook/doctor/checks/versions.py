@@ -54,7 +54,7 @@ def judge(controller: tested.Controller, deployments: Iterable[Document]) -> Dia
 def _own(deployments: Iterable[Document]) -> Iterator[Diagnosis]:
     """Warn when the version that runs is not the one whose entries and permissions are expected."""
     try:
-        version = metadata.version("muster")
+        version = metadata.version("muster-admission")
     except metadata.PackageNotFoundError:  # a checkout that is not installed
         return
     for image in _images(_OWN, deployments):
