@@ -15,7 +15,9 @@ import pytest
 
 from tests.manifests import bases, files
 from tests.packaging import renders
+from webhook import kubeyaml
 
+ACTION = bases.ROOT / "actions" / "check"
 CONTEXT = ("LICENSE", "README.md", "pyproject.toml", "manifests", "certs", "muster", "strategies", "webhook")
 TLS = ("Secret", "muster-tls")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -121,6 +123,28 @@ def test_what_reads_a_cluster_says_which_extra_to_install(plain, arguments):
     done = alone(plain, *arguments)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith("install the extra `cluster`: pip install 'muster-admission[cluster]'")
+
+
+def test_the_action_installs_muster_from_its_own_repository(tmp_path):
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    for name in (*CONTEXT, "actions"):
+        path = bases.ROOT / name
+        copy = shutil.copytree if path.is_dir() else shutil.copy
+        copy(path, repository / name)
+    action = kubeyaml.load((ACTION / "action.yml").read_text(encoding="utf-8"))
+    step = next(each for each in action["runs"]["steps"] if each["name"] == "Install Muster")
+    environment = {
+        **os.environ,
+        "PYTHON": sys.executable,
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_ACTION_PATH": str(repository / "actions" / "check"),
+    }
+    done = subprocess.run(
+        [str(shutil.which("bash")), "-eo", "pipefail", "-c", step["run"]], env=environment, check=False, timeout=300
+    )
+    assert done.returncode == 0
+    assert alone(tmp_path / "muster", "--version").stdout.startswith("muster ")
 
 
 def test_kubectl_finds_its_plugin(plain, kubectl):

@@ -98,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
     for add in (_demo, _render, _check, _explain, _rule, _review, _strategies, _claims, _doctor):
         add(commands.add_parser)
-    for add in (_install, _upgrade, _uninstall, _serve, _audit):
+    for add in (_install, _upgrade, _uninstall, _serve, _audit, _completion):
         add(commands.add_parser)
     return top
 
@@ -106,6 +106,7 @@ def parser() -> argparse.ArgumentParser:
 def _demo(add: _Adder) -> None:
     command = add("demo", help="see how and why a job is corrected; needs no file and no cluster", allow_abbrev=False)
     command.set_defaults(command="demo")
+    command.add_argument("--job", action="store_true", help="only print the job, to try the other commands with it")
 
 
 def _render(add: _Adder) -> None:
@@ -287,6 +288,12 @@ def _audit(add: _Adder) -> None:
     serve.add_argument("--port", type=int, default=8099, help="TCP port, 8099 by default; 0 chooses a free one")
     for action in (listing, show, verify, serve):
         action.add_argument("file", nargs="+", metavar="FILE", help="log, together with its rotated files; - is stdin")
+
+
+def _completion(add: _Adder) -> None:
+    command = add("completion", help="print a script that completes words in a shell", allow_abbrev=False)
+    command.set_defaults(command="completion")
+    command.add_argument("shell", choices=("bash", "zsh", "fish"), help="shell to complete in")
 
 
 def _anchors(verify: argparse.ArgumentParser) -> None:
