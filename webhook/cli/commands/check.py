@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from strategies.documents.findings import Severity
-from webhook.cli import cases, envelopes, githubs, problems, sarifs, selections, wording
+from webhook.cli import cases, envelopes, problems, selections, wording
 from webhook.cli.cases import Case, Setup
 from webhook.kubeyaml import jsons
 from webhook.kubeyaml.sources import Unreadable
@@ -43,8 +43,12 @@ def _report(decided: Sequence[Case], setup: Setup, args: argparse.Namespace) -> 
 
         return junits.report(decided, setup.unreadable, strict=args.strict)
     if args.output == "sarif":
+        from webhook.cli import sarifs  # noqa: PLC0415  # so is the catalogue of rules
+
         return jsons.dump(sarifs.report(decided, setup.unreadable)) + "\n"
     if args.output == "github":
+        from webhook.cli import githubs  # noqa: PLC0415  # as above
+
         lines = githubs.lines(decided, setup.unreadable)
     else:
         lines = (line for case in decided for line in wording.lines(case))
