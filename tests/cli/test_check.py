@@ -373,6 +373,8 @@ def test_rules_of_strategies_that_do_not_come_with_muster_can_be_selected(muster
         (["check", "-o", "jsn", "-"], "'jsn' is none of text, json, junit, sarif, github"),
         (["check", "-o", "jsn", "-"], "; did you mean json?"),
         (["audit", "shw", "-"], "; did you mean show?"),
+        (["--hlep"], "'--hlep' is not an argument of `muster`; did you mean --help?"),
+        (["audit", "--hlep"], "'--hlep' is not an argument of `muster audit`; did you mean --help?"),
         (["rule", "trl/launch", "more"], "'more' is not an argument of `muster rule`"),
     ],
 )

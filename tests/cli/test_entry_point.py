@@ -104,13 +104,14 @@ def test_exit_codes_tell_and_errors_are_lines_that_begin_with_muster(process, ar
         assert all(line.startswith("muster: ") for line in lines if " jobs: " not in line)
 
 
-@pytest.mark.parametrize("args", [[], ["audit"]])
+@pytest.mark.parametrize("args", [[], ["audit"]], ids=" ".join)
 def test_without_a_command_the_help_is_shown_and_it_is_no_success(process, args):
     """`muster $ARGS` with an empty variable must not pass in CI."""
     done = process(*args)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr == process(*args, "--help").stdout
     assert done.stderr.startswith(f"usage: {' '.join(['muster', *args])} ".encode())
+    assert process(*args, "--").stderr == done.stderr
 
 
 @pytest.mark.parametrize("option", ["-v", "--version"])

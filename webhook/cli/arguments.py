@@ -28,7 +28,7 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Take paths between and behind options too, which argparse would leave over, and refuse what is left."""
-        if self._subparsers is not None and not (sys.argv[1:] if args is None else args):
+        if self._subparsers is not None and set(sys.argv[1:] if args is None else args) <= {"--"}:
             self._help_instead()
         known, rest = super().parse_known_args(args, namespace)
         if hasattr(known, "paths"):
@@ -95,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 no errors, 1 errors found, 2 something could not be read or done, 3 nothing to check.",
         allow_abbrev=False,
     )
-    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
     for add in (_demo, _render, _check, _explain, _rule, _review, _strategies, _claims, _doctor):
         add(commands.add_parser)
     for add in (_install, _upgrade, _uninstall, _serve, _audit, _completion):
@@ -258,7 +258,7 @@ def _serve(add: _Adder) -> None:
 def _audit(add: _Adder) -> None:
     audit = add("audit", help="list, show, verify or serve the log of decisions", allow_abbrev=False)
     audit.set_defaults(command="audit")
-    actions = audit.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
+    actions = audit.add_subparsers(title="actions", metavar="ACTION", dest="action")
     listing = actions.add_parser("ls", help="list records, one line each", allow_abbrev=False)
     _output(listing, "text", "json")
     for option, what in [(each, "name") for each in ("job", "namespace", "user", "framework", "rule")]:
