@@ -46,6 +46,7 @@ def imported(process, *args):
         ["explain", "-f", "-"],
         ["strategies"],
         ["demo"],
+        ["init", "trl-sft"],
         ["review"],
         ["audit", "ls", "-"],
         ["audit", "verify", "-"],

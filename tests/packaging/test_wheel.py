@@ -16,6 +16,7 @@ import pytest
 from tests.manifests import bases, files
 from tests.packaging import renders
 from webhook import kubeyaml
+from webhook.cli.arguments import STARTERS
 
 ACTION = bases.ROOT / "actions" / "check"
 CONTEXT = ("LICENSE", "README.md", "pyproject.toml", "manifests", "certs", "muster", "strategies", "webhook")
@@ -189,6 +190,13 @@ def test_it_holds_the_manifests_that_the_installer_applies_and_the_doctor_expect
     base = [*bases.FOLDER.glob("*.yaml"), *files.FOLDER.glob("overlays/*/rbac-*.yaml")]
     runtimes = (files.FOLDER / "runtimes").glob("*.yaml")
     assert packed == {f"base/{path.name}" for path in base} | {f"runtimes/{path.name}" for path in runtimes}
+
+
+@pytest.mark.parametrize("kind", STARTERS)
+def test_where_it_is_installed_it_writes_jobs_to_begin_with(muster, kind):
+    written = muster("init", kind)
+    assert (written.returncode, written.stderr) == (0, "")
+    assert f"\n  name: {kind}\n" in written.stdout
 
 
 def test_where_it_is_installed_it_installs_upgrades_and_uninstalls_muster(muster, kubectl, cluster, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any, NoReturn
 
 from webhook.cli.problems import UNREADABLE, one_line
 
-__all__ = ["DECISIONS", "parser"]
+__all__ = ["DECISIONS", "STARTERS", "parser"]
 
 DECISIONS = ("patched", "unchanged", "allowed", "denied", "error", "skipped")
 """The decisions of audit records, as in `webhook.audit.records.Decision`."""
+STARTERS = ("trl-sft", "trl-dpo", "trl-grpo", "torchtune", "torch", "vllm")
+"""What `muster init` writes: the files of `webhook.cli.starters`."""
 
 _Adder = Callable[..., argparse.ArgumentParser]
 
@@ -96,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = top.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for add in (_demo, _render, _check, _explain, _rule, _review, _strategies, _claims, _doctor):
+    for add in (_demo, _init, _render, _check, _explain, _rule, _review, _strategies, _claims, _doctor):
         add(commands.add_parser)
     for add in (_install, _upgrade, _uninstall, _serve, _audit, _completion):
         add(commands.add_parser)
@@ -107,6 +110,22 @@ def _demo(add: _Adder) -> None:
     command = add("demo", help="see how and why a job is corrected; needs no file and no cluster", allow_abbrev=False)
     command.set_defaults(command="demo")
     command.add_argument("--job", action="store_true", help="only print the job, to try the other commands with it")
+
+
+def _init(add: _Adder) -> None:
+    command = add("init", help="write a job with comments, to begin with", allow_abbrev=False)
+    command.set_defaults(command="init")
+    command.add_argument("kind", choices=STARTERS, metavar="KIND", help=f"one of {', '.join(STARTERS)}")
+    command.add_argument("--name", type=_name, help="name of the job; its kind by default")
+    command.add_argument(
+        "--nodes", type=_count, default=1, metavar="N", help="Kubernetes nodes, of vllm the servers; 1 by default"
+    )
+    command.add_argument("--gpus", type=_count, default=1, metavar="N", help="GPUs on each of them; 1 by default")
+    command.add_argument(
+        "--volume", type=_name, metavar="CLAIM", help="PersistentVolumeClaim that keeps what the training writes"
+    )
+    command.add_argument("-w", "--write", type=Path, metavar="FILE", help="file to write; standard output by default")
+    command.add_argument("--force", action="store_true", help="replace the file when it exists")
 
 
 def _render(add: _Adder) -> None:
@@ -356,6 +375,21 @@ def _seconds(text: str) -> float:
     if not 0.1 <= seconds <= 600:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0.1 and 600")
     return seconds
+
+
+def _name(text: str) -> str:
+    """Return a name that an object of Kubernetes may have in every case."""
+    if len(text) > 63 or not re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", text):
+        told = "use lower-case letters, digits and dashes, at most 63, and begin with a letter"
+        raise argparse.ArgumentTypeError(f"{text[:100]!r} is not a valid name; {told}")
+    return text
+
+
+def _count(text: str) -> int:
+    """Return a number from 1 to 9999."""
+    if not re.fullmatch("[1-9][0-9]{0,3}", text):
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a number from 1 to 9999")
+    return int(text)
 
 
 def _replicas(text: str) -> int:
