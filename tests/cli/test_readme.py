@@ -58,6 +58,7 @@ COMMANDS = list(commands())
 def folder(tmp_path, write):
     """A folder with everything that the README's commands name."""
     shutil.copytree(ROOT / "manifests" / "examples", tmp_path / "manifests" / "examples")
+    shutil.copytree(ROOT / "examples" / "team-tests", tmp_path / "examples" / "team-tests")
     (text,) = (block for block in blocks("yaml") if "kind: TrainJob" in block)
     write("job.yaml", text)
     write("jobs/job.yaml", text)

@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = top.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for add in (_demo, _init, _render, _check, _explain, _rule, _review, _strategies, _claims, _doctor):
+    for add in (_demo, _init, _render, _check, _test, _explain, _rule, _review, _strategies, _claims, _doctor):
         add(commands.add_parser)
     for add in (_install, _upgrade, _uninstall, _serve, _audit, _completion):
         add(commands.add_parser)
@@ -154,6 +154,17 @@ def _check(add: _Adder) -> None:
             help=f"{what}: ids such as trl/launch or groups such as trl, with commas between them; may be repeated",
         )
     command.add_argument("--allow-empty", action="store_true", help="succeed when there is nothing to check")
+
+
+def _test(add: _Adder) -> None:
+    command = add("test", help="run cases of your own: a job, and the decision that is expected", allow_abbrev=False)
+    command.set_defaults(command="test")
+    command.add_argument("paths", nargs="*", metavar="FOLDER", help="folder of a case, or one with cases in it")
+    command.add_argument("--update", action="store_true", help="write what was decided where it is not as expected")
+    _output(command, "text", "json", "junit")
+    command.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="colour diffs; auto: on a terminal"
+    )
 
 
 def _explain(add: _Adder) -> None:

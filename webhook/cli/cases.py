@@ -143,16 +143,23 @@ class Setup:
     policy: Policy
     namespace: str
 
-    def decide(self, source: Source, cluster: readers.ClusterReader | None = None) -> Case:
+    def decide(
+        self,
+        source: Source,
+        cluster: readers.ClusterReader | None = None,
+        *,
+        old: Mapping[str, Any] | None = None,
+    ) -> Case:
         """Decide about a job as if it were created now; findings have no secrets, since logs of CI are often public.
 
         Args:
             source: a TrainJob or JobSet, which may have members of any type.
             cluster: the reader to use instead of the setup's own.
+            old: the job as the cluster has it, which is then updated instead.
         """
         cluster = cluster or self.cluster.reader
-        mutated = evaluate(self._request(source, source.document, "mutate"), cluster, self.policy)
-        validated = evaluate(self._request(source, mutated.document, "validate"), cluster, self.policy)
+        mutated = evaluate(self._request(source, source.document, "mutate", old), cluster, self.policy)
+        validated = evaluate(self._request(source, mutated.document, "validate", old), cluster, self.policy)
         own, _ = doors.findings(tuple(offline.check(source, mutated, cluster, self.sources)), (), source.document)
         return Case(source, answers.without_secrets(mutated), answers.without_secrets(validated), tuple(own))
 
@@ -165,20 +172,22 @@ class Setup:
         if self.unreadable:
             raise CommandError("\n".join(str(each) for each in self.unreadable))
 
-    def _request(self, source: Source, document: Mapping[str, Any], phase: reviews.Phase) -> reviews.Request:
+    def _request(
+        self, source: Source, document: Mapping[str, Any], phase: reviews.Phase, old: Mapping[str, Any] | None
+    ) -> reviews.Request:
         metadata = document.get("metadata")
         metadata = metadata if isinstance(metadata, dict) else {}
         namespace, name = metadata.get("namespace"), metadata.get("name")
         return reviews.Request(
             phase=phase,
             uid="",
-            operation="CREATE",
+            operation="CREATE" if old is None else "UPDATE",
             kind=_kind(source),
             group=_GROUPS.get(_kind(source), source.group),
             namespace=namespace if isinstance(namespace, str) and namespace else self.namespace,
             name=name if isinstance(name, str) else "",
             document=document,
-            old=None,
+            old=old,
             dry_run=True,
             username="",
             groups=(),

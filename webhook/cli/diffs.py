@@ -17,11 +17,13 @@ _BOLD = "1"
 
 
 class Difference(NamedTuple):
-    """Two texts to compare, with a name for people."""
+    """Two texts to compare, with a name for people, and what the two are."""
 
     name: str
     before: str
     after: str
+    first: str = "before"
+    second: str = "after"
 
 
 def show(differences: Iterable[Difference], color: str) -> None:
@@ -41,7 +43,8 @@ def lines(difference: Difference) -> Iterator[str]:
     """Yield the lines of a unified diff, with three lines of context."""
     name = problems.clean(difference.name)
     before, after = difference.before.splitlines(), difference.after.splitlines()
-    return difflib.unified_diff(before, after, f"{name} (before)", f"{name} (after)", lineterm="")
+    first, second = f"{name} ({difference.first})", f"{name} ({difference.second})"
+    return difflib.unified_diff(before, after, first, second, lineterm="")
 
 
 def is_coloured(color: str) -> bool:

@@ -11,7 +11,7 @@ from webhook.cli.cases import Case
 from webhook.kubeyaml.positions import Spot
 from webhook.kubeyaml.sources import Origin, Unreadable
 
-__all__ = ["report"]
+__all__ = ["report", "text"]
 
 _NAME = "muster check"
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -31,7 +31,7 @@ def report(decided: Sequence[Case], unreadable: Sequence[Unreadable], *, strict:
         _add_case(suite, case, strict=strict)
     for each in unreadable:
         test = _test(suite, each.origin, "readable")
-        Xml.SubElement(test, "error", {"type": "unreadable", "message": _text(each.message)}).text = _text(str(each))
+        Xml.SubElement(test, "error", {"type": "unreadable", "message": text(each.message)}).text = text(str(each))
     Xml.indent(root)
     return Xml.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
 
@@ -43,10 +43,10 @@ def _add_case(suite: Xml.Element, case: Case, *, strict: bool) -> None:
     errors = [f"{each.field}: {each.message}" for each in wrong] + [case.failure] * bool(case.failure)
     if errors:
         kind = wrong[0].rule if wrong else "failure"
-        failure = Xml.SubElement(test, "failure", {"type": kind, "message": _text("; ".join(errors))})
-        failure.text = _text("\n".join(lines))
+        failure = Xml.SubElement(test, "failure", {"type": kind, "message": text("; ".join(errors))})
+        failure.text = text("\n".join(lines))
     elif lines:
-        Xml.SubElement(test, "system-out").text = _text("\n".join(lines))
+        Xml.SubElement(test, "system-out").text = text("\n".join(lines))
 
 
 def _first(case: Case) -> Spot | None:
@@ -56,13 +56,13 @@ def _first(case: Case) -> Spot | None:
 
 
 def _test(suite: Xml.Element, origin: Origin, name: str, spot: Spot | None = None) -> Xml.Element:
-    members = {"name": _text(name), "classname": _text(str(origin)), "file": _text(origin.file)}
+    members = {"name": text(name), "classname": text(str(origin)), "file": text(origin.file)}
     line = spot.line if spot is not None else origin.line
     if line:
         members["line"] = str(line)
     return Xml.SubElement(suite, "testcase", members)
 
 
-def _text(text: str) -> str:
+def text(given: str) -> str:
     """Replace characters that XML 1.0 cannot express."""
-    return _FORBIDDEN.sub("\ufffd", text)
+    return _FORBIDDEN.sub("\ufffd", given)
