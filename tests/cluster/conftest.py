@@ -15,6 +15,7 @@ from webhook.cluster import live
 
 PLURALS = {
     "TrainJob": "trainjobs",
+    "JobSet": "jobsets",
     "TrainingRuntime": "trainingruntimes",
     "ClusterTrainingRuntime": "clustertrainingruntimes",
     "ConfigMap": "configmaps",
@@ -29,7 +30,7 @@ class FakeApiServer:
     """Lists with pages, watches from a version, gets; `fault` replaces the answer to the next request of a verb.
 
     `seen` holds (verb, plural, query) of every request, `seen_headers` their headers, and `tokens`, when set, the
-    bearer tokens that are let in.
+    bearer tokens that are let in. Paths in `forbidden` are refused.
     """
 
     def __init__(self):
@@ -39,6 +40,7 @@ class FakeApiServer:
         self.seen_headers = []
         self.tokens = None
         self.not_served = set()
+        self.forbidden = set()
         self._objects = defaultdict(dict)
         self._history = []
         self._watchers = defaultdict(list)
@@ -126,19 +128,22 @@ class FakeApiServer:
             return status(401, "Unauthorized")
         if self._faults[verb]:
             return await self._faults[verb].popleft()(request)
+        if request.path in self.forbidden:
+            return status(403, f"{plural} is forbidden")
         if plural in self.not_served:
             return web.Response(status=404, text="404 page not found\n")
         if verb == "get":
             return self._get(plural, namespace, name[0])
-        return await self._watch(request, plural) if verb == "watch" else self._list(request, plural)
+        return await self._watch(request, plural) if verb == "watch" else self._list(request, plural, namespace)
 
     def _get(self, plural, namespace, name):
         document = self._objects[plural].get((namespace, name))
         return web.json_response(document) if document else status(404, f'{plural} "{name}" not found')
 
-    def _list(self, request, plural):
+    def _list(self, request, plural, namespace=""):
         start, size = int(request.query.get("continue", 0)), int(request.query["limit"])
-        objects = [without_type(each) for each in self._objects[plural].values()]
+        there = self._objects[plural].items()
+        objects = [without_type(each) for (space, _), each in there if namespace in ("", space)]
         metadata = {"resourceVersion": str(self.version)}
         if start + size < len(objects):
             metadata["continue"] = str(start + size)

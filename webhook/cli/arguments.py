@@ -141,8 +141,17 @@ def _render(add: _Adder) -> None:
 
 def _check(add: _Adder) -> None:
     command = add("check", help="find errors in jobs", allow_abbrev=False)
-    command.set_defaults(command="check")
     _inputs(command)
+    command.set_defaults(command="check", namespace="")
+    command.add_argument(
+        "--cluster",
+        action="store_true",
+        help="check the jobs of a cluster, of one namespace (-n) or of all; with paths, take what they need from there",
+    )
+    command.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="kubeconfig of the cluster; as kubectl by default"
+    )
+    command.add_argument("--context", metavar="NAME", help="context of the kubeconfig; its current one by default")
     _output(command, "text", "json", "junit", "sarif", "github")
     command.add_argument("--strict", action="store_true", help="fail on warnings too")
     for option, what in (("select", "report only these rules"), ("ignore", "do not report these rules")):

@@ -27,7 +27,7 @@ from webhook.cluster import readers
 from webhook.kubeyaml import sources
 from webhook.kubeyaml.sources import Source, Unreadable
 
-__all__ = ["Case", "Setup", "is_job", "policy", "prepare"]
+__all__ = ["Case", "Setup", "is_job", "policy", "prepare", "setup"]
 
 _GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
@@ -201,6 +201,8 @@ def evaluate(request: reviews.Request, cluster: readers.ClusterReader, policy: P
     except readers.NotCached as missing:
         cause = f"{missing.ref} could not be read: it is not in any of the given files"
         return decisions.failed(request, policy, cause, governors.known(request, cluster))
+    except readers.ClusterError as error:
+        return decisions.failed(request, policy, str(error), governors.known(request, cluster))
     except Exception as error:  # noqa: BLE001  # a document of the cluster that no API server would hold; named, not shown as a traceback
         cause = f"Muster failed with {guards.told(error)}"
         return decisions.failed(request, policy, cause, governors.known(request, cluster))
@@ -248,10 +250,19 @@ def prepare(args: argparse.Namespace) -> Setup:
     Raises:
         CommandError: nothing is named, or the cluster or the policy cannot be made.
     """
-    found = sources.read(_names(args))
-    cluster = gathering.gather(found.sources, args.runtimes, namespace=args.namespace)
+    return setup(args, sources.read(_names(args)))
+
+
+def setup(args: argparse.Namespace, found: sources.Input, *, live: bool = False) -> Setup:
+    """Return the setup for what was read; with `live` a cluster has what is not among it.
+
+    Raises:
+        CommandError: the cluster or the policy cannot be made.
+    """
+    namespace = args.namespace or "default"
+    cluster = gathering.gather(found.sources, args.runtimes, namespace=namespace, whole=live, ours=not live)
     unreadable = found.unreadable + cluster.unreadable
-    return Setup(found.sources, unreadable, cluster, policy(args.config), args.namespace)
+    return Setup(found.sources, unreadable, cluster, policy(args.config), namespace)
 
 
 def _names(args: argparse.Namespace) -> list[str]:

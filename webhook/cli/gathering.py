@@ -37,15 +37,21 @@ class GatheredCluster:
 
 
 def gather(
-    given: Iterable[Source], runtimes: Sequence[str] = (), *, namespace: str = "default", whole: bool = False
+    given: Iterable[Source],
+    runtimes: Sequence[str] = (),
+    *,
+    namespace: str = "default",
+    whole: bool = False,
+    ours: bool = True,
 ) -> GatheredCluster:
     """Collect what can be read: the given documents first, then the runtimes.
 
     Args:
         given: the input's documents, of any kind.
-        runtimes: files and folders; by default the runtimes that come with Muster.
+        runtimes: files and folders; by default the runtimes that come with Muster, if `ours`.
         namespace: the namespace of documents that name none.
         whole: whether nothing else exists, as `ClusterReader.whole`.
+        ours: whether the runtimes that come with Muster stand for those that are not given.
 
     Raises:
         CommandError: a runtime cannot be read, or two different documents of the input, or of the runtimes, have the
@@ -53,7 +59,7 @@ def gather(
     """
     gathered = _Gathered(memory.InMemoryReader(default_namespace=namespace, whole=whole), {})
     unreadable = gathered.add(given)
-    found = sources.read(runtimes or [str(default_runtimes())])
+    found = sources.read(runtimes or [str(default_runtimes())] * ours)
     broken = found.unreadable or gathered.add(found.sources)
     if broken:
         raise CommandError(str(broken[0]))

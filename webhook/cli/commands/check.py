@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from strategies.documents.findings import Severity
 from webhook.cli import cases, envelopes, problems, selections, wording
 from webhook.cli.cases import Case, Setup
+from webhook.cli.problems import CommandError
 from webhook.kubeyaml import jsons
 from webhook.kubeyaml.sources import Unreadable
 
@@ -23,9 +24,16 @@ __all__ = ["run"]
 
 def run(args: argparse.Namespace) -> int:
     """Check what is named; see `arguments` for the arguments."""
-    setup = cases.prepare(args)
+    if args.cluster:
+        from webhook.cli import clusters  # noqa: PLC0415  # asyncio is only for those who have a cluster
+
+        setup, found = clusters.check(args)
+    else:
+        _refuse_cluster_options(args)
+        setup = cases.prepare(args)
+        found = [setup.decide(source) for source in setup.sources if cases.is_judged(source)]
     selection = selections.select(args.select, args.ignore, setup.policy.registry)
-    decided = [dataclasses.replace(case, selection=selection) for case in _decided(setup)]
+    decided = [dataclasses.replace(case, selection=selection) for case in _worth_showing(found)]
     sys.stdout.write(_report(decided, setup, args))
     wording.warn(f"muster: {problems.one_line(each)}" for each in setup.unreadable)
     wording.warn([_summary(decided, setup)])
@@ -64,13 +72,15 @@ def _code(decided: Sequence[Case], setup: Setup, args: argparse.Namespace) -> in
     return problems.FOUND if any(case.fails(strict=args.strict) for case in decided) else problems.CLEAN
 
 
-def _decided(setup: Setup) -> Iterator[Case]:
+def _worth_showing(found: Iterable[Case]) -> Iterator[Case]:
     """Yield the cases of the jobs, and those of the runtimes with findings."""
-    for source in setup.sources:
-        if cases.is_judged(source):
-            case = setup.decide(source)
-            if cases.is_job(source) or case.findings:
-                yield case
+    return (case for case in found if cases.is_job(case.source) or case.findings)
+
+
+def _refuse_cluster_options(args: argparse.Namespace) -> None:
+    for option in ("kubeconfig", "context"):
+        if getattr(args, option) is not None:
+            raise CommandError(f"--{option}: is for a cluster; give --cluster too")
 
 
 def _summary(decided: Sequence[Case], setup: Setup) -> str:

@@ -1,0 +1,46 @@
+"""Lists all objects of a kind once, page by page, for commands that look at a cluster from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.cluster import bodies, calls, served, transports
+
+__all__ = ["read"]
+
+_PAGE = "250"
+_MAX_PAGE = 64 * 1024 * 1024  # bytes
+
+
+async def read(sender: transports.Sender, kind: served.Kind, namespace: str, deadline: float) -> list[dict[str, Any]]:
+    """Return the objects of a kind without their status, by namespace and name; none where the kind is not served.
+
+    Args:
+        sender: a connection to the API server; not closed here.
+        kind: its label selector is not asked for, and its parts are not dropped: the objects are wanted whole.
+        namespace: its name, "" for all.
+        deadline: seconds for each page.
+
+    Raises:
+        TransportError: the API server refused or did not answer.
+    """
+    query, found = {"limit": _PAGE}, []
+    while True:
+        try:
+            page = await _page(sender, kind, calls.Call("GET", kind.path(namespace), query), deadline)
+        except transports.RefusedError as error:
+            if error.status != 404:
+                raise
+            break
+        found += [kind.whole(each) for each in page.get("items") or ()]
+        if not (more := (page.get("metadata") or {}).get("continue")):
+            break
+        query = {**query, "continue": more}
+    return sorted(found, key=lambda each: (each["metadata"].get("namespace", ""), each["metadata"]["name"]))
+
+
+async def _page(sender: transports.Sender, kind: served.Kind, call: calls.Call, deadline: float) -> dict[str, Any]:
+    async def body(response: transports.Response) -> dict[str, Any]:
+        return await bodies.read(response, _MAX_PAGE, f"a page of {kind.plural}")
+
+    return await calls.answered(sender, call, deadline, body)
