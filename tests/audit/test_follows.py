@@ -40,8 +40,8 @@ def test_a_file_that_is_deleted_when_it_was_just_opened_is_read_and_the_next_one
     class Late(LogFollower):
         """Somebody deletes the oldest file as soon as it is opened."""
 
-        def _open(self, path):
-            super()._open(path)
+        def _open(self, path, status):
+            super()._open(path, status)
             if path.name == "audit.log.2":
                 path.unlink()
 

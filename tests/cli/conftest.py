@@ -25,9 +25,6 @@ class Result(NamedTuple):
     def json(self):
         return json.loads(self.out)
 
-    def items(self):
-        return self.json()["items"]
-
 
 @pytest.fixture
 def muster(capsys, monkeypatch):

@@ -203,7 +203,7 @@ def test_input_that_cannot_be_read_does_not_hide_the_findings_of_the_rest(muster
 def test_json_has_one_object_for_each_job_and_for_what_cannot_be_read(muster, write):
     path = write("bad.yaml", "a: [")
     result = muster("check", "-o", "json", "-f", "-", "-f", path, stdin=jobs.stream(WRONG, jobs.two_nodes()))
-    wrong, right, unreadable = result.items()
+    wrong, right, unreadable = result.json()
     assert (wrong["file"], wrong["document"], wrong["name"], wrong["refused"]) == ("stdin", 1, "wrong", True)
     finding = next(each for each in wrong["findings"] if each["rule"] == "core/numbers")
     assert (finding["severity"], finding["field"], finding["value"]) == ("error", "spec.trainer.numNodes", 0)
@@ -298,7 +298,7 @@ def test_a_document_that_cannot_be_read_does_not_hide_the_next(muster, broken):
     stdin = jobs.stream(jobs.two_nodes()) + f"---\n{broken}\n" + jobs.stream(WRONG) + "---\n{\n" + jobs.stream(WRONG)
     result = muster("check", "-o", "json", "-", stdin=stdin)
     assert result.code == 2
-    right, wrong, again, *faults = result.items()
+    right, wrong, again, *faults = result.json()
     assert [each["document"] for each in (right, wrong, again)] == [1, 3, 5]
     assert [each["document"] for each in faults] == [2, 4]
     for case in (wrong, again):
@@ -315,7 +315,7 @@ def test_warnings_fail_where_the_check_is_strict(muster):
 
 
 def rules(result):
-    return {each["rule"] for job in result.items() for each in job["findings"]}
+    return {each["rule"] for job in result.json() for each in job["findings"]}
 
 
 def test_rules_are_selected_and_ignored_by_id_and_by_group(muster):
@@ -331,7 +331,7 @@ def test_rules_are_selected_and_ignored_by_id_and_by_group(muster):
     ):
         result = check(muster, WRONG, options=["-o", "json", *options])
         assert (rules(result), result.code) == (left, 1 if left else 0)
-        (job,) = result.items()
+        (job,) = result.json()
         assert job["refused"] is True  # the cluster knows nothing of the selection
 
 

@@ -109,7 +109,7 @@ def test_many_jobs_come_in_pages_and_what_they_share_is_fetched_once(cluster, ch
 
 def test_the_label_of_a_namespace_counts(cluster, check):
     cluster.put(jobs.namespace("team-a", "off"), WRONG)
-    (found,) = json.loads(check("-o", "json").out)["items"]
+    (found,) = json.loads(check("-o", "json").out)
     assert (found["file"], found["namespace"], found["mode"], found["line"]) == (
         "cluster/team-a",
         "team-a",
@@ -127,7 +127,7 @@ def test_a_jobset_is_governed_by_its_trainjob_and_the_runtime_of_the_cluster(clu
         "controller": True,
     }
     cluster.put(jobs.two_nodes("sft"), jobs.jobset("sft", ownerReferences=[owner]))
-    items = json.loads(check("-o", "json").out)["items"]
+    items = json.loads(check("-o", "json").out)
     assert [each["framework"] for each in items] == ["trl", "trl"]
 
 
@@ -135,7 +135,7 @@ def test_a_file_is_checked_with_the_runtimes_and_namespaces_of_the_cluster(clust
     cluster.put(jobs.runtime("platform", "trl"), jobs.namespace("team-a", "warn"))
     job = jobs.trainjob("mine", "platform", command=["trl", "sft"], args=["--learning_rte=1"], numNodes=1)
     result = check("-n", "team-a", "-o", "json", "-", stdin=jobs.stream(job))
-    (found,) = json.loads(result.out)["items"]
+    (found,) = json.loads(result.out)
     assert (found["framework"], found["mode"], found["file"]) == ("trl", "warn", "stdin")
     assert "trl/unknown-flag" in {each["rule"] for each in found["findings"]}
 
@@ -150,10 +150,10 @@ def test_a_runtime_that_the_cluster_does_not_have_is_an_error_and_ours_do_not_st
 def test_a_runtime_of_the_files_wins_over_that_of_the_cluster(cluster, check, write):
     job = jobs.two_nodes()
     given = jobs.stream(jobs.runtime("trl-distributed", "torch"), job)
-    (found,) = json.loads(check("-o", "json", "-", stdin=given).out)["items"]
+    (found,) = json.loads(check("-o", "json", "-", stdin=given).out)
     assert found["framework"] == "torch"
     path = write("runtime.yaml", jobs.stream(jobs.runtime("trl-distributed", "vllm")))
-    (found,) = json.loads(check("-o", "json", "--runtimes", path, "-", stdin=jobs.stream(job)).out)["items"]
+    (found,) = json.loads(check("-o", "json", "--runtimes", path, "-", stdin=jobs.stream(job)).out)
     assert found["framework"] == "vllm"
 
 

@@ -16,7 +16,7 @@ ROWS = jobs.trainjob("sft", "own", command=["torchrun", "train.py"], numNodes=2)
 
 def runtime_of(muster, *documents, options=()):
     stdin = jobs.stream(*documents)
-    return muster("explain", "--no-jobset", "-o", "json", "-f", "-", *options, stdin=stdin).items()[-1]["runtime"]
+    return muster("explain", "--no-jobset", "-o", "json", "-f", "-", *options, stdin=stdin).json()[-1]["runtime"]
 
 
 def test_a_runtime_that_stands_in_the_input_is_used(muster):

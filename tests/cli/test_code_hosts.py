@@ -40,7 +40,7 @@ def test_each_finding_is_a_result_with_rule_level_message_and_place(muster, writ
     path = write("jobs.yaml", jobs.stream(WRONG, SCRIPT))
     log, result = sarif(muster, path)
     run = only(log["runs"])
-    told = muster("check", "-o", "json", path).items()
+    told = muster("check", "-o", "json", path).json()
     expected = [
         (each["rule"], each["severity"], each["line"], each["column"]) for job in told for each in job["findings"]
     ]

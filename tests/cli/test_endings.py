@@ -12,7 +12,7 @@ GPU = {"limits": {"nvidia.com/gpu": 1}}
 
 
 def ending(muster, *documents, options=("--no-jobset",)):
-    found = muster("explain", "-f", "-", "-o", "json", *options, stdin=jobs.stream(*documents)).items()
+    found = muster("explain", "-f", "-", "-o", "json", *options, stdin=jobs.stream(*documents)).json()
     told = muster("explain", "-f", "-", *options, stdin=jobs.stream(*documents)).out
     label = {"right": "right", "open": "open", "mend": "to do"}[found[-1]["ending"]["kind"]]
     assert " ".join(told.split()).endswith(f"{label}: {found[-1]['ending']['text']}")
@@ -92,7 +92,7 @@ def test_a_launch_that_cannot_be_read_is_never_called_right(muster, command):
 )
 def test_the_launch_line_says_how_many_ranks_will_really_run(muster, command, nodes, gpus, size):
     job = torch(*command, numNodes=nodes, resourcesPerNode={"limits": {"nvidia.com/gpu": gpus}})
-    found = muster("explain", "-f", "-", "-o", "json", "--no-jobset", stdin=jobs.stream(job)).items()
+    found = muster("explain", "-f", "-", "-o", "json", "--no-jobset", stdin=jobs.stream(job)).json()
     assert found[0]["launch"] == f"{shlex.join(command)} {size}"
 
 

@@ -218,7 +218,7 @@ def test_serve_hands_its_options_to_the_server(monkeypatch, tmp_path):
 
 
 def test_strategies_are_listed_with_framework_version_origin_and_what_they_do(muster):
-    entries = {entry["framework"]: entry for entry in muster("strategies", "-o", "json").items()}
+    entries = {entry["framework"]: entry for entry in muster("strategies", "-o", "json").json()}
     assert set(entries) >= {"torch", "torchtune", "trl", "vllm", "default"}
     assert entries["trl"]["origin"] == "in-tree"
     assert all(entry["version"] and entry["description"] for entry in entries.values())

@@ -32,14 +32,14 @@ def rendered(muster, wanted):
 @every_example
 def test_the_mistakes_are_found_and_nothing_else_is_called_one(muster, path):
     result = muster("check", "-o", "json", "-f", path)
-    errors = {each["rule"] for job in result.items() for each in job["findings"] if each["severity"] == "error"}
+    errors = {each["rule"] for job in result.json() for each in job["findings"] if each["severity"] == "error"}
     assert errors == MISTAKES.get(number(path), set())
     assert result.code == bool(errors)
 
 
 @every_example
 def test_every_change_of_an_example_is_explained(muster, path):
-    found = muster("explain", "-o", "json", "-f", path).items()
+    found = muster("explain", "-o", "json", "-f", path).json()
     for each in found:
         assert all(change["rule"] and change["reason"] for change in each["changes"])
         assert bool(each["changes"]) != bool(each["unchanged"])

@@ -13,7 +13,7 @@ def explain(muster, *documents, options=()):
 
 
 def explained(muster, *documents, options=()):
-    return explain(muster, *documents, options=["-o", "json", *options]).items()
+    return explain(muster, *documents, options=["-o", "json", *options]).json()
 
 
 def unchanged(muster, *documents):
@@ -104,7 +104,7 @@ def test_long_values_are_cut_unless_all_is_asked_for(muster):
 
 
 def test_a_live_object_tells_what_was_changed_when_it_was_created(muster):
-    live = muster("render", "-f", "-", "-o", "json", stdin=jobs.stream(jobs.two_nodes())).items()[0]
+    live = muster("render", "-f", "-", "-o", "json", stdin=jobs.stream(jobs.two_nodes())).json()[0]
     live["metadata"].update(uid="u-1", resourceVersion="7", managedFields=[{"manager": "kubectl"}])
     live["status"] = {"conditions": []}
     found = explained(muster, live, options=["--no-jobset"])[0]

@@ -25,8 +25,8 @@ def asked(nodes, gpus):
 
 def checked(muster, text):
     """Return the findings of a text, and how the explanation of each of its jobs ends."""
-    found = muster("check", "-f", "-", "-o", "json", stdin=text).json()["items"]
-    ends = muster("explain", "-f", "-", "-o", "json", stdin=text).json()["items"]
+    found = muster("check", "-f", "-", "-o", "json", stdin=text).json()
+    ends = muster("explain", "-f", "-", "-o", "json", stdin=text).json()
     return [each for job in found for each in job["findings"]], {each["ending"]["kind"] for each in ends}
 
 

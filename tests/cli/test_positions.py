@@ -194,7 +194,7 @@ def test_a_field_that_muster_added_is_at_what_is_around_it(case):
 
 def test_a_prediction_is_at_its_trainjob(muster, write):
     path = write("job.yaml", jobs.stream(jobs.configmap(), jobs.two_nodes()))
-    found = muster("explain", "-o", "json", "-f", path).items()
+    found = muster("explain", "-o", "json", "-f", path).json()
     assert [each["object"] for each in found] == ["TrainJob/sft", "JobSet/sft"]
     assert all(finding["line"] for each in found for finding in each["findings"])
 
@@ -217,6 +217,6 @@ def test_a_failure_of_muster_is_at_its_job(muster):
 
 def test_explain_names_the_place_too(muster, write):
     path = write("job.yaml", JOB)
-    (found, *_) = muster("explain", "-o", "json", "-f", path).items()
+    (found, *_) = muster("explain", "-o", "json", "-f", path).json()
     assert (11, 5) in {(each["line"], each["column"]) for each in found["findings"]}
     assert f"{path}:11:5: error spec.trainer.numNodes: 0" in " ".join(muster("explain", "-f", path).out.split())

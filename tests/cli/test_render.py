@@ -62,10 +62,9 @@ def test_a_list_is_put_out_as_its_items(muster):
     assert rendered[1]["spec"]["trainer"]["command"] == RENAMED
 
 
-def test_json_is_a_list_of_kubernetes_with_the_documents(muster):
+def test_json_is_a_list_of_the_documents(muster):
     result = muster("render", "-f", "-", "-o", "json", stdin=jobs.stream(jobs.configmap(a="ä"), jobs.two_nodes()))
-    assert [each["kind"] for each in result.items()] == ["ConfigMap", "TrainJob"]
-    assert (result.json()["apiVersion"], result.json()["kind"]) == ("v1", "List")
+    assert [each["kind"] for each in result.json()] == ["ConfigMap", "TrainJob"]
     assert "ä" in result.out
 
 

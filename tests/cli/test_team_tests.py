@@ -33,7 +33,7 @@ def case(write, tmp_path):
 
 
 def only(result):
-    (found,) = result.json()["items"]
+    (found,) = result.json()
     return found
 
 
@@ -372,11 +372,11 @@ def test_json_has_its_schema_and_everything_that_was_compared(muster, case):
     broken = case("cases/c", expected={"decision": 1})
     result = muster("test", "-o", "json", broken.parent)
     told = result.json()
-    assert (result.code, told["schema"]) == (2, "muster.dev/test/v1")
-    assert [each["result"] for each in told["items"]] == ["passed", "failed", "error"]
-    assert told["items"][1]["expected"] == {"decision": "denied"}
-    assert told["items"][1]["decided"] == {"decision": "patched"}
-    (fault,) = told["items"][2]["faults"]
+    assert (result.code, {each["schema"] for each in told}) == (2, {"muster.dev/test/v1"})
+    assert [each["result"] for each in told] == ["passed", "failed", "error"]
+    assert told[1]["expected"] == {"decision": "denied"}
+    assert told[1]["decided"] == {"decision": "patched"}
+    (fault,) = told[2]["faults"]
     assert (fault["file"], fault["line"], fault["column"]) == (f"{broken}/expected.yaml", 1, 1)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.controllers.documents import SHARED
-from webhook.cluster import kinds, reflector
+from webhook.cluster import bodies, kinds, reflector
 from webhook.controllers import caches, desired
 
 
@@ -20,7 +20,14 @@ def followed(told):
     def changed(before, after):
         told.append((before, after))
 
-    return caches.Mirror(kinds.CLAIM, view, None, changed, reflector.Pace())
+    source = caches._Source(None, reflector.Pace(), caches.ROOM, bodies.Turn())
+    return caches.Mirror(kinds.CLAIM, view, changed, source)
+
+
+def listed(store, *claims):
+    listing = store.listing()
+    listing.take(claims)
+    listing.end()
 
 
 def test_every_change_is_told_with_the_view_before_and_after_it():
@@ -37,9 +44,9 @@ def test_a_new_list_tells_what_came_what_changed_and_what_is_gone():
     told = []
     mirror = followed(told)
     store = mirror.reflector.store
-    store.replace(store.pack([claim("one", "1"), claim("two", "1")]))
+    listed(store, claim("one", "1"), claim("two", "1"))
     told.clear()
-    store.replace(store.pack([claim("two", "2"), claim("three", "1")]))
-    assert told == [(("one", "1"), None), (None, ("three", "1")), (("two", "1"), ("two", "2"))]
+    listed(store, claim("two", "2"), claim("three", "1"))
+    assert told == [(("two", "1"), ("two", "2")), (None, ("three", "1")), (("one", "1"), None)]
     assert mirror.get("team-a", "one") is None
     assert sorted(mirror.in_namespace("team-a")) == [("three", "1"), ("two", "2")]

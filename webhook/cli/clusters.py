@@ -103,7 +103,7 @@ class _Asking:
             raise answer.with_traceback(None)
         return answer
 
-    def every(self, kind: str, labels: readers.Labels) -> Iterable[readers.Document] | None:  # noqa: ARG002
+    def every(self, kind: str, labels: readers.Labels) -> Iterable[readers.Document] | None:  # noqa: ARG002  # the protocol
         """Return None: nothing is read as a whole. See `ClusterReader.every`."""
         kinds.named(kind)
         return None

@@ -1,11 +1,11 @@
-"""Envelopes: what stands around the JSON that commands print, so that programs know which form they read.
+"""Envelopes: which form, and which version of it, the JSON that commands print has.
 
 Members are only ever added to a version. Where one is removed or changes its meaning, the version gets a new number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 __all__ = ["listed", "schema"]
@@ -16,6 +16,6 @@ def schema(command: str) -> str:
     return f"muster.dev/{command}/v1"
 
 
-def listed(command: str, items: Iterable[Any]) -> dict[str, Any]:
-    """Return a list of things as one object with its version."""
-    return {"schema": schema(command), "items": list(items)}
+def listed(command: str, items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the items of a list, each with its version."""
+    return [{"schema": schema(command), **each} for each in items]

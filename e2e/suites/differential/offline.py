@@ -77,7 +77,7 @@ class Offline:
         return _decoded(answer.get("patch"))
 
     def _json(self, command: str, job: Document) -> list[Any]:
-        return list(json.loads(self._run(command, "-o", "json", job=job))["items"])
+        return list(json.loads(self._run(command, "-o", "json", job=job)))
 
     def _run(self, *arguments: str, job: Document) -> str:
         return self._muster([*arguments, "-f", "-", *self._cluster()], json.dumps(job))

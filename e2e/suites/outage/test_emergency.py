@@ -195,7 +195,7 @@ def test_jobs_that_came_in_meanwhile_are_found_afterwards(
     assert main(["check", *files]) in (0, 1), "other tests' jobs may be in the cluster"
     capsys.readouterr()
     main(["explain", "-o", "json", *files])
-    told = json.loads(capsys.readouterr().out)["items"]
+    told = json.loads(capsys.readouterr().out)
     ours = {each["name"]: each for each in told if (each["kind"], each["namespace"]) == ("TrainJob", before.name)}
     assert "trl/launch" in [each["rule"] for each in ours["alone"]["changes"]]
     assert ours["before"]["changes"] == [], "it is right already"

@@ -79,9 +79,7 @@ def _comment(output: _Output) -> str:
 
 
 def _json(outputs: Sequence[_Output]) -> str:
-    """Return one object that kubectl reads: its version is that of Kubernetes."""
-    shown = {"apiVersion": "v1", "kind": "List", "items": [output.document for output in outputs]}
-    return jsons.dump(shown) + "\n"
+    return jsons.dump([output.document for output in outputs]) + "\n"
 
 
 def _patches(outputs: Sequence[_Output]) -> str:

@@ -27,7 +27,7 @@ def difference(trial: Trial) -> Difference:
     return Difference(name, expected, decided, "expected", "decided")
 
 
-def shown(trials: Iterable[Trial]) -> dict[str, Any]:
+def shown(trials: Iterable[Trial]) -> list[dict[str, Any]]:
     """Return the results for JSON."""
     return envelopes.listed("test", map(_object, trials))
 
