@@ -33,8 +33,9 @@ def check(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
     if not (job.supply.profiles or job.supply.named):
         return
     training = job.container.job_path if job.container else None
+    plans = {plan.request.template.path: plan for plan in reversed(planned)}
     for template in templates.list_templates(job):
-        plan = next((plan for plan in planned if plan.request.template.path == template.path), None)
+        plan = plans.get(template.path)
         added = {use.entry["name"] for use in plan.uses} if plan else set()
         own = {index: each for index, each in _entries(template) if each.get("name") not in added}
         yield from _ungated(job, template)
@@ -74,16 +75,20 @@ def _missing(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]])
 
 def _doubled(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]]) -> Iterator[Finding]:
     request = ClaimRequest(template, None, (), "from the pod spec", template.field("resourceClaims"))
-    uses = [(entry, list(_users(template, entry))) for entry in own.values()]
+    users = _users(template)
+    uses = [(entry, users.get(entry.get("name"), [])) for entry in own.values()]
     yield from leftovers.judge(job, request, None, uses).problems
 
 
-def _users(template: Template, entry: Mapping[str, Any]) -> Iterator[Path]:
+def _users(template: Template) -> dict[str | None, list[Path]]:
+    """Return the containers that use each claim, by its name in the pod."""
+    users: dict[str | None, list[Path]] = {}
     for member in ("containers", "initContainers"):
         for index, container in enumerate(template.spec.get(member) or ()):
             claims = (container.get("resources") or {}).get("claims") or ()
-            if any(claim.get("name") == entry.get("name") for claim in claims):
-                yield (*template.pod_path, member, index)
+            for name in {claim.get("name"): None for claim in claims}:
+                users.setdefault(name, []).append((*template.pod_path, member, index))
+    return users
 
 
 def _field(job: Job, template: Template, index: int, member: str) -> str:

@@ -97,6 +97,17 @@ def is_queued(job: Job) -> bool:
 
 
 def _plan(job: Job, request: ClaimRequest) -> ClaimPlan:
+    """Return the plan of a request; it follows from the replicated job and what is outside of all, and is kept so."""
+    path = request.template.path
+    key, state = (_plan, path, request.because, request.profile), job.changes.state(path)
+    kept = job.memory.get(key)
+    if kept is None or kept[0] != state:
+        kept = job.memory[key] = (state, _made(job, request))
+    made: ClaimPlan = kept[1]
+    return made
+
+
+def _made(job: Job, request: ClaimRequest) -> ClaimPlan:
     profile = job.supply.profiles.get(request.profile or "")
     if request.keeps:
         return ClaimPlan(request, profile, problems=request.problems)

@@ -25,7 +25,7 @@ def muster(capsys):
 
 
 def explained(muster):
-    found = json.loads(muster("explain", "-o", "json"))["items"]
+    found = json.loads(muster("explain", "-o", "json"))
     return {(each["kind"], each["name"]): each for each in found}
 
 

@@ -36,7 +36,7 @@ def muster(capsys, tmp_path, monkeypatch):
 
 def test_explain_says_of_each_placement_which_rule_made_it_and_whose_word_it_was(muster):
     _, out = muster("explain", "-o", "json")
-    trainjob, trainer, samplers = json.loads(out)["items"]
+    trainjob, trainer, samplers = json.loads(out)
     assert [each["kind"] for each in (trainjob, trainer, samplers)] == ["TrainJob", "JobSet", "JobSet"]
     assert not [change for change in trainjob["changes"] if change["rule"].startswith("roles/")]
     reasons = [{change["rule"]: change["reason"] for change in each["changes"]} for each in (trainer, samplers)]

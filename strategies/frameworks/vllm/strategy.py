@@ -17,7 +17,7 @@ from strategies.documents.findings import Finding, error, note, warning
 from strategies.documents.paths import Absent
 from strategies.frameworks.vllm import authors, flags, probes, servers, sizes, validation
 from strategies.frameworks.vllm.servers import Form, Server
-from strategies.jobs.jobs import Job
+from strategies.jobs.jobs import Job, remembered_for_all
 from strategies.launches import members, quotes, sites, topologies
 from strategies.plugins import registry
 
@@ -228,6 +228,7 @@ def _words(found: tuple[str, str] | None) -> list[str]:
     return [word for word in dict.fromkeys(words) if word]
 
 
+@remembered_for_all
 def _has_model_initializer(job: Job) -> bool:
     document, path = (job.document, ("spec",)) if job.kind == "JobSet" else _template(job)
     steps = (pods.labels(place.job).get(names.ANCESTOR_LABEL) for place in pods.places(document, path))
