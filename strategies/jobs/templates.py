@@ -85,7 +85,8 @@ def list_templates(job: Job) -> Sequence[Template]:
     every = enumerate(_object(document, *path).get("replicatedJobs") or ())
     if job.kind == "JobSet":
         return [Template(document, each, (*path, "replicatedJobs", n), {}, job.identify) for n, each in every]
-    return [_patched(job, document, each, (*path, "replicatedJobs", n)) for n, each in every]
+    patches = runtime_patches.find_patches(job.document)
+    return [_patched(job, document, each, (*path, "replicatedJobs", n), patches) for n, each in every]
 
 
 _OF_JOBSET, _OF_RUNTIME = ("spec",), ("spec", "template", "spec")
@@ -95,8 +96,14 @@ def _runtime(job: Job) -> Mapping[str, Any]:
     return job.runtime.document if job.runtime is not None else {}
 
 
-def _patched(job: Job, document: Mapping[str, Any], replicated: Mapping[str, Any], path: Path) -> Template:
-    replicated, written = runtime_patches.patch_replicated_job(replicated, job.document)
+def _patched(
+    job: Job,
+    document: Mapping[str, Any],
+    replicated: Mapping[str, Any],
+    path: Path,
+    patches: runtime_patches.Patches,
+) -> Template:
+    replicated, written = runtime_patches.patch_replicated_job(replicated, job.document, patches)
     return Template(document, replicated, path, written, job.identify)
 
 

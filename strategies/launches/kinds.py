@@ -46,10 +46,11 @@ def identify(argv: Sequence[str]) -> Program:
     if not argv:
         return Program()
     reading = readings.read(argv)
-    found = [_of_launch(launch) for launch in reading.launches]
-    if found:
-        launched = next((program for program in found if program.kind >= Kind.LAUNCHER), None)
-        return launched or _driver(reading) or found[-1]
+    if reading.launches:
+        launched = next((launch for launch in reading.launches if _kind(launch) >= Kind.LAUNCHER), None)
+        if launched is not None:
+            return _of_launch(launched)
+        return _driver(reading) or _of_launch(reading.launches[-1])
     return Program(_by_name(launches.program(argv[0]), read=not reading.unread))
 
 

@@ -6,27 +6,44 @@ also records which patch wrote what, so that a finding can name the field that t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 from strategies.documents import names, paths, pods, trainjobs
 from strategies.documents.paths import Absent, Path
 from strategies.trainer import resources
 
-__all__ = ["patch_replicated_job"]
+__all__ = ["Patches", "find_patches", "patch_replicated_job"]
+
+Patches: TypeAlias = Mapping[str | None, Sequence[tuple[Mapping[str, Any], Path]]]
+"""By the name of a replicated job: each patch of its pod template, and its place in the TrainJob."""
 
 _POD = ("template", "spec", "template")
+_INSIDE = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
 _REPLACED = ("nodeSelector", "tolerations")
 
 
+def find_patches(trainjob: Mapping[str, Any]) -> Patches:
+    """Return the `runtimePatches` of a TrainJob, in their order."""
+    found: dict[str | None, list[tuple[Mapping[str, Any], Path]]] = {}
+    for number, patch in enumerate((trainjob.get("spec") or {}).get("runtimePatches") or ()):
+        for index, each in enumerate(_list(patch, *_INSIDE)):
+            name = each.get("name") if isinstance(each, dict) else False
+            if name is None or isinstance(name, str):
+                place = ("spec", "runtimePatches", number, *_INSIDE, index, *_POD)
+                found.setdefault(name, []).append((_object(each, *_POD), place))
+    return found
+
+
 def patch_replicated_job(
-    replicated: Mapping[str, Any], trainjob: Mapping[str, Any]
+    replicated: Mapping[str, Any], trainjob: Mapping[str, Any], patches: Patches
 ) -> tuple[Mapping[str, Any], Mapping[Path, Path]]:
     """Apply placement and resources of a TrainJob to a replicated job of its runtime.
 
     Args:
         replicated: an entry of `replicatedJobs` of the runtime's template.
-        trainjob: the TrainJob with `runtimePatches` and `resourcesPerNode`.
+        trainjob: the TrainJob with `resourcesPerNode`.
+        patches: its `find_patches`.
 
     Returns:
         A copy of the replicated job, and the place in the TrainJob of each path of its pod spec that a patch wrote.
@@ -34,7 +51,7 @@ def patch_replicated_job(
     written = dict[Path, Path]()
     pod = _object(replicated, *_POD)
     metadata, spec = dict(pod.get("metadata") or {}), dict(pod.get("spec") or {})
-    for patch, path in _patches(trainjob, replicated.get("name")):
+    for patch, path in patches.get(replicated.get("name"), ()):
         for member in ("labels", "annotations"):
             if patched := _object(patch, "metadata", member):
                 metadata[member] = {**(metadata.get(member) or {}), **patched}
@@ -51,15 +68,6 @@ def patch_replicated_job(
     inner = {**_object(replicated, "template", "spec"), "template": {**pod, "metadata": metadata, "spec": spec}}
     made = {**replicated, "template": {**_object(replicated, "template"), "spec": inner}}
     return made, written
-
-
-def _patches(trainjob: Mapping[str, Any], name: Any) -> Iterator[tuple[Mapping[str, Any], Path]]:
-    """Yield each patch of a replicated job's pod template, and its place in the TrainJob."""
-    inside = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
-    for number, patch in enumerate((trainjob.get("spec") or {}).get("runtimePatches") or ()):
-        for index, each in enumerate(_list(patch, *inside)):
-            if isinstance(each, dict) and each.get("name") == name:
-                yield _object(each, *_POD), ("spec", "runtimePatches", number, *inside, index, *_POD)
 
 
 def _with_resources(container: Mapping[str, Any], override: pods.ResourceRequirements) -> Mapping[str, Any]:

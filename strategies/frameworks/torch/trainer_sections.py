@@ -88,18 +88,17 @@ def _counts_itself(job: Job) -> bool:
 
 
 def check_slices(job: Job, rule: str) -> Iterator[Finding]:
-    """Warn about MIG slices that no process of a JobSet reaches, in each of its parts; see `pin_processes`."""
-    for view in job.views if job.kind == "JobSet" and job.owner is None else ():
-        place, site, idle = view.container, sites.find_site(view), topologies.read_topology(view).devices.idle
-        if place is None or site is None or not idle:
-            continue
-        every = (*site.reading.launches, *site.reading.beside)
-        if not any("CUDA_VISIBLE_DEVICES" in launch.env for launch in every):  # each program chooses its slice
-            message = (
-                f"a pod can use one MIG slice, and {idle} would be idle; ask for one per pod and raise the number of "
-                "pods"
-            )
-            yield warning(f"{field(job.document, place.path)}.resources", None, message, rule=f"{rule}/mig")
+    """Warn about MIG slices that no process of this part of a JobSet reaches; see `pin_processes`."""
+    place, site = job.container, sites.find_site(job)
+    if job.kind != "JobSet" or job.owner is not None or place is None or site is None:
+        return
+    idle = topologies.read_topology(job).devices.idle
+    every = (*site.reading.launches, *site.reading.beside)
+    if idle and not any("CUDA_VISIBLE_DEVICES" in launch.env for launch in every):  # each program chooses its slice
+        message = (
+            f"a pod can use one MIG slice, and {idle} would be idle; ask for one per pod and raise the number of pods"
+        )
+        yield warning(f"{field(job.document, place.path)}.resources", None, message, rule=f"{rule}/mig")
 
 
 def _is_torch(job: Job) -> bool:

@@ -17,8 +17,10 @@ from strategies.launches.topologies import Topology
 
 __all__ = ["Circumstances", "check", "check_within"]
 
-_GUESSES = 20
+_GUESSES = 6
 """Unknown flags for which a known one is suggested: each costs half a millisecond, and a JobSet may have thousands."""
+_TOLD = 100
+"""Unknown flags of one command line that are told one by one."""
 _LORA_PREFIX = "lora_"
 _LORA_SWITCHES = frozenset({"use_dora", "use_rslora"})
 _ON_DEVICES = frozenset({"nccl", "xccl", "hccl", "cncl", "mccl"})
@@ -114,13 +116,17 @@ class _Within(_Where):
 
 
 def _unreadable(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
-    for number, (index, token) in enumerate(parsed.unknown):
+    for number, (index, token) in enumerate(parsed.unknown[:_TOLD]):
         if token == parsing.CONFIG:
             continue  # the second; `conflicts` tells of both
         meant = flags.closest(found.method, token) if number < _GUESSES else None
         hint = f"; did you mean {meant}?" if meant else "; remove it"
         message = f"is not a flag of trl {found.method} (trl {flags.version()}){hint}"
         yield error(where.token(index), token, message, rule="trl/unknown-flag")
+    for index, token in parsed.unknown[_TOLD : _TOLD + 1]:
+        others = len(parsed.unknown) - _TOLD
+        message = f"is the first of {others} more words that are not flags of trl {found.method}; remove them"
+        yield replace(error(where.token(index), token, message, rule="trl/unknown-flag"), stands_for=others)
     for fault in parsed.faults:
         message = f"trl {found.method} would not start: this argument {fault.reason}"
         yield error(where.token(fault.index), fault.token, message, rule="trl/arguments")

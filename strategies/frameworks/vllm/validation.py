@@ -18,8 +18,10 @@ from strategies.launches.sites import Site
 
 __all__ = ["Circumstances", "check"]
 
-_GUESSES = 20
+_GUESSES = 6
 """Unknown flags for which a known one is suggested: each costs half a millisecond, and a JobSet may have thousands."""
+_TOLD = 100
+"""Unknown flags of one command line that are told one by one."""
 _BY_VERSION = frozenset({"vllm/arguments"})
 """Rules that hold for the version of vLLM from which the flags were read, but perhaps not for another."""
 _SHOWN = 40
@@ -91,7 +93,7 @@ class _Where:
 
 
 def _unknown(server: Server, where: _Where, around: Circumstances) -> Iterator[Finding]:
-    for number, (index, token) in enumerate(server.parsed.unknown):
+    for number, (index, token) in enumerate(server.parsed.unknown[:_TOLD]):
         name = token.partition("=")[0].replace("_", "-")
         versions = flags.elsewhere(name)
         if versions:
@@ -104,6 +106,11 @@ def _unknown(server: Server, where: _Where, around: Circumstances) -> Iterator[F
         message = f"is not a flag of vllm serve (vLLM {flags.version()}){hint}"
         find = warning if around.own_image and not sure else error
         yield find(where.token(index), token[:_SHOWN], message, rule="vllm/unknown-flag")
+    for index, token in server.parsed.unknown[_TOLD : _TOLD + 1]:
+        others = len(server.parsed.unknown) - _TOLD
+        message = f"is the first of {others} more words that are not flags of vllm serve; remove them"
+        find = warning if around.own_image else error
+        yield replace(find(where.token(index), token[:_SHOWN], message, rule="vllm/unknown-flag"), stands_for=others)
 
 
 def _unreadable(server: Server, where: _Where) -> Iterator[Finding]:
