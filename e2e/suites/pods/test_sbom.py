@@ -18,7 +18,7 @@ def test_the_pod_of_muster_says_what_its_image_holds(kubectl: Kubectl) -> None:
     inside = ("exec", "-i", "-n", "muster-system", "deploy/muster", "--", "python3", "-")
     bill = json.loads(kubectl.run(*inside, stdin=_PROGRAM.read_text()).expect().out)
 
-    assert bill["metadata"]["component"]["name"] == "muster"
+    assert bill["metadata"]["component"]["name"] == "muster-admission"
     listed = {each["purl"].partition("?")[0] for each in bill["components"]}
     pins = (line.partition("#")[0].strip() for line in (REPOSITORY / "requirements/run.txt").read_text().splitlines())
     for name, _, version in (pin.partition("==") for pin in pins if pin and not pin.startswith("setuptools==")):
