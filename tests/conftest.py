@@ -3,6 +3,8 @@
 And what every test shows: that the rule of each finding and of each change is in the catalogue.
 """
 
+import logging
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -20,6 +22,18 @@ rules.watch()
 def _columns(monkeypatch):
     # pytest-xdist's workers have a terminal of 80 columns.
     monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.fixture(autouse=True)
+def _own_log():
+    """Take away what a test hung on the root logger: its stream is closed when the next test logs."""
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    for handler in root.handlers[:]:
+        if handler not in before:
+            root.removeHandler(handler)
+    root.setLevel(level)
 
 
 @pytest.fixture(autouse=True)
