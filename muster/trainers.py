@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import importlib.metadata
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
@@ -19,6 +19,7 @@ from strategies.documents import names
 from strategies.documents.findings import Finding, Severity
 
 if TYPE_CHECKING:
+    from muster.kubeflow import TrainArguments
     from webhook.admission.policies import Policy
 
 __all__ = [
@@ -173,6 +174,22 @@ class ConfigTrainer(abc.ABC):
             "metadata": metadata,
             "spec": {"runtimeRef": _reference(runtime), "trainer": self.to_trainer()},
         }
+
+    def to_kubeflow(self, runtime: Any, options: Iterable[Any] = ()) -> TrainArguments:
+        """Return what `TrainerClient.train` of kubeflow's SDK 0.5 needs: `client.train(**trainer.to_kubeflow(...))`.
+
+        Args:
+            runtime: of the SDK, such as `client.get_runtime(name)`.
+            options: of the SDK, such as `kubeflow.trainer.options.Name`.
+
+        Raises:
+            SDKMissingError: the SDK is not installed.
+            RuntimeChoiceError: the runtime is of another framework.
+            ValueError: the SDK does not send one of the fields that are set.
+        """
+        from muster import kubeflow  # noqa: PLC0415  # stands on this module
+
+        return kubeflow.to_arguments(self, runtime, options)
 
     def to_trainer(self) -> dict[str, Any]:
         """Return the member `spec.trainer` of the TrainJob."""

@@ -1,0 +1,317 @@
+"""Trainers through kubeflow's SDK: what `TrainerClient.train` takes, and what the cluster says to it.
+
+The SDK's own methods stay the face; this module adds what they lack. `ConfigTrainer.to_kubeflow` makes the arguments of
+`TrainerClient.train`, `choose_runtime` finds the runtime of a framework, `train` shows the warnings and refusals of
+admission webhooks, which the SDK drops, and `Progress` is a callback for `wait_for_job_status`. Only public members of
+kubeflow 0.5 are used, and nothing of it is imported before it is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO, TypedDict
+
+from muster import runtimes
+from muster.trainers import ConfigTrainer
+from strategies.documents import names
+
+if TYPE_CHECKING:
+    from kubeflow.trainer import TrainerClient
+    from kubeflow.trainer.types import types
+
+__all__ = [
+    "AdmissionWarning",
+    "Option",
+    "Progress",
+    "RefusedError",
+    "SDKMissingError",
+    "TrainArguments",
+    "choose_runtime",
+    "submit",
+    "to_arguments",
+    "train",
+]
+
+Option = Callable[[dict[str, Any], Any, Any], None]
+"""An option of `TrainerClient.train`: a callable of job, trainer and backend that fills in the job."""
+
+_BAR = 20  # characters
+
+
+class SDKMissingError(ImportError):
+    """kubeflow's SDK is not installed."""
+
+
+class AdmissionWarning(UserWarning):
+    """A warning of an admission webhook, or of the API server, about a job that was created."""
+
+
+class RefusedError(RuntimeError):
+    """The cluster refused a job; the message is the API server's, with all that Muster found.
+
+    The SDK raises RuntimeError as well, with the job's name alone.
+    """
+
+
+class TrainArguments(TypedDict):
+    """Arguments of `TrainerClient.train`."""
+
+    runtime: types.Runtime
+    trainer: types.CustomTrainerContainer | types.BuiltinTrainer
+    options: list[Option]
+
+
+def to_arguments(trainer: ConfigTrainer, runtime: types.Runtime, options: Iterable[Option] = ()) -> TrainArguments:
+    """Return what `TrainerClient.train` needs to send a trainer: `client.train(**to_arguments(...))`.
+
+    The SDK makes a torchtune job only from its BuiltinTrainer, and others from its CustomTrainerContainer. Of both it
+    takes nodes and resources; command, arguments, labels and annotations are set by an option.
+
+    Args:
+        trainer: what to train.
+        runtime: of the SDK: `choose_runtime(client, "trl")` or `client.get_runtime(name)`.
+        options: further ones, such as `kubeflow.trainer.options.Name`.
+
+    Raises:
+        SDKMissingError: kubeflow's SDK is not installed.
+        RuntimeChoiceError: the runtime is of another framework.
+        ValueError: the SDK does not send one of the fields that are set.
+    """
+    runtimes.choose_runtime([_document(runtime)], trainer.framework, runtime.name)
+    return {
+        "runtime": runtime,
+        "trainer": _carrier(trainer, runtime),
+        "options": [*options, _Launch.of(trainer)],
+    }
+
+
+def choose_runtime(client: TrainerClient, framework: str, name: str | None = None) -> types.Runtime:
+    """Return the one runtime of the cluster for a framework.
+
+    Args:
+        client: of the SDK; runtimes without the framework's label are not in its list.
+        framework: value of the label `trainer.kubeflow.org/framework`.
+        name: the runtime's name; needed where several fit.
+
+    Raises:
+        RuntimeChoiceError: none fits, several fit and `name` is None, or the named one is of another framework.
+    """
+    found = {each.name: each for each in client.list_runtimes()}
+    chosen = runtimes.choose_runtime(map(_document, found.values()), framework, name)
+    return found[chosen["metadata"]["name"]]
+
+
+def train(
+    client: TrainerClient,
+    trainer: ConfigTrainer | types.CustomTrainer | types.CustomTrainerContainer | types.BuiltinTrainer,
+    *,
+    runtime: str | types.Runtime | None = None,
+    initializer: types.Initializer | None = None,
+    options: Iterable[Option] = (),
+) -> str:
+    """Create a job by `client.train`, and tell what the cluster said to it.
+
+    Warnings become `AdmissionWarning`s, as kubectl prints them.
+
+    Args:
+        client: of the SDK.
+        trainer: one of this package, or of the SDK.
+        runtime: name or object; for a trainer of this package it may be left out where one runtime fits.
+        initializer: as of `client.train`.
+        options: as of `client.train`.
+
+    Returns:
+        The name of the job.
+
+    Raises:
+        RefusedError: the cluster refused the job; the message says why.
+        RuntimeChoiceError, ValueError, SDKMissingError: as of `to_arguments` and `choose_runtime`.
+    """
+    arguments: Mapping[str, Any] = {"runtime": runtime, "trainer": trainer, "options": list(options)}
+    if isinstance(trainer, ConfigTrainer):
+        if runtime is None or isinstance(runtime, str):
+            runtime = choose_runtime(client, trainer.framework, runtime)
+        arguments = to_arguments(trainer, runtime, options)
+    with _refusals_told():
+        name = str(client.train(**arguments, initializer=initializer))
+    _warn(client, name)
+    return name
+
+
+def submit(client: TrainerClient, document: Mapping[str, Any]) -> str:
+    """Create a job from a plain document, and tell what the cluster said to it, as `train` does.
+
+    It is for what the SDK does not send: `num_proc_per_node`, and the env of a torchtune job.
+
+    Args:
+        client: of the SDK, with its Kubernetes backend.
+        document: of a TrainJob, from `ConfigTrainer.to_trainjob`; it goes into the client's namespace unless it names
+            one.
+
+    Returns:
+        The name of the job.
+
+    Raises:
+        RefusedError: the cluster refused the job; the message says why.
+    """
+    metadata = document["metadata"]
+    group, _, version = names.TRAINER_API_VERSION.partition("/")
+    namespace = metadata.get("namespace") or client.backend.namespace
+    with _refusals_told():
+        client.backend.custom_api.create_namespaced_custom_object(group, version, namespace, "trainjobs", document)
+    _warn(client, metadata["name"])
+    return str(metadata["name"])
+
+
+class Progress:
+    """Shows how far a job is, as a callback: `client.wait_for_job_status(name, callbacks=[Progress()])`.
+
+    On a terminal it is one line with a bar of the nodes that have started; elsewhere, as in a notebook, it is one line
+    for each change.
+
+    Args:
+        stream: where to; stdout by default.
+        clock: returns monotonic seconds.
+    """
+
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream or sys.stdout
+        self._clock = clock
+        self._begun = clock()
+        self._shown = ""
+
+    def __call__(self, job: types.TrainJob) -> None:
+        """Show the state of a job."""
+        up = sum(each.name.startswith("node-") and each.status in ("Running", "Succeeded") for each in job.steps)
+        told = f"{job.name}: {job.status}, {up} of {job.num_nodes} nodes started"
+        seconds = f"{self._clock() - self._begun:.0f} s"
+        if self._stream.isatty():
+            filled = "#" * (_BAR * up // max(job.num_nodes, 1))
+            ended = "\n" if job.status in ("Complete", "Failed") else ""
+            self._stream.write(f"\r\x1b[K[{filled:-<{_BAR}}] {told}, {seconds}{ended}")
+        elif told != self._shown:
+            self._stream.write(f"{told} ({seconds})\n")
+        self._shown = told
+        self._stream.flush()
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """The option that sets what the SDK's trainers do not carry."""
+
+    trainer: dict[str, list[str]]
+    metadata: dict[str, dict[str, str]]
+
+    @classmethod
+    def of(cls, trainer: ConfigTrainer) -> _Launch:
+        metadata = {"labels": trainer.labels(), "annotations": trainer.annotations()}
+        return cls({"command": list(trainer.to_command()), "args": trainer.to_args()}, metadata)
+
+    def __call__(self, job: dict[str, Any], _trainer: object, backend: object) -> None:
+        if not hasattr(backend, "custom_api"):
+            raise ValueError(f"{type(backend).__name__} does not run a trainer of Muster; use the Kubernetes backend")
+        launch = job.setdefault("spec", {}).setdefault("trainer", {})
+        if launch:
+            raise ValueError("options: command and args follow from the trainer; remove TrainerCommand and TrainerArgs")
+        launch |= self.trainer
+        metadata = job.setdefault("metadata", {})
+        for member, own in self.metadata.items():
+            if own:
+                metadata[member] = {**(metadata.get(member) or {}), **own}
+
+
+def _carrier(trainer: ConfigTrainer, runtime: types.Runtime) -> Any:
+    sdk = _types()
+    needs: dict[str, Any] = {"num_nodes": trainer.num_nodes}
+    needs["resources_per_node"] = dict(trainer.resources_per_node) if trainer.resources_per_node else None
+    _refuse(trainer, "num_proc_per_node")
+    if runtime.trainer.trainer_type != sdk.TrainerType.BUILTIN_TRAINER:
+        return sdk.CustomTrainerContainer(image=runtime.trainer.image, env=dict(trainer.env) or None, **needs)
+    _refuse(trainer, "env")
+    return sdk.BuiltinTrainer(config=sdk.TorchTuneConfig(**needs))
+
+
+def _refuse(trainer: ConfigTrainer, member: str) -> None:
+    if getattr(trainer, member):
+        raise ValueError(
+            f"{member}: kubeflow's SDK 0.5 does not send it with a {trainer.framework} job; leave it out, or use "
+            "muster.kubeflow.submit(client, trainer.to_trainjob(...))"
+        )
+
+
+def _types() -> Any:
+    try:
+        from kubeflow.trainer.types import types  # noqa: PLC0415  # 100 MB that not everybody has
+    except ImportError as error:
+        raise SDKMissingError(
+            f"kubeflow's SDK cannot be imported ({error}); install it: pip install 'muster-admission[kubeflow]'"
+        ) from error
+    return types
+
+
+def _document(runtime: types.Runtime) -> dict[str, Any]:
+    metadata = {"name": runtime.name, "labels": {names.FRAMEWORK_LABEL: runtime.trainer.framework}}
+    return {"kind": runtime.kind.value, "metadata": metadata}
+
+
+def _warn(client: TrainerClient, name: str) -> None:
+    for each in _warnings(client, name):
+        warnings.warn(each, AdmissionWarning, stacklevel=3)
+
+
+def _warnings(client: TrainerClient, name: str) -> Iterator[str]:
+    """Yield the warnings in the answer to the creation of a job.
+
+    kubernetes' ApiClient keeps its last answer. Another thread of this process may have replaced it.
+    """
+    custom = getattr(client.backend, "custom_api", None)
+    if custom is None:
+        return
+    answer = custom.api_client.last_response
+    if not _is_about(answer.data, name):
+        yield f"{name}: the warnings could not be read, because the client was used by another thread"
+        return
+    for header in answer.getheaders().getlist("Warning"):
+        yield _text(header)
+
+
+def _is_about(body: str | bytes, name: str) -> bool:
+    try:
+        found = json.loads(body)
+        return bool(found["kind"] == "TrainJob" and found["metadata"]["name"] == name)
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _text(header: str) -> str:
+    r"""Return the text of a Warning header: `299 - "text"`, in which a quote is `\"` (RFC 7234, 5.5)."""
+    text = header.partition('"')[2].rpartition('"')[0]
+    return text.replace('\\"', '"').replace("\\\\", "\\") or header
+
+
+@contextlib.contextmanager
+def _refusals_told() -> Iterator[None]:
+    """Raise the API server's own message, which the SDK hides in the cause of its error."""
+    try:
+        yield
+    except Exception as error:
+        message = _answered(error)
+        if not message:
+            raise
+        raise RefusedError(message) from error
+
+
+def _answered(error: BaseException | None) -> str:
+    """Return the message of the API server's answer, "" when an error did not come from one."""
+    while error is not None:
+        try:
+            return str(json.loads(error.body)["message"])  # type: ignore[attr-defined]
+        except (AttributeError, KeyError, TypeError, ValueError):
+            error = error.__cause__
+    return ""

@@ -1,0 +1,245 @@
+"""What the SDK is given, and what is told of its answers; the real SDK is in e2e/suites/sdk."""
+
+from __future__ import annotations
+
+import enum
+import importlib.util
+import io
+import json
+import sys
+import types as modules
+import warnings
+from types import SimpleNamespace
+
+import pytest
+
+import muster
+from muster import kubeflow
+
+JOB = json.dumps({"kind": "TrainJob", "metadata": {"name": "job"}})
+
+
+class Kind(enum.Enum):
+    CLUSTER = "ClusterTrainingRuntime"
+
+
+class TrainerType(enum.Enum):
+    BUILTIN_TRAINER = "BuiltinTrainer"
+    CUSTOM_TRAINER = "CustomTrainer"
+
+
+class Headers(dict):
+    def getlist(self, name):
+        return self.get(name, [])
+
+
+class Client:
+    """TrainerClient, as far as it is used: what it is given, and the answer that its ApiClient keeps."""
+
+    def __init__(self, *told, body=JOB, error=None, runtimes=()):
+        answer = SimpleNamespace(data=body, getheaders=lambda: Headers(Warning=list(told)))
+        self.error, self.given, self.sent, self.runtimes = error, None, None, runtimes
+        custom = SimpleNamespace(
+            api_client=SimpleNamespace(last_response=answer), create_namespaced_custom_object=self.create
+        )
+        self.backend = SimpleNamespace(namespace="team", custom_api=custom)
+
+    def list_runtimes(self):
+        return list(self.runtimes)
+
+    def train(self, **given):
+        self.given = given
+        if self.error:
+            raise RuntimeError("Failed to create TrainJob: team/job") from self.error
+        return "job"
+
+    def create(self, *sent):
+        self.sent = sent
+        if self.error:
+            raise self.error
+
+
+class ApiError(Exception):
+    def __init__(self, body):
+        self.body = body
+
+
+def runtime(name="own-trl", framework="trl", kind=TrainerType.CUSTOM_TRAINER):
+    trainer = SimpleNamespace(framework=framework, image="image:1", trainer_type=kind)
+    return SimpleNamespace(name=name, kind=Kind.CLUSTER, trainer=trainer)
+
+
+TUNED = runtime("torchtune-llama3.2-1b", "torchtune", TrainerType.BUILTIN_TRAINER)
+
+
+@pytest.fixture
+def sdk(monkeypatch):
+    """The SDK's types, which keep what they are given."""
+
+    def named(name):
+        return lambda **given: SimpleNamespace(called=name, **given)
+
+    found = modules.ModuleType("kubeflow.trainer.types.types")
+    found.TrainerType = TrainerType
+    for name in ("CustomTrainerContainer", "BuiltinTrainer", "TorchTuneConfig"):
+        setattr(found, name, named(name))
+    package = modules.ModuleType("kubeflow.trainer.types")
+    package.types = found
+    for each in ("kubeflow", "kubeflow.trainer"):
+        monkeypatch.setitem(sys.modules, each, modules.ModuleType(each))
+    monkeypatch.setitem(sys.modules, "kubeflow.trainer.types", package)
+
+
+def filled(options, job=None):
+    job = job if job is not None else {}
+    for each in options:
+        each(job, None, SimpleNamespace(custom_api=None))
+    return job
+
+
+@pytest.mark.skipif(importlib.util.find_spec("kubeflow") is not None, reason="the SDK is installed here")
+def test_without_the_sdk_the_error_names_what_to_install():
+    with pytest.raises(kubeflow.SDKMissingError, match=r"pip install 'muster-admission\[kubeflow\]'"):
+        muster.TRLTrainer(model="m").to_kubeflow(runtime())
+
+
+def test_nodes_and_resources_are_in_the_sdks_trainer_and_the_launch_in_an_option(sdk):
+    trainer = muster.TRLTrainer(
+        model="m", dataset="d", num_nodes=2, resources_per_node={"gpu": 1}, env={"A": "b"}, role="sampler"
+    )
+    given = trainer.to_kubeflow(runtime())
+    assert vars(given["trainer"]) == {
+        "called": "CustomTrainerContainer",
+        "image": "image:1",
+        "num_nodes": 2,
+        "resources_per_node": {"gpu": 1},
+        "env": {"A": "b"},
+    }
+    job = filled(given["options"], {"metadata": {"labels": {"team": "a"}}})
+    wanted = trainer.to_trainjob("x", runtime="r")
+    assert job["spec"]["trainer"] == {member: wanted["spec"]["trainer"][member] for member in ("command", "args")}
+    assert job["metadata"]["labels"] == {"team": "a", "muster.dev/role": "sampler"}
+
+
+def test_a_torchtune_job_is_the_sdks_builtin_trainer_with_our_arguments(sdk):
+    given = muster.TorchTuneTrainer(epochs=1, num_nodes=1, arguments={"optimizer.lr": 1.0}).to_kubeflow(TUNED)
+    assert (given["trainer"].called, given["trainer"].config.num_nodes) == ("BuiltinTrainer", 1)
+    launch = {"command": ["tune", "run"], "args": ["epochs=1", "optimizer.lr=1.0"]}
+    assert filled(given["options"])["spec"]["trainer"] == launch
+
+
+def test_a_runtime_of_another_framework_is_an_error():
+    with pytest.raises(muster.RuntimeChoiceError, match="is for torchtune, and this trainer is for trl"):
+        muster.TRLTrainer(model="m").to_kubeflow(TUNED)
+
+
+def test_what_the_sdk_does_not_send_is_an_error_that_says_how_it_can_be_sent(sdk):
+    with pytest.raises(ValueError, match=r"^num_proc_per_node: .* or use muster\.kubeflow\.submit"):
+        muster.TRLTrainer(model="m", num_proc_per_node=2).to_kubeflow(runtime())
+    with pytest.raises(ValueError, match=r"^env: kubeflow's SDK 0\.5 does not send it with a torchtune job"):
+        muster.TorchTuneTrainer(env={"A": "b"}).to_kubeflow(TUNED)
+
+
+def test_a_command_of_another_option_is_an_error(sdk):
+    given = muster.TRLTrainer(model="m").to_kubeflow(runtime())
+    with pytest.raises(ValueError, match="remove TrainerCommand and TrainerArgs"):
+        filled(given["options"], {"spec": {"trainer": {"args": ["--seed=1"]}}})
+
+
+def test_another_backend_is_an_error(sdk):
+    (option,) = muster.TRLTrainer(model="m").to_kubeflow(runtime())["options"]
+    with pytest.raises(ValueError, match="use the Kubernetes backend"):
+        option({}, None, object())
+
+
+def test_the_one_runtime_of_a_framework_is_chosen_and_others_are_listed():
+    client = Client(runtimes=[runtime(), TUNED])
+    assert kubeflow.choose_runtime(client, "trl").name == "own-trl"
+    with pytest.raises(muster.RuntimeChoiceError, match=r"own-trl \(trl\), torchtune-llama3.2-1b \(torchtune\)"):
+        kubeflow.choose_runtime(client, "jax")
+
+
+def test_train_finds_the_runtime_itself(sdk):
+    client = Client(runtimes=[runtime(), TUNED])
+    assert kubeflow.train(client, muster.TRLTrainer(model="m")) == "job"
+    assert client.given["runtime"].name == "own-trl"
+
+
+def test_each_warning_of_the_answer_is_shown_with_its_quotes():
+    client = Client('299 - "spec.x: no \\"gpu\\" is asked for"', '299 - "second"')
+    with pytest.warns(kubeflow.AdmissionWarning) as seen:
+        kubeflow.train(client, trainer=SimpleNamespace(), runtime="r", options=[len])
+    assert [str(each.message) for each in seen] == ['spec.x: no "gpu" is asked for', "second"]
+    assert {each.filename for each in seen} == {__file__}
+    assert client.given["options"] == [len]
+
+
+def test_without_warnings_nothing_is_said():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert kubeflow.train(Client(), SimpleNamespace()) == "job"
+
+
+@pytest.mark.parametrize("body", ['{"kind": "TrainJobList"}', "[]", "x", JOB.replace('"job"', '"other"')])
+def test_an_answer_to_another_request_is_not_taken_for_this_one(body):
+    with pytest.warns(kubeflow.AdmissionWarning, match="^job: the warnings could not be read"):
+        kubeflow.train(Client('299 - "of another"', body=body), SimpleNamespace())
+
+
+def test_a_backend_without_an_api_server_has_no_warnings():
+    client = Client()
+    client.backend = object()
+    assert kubeflow.train(client, SimpleNamespace()) == "job"
+
+
+def test_a_refusal_has_the_api_servers_message():
+    client = Client(error=ApiError('{"message": "did you mean --seed?"}'))
+    with pytest.raises(kubeflow.RefusedError, match=r"^did you mean --seed\?$"):
+        kubeflow.train(client, SimpleNamespace())
+    with pytest.raises(kubeflow.RefusedError, match=r"^did you mean --seed\?$"):
+        kubeflow.submit(client, {"metadata": {"name": "job"}})
+
+
+@pytest.mark.parametrize("body", [None, "x", "[]", "{}"])
+def test_an_error_that_is_not_an_answer_stays_what_it_is(body):
+    with pytest.raises(RuntimeError, match=r"^Failed to create TrainJob: team/job$") as raised:
+        kubeflow.train(Client(error=ApiError(body)), SimpleNamespace())
+    assert not isinstance(raised.value, kubeflow.RefusedError)
+
+
+@pytest.mark.parametrize(("metadata", "namespace"), [({}, "team"), ({"namespace": "other"}, "other")])
+def test_a_document_is_submitted_as_it_is(metadata, namespace):
+    client = Client('299 - "careful"')
+    document = {"kind": "TrainJob", "metadata": {"name": "job", **metadata}}
+    with pytest.warns(kubeflow.AdmissionWarning, match="^careful$"):
+        assert kubeflow.submit(client, document) == "job"
+    assert client.sent == ("trainer.kubeflow.org", "v1alpha1", namespace, "trainjobs", document)
+
+
+def seen(stream, *states):
+    seconds = iter(range(100))
+    show = kubeflow.Progress(stream, lambda: next(seconds))
+    for status, *steps in states:
+        nodes = [SimpleNamespace(name=f"node-{index}", status=each) for index, each in enumerate(steps)]
+        nodes.append(SimpleNamespace(name="model-initializer", status="Running"))
+        show(SimpleNamespace(name="sft", status=status, num_nodes=2, steps=nodes))
+    return stream.getvalue()
+
+
+def test_progress_is_a_line_for_each_change():
+    states = (["Created"], ["Created"], ["Created", "Running", "Pending"], ["Complete", "Succeeded", "Succeeded"])
+    assert seen(io.StringIO(), *states).splitlines() == [
+        "sft: Created, 0 of 2 nodes started (1 s)",
+        "sft: Created, 1 of 2 nodes started (3 s)",
+        "sft: Complete, 2 of 2 nodes started (4 s)",
+    ]
+
+
+def test_progress_on_a_terminal_is_one_line_with_a_bar():
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    shown = seen(stream, ["Created", "Running", None], ["Failed", "Running", "Failed"])
+    assert shown == (
+        "\r\x1b[K[##########----------] sft: Created, 1 of 2 nodes started, 1 s"
+        "\r\x1b[K[##########----------] sft: Failed, 1 of 2 nodes started, 2 s\n"
+    )
