@@ -15,6 +15,9 @@ export MUSTER_TRL_PYTHON := $(TRL_VENV)/bin/python
 VLLM_PINS := images/vllm/requirements-cpu.txt
 VLLM_VENV := $(CACHE)/vllm-$(shell cat $(TRL_PINS) $(VLLM_PINS) | cksum | cut -d' ' -f1)
 export MUSTER_VLLM_PYTHON := $(VLLM_VENV)/bin/python
+# kubeflow's SDK asks for an older kubernetes than Muster, so it has a folder of its own; the notebooks run in it too.
+SDK_VENV := $(CACHE)/sdk-$(shell cksum < requirements/sdk.txt | cut -d' ' -f1)
+export MUSTER_SDK_PYTHON := $(SDK_VENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # QUICK=1: without the tests that are marked thorough, and with the same drawn examples each time, as in `make test`.
 LESS := $(if $(QUICK),-m "not thorough" --hypothesis-profile=repeatable)
@@ -50,6 +53,14 @@ $(VLLM_VENV)/.done: | $(TRL_VENV)/.done
 	@$(PYTHON) -m venv $(VLLM_VENV)
 	@$(TRL_VENV)/bin/python -c "import site; print(site.getsitepackages()[0])" > $$($(VLLM_VENV)/bin/python -c "import site; print(site.getsitepackages()[0])")/torch.pth
 	@$(VLLM_VENV)/bin/pip install --quiet --no-deps -r $(VLLM_PINS) ./images/vllm/cpu
+	@touch $@
+
+# matplotlib says on stderr when it looks for fonts the first time.
+$(SDK_VENV)/.done: | requirements/sdk.txt
+	@echo "muster: installing kubeflow's SDK and the notebooks' kernel once into $(SDK_VENV) (a minute, 0.4 GB)"
+	@$(PYTHON) -m venv $(SDK_VENV)
+	@$(SDK_VENV)/bin/pip install --quiet -r requirements/sdk.txt
+	@MPLCONFIGDIR=$(SDK_VENV)/matplotlib $(SDK_VENV)/bin/python -c "import matplotlib.font_manager" 2>/dev/null
 	@touch $@
 
 demo: $(BIN)/muster ## a real TrainJob, mutated and explained; no cluster, no GPU
@@ -98,7 +109,7 @@ promtool:
 browser: $(VENV)/.dev
 	@$(BIN)/python -m e2e.browsers
 
-contract: $(VENV)/.dev $(TRL_VENV)/.done $(if $(QUICK),,$(VLLM_VENV)/.done)
+contract: $(VENV)/.dev $(TRL_VENV)/.done $(SDK_VENV)/.done $(if $(QUICK),,$(VLLM_VENV)/.done)
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=15 tests/contract $(LESS)
 
 # With the helm, kind and kubectl that e2e builds, without a cluster and without Docker; quick, with kubectl alone.
@@ -112,13 +123,13 @@ prepare: $(VENV)/.dev
 binaries: $(VENV)/.dev
 	@$(BIN)/python -m e2e.run $(if $(QUICK),--quick) --prepare binaries
 
-downloads: $(VENV)/.dev $(TRL_VENV)/.done
+downloads: $(VENV)/.dev $(TRL_VENV)/.done $(SDK_VENV)/.done
 	@$(BIN)/python -m e2e.run $(if $(QUICK),--quick) --prepare images
 
 tiers: $(VENV)/.dev
 	@$(BIN)/python -m e2e.run --say
 
-e2e: $(VENV)/.dev ## the suites in real clusters; OWN=1: in the cluster of KUBECONFIG; ARGS: further arguments
+e2e: $(VENV)/.dev $(SDK_VENV)/.done ## the suites in real clusters; OWN=1: in the cluster of KUBECONFIG; ARGS: further arguments
 	@$(BIN)/python -m e2e.run $(if $(OWN),--own) $(if $(QUICK),--quick) $(ARGS)
 
 cluster: $(VENV)/.dev ## a real cluster with Trainer, JobSet and Muster to try things in; TIER=node: with pods; IMAGES=trl: and its image

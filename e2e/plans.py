@@ -38,6 +38,7 @@ ALONE = (
     "certificates",
     "reports",
     "rights",
+    "sdk",
     "releases",
     "load",
 )
@@ -46,7 +47,7 @@ BY_NAME = ("load",)
 """Suites that run only when they are asked for, because they take long."""
 NEEDS_NODES = ("pods", "training", "releases", "load")
 """Suites that cannot run in the control plane's tier."""
-ONE_TIER = ("reports", "rights", "scale")
+ONE_TIER = ("reports", "rights", "scale", "sdk")
 """Suites without containers of their own, which run in the control plane's tier; in the other when asked for."""
 PACKAGING = ("helm", "kind")
 """Modules of `e2e/binaries` that the thorough tests in `tests/packaging` need."""
@@ -86,7 +87,7 @@ def quick(tiers: Collection[sites.Tier]) -> list[Run]:
             "control-plane",
             (
                 *("lifecycle", "validation", "differential"),
-                *("claims", "upgrade", "wedges", "outage", "scale", "reports", "rights"),
+                *("claims", "upgrade", "wedges", "outage", "scale", "reports", "rights", "sdk"),
             ),
             quick=True,
         ),
@@ -113,7 +114,7 @@ def everything(tiers: Collection[sites.Tier]) -> list[Run]:
         ("control-plane", ("outage",)),
         ("node", TOGETHER),
         ("control-plane", ("upgrade", "wedges")),
-        ("control-plane", ("reports", "rights")),
+        ("control-plane", ("reports", "rights", "sdk")),
         ("node", ("certificates", "releases")),
         ("control-plane", ("claims", "certificates")),
     ]

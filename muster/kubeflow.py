@@ -53,10 +53,15 @@ class AdmissionWarning(UserWarning):
 
 
 class RefusedError(RuntimeError):
-    """The cluster refused a job; the message is the API server's, with all that Muster found.
+    """The cluster refused a job; the message is the API server's. The SDK raises RuntimeError too, with the name alone.
 
-    The SDK raises RuntimeError as well, with the job's name alone.
+    Attributes:
+        causes: one line for each error that was found: field, message, and the rule in parentheses.
     """
+
+    def __init__(self, message: str, causes: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.causes = tuple(causes)
 
 
 class TrainArguments(TypedDict):
@@ -229,10 +234,12 @@ class _Launch:
 def _carrier(trainer: ConfigTrainer, runtime: types.Runtime) -> Any:
     sdk = _types()
     needs: dict[str, Any] = {"num_nodes": trainer.num_nodes}
-    needs["resources_per_node"] = dict(trainer.resources_per_node) if trainer.resources_per_node else None
+    resources = {key: str(value) for key, value in (trainer.resources_per_node or {}).items()}
+    needs["resources_per_node"] = resources or None
     _refuse(trainer, "num_proc_per_node")
     if runtime.trainer.trainer_type != sdk.TrainerType.BUILTIN_TRAINER:
-        return sdk.CustomTrainerContainer(image=runtime.trainer.image, env=dict(trainer.env) or None, **needs)
+        # The SDK sends no image that is empty. The runtime's own, sent, would be judged as one of unknown versions.
+        return sdk.CustomTrainerContainer(image="", env=dict(trainer.env) or None, **needs)
     _refuse(trainer, "env")
     return sdk.BuiltinTrainer(config=sdk.TorchTuneConfig(**needs))
 
@@ -301,17 +308,19 @@ def _refusals_told() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        message = _answered(error)
-        if not message:
+        refused = _refusal(error)
+        if refused is None:
             raise
-        raise RefusedError(message) from error
+        raise refused from error
 
 
-def _answered(error: BaseException | None) -> str:
-    """Return the message of the API server's answer, "" when an error did not come from one."""
+def _refusal(error: BaseException | None) -> RefusedError | None:
+    """Return what the API server answered (a Status of meta/v1), None when an error did not come from an answer."""
     while error is not None:
         try:
-            return str(json.loads(error.body)["message"])  # type: ignore[attr-defined]
+            status = json.loads(error.body)  # type: ignore[attr-defined]
+            causes = (status.get("details") or {}).get("causes") or ()
+            return RefusedError(str(status["message"]), [f"{each['field']}: {each['message']}" for each in causes])
         except (AttributeError, KeyError, TypeError, ValueError):
             error = error.__cause__
-    return ""
+    return None

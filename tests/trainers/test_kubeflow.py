@@ -65,7 +65,7 @@ class ApiError(Exception):
 
 
 def runtime(name="own-trl", framework="trl", kind=TrainerType.CUSTOM_TRAINER):
-    trainer = SimpleNamespace(framework=framework, image="image:1", trainer_type=kind)
+    trainer = SimpleNamespace(framework=framework, trainer_type=kind)
     return SimpleNamespace(name=name, kind=Kind.CLUSTER, trainer=trainer)
 
 
@@ -110,9 +110,9 @@ def test_nodes_and_resources_are_in_the_sdks_trainer_and_the_launch_in_an_option
     given = trainer.to_kubeflow(runtime())
     assert vars(given["trainer"]) == {
         "called": "CustomTrainerContainer",
-        "image": "image:1",
+        "image": "",
         "num_nodes": 2,
-        "resources_per_node": {"gpu": 1},
+        "resources_per_node": {"gpu": "1"},
         "env": {"A": "b"},
     }
     job = filled(given["options"], {"metadata": {"labels": {"team": "a"}}})
@@ -193,9 +193,13 @@ def test_a_backend_without_an_api_server_has_no_warnings():
 
 
 def test_a_refusal_has_the_api_servers_message():
-    client = Client(error=ApiError('{"message": "did you mean --seed?"}'))
-    with pytest.raises(kubeflow.RefusedError, match=r"^did you mean --seed\?$"):
+    causes = [{"field": "spec.trainer.args[3]", "message": "unknown (muster trl/unknown-flag)"}]
+    status = {"message": "did you mean --seed?", "details": {"causes": causes}}
+    client = Client(error=ApiError(json.dumps(status)))
+    with pytest.raises(kubeflow.RefusedError, match=r"^did you mean --seed\?$") as raised:
         kubeflow.train(client, SimpleNamespace())
+    assert raised.value.causes == ("spec.trainer.args[3]: unknown (muster trl/unknown-flag)",)
+    client = Client(error=ApiError('{"message": "did you mean --seed?", "details": null}'))
     with pytest.raises(kubeflow.RefusedError, match=r"^did you mean --seed\?$"):
         kubeflow.submit(client, {"metadata": {"name": "job"}})
 

@@ -1,0 +1,1 @@
+"""kubeflow's own SDK sends trainers of package `muster` to a real cluster."""
