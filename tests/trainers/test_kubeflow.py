@@ -9,7 +9,9 @@ import json
 import sys
 import types as modules
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -247,3 +249,20 @@ def test_progress_on_a_terminal_is_one_line_with_a_bar():
         "\r\x1b[K[##########----------] sft: Created, 1 of 2 nodes started, 1 s"
         "\r\x1b[K[##########----------] sft: Failed, 1 of 2 nodes started, 2 s\n"
     )
+
+
+def test_the_page_about_trainers_shows_code_that_runs(sdk, monkeypatch, capsys):
+    page = (Path(__file__).parents[2] / "docs/trainers.md").read_text(encoding="utf-8")
+    block = page.split("```python\n")[3].partition("```")[0]
+    client = Client(runtimes=[runtime("trl-distributed")])
+    client.wait_for_job_status, client.get_job_logs, client.get_job_events, client.delete_job = (
+        Mock(),
+        Mock(return_value=iter(["step 1"])),
+        Mock(return_value=[SimpleNamespace(reason="MusterDenied", message="refused")]),
+        Mock(),
+    )
+    monkeypatch.setattr(sys.modules["kubeflow.trainer"], "TrainerClient", lambda: client, raising=False)
+    exec(block, {"trainer": muster.TRLTrainer(model="m", dataset="d")})  # noqa: S102  # the page of this repository
+    assert capsys.readouterr().out == "step 1\nMusterDenied refused\n"
+    client.wait_for_job_status.assert_called_once()
+    client.delete_job.assert_called_once_with("job")
