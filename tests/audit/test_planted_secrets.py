@@ -8,19 +8,23 @@ import datetime
 import io
 import json
 import logging
+import pathlib
+import types
 
 import orjson
 import pytest
 
 from tests.support import acmes, admissions, jobs
-from webhook import logs
+from webhook import logs, metrics
 from webhook.admission import accounts, answers
 from webhook.admission.policies import Mode, Policy
 from webhook.audit.log import chain
+from webhook.audit.reading import queries
 from webhook.audit.redaction import redaction
 from webhook.notices import denials
 from webhook.notices.reports import outcomes
-from webhook.pages import details, seals
+from webhook.pages import asked, details, lists, scans, seals, shelves
+from webhook.server import handlers
 
 WORD = "Zq7xPlanted8Secret"  # a secret that only its name, its flag or its place tells
 HF = "hf_" + "Zq7xPlanted8Secret" * 2
@@ -135,6 +139,29 @@ def with_member(path, value):
     return document
 
 
+def with_a_secret(**name):
+    """A JobSet that has a secret in its env, and again where a name is due."""
+    document = jobset(env=[{"name": "HF_TOKEN", "value": WORD}])
+    document["metadata"] |= name.get("metadata", {})
+    document["spec"] |= name.get("spec", {})
+    document["spec"]["replicatedJobs"][0] |= name.get("job", {})
+    pod = document["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod |= name.get("pod", {})
+    pod["containers"][0] |= name.get("container", {})
+    return document
+
+
+NAMED = {
+    "name": with_a_secret(metadata={"name": WORD}),
+    "generateName": with_a_secret(metadata={"name": "", "generateName": f"{WORD}-"}),
+    "replicated job": with_a_secret(job={"name": WORD}),
+    "part of a replicated job": with_a_secret(job={"name": f"x-{WORD}-y"}),
+    "subdomain": with_a_secret(spec={"network": {"subdomain": WORD}}),
+    "hostname": with_a_secret(pod={"hostname": WORD, "subdomain": WORD}),
+    "container": with_a_secret(container={"name": WORD}),
+    "coordinator": with_a_secret(spec={"coordinator": {"replicatedJob": WORD}}),
+    "node selector": with_a_secret(pod={"nodeSelector": {WORD: WORD}}),
+}
 PLACES = {
     **{f"args: {name}": trainjob(command=["trl", "sft"], args=args) for name, args in ARGS.items()},
     **{f"command: {name}": trainjob(command=["accelerate", "launch", *args]) for name, args in ARGS.items()},
@@ -188,6 +215,7 @@ PLACES = {
     "jobset probe": jobset(readinessProbe={"httpGet": {"httpHeaders": [{"name": "Authorization", "value": WORD}]}}),
     "jobset claims": jobs.make_jobset(metadata={"annotations": {"muster.dev/claims": HF}}),
     "jobset replicas": jobs.make_jobset(nodes=HF),
+    **{f"jobset {name} that is a secret of the env": document for name, document in NAMED.items()},
 }
 
 
@@ -213,10 +241,25 @@ def outputs(document, phase, mode):
     record = redaction.redact(accounts.record(decision, MOMENT, 0.001))
     sealed = orjson.loads(chain.Chain().seal(record))
     yield "page", details.page(sealed, seals.Standing("", None, None), "/", []).decode()
+    yield "list", lists.page(asked.Asked({}, queries.Questions()), listed(sealed), []).decode()
+    yield "metrics", counted(decision)
     yield "record", orjson.dumps(record).decode()
     yield "event", denials._message(record)  # what the Event says
     yield "report", orjson.dumps(outcomes.said(record).results).decode()
     yield "log", stream.getvalue()
+
+
+def listed(sealed):
+    """What was found in a log of one record."""
+    found = shelves.Found(shelves.LinePlace(0, "", 0), pathlib.Path("audit.log"), orjson.dumps(sealed))
+    return scans.Scan((scans.Row(found, queries.Entry("audit.log", 1, sealed)),), None, 1, sealed["time"])
+
+
+def counted(decision):
+    """The metrics of a service that has answered one review."""
+    counts = metrics.Metrics()
+    handlers.Admission._count(types.SimpleNamespace(_metrics=counts), decision, 0.001)
+    return counts.render().decode()
 
 
 def test_there_are_enough_of_them():

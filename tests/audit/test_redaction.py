@@ -268,3 +268,15 @@ def test_a_record_that_json_cannot_hold_is_refused(make_record, make_change):
 def test_what_the_author_named_has_no_secret_and_neither_has_what_repeats_it(make_record, make_change, named):
     record = make_record(changes=[make_change("spec.x", after="see planted-here")], **named)
     assert_gone("planted-here", redaction.redact(record))
+
+
+def test_a_secret_that_is_a_word_of_muster_changes_no_rule_and_no_member_of_a_record(make_record, make_change):
+    finding = {"severity": "warning", "field": "spec", "value": None, "message": "severity", "rule": "core/unknown"}
+    changes = [
+        make_change("env[HF_TOKEN].value", after="severity"),
+        make_change("env[A_TOKEN].value", after="core/unknown"),
+        make_change("env[B_TOKEN].value", after="trl/launch"),
+    ]
+    record = redaction.redact(make_record(changes=changes, findings=[finding]))
+    assert record["findings"] == [{**finding, "message": "<redacted>"}]
+    assert {change["rule"] for change in record["changes"]} == {"trl/launch"}

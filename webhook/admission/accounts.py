@@ -6,6 +6,8 @@ Pure: time and latency are arguments. The schema is in `webhook.audit.records`.
 from __future__ import annotations
 
 import datetime
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from strategies.changes.changes import Change
@@ -14,10 +16,13 @@ from strategies.documents.paths import Absent
 from webhook.admission.decisions import Decision
 from webhook.audit import records
 from webhook.audit.redaction import doors
+from webhook.audit.redaction.echoes import Echoes
 
-__all__ = ["record"]
+__all__ = ["is_plain", "name", "names", "record"]
 
 _LONGEST = 1024  # characters of a name; the API server takes 253
+
+_PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,252})", re.ASCII)
 
 
 def record(decision: Decision, moment: datetime.datetime, latency: float) -> records.Record:
@@ -29,6 +34,7 @@ def record(decision: Decision, moment: datetime.datetime, latency: float) -> rec
         latency: seconds from the body's arrival to the decision.
     """
     request, governor, strategy = decision.request, decision.governor, decision.strategy
+    secrets = decision.secrets
     out: dict[str, Any] = {
         "schema": records.SCHEMA,
         "time": records.timestamp(moment),
@@ -39,18 +45,18 @@ def record(decision: Decision, moment: datetime.datetime, latency: float) -> rec
         "object": _object(decision),
         "owner": _owner(decision),
         "runtime": None,
-        "framework": _text(governor.framework) if governor.framework else None,
+        "framework": name(governor.framework, secrets) if governor.framework else None,
         "strategy": None,
         "mode": decision.mode.value,
         "dryRun": request.dry_run,
         "decision": decision.verdict,
-        "changes": [_change(change) for change in decision.changes],
+        "changes": [_change(change, secrets) for change in decision.changes],
         "findings": [_finding(finding) for finding in decision.findings],
         "latencyMicroseconds": round(latency * 1e6),
     }
     if governor.runtime is not None:
         runtime = governor.runtime
-        out["runtime"] = {"kind": runtime.kind, "name": runtime.name, "source": runtime.source}
+        out["runtime"] = {"kind": runtime.kind, "name": name(runtime.name, secrets), "source": runtime.source}
     if strategy is not None:
         chosen = strategy.strategy
         out["strategy"] = {"framework": chosen.framework, "version": chosen.version, "origin": strategy.origin}
@@ -59,16 +65,36 @@ def record(decision: Decision, moment: datetime.datetime, latency: float) -> rec
     return out  # type: ignore[return-value]  # built member by member above, checked by schemas.check in the tests
 
 
+def names(decision: Decision) -> Iterator[str]:
+    """Yield the names that a job's author gave to what a record is about, as they are."""
+    metadata = decision.request.document.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    runtime = decision.governor.runtime
+    given = (metadata.get("name"), metadata.get("generateName"), decision.governor.framework, runtime and runtime.name)
+    yield from (each for each in given if isinstance(each, str) and each)
+
+
+def is_plain(name: str) -> bool:
+    """Whether Kubernetes takes a name, so that the object is found by it and it is shown in any case."""
+    return _PLAIN.fullmatch(name) is not None
+
+
+def name(given: object, secrets: Echoes) -> str:
+    """Return the name of an object; one that Kubernetes would refuse, without the secrets of the object."""
+    text = _text(given)
+    return text if is_plain(text) else secrets.text(text)
+
+
 def _object(decision: Decision) -> records.RecordedObject:
     request, metadata = decision.request, decision.request.document.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     out: records.RecordedObject = {
         "kind": request.kind,
         "namespace": request.namespace,
-        "name": _text(request.name or metadata.get("name")),
+        "name": name(request.name or metadata.get("name"), decision.secrets),
     }
     if metadata.get("generateName"):
-        out["generateName"] = _text(metadata["generateName"])
+        out["generateName"] = name(metadata["generateName"], decision.secrets)
     return out
 
 
@@ -86,14 +112,14 @@ def _text(value: object, longest: int = _LONGEST) -> str:
     return value if len(value) <= longest else doors.text(value, longest)
 
 
-def _change(change: Change) -> dict[str, Any]:
-    out: dict[str, Any] = {"op": change.op, "path": change.path, "field": change.field}
+def _change(change: Change, secrets: Echoes) -> dict[str, Any]:
+    out: dict[str, Any] = {"op": change.op, "path": secrets.text(change.path), "field": secrets.text(change.field)}
     if not isinstance(change.before, Absent):
-        out["before"] = change.before
+        out["before"] = secrets.value(change.before) if secrets else change.before
     if not isinstance(change.after, Absent):
-        out["after"] = change.after
+        out["after"] = secrets.value(change.after) if secrets else change.after
     out["rule"] = change.rule
-    out["reason"] = change.reason
+    out["reason"] = secrets.text(change.reason)
     return out
 
 

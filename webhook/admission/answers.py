@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
 
-from strategies.changes.changes import Change
+from strategies.changes.changes import Change, Changes
 from strategies.documents import findings
 from strategies.documents.findings import Finding, Severity
-from webhook.admission import reviews
+from webhook.admission import accounts, reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Mode
 from webhook.audit.records import BOOKKEEPING
@@ -36,6 +37,8 @@ _MAX_ERRORS = 100
 _MAX_LINE = 2048  # characters of one error
 _MAX_MESSAGE = 64 * 1024  # bytes of all errors together
 _MAX_AUDIT_CHANGES = 400  # more fields than fit into an annotation
+_OWN = "muster.dev/"
+_MAX_FOREIGN = 8192  # characters of an annotation of another tool, which may be as long as the API server takes
 
 
 def answer(decision: Decision) -> reviews.Response:
@@ -63,18 +66,43 @@ def warnings(decision: Decision) -> list[str]:
 
 def without_secrets(decision: Decision) -> Decision:
     """Return a decision whose findings and message quote no secret; the changes have what the user wrote."""
-    if not decision.findings and not decision.message:
+    if not (decision.findings or decision.message or _has_told(decision.changes) or _has_odd_name(decision)):
         return decision
     beyond = any(found.rule == "core/budget" for found in decision.findings)
     read = None if beyond else _quotable(decision)  # what is beyond its budget is not read here either
-    found, [message] = doors.findings(decision.findings, [decision.message], read)
-    return dataclasses.replace(decision, findings=tuple(found), message=message)
+    reading = doors.Reading(read)
+    found, [message] = reading.findings(decision.findings, [decision.message])
+    return dataclasses.replace(decision, findings=tuple(found), message=message, secrets=reading.secrets)
+
+
+def _has_told(changes: Changes) -> bool:
+    return any(change.rule not in BOOKKEEPING for change in changes)
+
+
+def _has_odd_name(decision: Decision) -> bool:
+    """Whether a new object has a name that Kubernetes would refuse, and which may be a secret of the object's own."""
+    return decision.request.operation == "CREATE" and not all(map(accounts.is_plain, accounts.names(decision)))
 
 
 def _quotable(decision: Decision) -> list[object]:
     """Return the documents that findings may quote: the job, as it was, and its runtime."""
     request, runtime = decision.request, decision.governor.runtime
-    return [each for each in (request.document, request.old, runtime and runtime.document) if each]
+    return [_read(each) for each in (request.document, request.old, runtime and runtime.document) if each]
+
+
+def _read(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a document without what nobody reads, so that it is told nowhere and has no limit."""
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        return document
+    annotations = metadata.get("annotations")
+    if isinstance(annotations, dict) and any(_is_foreign(*each) for each in annotations.items()):
+        annotations = {key: value for key, value in annotations.items() if not _is_foreign(key, value)}
+    return {**document, "metadata": {**metadata, "annotations": annotations, "managedFields": None}, "status": None}
+
+
+def _is_foreign(key: str, value: object) -> bool:
+    return isinstance(value, str) and len(value) > _MAX_FOREIGN and not key.startswith(_OWN)
 
 
 def _warnings(decision: Decision) -> list[str]:
@@ -89,7 +117,7 @@ def _warnings(decision: Decision) -> list[str]:
     lines, hidden = [str(found) for found in shown], sum(found.stands_for - 1 for found in shown)
     if decision.mode is Mode.WARN:
         lines += [_would(change) for change in decision.changes if change.rule not in BOOKKEEPING]
-        lines[:_MAX_WARNINGS] = [doors.text(line) for line in lines[:_MAX_WARNINGS]]
+        lines[:_MAX_WARNINGS] = [doors.text(decision.secrets.text(line)) for line in lines[:_MAX_WARNINGS]]
     if decision.verdict == "error":
         lines.append(f"Muster let this pass without enforcing anything: {decision.message}")
     return _limited(lines, hidden)
@@ -119,7 +147,7 @@ def _denial(decision: Decision, shown: Sequence[str], audit: dict[str, str]) -> 
         lines.append(f"and {count - len(told)} more; see muster check or the audit log")
     message = lines[0] if len(lines) == 1 else f"{count} errors:\n" + "\n".join(f"- {line}" for line in lines)
     details = {
-        "name": doors.text(request.name, _MAX_LINE) or "without a name yet",
+        "name": doors.text(accounts.name(request.name, decision.secrets), _MAX_LINE) or "without a name yet",
         "kind": request.kind,
         "causes": causes,
     }
@@ -154,8 +182,10 @@ def _audit(decision: Decision) -> dict[str, str]:
     if decision.strategy is not None:
         notes["strategy"] = _cut(doors.text(decision.strategy))
     if len(decision.changes):
-        some = itertools.islice(decision.changes, _MAX_AUDIT_CHANGES)
-        notes["changes"] = _cut(", ".join(f"{doors.field(change.field)} ({change.rule})" for change in some))
+        some = list(itertools.islice(decision.changes, _MAX_AUDIT_CHANGES))
+        fields = doors.fields([decision.secrets.text(change.field) for change in some])
+        pairs = zip(fields, some, strict=True)
+        notes["changes"] = _cut(", ".join(f"{field} ({change.rule})" for field, change in pairs))
     if decision.message:
         notes["error"] = _cut(decision.message)
     return notes

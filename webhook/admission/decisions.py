@@ -25,12 +25,14 @@ from strategies.plugins.registry import PluginError, Registered
 from webhook.admission import budgets, documents, governors, guards, inspections, outlines, policies, reviews, supplies
 from webhook.admission.governors import Governor
 from webhook.admission.policies import Mode, Policy
+from webhook.audit.redaction.echoes import Echoes
 from webhook.cluster import readers
 
 __all__ = ["Decision", "Verdict", "evaluate", "failed"]
 
 Verdict = Literal["patched", "unchanged", "allowed", "denied", "error", "skipped"]
 _MOST_PARTS = 32  # replicated jobs whose ranks meet; what is found out about each depends on all others
+_NO_SECRETS = Echoes(())
 _GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
 
@@ -49,6 +51,7 @@ class Decision:
         governor: what governs the job.
         strategy: the one that decided, None when none was called.
         message: the reason for the verdict `error`, "" otherwise.
+        secrets: what its documents hold that nobody may be told; the changes still have it.
     """
 
     request: reviews.Request
@@ -60,6 +63,7 @@ class Decision:
     governor: Governor = field(default_factory=Governor)
     strategy: Registered | None = None
     message: str = ""
+    secrets: Echoes = _NO_SECRETS
 
     @property
     def document(self) -> Mapping[str, Any]:

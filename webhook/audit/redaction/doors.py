@@ -18,7 +18,7 @@ from webhook.audit.redaction import concealments, forms, texts, walks
 from webhook.audit.redaction.echoes import Echoes
 from webhook.audit.redaction.redaction import DEFAULT, Rules, by_field
 
-__all__ = ["LONGEST", "field", "findings", "further", "safely", "text", "value"]
+__all__ = ["LONGEST", "Reading", "field", "fields", "findings", "further", "safely", "text", "value"]
 
 LONGEST = 8192
 """Characters of one text outside of the audit log."""
@@ -34,6 +34,9 @@ _NAMES = re.compile(r"[^\s=:{@,]*")
 _RUN = re.compile(r"(?<![\w-])(?=[A-Za-z_-]{0,16}[0-9]|[A-Za-z_-]{17})[\w-]{6,}", re.ASCII)
 _QUOTABLE = re.compile(r"[^\s\"']{6,}")
 _WORD = 4096  # characters before a cut in which its word begins
+# A variable that takes its value from a Secret, and keys of every pod: most jobs have no other word of a secret.
+_TAKEN = re.compile(rb'\{"name":"\w{1,128}","valuefrom":\{"secretkeyref":\{[^{}]{0,512}\}\}\}', re.ASCII)
+_PLAIN = (b'"key":', b'"topologykey":')
 
 
 class _InForce:
@@ -64,6 +67,12 @@ def field(given: str) -> str:
     return forms.tokens(given, given.lower(), lambda _: texts.MARK)
 
 
+def fields(given: Sequence[str]) -> Sequence[str]:
+    """Return the paths of fields as `field` does; most have nothing to hide, which is seen of all of them at once."""
+    together = "\0".join(given)
+    return given if field(together) == together else [field(each) for each in given]
+
+
 def value(given: object) -> object:
     """Return a value that JSON can express, without secrets."""
     if given is None or isinstance(given, float) or (isinstance(given, int) and abs(given) < _WHOLE):
@@ -88,10 +97,9 @@ def findings(
         document: what they are about, where a name or a flag may say that a word they quote is a secret.
     """
     try:
-        return _findings(found, lines, document)
+        return Reading(document).findings(found, lines)
     except Exception:  # noqa: BLE001  # an answer is due, whatever a strategy put into its findings
-        hidden = [dataclasses.replace(each, value=None, message=concealments.WORD) for each in found]
-        return hidden, [concealments.WORD] * len(lines)
+        return _concealed(found, lines)
 
 
 def safely(redactor: Callable[[Record], Record]) -> Callable[[Record], Record]:
@@ -106,13 +114,52 @@ def safely(redactor: Callable[[Record], Record]) -> Callable[[Record], Record]:
     return safe
 
 
-def _findings(found: Sequence[Finding], lines: Sequence[str], document: object) -> tuple[list[Finding], list[str]]:
+class Reading:
+    """What documents hold that nobody may be told, found once for all that is told about them.
+
+    Of documents with more than 128 KiB of different texts, only the secrets are known that a name or a flag announces.
+
+    Args:
+        document: the documents, JSON values.
+
+    Raises:
+        TypeError: a document has a value that JSON cannot express.
+    """
+
+    def __init__(self, document: object) -> None:
+        self._walk = _walk(_LARGEST)
+        self._words: frozenset[str] | None = None
+        if _announces(document):
+            self._read(document)
+        self.secrets = self._walk.unlimited().echoes
+
+    def _read(self, document: object) -> None:
+        try:
+            self._walk.value(document)
+        except walks.TooMuchError:
+            self._words = _words(document)
+            self._walk.by_name(document)
+
+    def findings(self, found: Sequence[Finding], lines: Sequence[str]) -> tuple[list[Finding], list[str]]:
+        """Return findings and other lines of one answer without secrets."""
+        try:
+            return _findings(found, lines, self._walk, self._words)
+        except Exception:  # noqa: BLE001  # an answer is due, whatever a strategy put into its findings
+            return _concealed(found, lines)
+
+
+def _concealed(found: Sequence[Finding], lines: Sequence[str]) -> tuple[list[Finding], list[str]]:
+    hidden = [dataclasses.replace(each, value=None, message=concealments.WORD) for each in found]
+    return hidden, [concealments.WORD] * len(lines)
+
+
+def _findings(
+    found: Sequence[Finding], lines: Sequence[str], walk: walks.Walk, known: frozenset[str] | None
+) -> tuple[list[Finding], list[str]]:
+    if not found and not any(lines):
+        return [], list(lines)
     raw = orjson.dumps([[(each.field, each.value, each.message) for each in found], lines], default=str)
-    walk = _walk()
-    try:
-        walk = _through(document)
-    except walks.TooMuchError:
-        known = _words(document)
+    if known is not None:
         found = [_unquoting(each, known) for each in found]
         lines = [_strange(line, known) for line in lines]
     if not walk.echoes and not _is_telling(raw):
@@ -130,13 +177,15 @@ def _without(each: Finding, echoes: Echoes) -> Finding:
     return dataclasses.replace(each, field=field, value=echoes.value(each.value), message=message)
 
 
-def _through(document: object) -> walks.Walk:
-    """Return a walk that knows the secrets of a document, each text of which is read once."""
-    if not _is_telling(orjson.dumps(document)):
-        return _walk()
-    walk = _walk(_LARGEST)
-    walk.value(document)
-    return walk.unlimited()
+def _announces(document: object) -> bool:
+    """Whether a document may hold a secret itself, and not only say in which Secret one is."""
+    raw = orjson.dumps(document)
+    if _InForce.rules != DEFAULT:
+        return True
+    raw = raw.lower()
+    for each in _PLAIN:
+        raw = raw.replace(each, b"")
+    return texts.is_telling(_TAKEN.sub(b"", raw))
 
 
 def _walk(most: int | None = None) -> walks.Walk:

@@ -11,7 +11,7 @@ import binascii
 import re
 from collections.abc import Callable
 
-__all__ = ["HINTS", "encoded", "tokens", "userinfo"]
+__all__ = ["HINTS", "SHORTEST", "encoded", "tokens", "userinfo"]
 
 HINTS = (
     "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "glptt-", "glrt-", "gldt-",
@@ -25,7 +25,9 @@ HINTS = (
 
 Mark = Callable[[str], str]
 
-_SHORTEST = 12
+SHORTEST = 12
+"""Characters of the shortest text that holds a known form; those that are encoded have twice as many."""
+
 _TOKENS = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)"
     r"|(?<![A-Za-z0-9])(?:"
@@ -52,7 +54,7 @@ _ENCODED = re.compile(r"(?<![A-Za-z0-9+/=_-])(?:[A-Za-z0-9+/]{24,}|[A-Za-z0-9_-]
 
 def tokens(text: str, low: str, mark: Mark) -> str:
     """Replace tokens and keys of a known form in `text`; `low` is `text` in lower case."""
-    if len(text) < _SHORTEST or not any(hint in low for hint in HINTS):
+    if len(text) < SHORTEST or not any(map(low.__contains__, HINTS)):
         return text
     text = _TOKENS.sub(lambda match: mark(match.group()), text)
     if "basic " not in low:
@@ -72,6 +74,8 @@ def userinfo(text: str, mark: Mark) -> str:
 
 def encoded(text: str, is_secret: Callable[[str], bool], mark: Mark) -> str:
     """Replace each base64 of a text that `is_secret`; what is encoded twice is not looked at."""
+    if len(text) < 2 * SHORTEST:
+        return text
 
     def replace(match: re.Match[str]) -> str:
         run = match.group()

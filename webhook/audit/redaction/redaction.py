@@ -9,7 +9,7 @@ docs/audit.md lists the rules and their limits.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,6 +17,7 @@ import orjson
 
 from webhook.audit.records import Record, RecordedChange, RecordedFinding
 from webhook.audit.redaction import bounds, secret_names, texts, walks
+from webhook.audit.redaction.echoes import Echoes
 
 __all__ = ["DEFAULT", "Rules", "by_field", "redact"]
 
@@ -49,6 +50,7 @@ _BODY = ("changes", "findings", "message")
 # Bytes of path, field and rule of a change, generously.
 _PATHS = 512
 _COMMON = b"tokenizer"
+_MUSTERS = frozenset({"op", "rule", "severity"})
 
 
 def redact(record: Record, rules: Rules = DEFAULT) -> Record:
@@ -186,11 +188,16 @@ def _keys(value: object) -> Iterable[str]:
 
 def _without_echoes(record: Record, walk: walks.Walk) -> Record:
     if echoes := walk.echoes:
-        record["changes"] = [cast("RecordedChange", echoes.value(change)) for change in record["changes"]]
-        record["findings"] = [cast("RecordedFinding", echoes.value(finding)) for finding in record["findings"]]
+        record["changes"] = [cast("RecordedChange", _hidden(change, echoes)) for change in record["changes"]]
+        record["findings"] = [cast("RecordedFinding", _hidden(finding, echoes)) for finding in record["findings"]]
         if "message" in record:
             record["message"] = echoes.text(record["message"])
     return record
+
+
+def _hidden(part: Mapping[str, object], echoes: Echoes) -> dict[str, object]:
+    """Return a change or a finding without echoes; what Muster wrote itself stays, whatever a secret is equal to."""
+    return {key: item if key in _MUSTERS else echoes.value(item) for key, item in part.items()}
 
 
 def _compiled(what: str, patterns: Iterable[str], flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str] | None:

@@ -44,6 +44,7 @@ class Walk:
         self._read: dict[str, str] = {}
         self._found: set[str] = set()
         self._level = 0
+        self._reads = True
 
     @property
     def echoes(self) -> Echoes:
@@ -54,6 +55,12 @@ class Walk:
         """Let the walk read any number of characters from now on; return it."""
         self._room = None
         return self
+
+    def by_name(self, value: object) -> None:
+        """Find the secrets that a key, an entry's name or a flag before them tells, without reading any text."""
+        self._reads = False
+        self.value(value)
+        self._reads = True
 
     def value(self, value: object) -> object:
         """Return any JSON value without its secrets; the very same object when it has none."""
@@ -75,6 +82,8 @@ class Walk:
         Raises:
             TooMuchError: with it, the walk has read more than it may.
         """
+        if not self._reads:
+            return text
         known = self._read.get(text)
         if known is None:
             known = self._read[text] = self._unread(text)
