@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-__all__ = ["MOST", "Finding", "Severity", "error", "errors", "limited", "note", "warning"]
+__all__ = ["MOST", "Finding", "Severity", "beginning", "error", "errors", "limited", "note", "warning"]
 
 MOST = 300
 """Findings of one decision; the others are counted."""
@@ -141,6 +141,11 @@ def _short_entries(value: list[Any] | tuple[Any, ...], levels: int) -> list[Any]
     if len(value) > _ENTRIES:
         short.append(f"and {len(value) - _ENTRIES} more")
     return tuple(short) if isinstance(value, tuple) else short
+
+
+def beginning(text: str, longest: int) -> str:
+    """Return a text of at most `longest` characters; the dots say that it was cut, so that no secret ends at them."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _cut(text: str) -> str:

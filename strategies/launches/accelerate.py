@@ -21,6 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from strategies.documents.findings import beginning
+
 __all__ = ["PRESETS", "AccelerateWorld", "read_accelerate", "read_trl"]
 
 _MODES = ("multi_gpu", "cpu", "tpu", "use_deepspeed", "use_fsdp")
@@ -142,7 +144,8 @@ class _Case:
         processes = self.number("num_processes") if "num_processes" in self.values else None
         wrong = next((name for name in _WHOLE if not _readable(self.text(name))), "")
         if wrong:
-            return f"--{wrong} {self.text(wrong)[:40]} is not a whole number, and accelerate stops; write a number"
+            shown = beginning(self.text(wrong), 40)
+            return f"--{wrong} {shown} is not a whole number, and accelerate stops; write a number"
         if "multi_gpu" in self.values and processes is not None and processes < 2:  # upstream's number
             total = f"--num_processes {self.values['num_processes']}"
             return f"{total} with --multi_gpu makes accelerate stop; it counts the processes of all nodes, at least 2"

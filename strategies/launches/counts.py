@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.documents import names
-from strategies.documents.findings import Finding, error, note, warning
+from strategies.documents.findings import Finding, beginning, error, note, warning
 from strategies.jobs.jobs import Job
 from strategies.launches import quotes, sites, topologies, worlds
 from strategies.launches.launches import Launcher
@@ -63,7 +63,7 @@ def _severity(world: World) -> Callable[..., Finding]:
 
 def _twice(site: Site, world: World) -> Iterator[Finding]:
     for name, values in world.launch.repeated.items():
-        said = " and ".join(f"--{name}={value}"[:80] for value in values[:3])
+        said = " and ".join(beginning(f"--{name}={value}", 80) for value in values[:3])
         message = f"is given twice with different values ({said}), and the last one wins; remove one"
         report = warning if any("$" in value for value in values) else error  # they may be equal in the pod
         yield report(site.locate_option(world.launch, name), values[-1], message, rule="core/flag-twice")
@@ -83,7 +83,9 @@ def _refused(job: Job, site: Site, world: World) -> Iterator[Finding]:
         if option.lstrip("-").replace("-", "_").startswith("use_env"):
             message, sure = "is an option of python -m torch.distributed.launch, and torchrun stops; remove it", True
         report = error if world.launch.certain and sure else warning
-        yield report(site.locate_option(world.launch, option.lstrip("-")), option[:80], message, rule="core/option")
+        yield report(
+            site.locate_option(world.launch, option.lstrip("-")), beginning(option, 80), message, rule="core/option"
+        )
 
 
 _SHOWN = 5
@@ -122,7 +124,7 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
             report = error if name in _NEVER_SET and not container.get("envFrom") else warning
             message = f"no env of the job sets {name}, so the launch would fail unless the image does; {_CURE}"
             place, shown = site.locate_option(world.launch, option), f"--{option} {world.launch.values[option]}"
-            yield report(place, shown[:80], message, rule="core/unset-variable")
+            yield report(place, beginning(shown, 80), message, rule="core/unset-variable")
 
 
 def _literal(site: Site, world: World, option: str) -> Iterator[Finding]:
@@ -130,12 +132,13 @@ def _literal(site: Site, world: World, option: str) -> Iterator[Finding]:
     value = world.launch.values.get(option, "")
     found = _OF_SHELLS.search(value) if not world.launch.through else None
     if found is not None:
-        message = f"no shell is there to replace {found[0]}, and Kubernetes replaces only $(NAME); write $({found[1]})"
+        name, whole = beginning(found[1], 60), beginning(found[0], 60)
+        message = f"no shell is there to replace {whole}, and Kubernetes replaces only $(NAME); write $({name})"
         place, shown = site.locate_option(world.launch, option), f"--{option} {value}"
-        yield error(place, shown[:80], message, rule="core/unset-variable")
+        yield error(place, beginning(shown, 80), message, rule="core/unset-variable")
 
 
-_OF_SHELLS = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]{0,60})\}?")
+_OF_SHELLS = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _NUMBERS = (
     *("nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port", "rdzv_endpoint"),

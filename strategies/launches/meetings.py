@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strategies.documents import names, pods
-from strategies.documents.findings import Finding, error, note, warning
+from strategies.documents.findings import Finding, beginning, error, note, warning
 from strategies.documents.paths import field
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
@@ -292,7 +292,7 @@ def _read_rank(seen: _Seen, launch: Launch) -> Iterator[Finding]:
                 cure = f"remove it, and use the annotation {names.RENDEZVOUS_ANNOTATION}: c10d"
             message = f"{clash}, so several nodes would have one rank; {cure}"
             report = warning if launch.launcher is Launcher.PYTHON else error
-            yield report(place, shown[:80], message, rule="core/fixed-rank")
+            yield report(place, beginning(shown, 80), message, rule="core/fixed-rank")
 
 
 _RANKS_OF = {

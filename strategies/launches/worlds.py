@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from strategies.documents import names
+from strategies.documents.findings import beginning
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job, remembered_for_all
 from strategies.launches import accelerate, expansions, ranks, sites, topologies
@@ -229,9 +230,8 @@ def _without_program(world: World) -> World:
 
 def _no_number(world: World, flag: str, text: str) -> World:
     if _is_literal(world, text):
-        fault = (
-            f"{text[:60]!r} reaches the program as it is, because no shell expands it; write $(NAME), as in Kubernetes"
-        )
+        cure = "reaches the program as it is, because no shell expands it; write $(NAME), as in Kubernetes"
+        fault = f"{beginning(text, 60)!r} {cure}"
         return replace(world, nodes=None, fault=fault, option=flag.lstrip("-"))
     if _UNSEEN in text:
         return replace(world, nodes=None, unknown=world.unknown or f"the value of {flag} is known only in the pod")

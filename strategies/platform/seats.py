@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strategies.documents import names
+from strategies.documents.findings import beginning
 
 __all__ = ["COUNT", "Seat", "SeatsError", "count_of", "format_seats", "parse_seats", "seat_entries"]
 
@@ -49,7 +50,7 @@ def parse_seats(annotation: str) -> dict[str, Seat]:
         value: Any = json.loads(annotation or "{}")
         return {uid: Seat(str(each["pod"]), str(each["job"]), str(each["since"])) for uid, each in value.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise SeatsError(f"{annotation[:80]!r} is not of the form {{uid: {{pod, job, since}}}}") from error
+        raise SeatsError(f"{beginning(annotation, 80)!r} is not of the form {{uid: {{pod, job, since}}}}") from error
 
 
 def format_seats(seats: Mapping[str, Seat]) -> str:

@@ -139,6 +139,30 @@ def with_member(path, value):
     return document
 
 
+def quoting(framework, *command):
+    """A JobSet that has a long secret in its env, and again where a finding quotes a part of it."""
+    env = [{"name": "HF_TOKEN", "value": WORD * 6}]
+    return jobs.make_jobset(framework=framework, container={"command": list(command), "env": env}, nodes=2)
+
+
+CUT = {
+    "vllm number": quoting("vllm", "vllm", "serve", "m", "--tensor-parallel-size", WORD * 6),
+    "vllm choice": quoting("vllm", "vllm", "serve", "m", "--dtype", WORD * 6),
+    "vllm port": quoting("vllm", "vllm", "serve", "m", "--port", WORD * 6),
+    "vllm word": quoting("vllm", "vllm", "serve", "m", WORD * 6),
+    "vllm flag": quoting("vllm", "vllm", "serve", "m", f"--{WORD * 6}"),
+    "vllm file": quoting("vllm", "vllm", "serve", "m", "--config", WORD * 6),
+    "vllm twice": quoting("vllm", "vllm", "serve", "m", "--max-model-len", "1", "--max-model-len", WORD * 6),
+    "torchrun number": quoting("torch", "torchrun", f"--nnodes=${WORD * 6}", "t.py"),
+    "torchrun option": quoting("torch", "torchrun", f"--{WORD * 6}", "t.py"),
+    "torchrun twice": quoting("torch", "torchrun", "--nnodes=1", f"--nnodes={WORD * 6}", "t.py"),
+    "accelerate number": quoting("torch", "accelerate", "launch", "--num_processes", WORD * 6, "t.py"),
+    "tune config": quoting("torchtune", "tune", "run", "x", "--config", WORD * 6, "--config", "b"),
+    "tune twice": quoting("torchtune", "tune", "run", "x", "--config", "b", f"{WORD * 6}=1", f"{WORD * 6}=2"),
+    "tune value": quoting("torchtune", "tune", "run", "x", "--config", "b", f"a={WORD * 6}", "a=2"),
+}
+
+
 def with_a_secret(**name):
     """A JobSet that has a secret in its env, and again where a name is due."""
     document = jobset(env=[{"name": "HF_TOKEN", "value": WORD}])
@@ -215,6 +239,7 @@ PLACES = {
     "jobset probe": jobset(readinessProbe={"httpGet": {"httpHeaders": [{"name": "Authorization", "value": WORD}]}}),
     "jobset claims": jobs.make_jobset(metadata={"annotations": {"muster.dev/claims": HF}}),
     "jobset replicas": jobs.make_jobset(nodes=HF),
+    **{f"a cut quote of {name}": document for name, document in CUT.items()},
     **{f"jobset {name} that is a secret of the env": document for name, document in NAMED.items()},
 }
 

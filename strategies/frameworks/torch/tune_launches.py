@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from strategies.documents.findings import Finding, error, warning
+from strategies.documents.findings import Finding, beginning, error, warning
 from strategies.jobs.jobs import Job
 from strategies.launches import sites, topologies
 from strategies.launches.launches import Launch, Launcher
@@ -156,9 +156,8 @@ def _twice(words: Sequence[str]) -> Iterator[_Fault]:
     seen = dict[str, str]()
     for key, value in recipes.items([word for word in words if not word.startswith(("-", "~"))]):
         if seen.setdefault(key, value) != value:
-            message = (
-                f"has the value {seen[key][:40]!r} before, and only one of them can be meant; write {key[:60]} once"
-            )
+            cure = f"only one of them can be meant; write {beginning(key, 60)} once"
+            message = f"has the value {beginning(seen[key], 40)!r} before, and {cure}"
             yield f"{key}={value}", f"{key}={value}", message, _TWICE
 
 
@@ -168,7 +167,9 @@ def _configs(launch: Launch, configs: list[str]) -> Iterator[_Fault]:
         hint = f"write {_CONFIG} and the config as two words" if attached else f"add {_CONFIG} and a config of tune ls"
         yield attached or launch.target, attached, f"tune run ends with an error without {_CONFIG}; {hint}", _NO_CONFIG
     elif any(config != configs[0] for config in configs):
-        message = f"tune run looks up the first config, {configs[0][:60]}, and the recipe takes the last; write one"
+        message = (
+            f"tune run looks up the first config, {beginning(configs[0], 60)}, and the recipe takes the last; write one"
+        )
         yield configs[-1], f"{_CONFIG} {configs[-1]}", message, "torchtune/two-configs"
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from strategies.documents.findings import Finding, error, warning
+from strategies.documents.findings import Finding, beginning, error, warning
 from strategies.frameworks.trl import flags, invocations, parsing
 from strategies.frameworks.trl.invocations import Invocation
 from strategies.frameworks.trl.parsing import Given
@@ -176,7 +176,7 @@ def _shown(name: str, value: parsing.Value | None) -> str:
     if isinstance(value, bool):
         return f"--{name} {str(value).lower()}"
     text = " ".join(value) if isinstance(value, list) else str(value or "")
-    return f"--{name} {text if len(text) <= _SHOWN else text[: _SHOWN - 1] + '…'}".rstrip()
+    return f"--{name} {beginning(text, _SHOWN)}".rstrip()
 
 
 def _without(site: Site, gone: set[int], offset: int) -> Site:

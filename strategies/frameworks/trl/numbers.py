@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from strategies.documents.findings import beginning
 from strategies.frameworks.trl import flags, parsing
 from strategies.launches.topologies import Topology
 
@@ -72,7 +73,7 @@ def compare(parsed: parsing.ParsedArgs, topology: Topology, asked: str | None) -
     each, node = (" on each node", "each") if topology.nodes > 1 else ("", "the node")
     right = f", or set {topology.nodes * devices}" if flag == "num_processes" else ""
     raise ContradictionError(
-        f"--{flag} {str(parsed.launcher_values[flag])[:40]} asks for {whole(asked)} processes{each}, "
+        f"--{flag} {beginning(str(parsed.launcher_values[flag]), 40)} asks for {whole(asked)} processes{each}, "
         f"and {node} has {devices} {kind}{'s' if devices != 1 else ''}; remove it{right}"
     )
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from strategies.documents.findings import beginning
 from strategies.frameworks.vllm import flags
 
 __all__ = ["Fault", "Given", "Parsed", "differ", "hidden", "parse"]
@@ -197,11 +198,11 @@ class _Reader:
         try:
             converted = convert(raw)
         except ValueError:
-            self._fault(index, f"has the value {raw[:40]!r}, which is not {wanted}")
+            self._fault(index, f"has the value {beginning(raw, 40)!r}, which is not {wanted}")
         else:
             if found.choices and str(converted) not in found.choices:
                 shown = ", ".join(found.choices[:12])
-                self._fault(index, f"has the value {raw[:40]!r}, which is not one of {shown}")
+                self._fault(index, f"has the value {beginning(raw, 40)!r}, which is not one of {shown}")
 
     def _take_foreign(self, index: int, name: str, attached: str | None, spellings: Sequence[str]) -> int:
         word = self.args[index]

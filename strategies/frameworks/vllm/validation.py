@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from strategies.documents.findings import Finding, Severity, error, note, warning
+from strategies.documents.findings import Finding, Severity, beginning, error, note, warning
 from strategies.frameworks.vllm import contradictions, flags, heads, parsing, ranges, sizes
 from strategies.frameworks.vllm.authors import Authors
 from strategies.frameworks.vllm.servers import Form, Server
@@ -99,18 +99,20 @@ def _unknown(server: Server, where: _Where, around: Circumstances) -> Iterator[F
         if versions:
             message = f"is a flag of vLLM {versions[0]} to {versions[-1]}, and vLLM {flags.version()} does not have it"
             find = note if around.own_image else error
-            yield find(where.token(index), token[:_SHOWN], message, rule="vllm/unknown-flag")
+            yield find(where.token(index), beginning(token, _SHOWN), message, rule="vllm/unknown-flag")
             continue
         meant, sure = (flags.closest(name) if number < _GUESSES else None) or (None, False)
         hint = f"; did you mean {meant}?" if meant else "; remove it"
         message = f"is not a flag of vllm serve (vLLM {flags.version()}){hint}"
         find = warning if around.own_image and not sure else error
-        yield find(where.token(index), token[:_SHOWN], message, rule="vllm/unknown-flag")
+        yield find(where.token(index), beginning(token, _SHOWN), message, rule="vllm/unknown-flag")
     for index, token in server.parsed.unknown[_TOLD : _TOLD + 1]:
         others = len(server.parsed.unknown) - _TOLD
         message = f"is the first of {others} more words that are not flags of vllm serve; remove them"
         find = warning if around.own_image else error
-        yield replace(find(where.token(index), token[:_SHOWN], message, rule="vllm/unknown-flag"), stands_for=others)
+        yield replace(
+            find(where.token(index), beginning(token, _SHOWN), message, rule="vllm/unknown-flag"), stands_for=others
+        )
 
 
 def _unreadable(server: Server, where: _Where) -> Iterator[Finding]:
@@ -121,7 +123,7 @@ def _unreadable(server: Server, where: _Where) -> Iterator[Finding]:
     port = server.text("port") or ""
     if port.isdecimal() and (len(port) > len(str(_HIGHEST_PORT)) or int(port) > _HIGHEST_PORT):
         message = f"is not a port; use one up to {_HIGHEST_PORT}"
-        yield error(where.flag("port"), port[:_SHOWN], message, rule="vllm/arguments")
+        yield error(where.flag("port"), beginning(port, _SHOWN), message, rule="vllm/arguments")
 
 
 def _strays(server: Server, where: _Where) -> Iterator[Finding]:
@@ -133,7 +135,7 @@ def _strays(server: Server, where: _Where) -> Iterator[Finding]:
         message = "does not belong to a flag, and vllm serve takes one model; remove it, or write its flag before it"
         if word.startswith("-") and " " in word:
             message = "reaches the program as one word; write each flag and each value as a list entry of its own"
-        yield error(where.token(index), word[:_SHOWN], message, rule="vllm/arguments")
+        yield error(where.token(index), beginning(word, _SHOWN), message, rule="vllm/arguments")
 
 
 def _file(server: Server, where: _Where) -> Iterator[Finding]:
@@ -141,12 +143,15 @@ def _file(server: Server, where: _Where) -> Iterator[Finding]:
     if server.on("config") and index is None:
         message = "vLLM reads a file only where --config and its name are two words, and ignores this one; divide it"
         yield warning(
-            where.flag("config"), f"--config={server.text('config')}"[:_SHOWN], message, rule="vllm/config-file"
+            where.flag("config"),
+            beginning(f"--config={server.text('config')}", _SHOWN),
+            message,
+            rule="vllm/config-file",
         )
     name = server.args[index + 1] if index is not None and index + 1 < len(server.args) else ""
     if name and not parsing.hidden(name) and not name.endswith(_FILES):
         message = "vLLM would not start: it reads only files whose names end in .yaml or .yml; rename it"
-        yield error(where.token((index or 0) + 1), name[:_SHOWN], message, rule="vllm/config-file")
+        yield error(where.token((index or 0) + 1), beginning(name, _SHOWN), message, rule="vllm/config-file")
 
 
 def _repeated(server: Server, where: _Where, around: Circumstances) -> Iterator[Finding]:
@@ -160,7 +165,7 @@ def _repeated(server: Server, where: _Where, around: Circumstances) -> Iterator[
 
 
 def _shown(value: str) -> str:
-    return {"": "on", "no": "off"}.get(value, value[:_SHOWN])
+    return {"": "on", "no": "off"}.get(value, beginning(value, _SHOWN))
 
 
 def _model(server: Server, where: _Where, around: Circumstances) -> Iterator[Finding]:
@@ -172,7 +177,7 @@ def _model(server: Server, where: _Where, around: Circumstances) -> Iterator[Fin
         message = (
             "the module reads its model from --model alone, and would serve its default one; write --model before it"
         )
-        yield error(where.token(index), word[:_SHOWN], message, rule="vllm/model")
+        yield error(where.token(index), beginning(word, _SHOWN), message, rule="vllm/model")
     elif not around.initialized:
         message = "the job names no model, so vLLM would serve its default one; write the model as the first argument"
         yield warning(where.args, None, message, rule="vllm/model")
@@ -222,5 +227,6 @@ def _reason(server: Server, count: int) -> str:
 
 def _of(server: Server) -> str:
     found = heads.find(server.model or "")
-    name = (server.model or "").rstrip("/").rpartition("/")[2][:_SHOWN]
+    name = (server.model or "").rstrip("/").rpartition("/")[2]
+    name = beginning(name, _SHOWN)
     return f"{name} has {found.query} attention heads and {found.key_value} key-value heads" if found else name
