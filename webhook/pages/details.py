@@ -15,6 +15,7 @@ __all__ = ["page", "unreadable_page"]
 
 _MAX_PARTS = 200
 _MAX_BYTES = 1024 * 1024  # of the changes, and of the findings, that are shown; a whole record has no more
+_MAX_ROWS = 10_000  # lines of them
 _Part = TypeVar("_Part", RecordedChange, RecordedFinding)
 _MISSING = element("em", "not set", class_="quiet")
 
@@ -38,7 +39,7 @@ def page(record: Sealed, standing: seals.Standing, place: str, logs: Sequence[st
         None if standing.is_intact else element("p", _standing(standing), class_="problem", role="alert"),
         _section("What was found", [_finding(each) for each in _shown(findings)]),
         _more(findings, "findings"),
-        _section(_changed(record), [_change(each) for each in _shown(changes)]),
+        _section(_changed(record), _changes(_shown(changes))),
         _more(changes, "changes"),
         _facts(record, standing),
         _paths(record, standing, place),
@@ -79,7 +80,8 @@ def _changed(record: Sealed) -> str:
 def _shown(parts: Sequence[_Part]) -> Sequence[_Part]:
     """Return the first parts, as many as fit on a page."""
     sizes = itertools.accumulate(values.size(each) for each in parts[:_MAX_PARTS])
-    return parts[: sum(size <= _MAX_BYTES for size in sizes)]
+    rows = itertools.accumulate(values.rows(each) for each in parts[:_MAX_PARTS])
+    return parts[: sum(size <= _MAX_BYTES and row <= _MAX_ROWS for size, row in zip(sizes, rows, strict=True))]
 
 
 def _more(parts: Sequence[_Part], what: str) -> Child:
@@ -91,13 +93,18 @@ def _section(title: str, parts: Sequence[Child]) -> Child:
     return element("section", element("h2", title), *parts) if parts else None
 
 
-def _change(change: RecordedChange) -> Markup:
+def _changes(changes: Sequence[RecordedChange]) -> list[Markup]:
+    allowance = values.Allowance()
+    return [_change(each, allowance) for each in changes]
+
+
+def _change(change: RecordedChange, allowance: values.Allowance) -> Markup:
     before, after = _written(change, "before"), _written(change, "after")
     head = element("tr", element("th", "Before", scope="col"), element("th", "After", scope="col"))
     if before is None or after is None:
         rows = [element("tr", element("td", _whole(before, "cut")), element("td", _whole(after, "added")))]
     else:
-        rows = [_row(each) for each in values.sides(before, after)]
+        rows = [_row(each) for each in values.sides(before, after, allowance)]
     return element(
         "article",
         element("h3", element("code", change["field"]), _rule(change["rule"])),

@@ -6,14 +6,17 @@ Values are written as YAML, like jobs: a command has one line for each word, so 
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile, zip_longest
 from typing import Literal, NamedTuple
 
 import orjson
 
 from webhook import kubeyaml
 
-__all__ = ["MAX_LINES", "Side", "lines", "sides", "size"]
+__all__ = ["MAX_LINES", "Allowance", "Side", "lines", "rows", "sides", "size"]
 
 MAX_LINES = 400
 """Maximum number of lines of one value."""
@@ -27,6 +30,24 @@ class Side(NamedTuple):
     kind: Literal["same", "changed"]
     before: str | None
     after: str | None
+
+
+@dataclass(slots=True)
+class Allowance:
+    """How many steps the comparisons of one page may still take."""
+
+    steps: int = 400_000
+
+    def takes(self, before: Sequence[str], after: Sequence[str]) -> bool:
+        """Whether two values may be compared line by line; the steps of that are then used up."""
+        counts = Counter(after)
+        equal = sum(counts[line] for line in before)
+        # What is equal is looked at again for each part that is found, of which each has a line of its own.
+        steps = len(before) + len(after) + equal * min(len(before), len(after))
+        if steps > self.steps:
+            return False
+        self.steps -= steps
+        return True
 
 
 def lines(value: object) -> list[str]:
@@ -50,8 +71,23 @@ def size(value: object) -> int:
         return 0
 
 
-def sides(before: Sequence[str], after: Sequence[str]) -> Iterator[Side]:
-    """Yield the lines of two values side by side, equal ones in one row."""
+def rows(value: object) -> int:
+    """Return about how many lines a value has, at most those that are shown of one with two sides."""
+    try:
+        raw = orjson.dumps(value)
+    except TypeError:
+        return 1
+    return min(2 * MAX_LINES, sum(map(raw.count, (b",", b"{", b"[", b"\\n"))))
+
+
+def sides(before: Sequence[str], after: Sequence[str], allowance: Allowance) -> Iterator[Side]:
+    """Yield the lines of two values side by side, equal ones in one row.
+
+    Where a comparison would take more steps than are left, only equal lines at the beginnings and ends share a row.
+    """
+    if not allowance.takes(before, after):
+        yield from _ends(before, after)
+        return
     matcher = difflib.SequenceMatcher(a=before, b=after, autojunk=False)
     for tag, begin, end, start, stop in matcher.get_opcodes():
         if tag == "equal":
@@ -59,6 +95,19 @@ def sides(before: Sequence[str], after: Sequence[str]) -> Iterator[Side]:
             continue
         for index in range(max(end - begin, stop - start)):
             yield Side("changed", _at(before[begin:end], index), _at(after[start:stop], index))
+
+
+def _ends(before: Sequence[str], after: Sequence[str]) -> Iterator[Side]:
+    first = _alike(before, after)
+    last = _alike(before[first:][::-1], after[first:][::-1])
+    yield from (Side("same", line, line) for line in before[:first])
+    stop, end = len(before) - last, len(after) - last
+    yield from (Side("changed", *pair) for pair in zip_longest(before[first:stop], after[first:end]))
+    yield from (Side("same", line, line) for line in before[stop:])
+
+
+def _alike(before: Sequence[str], after: Sequence[str]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
 
 
 def _at(part: Sequence[str], index: int) -> str | None:
