@@ -1,0 +1,72 @@
+"""Which pod speaks for a training, and the annotation that keeps what it said."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.controllers import trainings
+from webhook.controllers.guards import Expected, Guarded
+from webhook.controllers.trainings import Report
+
+RIGHT, WRONG = Guarded(2, Expected(2, 2), 8, 14.2), Guarded(1, Expected(2, 2))
+
+
+def report(said=RIGHT, pod="job-node-0-0-abcde", created="2026-11-23T10:00:00Z", attempt=0):
+    return Report(attempt, pod, created, said)
+
+
+def test_a_wrong_size_speaks_for_all_pods_of_an_attempt_in_whatever_order_they_report():
+    right, wrong = report(), report(WRONG, "job-node-0-1-fghij")
+    assert trainings.chosen(right, wrong) == trainings.chosen(wrong, right) == wrong
+
+
+def test_the_first_of_pods_that_agree_speaks_so_that_one_training_is_written_once():
+    first, other = report(), report(pod="job-node-0-1-fghij", created="2026-11-23T11:00:00Z")
+    assert trainings.chosen(first, other) == first
+
+
+def test_a_later_pod_in_the_same_place_replaces_what_an_earlier_one_said():
+    wrong, retried = report(WRONG), report(pod="job-node-0-0-zzzzz", created="2026-11-23T10:01:00Z")
+    assert trainings.chosen(wrong, retried) == trainings.chosen(retried, wrong) == retried
+
+
+def test_a_later_attempt_of_the_jobset_counts_whatever_the_earlier_ones_said():
+    earlier, later = report(WRONG), report(attempt=1)
+    assert trainings.chosen(earlier, later) == trainings.chosen(later, earlier) == later
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [(RIGHT, "as-asked"), (WRONG, "not-as-asked"), (Guarded(4, None), "nothing-asked")],
+)
+def test_the_annotation_is_read_as_it_was_written_and_names_the_outcome(said, outcome):
+    text = trainings.format_report(report(said))
+    assert trainings.parse_report(text) == report(said)
+    assert f'"outcome":"{outcome}"' in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "{}",
+        "[]",
+        "null",
+        "{",
+        7,
+        trainings.format_report(report()).replace("/v1", "/v2"),
+        trainings.format_report(report()).replace('"worldSize":2', '"worldSize":true'),
+        trainings.format_report(report()).replace('"attempt":0', '"attempt":null'),
+        trainings.format_report(report(pod="x" * 3000)),
+    ],
+)
+def test_an_annotation_of_another_form_is_none(text):
+    assert trainings.parse_report(text) is None
+
+
+@given(st.text(max_size=200))
+def test_no_annotation_fails(text):
+    assert trainings.parse_report(text) is None

@@ -1,0 +1,147 @@
+"""What the guard in a training image said at its end, read from the status of a pod.
+
+A container's termination message is whatever its program wrote, and whoever may write the status of pods can put any
+text there. So one is read line by line within a limit, only the two forms that the guard writes are taken, and only
+numbers leave this module: no word of a message is ever kept or shown.
+
+Source: images/guard/muster_guard, `trainings.Training.report` and `trainings.compare`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+__all__ = ["LIMIT", "Expected", "Guarded", "expected", "read"]
+
+LIMIT: Final = 4096
+"""Characters of a termination message that are read; the kubelet keeps as many bytes."""
+
+_SCHEMA = "muster.dev/training/v1"
+_FAILED = "muster: this training has "
+_MOST = 10  # digits of a number
+_STATES = ("state", "lastState")
+_STATUSES = ("containerStatuses", "initContainerStatuses")  # a sidecar is an init container
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The world sizes that were asked for: from `low` to `high`, None for no upper limit."""
+
+    low: int
+    high: int | None
+
+    def holds(self, size: int) -> bool:
+        """Whether a training of this size is what was asked for."""
+        return self.low <= size and (self.high is None or size <= self.high)
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return str(self.low)
+        return f"{self.low} or more" if self.high is None else f"{self.low} to {self.high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """What the guard of one container said.
+
+    Attributes:
+        size: the number of ranks that the training had.
+        expected: the number that it should have had; None where nobody said so.
+        steps: the steps of the optimizer; None where the guard ended the training before its first step.
+        seconds: how long the training took; None as with `steps`.
+    """
+
+    size: int
+    expected: Expected | None
+    steps: int | None = None
+    seconds: float | None = None
+
+    @property
+    def is_right(self) -> bool | None:
+        """Whether the size is the one that was asked for; None where nobody said one."""
+        return self.expected.holds(self.size) if self.expected else None
+
+
+def read(pod: Mapping[str, Any]) -> Guarded | None:
+    """Return what the guard said last in a pod, as it is now or before its container was started again.
+
+    Where several containers of the pod speak, one of a wrong size counts before the others.
+    """
+    found = [said for message in _messages(pod) if (said := _last(message)) is not None]
+    return min(found, key=lambda each: each.is_right is not False, default=None)
+
+
+def expected(text: object) -> Expected | None:
+    """Read `2`, `2 to 4` or `2 or more`; None for anything else."""
+    if not isinstance(text, str) or len(text) > 3 * _MOST:
+        return None
+    words = text.split(" ")
+    low = _number(words[0])
+    high = {"": low, "or more": None}.get(" ".join(words[1:]), 0)
+    if len(words) == 3 and words[1] == "to":
+        high = _number(words[2])
+    return Expected(low, high) if low and (high is None or high >= low) else None
+
+
+def _messages(pod: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the newest termination message of each container."""
+    status = _mapping(pod.get("status"))
+    for each in (each for key in _STATUSES for each in _list(status.get(key))):
+        states = (_mapping(_mapping(_mapping(each).get(name)).get("terminated")) for name in _STATES)
+        texts = (text for state in states if isinstance(text := state.get("message"), str))
+        if (newest := next(texts, None)) is not None:
+            yield newest[:LIMIT]
+
+
+def _last(message: str) -> Guarded | None:
+    """Return the last line that the guard wrote; a launcher that starts its ranks again leaves several."""
+    lines = (_report(line) or _failure(line) for line in reversed(message.splitlines()))
+    return next((each for each in lines if each is not None), None)
+
+
+def _report(line: str) -> Guarded | None:
+    if not line.startswith("{"):
+        return None
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    if found.get("schema") != _SCHEMA or not (size := _whole(found.get("worldSize"))):
+        return None
+    asked, steps, seconds = expected(found.get("expected")), _whole(found.get("steps")), found.get("wallSeconds")
+    if asked is None and found.get("expected") is not None:
+        return None
+    timed = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < 10**_MOST
+    return Guarded(size, asked, steps, round(float(seconds), 2) if timed else None)
+
+
+def _failure(line: str) -> Guarded | None:
+    """Read `muster: this training has 1 rank, but 2 were asked for (...`."""
+    size, ranks, rest = line.removeprefix(_FAILED).partition(" rank")
+    asked = rest.removeprefix("s").removeprefix(", but ")
+    for verb in (" was asked for (", " were asked for ("):
+        words, found, _ = asked.partition(verb)
+        if line.startswith(_FAILED) and ranks and found and (number := _number(size)) and (said := expected(words)):
+            return Guarded(number, said)
+    return None
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _MOST else 0
+
+
+def _whole(value: object) -> int | None:
+    whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**_MOST
+    return value if whole and isinstance(value, int) else None
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
