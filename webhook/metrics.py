@@ -63,6 +63,12 @@ class Metrics:
             ("verb", "resource", "outcome"),
             registry=self.registry,
         )
+        self._trainings = Counter(
+            "muster_trainings",
+            "Trainings by whether they had the world size that was asked for",
+            ("outcome",),
+            registry=self.registry,
+        )
         self._closed = Counter(
             "muster_connections_closed",
             "Connections that were closed for what they did",
@@ -77,6 +83,7 @@ class Metrics:
             (self._reloads, ("taken", "refused")),
             (self._audit, ("anchor", "concealed", "dropped", "event", "report", "sink")),
             (self._closed, ("crowded", "slow")),
+            (self._trainings, ("as-asked", "not-as-asked", "nothing-asked")),
         ):
             for value in values:
                 counter.labels(value)
@@ -128,6 +135,10 @@ class Metrics:
     def written(self, verb: str, resource: str, outcome: str) -> None:
         """Count a write of the controllers: `ok`, `conflict`, `failed`."""
         self._writes.labels(verb, resource, outcome).inc()
+
+    def trained(self, outcome: str) -> None:
+        """Count a training whose report was kept: `as-asked`, `not-as-asked`, `nothing-asked`."""
+        self._trainings.labels(outcome).inc()
 
     def connection_closed(self, reason: str) -> None:
         """Count a connection that was closed: `crowded` for another one, or because it was `slow`."""

@@ -20,7 +20,7 @@ def followed(told):
     def changed(before, after):
         told.append((before, after))
 
-    source = caches._Source(None, reflector.Pace(), caches.ROOM, bodies.Turn())
+    source = caches.Source(None, reflector.Pace(), caches.ROOM, bodies.Turn())
     return caches.Mirror(kinds.CLAIM, view, changed, source)
 
 

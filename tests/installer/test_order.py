@@ -76,8 +76,18 @@ def test_removal_first_lets_go_of_the_api_server_and_may_be_repeated():
     assert all(line.startswith("not found: ") for line in said)
 
 
-def bound(kubectl):
-    return {kind for kind, name in kubectl.objects if name == "muster-controllers"}
+def bound(kubectl, name="muster-controllers"):
+    return {kind for kind, given in kubectl.objects if given == name}
+
+
+def test_what_keeps_reports_of_trainings_gets_and_loses_its_rights_in_the_same_way():
+    kubectl = kubectls.FakeKubectl()
+    kubectls.install(kubectl, config="trainings: {enabled: true}\n")
+    assert bound(kubectl, "muster-trainings") == {"clusterrole", "clusterrolebinding", "role", "rolebinding"}
+    assert bound(kubectl) == set()
+    said = kubectls.install(kubectl, config="trainings: {enabled: false}\n")
+    assert bound(kubectl, "muster-trainings") == set()
+    assert "trainings are off: deleted ClusterRole muster-trainings" in said
 
 
 def test_the_controllers_get_their_rights_with_the_configuration_that_switches_them_on_and_lose_them_with_it():

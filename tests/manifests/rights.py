@@ -68,6 +68,16 @@ _CERTIFICATES = {
     ("validatingwebhookconfigurations.admissionregistration.k8s.io", "patch"): "caBundle of what validates stays empty",
 }
 
+_TRAININGS = {
+    ("pods", "list"): "nobody reads what guards reported before: what no pod reports again is not kept",
+    ("pods", "watch"): "what a guard reports is read when all pods are listed again, if its pod is still there",
+    ("jobsets.jobset.x-k8s.io", "get"): "nobody knows what is kept of a training: nothing is written",
+    ("jobsets.jobset.x-k8s.io", "patch"): "what a guard reported goes with its pod",
+    ("leases.coordination.k8s.io", "create"): "there is no Lease, so nobody leads and nothing is kept",
+    ("leases.coordination.k8s.io", "get"): "nobody can see who leads, so nothing is kept",
+    ("leases.coordination.k8s.io", "update"): "a Lease can neither be renewed nor taken, so nothing is kept",
+}
+
 _EVENTS = {
     ("events", "create"): "a refusal makes no Event",
     ("events", "patch"): "a refusal that comes again is not counted up",
@@ -91,6 +101,7 @@ RIGHTS: dict[Right, str] = dict(
         *((("muster", "nodes", verb), said) for verb, said in _NODES.items()),
         *((("muster-controllers", *key), said) for key, said in _WRITERS.items()),
         *((("muster-certificates", *key), said) for key, said in _CERTIFICATES.items()),
+        *((("muster-trainings", *key), said) for key, said in _TRAININGS.items()),
         *((("muster-anchors", *key), said) for key, said in _ANCHORS.items()),
         *((("muster-events", *key), said) for key, said in _EVENTS.items()),
         *(((role, kind, verb), said) for role, kind in _REPORTERS.items() for verb, said in _REPORTS.items()),

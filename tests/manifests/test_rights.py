@@ -10,7 +10,14 @@ from types import ModuleType
 from _pytest.mark import ParameterSet
 
 from e2e.suites.reports import reportings, test_reports
-from e2e.suites.rights import test_anchors, test_caches, test_certificates, test_controllers, test_events
+from e2e.suites.rights import (
+    test_anchors,
+    test_caches,
+    test_certificates,
+    test_controllers,
+    test_events,
+    test_trainings,
+)
 from tests.manifests import files, rights
 
 FOLDERS = ("base", "overlays/production")
@@ -21,7 +28,7 @@ ROLES = [
     for document in files.documents(path)
     if "rules" in document
 ]
-SUITES = (test_anchors, test_caches, test_controllers, test_certificates, test_events)
+SUITES = (test_anchors, test_caches, test_controllers, test_certificates, test_events, test_trainings)
 NAMED = {
     "secrets",
     "leases",

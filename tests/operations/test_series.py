@@ -32,6 +32,7 @@ async def test_a_running_service_exposes_what_was_found_in_the_code_and_nothing_
         "tls": {"selfSigned": True},
         "cluster": {"source": "live", "kubeconfig": str(tmp_path / "kubeconfig")},
         "controllers": {"enabled": True},
+        "trainings": {"enabled": True},
         "audit": {"stdout": False, "file": {"path": str(tmp_path / "audit.log")}},
     }
     nowhere = {"server": "https://127.0.0.1:1", "insecure-skip-tls-verify": True}

@@ -23,6 +23,7 @@ CHOICES = {
     "certificates in files": {"tls": {"mode": "files", "files": {"secretName": "mine", "caBundle": renders.PEM}}},
     "controllers": {"controllers": ON, "config": {"controllers": {"grace": 60, "lease": {"duration": 20}}}},
     "controllers of another name": {"controllers": ON, "config": {"controllers": {"lease": {"name": "writers"}}}},
+    "reports of trainings are kept": {"config": {"trainings": {"enabled": True, "lease": {"name": "keepers"}}}},
     "all runtimes": {"runtimes": {"torchDistributed": ON, "torchtuneDistributed": MODELS, "trlDistributed": MODELS}},
     "runtimes of another registry": {
         "runtimes": {

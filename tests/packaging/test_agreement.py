@@ -84,6 +84,7 @@ def test_a_difference_would_be_seen(helm, kubectl, folder):
         ("rbac-anchors.yaml", "muster-anchors", {"config": {"audit": {"anchors": "configmap"}}}),
         ("rbac-controllers.yaml", "muster-controllers", {"controllers": {"enabled": True}}),
         ("rbac-events.yaml", "muster-events", {"config": {"audit": {"events": True}}}),
+        ("rbac-trainings.yaml", "muster-trainings", {"config": {"trainings": {"enabled": True}}}),
         ("rbac-openreports.yaml", "muster-openreports", {"config": {"audit": {"reports": "openreports"}}}),
         ("rbac-policyreports.yaml", "muster-policyreports", {"config": {"audit": {"reports": "policyreport"}}}),
     ],
@@ -94,9 +95,8 @@ def test_rights_of_an_option_come_with_it_and_are_those_of_the_kustomizations_fi
     for document in extra:
         chart = rendered[document["kind"], role]
         assert chart == {**document, "metadata": chart["metadata"]}
-    others = {"muster-anchors", "muster-controllers", "muster-events", "muster-openreports", "muster-policyreports"} - {
-        role
-    }
+    options = ("anchors", "controllers", "events", "openreports", "policyreports", "trainings")
+    others = {f"muster-{each}" for each in options} - {role}
     assert not [name for _, name in rendered if name in others]
     assert not [each for each in helm.template() if each["metadata"]["name"] == role]
 

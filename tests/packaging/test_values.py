@@ -50,6 +50,8 @@ def test_the_configuration_is_one_that_muster_takes_and_its_names_are_those_of_t
         assert secret.webhooks == "muster"
     if config.controllers.enabled:
         leases.append(("muster-controllers", config.controllers.lease))
+    if config.trainings.enabled:
+        leases.append(("muster-trainings", config.trainings.lease))
     assert {name for name, _ in leases} == {each["metadata"]["name"] for each in documents if each["kind"] == "Role"}
     for name, lease in leases:
         role = renders.one(documents, "Role", name)
@@ -273,6 +275,15 @@ def test_updates_are_sent_for_what_muster_changed_by_the_name_of_its_annotation(
     entries = renders.one(helm.template(), "MutatingWebhookConfiguration")["webhooks"]
     expressions = [each["expression"] for entry in entries for each in entry.get("matchConditions", ())]
     assert sum(names.APPLIED_ANNOTATION in each for each in expressions) == 2
+
+
+def test_the_lease_of_the_trainings_is_in_the_namespace_of_the_release_under_its_own_name(helm):
+    trainings = {"enabled": True, "lease": {"name": "keepers", "retry": 1}}
+    documents = helm.template({"config": {"trainings": trainings}}, namespace="elsewhere")
+    lease = renders.config(documents).trainings.lease
+    assert (lease.namespace, lease.name, lease.retry) == ("elsewhere", "keepers", 1)
+    role = renders.one(documents, "Role", "muster-trainings")
+    assert (role["metadata"]["namespace"], role["rules"][1]["resourceNames"]) == ("elsewhere", ["keepers"])
 
 
 def test_anchors_go_to_the_namespace_of_the_release_and_keep_the_other_settings(helm):

@@ -26,6 +26,7 @@ __all__ = [
     "NAMESPACE",
     "OBJECTS",
     "POD",
+    "RANK",
     "REPORTS",
     "SECRET",
     "TEMPLATE",
@@ -97,6 +98,8 @@ CLAIM: Final = _simple("ResourceClaim", _DEVICES, "v1", page=50, selector=_OURS,
 TEMPLATE: Final = _simple("ResourceClaimTemplate", _DEVICES, "v1", page=50, selector=_OURS, keep=trims.managed)
 NAMESPACE: Final = KINDS["Namespace"]
 """The five kinds that the controllers follow."""
+RANK: Final = _simple("Pod", "", "v1", page=50, selector=names.JOBSET_NAME_LABEL, keep=trims.rank, share=0.25)
+"""The pods of JobSets, of which the collector of trainings reads termination messages."""
 OBJECTS: Final[Mapping[str, Kind]] = {"ResourceClaim": CLAIM, "ResourceClaimTemplate": TEMPLATE}
 """The kinds that the controllers write, by name."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from strategies.documents import paths
 
-__all__ = ["job_set", "managed", "metadata_only", "placing", "pod", "trimmed"]
+__all__ = ["job_set", "managed", "metadata_only", "placing", "pod", "rank", "trimmed"]
 
 Document = Mapping[str, Any]
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -65,6 +65,13 @@ def pod(document: Document) -> dict[str, Any]:
         "spec": _only(spec, "schedulingGates", _CLAIMS),
         "status": _only(status, "phase"),
     }
+
+
+def rank(document: Document) -> dict[str, Any]:
+    """Return the parts of a pod that show whose it is and what its containers left as termination messages."""
+    metadata = {key: value for key, value in _metadata(document).items() if key != "annotations"}
+    status = _only(document.get("status") or {}, "containerStatuses", "initContainerStatuses")
+    return {"metadata": metadata | _only(document["metadata"], "ownerReferences"), "status": status}
 
 
 def managed(document: Document) -> dict[str, Any]:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from webhook.configs.controllers import ControllerSettings, LeaseSettings
+from webhook.configs.controllers import ControllerSettings, LeaseSettings, TrainingSettings
 from webhook.configs.documents import Config
 from webhook.configs.files import ConfigError, load, parse
 from webhook.configs.profiles import ProfileSettings
@@ -37,6 +37,7 @@ __all__ = [
     "SecretSettings",
     "Server",
     "Tls",
+    "TrainingSettings",
     "load",
     "parse",
 ]

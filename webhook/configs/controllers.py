@@ -1,4 +1,4 @@
-"""`controllers:` of the configuration file: whether this process writes claims and seats, and how it is elected."""
+"""`controllers:` and `trainings:` of the configuration file: what this process writes, and how it is elected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pydantic
 
 from webhook.configs import models
 
-__all__ = ["ControllerSettings", "LeaseSettings"]
+__all__ = ["ControllerSettings", "LeaseSettings", "TrainingSettings", "TrainingsLease"]
 
 
 class LeaseSettings(models.Model):
@@ -55,3 +55,22 @@ class ControllerSettings(models.Model):
     deadline: Annotated[float, pydantic.Field(gt=0, le=60)] = 5.0
     ended_pods: Annotated[float, pydantic.Field(ge=0, le=86400)] | None = 300.0
     lease: LeaseSettings = LeaseSettings()
+
+
+class TrainingsLease(LeaseSettings):
+    """The Lease of the one replica that keeps what trainings reported."""
+
+    name: models.Name = "muster-trainings"
+
+
+class TrainingSettings(models.Model):
+    """Whether what the guard reports outlives the pods of a training; see docs/guard.md.
+
+    Attributes:
+        enabled: whether this process takes part; needs `cluster.source: live`.
+        deadline: seconds for one request to the API server.
+    """
+
+    enabled: bool = False
+    deadline: Annotated[float, pydantic.Field(gt=0, le=60)] = 5.0
+    lease: TrainingsLease = TrainingsLease()

@@ -15,13 +15,13 @@ from strategies.plugins.registry import Registry
 from webhook.admission.budgets import Budget
 from webhook.admission.policies import FrameworkPolicy, Mode, Policy
 from webhook.configs import models, profiles, roles, sections
-from webhook.configs.controllers import ControllerSettings
+from webhook.configs.controllers import ControllerSettings, TrainingSettings
 from webhook.configs.profiles import ProfileName, ProfileSettings
 from webhook.configs.roles import RoleName, RoleSettings
 
 __all__ = ["AT_START", "Config"]
 
-AT_START = ("server", "tls", "cluster", "audit", "controllers")
+AT_START = ("server", "tls", "cluster", "audit", "controllers", "trainings")
 """Keys whose changes take effect at the next start."""
 
 
@@ -42,6 +42,7 @@ class Config(models.Model):
     cluster: sections.ClusterSettings = sections.ClusterSettings()
     audit: sections.Audit = sections.Audit()
     controllers: ControllerSettings = ControllerSettings()
+    trainings: TrainingSettings = TrainingSettings()
 
     @pydantic.model_validator(mode="after")
     def _offers_every_profile(self) -> Config:

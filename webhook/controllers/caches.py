@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from webhook.cluster import bodies, kinds, readers, reflector, served, stores, transports
 from webhook.controllers import views
 
-__all__ = ["ROOM", "Caches", "Changed", "Mirror"]
+__all__ = ["ROOM", "Caches", "Changed", "Mirror", "Source"]
 
 
 class _Named(Protocol):
@@ -131,7 +131,7 @@ def _weight(value: Any) -> int:
     return sys.getsizeof(value) + sum(map(_weight, parts))
 
 
-class _Source(NamedTuple):
+class Source(NamedTuple):
     """What all mirrors share: the API server, the times of watches, the memory, and the turn of large bodies."""
 
     api: transports.Api
@@ -156,7 +156,7 @@ class Mirror(Generic[View]):
         kind: served.Kind,
         view: Callable[[Any], View],
         changed: Changed,
-        source: _Source,
+        source: Source,
         named: Callable[[View], Iterable[str]] = lambda _: (),
     ) -> None:
         self._store = _Store(kind, view, changed, named, int(source.room * kind.share))
@@ -196,7 +196,7 @@ class Caches:
         pace: reflector.Pace | None = None,
         room: int = ROOM,
     ) -> None:
-        source = _Source(api, pace or reflector.Pace(), room, bodies.Turn())
+        source = Source(api, pace or reflector.Pace(), room, bodies.Turn())
         managed = views.Managed.from_document
         self.pods = Mirror(kinds.POD, views.Pod.from_document, changed["Pod"], source, lambda pod: pod.claims)
         self.jobs = Mirror(kinds.JOBSET, views.JobSet.from_document, changed["JobSet"], source, lambda job: job.sizes)

@@ -1,7 +1,7 @@
 """The documents of `manifests/base`, with the settings of one installation: image, configuration, replicas, CA.
 
-The kustomize in kubectl renders the base; the settings are made on the documents in memory. The rights of the
-controllers are added where the configuration switches them on.
+The kustomize in kubectl renders the base; the settings are made on the documents in memory. The rights of what writes
+are added where the configuration switches it on.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from webhook import configs, manifests
 from webhook.installer.errors import InstallError
 from webhook.installer.kubectl import Document, Kubectl
 
-__all__ = ["CONFIG_KEY", "NAME", "NAMESPACE", "has_controllers", "is_webhook", "of_controllers", "render", "set_ca"]
+__all__ = ["CONFIG_KEY", "NAME", "NAMESPACE", "WRITERS", "is_on", "is_webhook", "of_writer", "render", "set_ca"]
 
 NAME = "muster"
 """Name of the Deployment, the Service, the ConfigMap and the webhook configurations in the base."""
 NAMESPACE = "muster-system"
 CONFIG_KEY = "muster.yaml"
+
+WRITERS = ("controllers", "trainings")
+"""The sections of the configuration whose `enabled` needs rights of their own, in `rbac-SECTION.yaml`."""
 
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
@@ -53,22 +56,23 @@ def render(
     if ca is not None:
         set_ca(filter(is_webhook, out), ca)
     _set_deployment(_only(out, "Deployment"), image, replicas, _configuration(out))
-    return [*out, *of_controllers(out)] if has_controllers(out) else out
+    return [*out, *(document for each in WRITERS if is_on(out, each) for document in of_writer(out, each))]
 
 
-def has_controllers(rendered: Iterable[Document]) -> bool:
-    """Whether the configuration in the ConfigMap switches the controllers on."""
-    return configs.parse(_configuration(rendered).encode(), "the configuration").controllers.enabled
+def is_on(rendered: Iterable[Document], writer: str) -> bool:
+    """Whether the configuration in the ConfigMap switches one of `WRITERS` on."""
+    config = configs.parse(_configuration(rendered).encode(), "the configuration")
+    return bool(getattr(config, writer).enabled)
 
 
-def of_controllers(rendered: Iterable[Document]) -> list[Document]:
-    """Return the documents of the controllers' rights, with the labels that all have.
+def of_writer(rendered: Iterable[Document], writer: str) -> list[Document]:
+    """Return the documents of the rights of one of `WRITERS`, with the labels that all have.
 
     Raises:
         InstallError: they are not installed.
     """
     labels = _only(rendered, "ServiceAccount")["metadata"].get("labels", {})
-    out = _parsed(_path(manifests.rights, "rbac-controllers.yaml").read_text())
+    out = _parsed(_path(manifests.rights, f"rbac-{writer}.yaml").read_text())
     for document in out:
         document["metadata"]["labels"] = {**labels}
     return out

@@ -57,8 +57,9 @@ def install(kubectl: Kubectl, wanted: Installation, say: Say) -> None:
     )
     say("certificate: made, valid for a year" if renewed else "certificate: kept")
     _apply(kubectl, rendered, material, say, renewed=renewed)
-    if not documents.has_controllers(rendered):
-        _disarm(kubectl, documents.of_controllers(rendered), say)
+    for writer in documents.WRITERS:
+        if not documents.is_on(rendered, writer):
+            _disarm(kubectl, writer, documents.of_writer(rendered, writer), say)
 
 
 def upgrade(kubectl: Kubectl, wanted: Installation, say: Say) -> None:
@@ -79,7 +80,8 @@ def uninstall(kubectl: Kubectl, say: Say) -> None:
         InstallError: a step failed; the removal can be repeated.
     """
     rendered = documents.render(kubectl)
-    rest = [*_reversed_rest(documents.of_controllers(rendered)), *_reversed_rest(rendered)]
+    rights = [each for writer in documents.WRITERS for each in documents.of_writer(rendered, writer)]
+    rest = [*_reversed_rest(rights), *_reversed_rest(rendered)]
     for document in (*filter(documents.is_webhook, rendered), *rest):
         done = "deleted" if kubectl.delete(document) else "not found:"
         say(f"{done} {document['kind']} {document['metadata']['name']}")
@@ -102,13 +104,13 @@ def _apply(
     say("webhooks: applied")
 
 
-def _disarm(kubectl: Kubectl, rights: Sequence[Document], say: Say) -> None:
-    """Remove the rights of controllers that ran before, or that an older version gave in any case."""
+def _disarm(kubectl: Kubectl, writer: str, rights: Sequence[Document], say: Say) -> None:
+    """Remove the rights of what was switched on before, or that an older version gave in any case."""
     for document in rights:
         metadata = document["metadata"]
         if kubectl.get(document["kind"].lower(), metadata["name"], metadata.get("namespace", "")) is not None:
             kubectl.delete(document)
-            say(f"controllers are off: deleted {document['kind']} {metadata['name']}")
+            say(f"{writer} are off: deleted {document['kind']} {metadata['name']}")
 
 
 def _check_crds(kubectl: Kubectl) -> None:

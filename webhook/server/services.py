@@ -18,6 +18,7 @@ from aiohttp import web
 
 from strategies.frameworks import builtin
 from webhook import configs
+from webhook.controllers import collecting
 from webhook.controllers import run as controllers
 from webhook.metrics import CONTENT_TYPE, Metrics
 from webhook.server import certificates, clusters, handlers, recorders
@@ -85,6 +86,7 @@ class Service:
         resolver = Resolver(cluster.reader, cluster.fetch, self.metrics)
         stack.callback(resolver.close)
         controlling = self._control(stack, cluster, reloader)
+        self._collect(stack, cluster)
         checks = {"cluster": cluster.problem, "trust": trusted}
         self._health = Health(
             {name: _checked(check) for name, check in checks.items()} | {"tls": self._dialled(certificate)}
@@ -173,6 +175,23 @@ class Service:
         for name, text in controllers.FIGURES.items():
             self.metrics.watch(f"muster_seats_{name}", text, "profile", partial(made.figure, name))
         return made
+
+    def _collect(self, stack: AsyncExitStack, cluster: clusters.ClusterSource) -> None:
+        """Start to keep what trainings report, when the configuration enables it."""
+        settings = self._config.trainings
+        if not settings.enabled:
+            return
+        if cluster.sender is None:
+            raise configs.ConfigError(
+                "trainings.enabled: true needs cluster.source: live, because the reports are in the API server"
+            )
+        options = collecting.options_of(settings, self._config.cluster.cache_limit)
+        made = collecting.Collecting(cluster.sender, options, self.metrics.trained, self.metrics.written)
+        stack.push_async_callback(made.stop)
+        made.start()
+        self.metrics.watch(
+            "muster_trainings_leading", "Whether this replica keeps what trainings report", "lease", made.leads
+        )
 
     async def _certificate(
         self, stack: AsyncExitStack, cluster: clusters.ClusterSource

@@ -1,6 +1,6 @@
 {{/*
 Muster's configuration, as YAML: `config` of the values, and what only the chart knows: the source of the certificates,
-the namespace (also of the anchors), and whether the controllers have their rights.
+the namespace (also of the anchors and of Leases), and whether the controllers have their rights.
 */}}
 {{- define "muster.config" -}}
 {{- $config := deepCopy .Values.config -}}
@@ -25,6 +25,10 @@ the namespace (also of the anchors), and whether the controllers have their righ
 {{- $lease := dict "name" (include "muster.controllersLease" .) "namespace" .Release.Namespace -}}
 {{- $_ := set $config "controllers" (mergeOverwrite (default (dict) $config.controllers) (dict "enabled" true "lease" $lease)) -}}
 {{- end -}}
+{{- if dig "trainings" "enabled" false .Values.config -}}
+{{- $lease := dict "name" (include "muster.trainingsLease" .) "namespace" .Release.Namespace -}}
+{{- $_ := set $config "trainings" (mergeOverwrite $config.trainings (dict "lease" $lease)) -}}
+{{- end -}}
 {{- toYaml $config -}}
 {{- end }}
 
@@ -43,6 +47,9 @@ not restart every replica.
 {{- end }}
 {{- define "muster.controllersLease" -}}
 {{- dig "controllers" "lease" "name" "muster-controllers" .Values.config -}}
+{{- end }}
+{{- define "muster.trainingsLease" -}}
+{{- dig "trainings" "lease" "name" "muster-trainings" .Values.config -}}
 {{- end }}
 
 {{- define "muster.port" -}}

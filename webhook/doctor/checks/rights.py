@@ -24,6 +24,7 @@ _NAMES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("secrets", "muster-ca"): ("tls", "secret", "name"),
     ("leases", "muster-certificates"): ("tls", "secret", "lease", "name"),
     ("leases", "muster-controllers"): ("controllers", "lease", "name"),
+    ("leases", "muster-trainings"): ("trainings", "lease", "name"),
 }
 """Objects of the manifests that a configuration may rename, each with its key."""
 
