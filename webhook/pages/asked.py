@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import urllib.parse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,13 +14,27 @@ from webhook.audit.records import Decision
 from webhook.pages import scans
 from webhook.pages.shelves import GoneError
 
-__all__ = ["DECISIONS", "FILTERS", "KINDS", "UNREADABLE", "Asked", "QuestionError", "literal", "query"]
+__all__ = [
+    "DECISIONS",
+    "FILTERS",
+    "KINDS",
+    "UNREADABLE",
+    "VIEWS",
+    "Asked",
+    "QuestionError",
+    "literal",
+    "plain",
+    "query",
+]
 
 UNREADABLE = "unreadable"
 """The value of the decision filter for lines without a record."""
 DECISIONS = (*get_args(Decision), UNREADABLE)
 KINDS = ("TrainJob", "JobSet")
+VIEWS = ("jobs", "decisions")
+"""What a row of the list stands for; jobs is the default."""
 FILTERS = ("job", "namespace", "kind", "decision", "framework", "rule", "user", "since", "until", "text", "uid")
+_VIEW = "view"
 _CONTINUED = "before"
 _LONGEST = 300
 
@@ -34,6 +49,7 @@ class Asked:
 
     Attributes:
         typed: the filters as they were typed, for the form and for links.
+        view: what a row stands for, of `VIEWS`.
         questions: the same filters for `queries`.
         unreadable: whether to list lines without a record instead of records.
         cursor: where the list continues; None for its newest end.
@@ -43,6 +59,7 @@ class Asked:
     questions: queries.Questions
     unreadable: bool = False
     cursor: scans.Cursor | None = None
+    view: str = VIEWS[0]
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[tuple[str, str]], now: datetime.datetime) -> Asked:
@@ -58,16 +75,22 @@ class Asked:
             since=_moment(typed, "since", now),
             until=_moment(typed, "until", now),
         )
-        return cls(typed, questions, decision == UNREADABLE, _cursor(values.get(_CONTINUED)))
+        view = values.get(_VIEW) or VIEWS[0]
+        return cls(typed, questions, decision == UNREADABLE, _cursor(values.get(_CONTINUED)), view)
 
-    def continued(self, cursor: scans.Cursor) -> str:
-        """Return the query of the same list, starting at a cursor."""
-        return query(**self.typed, before=str(cursor))
+    @property
+    def linked(self) -> dict[str, str]:
+        """The filters and the view, for links; what is as by default is left out."""
+        return {**self.typed, **({} if self.view == VIEWS[0] else {_VIEW: self.view})}
+
+    def continued(self, cursor: scans.Cursor, path: str = "/") -> str:
+        """Return the path and query of the same list, starting at a cursor."""
+        return query(path, **self.linked, before=str(cursor))
 
 
-def query(**values: str) -> str:
+def query(path: str = "/", /, **values: str) -> str:
     """Return the path and query of a list."""
-    return f"/?{urllib.parse.urlencode(values)}"
+    return f"{path}?{urllib.parse.urlencode(values)}"
 
 
 def literal(text: str) -> str:
@@ -75,18 +98,25 @@ def literal(text: str) -> str:
     return "".join(f"[{each}]" if each in "*?[" else each for each in text)
 
 
+def plain(pattern: str) -> str:
+    """Return the only text that a pattern matches, or "" for one that matches others too."""
+    if re.search(r"[*?[]", re.sub(r"\[[*?[]\]", "", pattern)):
+        return ""
+    return re.sub(r"\[([*?[])\]", r"\1", pattern)
+
+
 def _checked(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     values: dict[str, str] = {}
     for name, value in pairs:
         text = value.strip()
-        if name not in (*FILTERS, _CONTINUED):
+        if name not in (*FILTERS, _VIEW, _CONTINUED):
             raise QuestionError(f"{name[:60]!r} is not a filter; the filters are {', '.join(FILTERS)}")
         if name in values:
             raise QuestionError(f"{name}: is given twice; give it once")
         if len(text) > _LONGEST and name != _CONTINUED:
             raise QuestionError(f"{name}: has {len(text)} characters; give at most {_LONGEST}")
         values[name] = text
-    for name, allowed in (("decision", DECISIONS), ("kind", KINDS)):
+    for name, allowed in (("decision", DECISIONS), ("kind", KINDS), (_VIEW, VIEWS)):
         if values.get(name) and values[name] not in allowed:
             raise QuestionError(f"{name}: {values[name]!r} is not one of {', '.join(allowed)}")
     return values

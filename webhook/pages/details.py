@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
+from webhook import catalogue
 from webhook.audit.records import RecordedChange, RecordedFinding, Sealed
 from webhook.pages import asked, layouts, seals, values
 from webhook.pages.markup import Child, Markup, element
@@ -108,7 +109,7 @@ def _change(change: RecordedChange, allowance: values.Allowance) -> Markup:
     return element(
         "article",
         element("h3", element("code", change["field"]), _rule(change["rule"])),
-        element("p", change["reason"], class_="reason"),
+        element("p", change["reason"], _meaning(change["rule"]), class_="reason"),
         element("div", element("table", head, *rows, class_="sides"), class_="scroll", tabindex=0,
                 role="group", aria_label=f"{change['field']}, before and after"),
     )  # fmt: skip
@@ -124,7 +125,7 @@ def _whole(lines: list[str] | None, kind: str) -> Child:
 
 def _row(side: values.Side) -> Markup:
     if side.kind == "same":
-        return element("tr", element("td", _line(side.before, "")), element("td", _line(side.after, "")))
+        return element("tr", element("td", _line(side.before, "")), element("td", _line(side.after, "")), class_="same")
     return element("tr", element("td", _line(side.before, "cut")), element("td", _line(side.after, "added")))
 
 
@@ -139,7 +140,14 @@ def _finding(finding: RecordedFinding) -> Markup:
     return element(
         "article",
         element("h3", element("code", finding["field"]), _rule(finding["rule"])),
-        element("p", element("strong", finding["severity"]), ": ", finding["message"], class_="reason"),
+        element(
+            "p",
+            element("strong", finding["severity"]),
+            ": ",
+            finding["message"],
+            _meaning(finding["rule"]),
+            class_="reason",
+        ),
         value,
     )
 
@@ -148,6 +156,12 @@ def _rule(rule: str) -> Markup:
     return element(
         "a", rule, href=asked.query(rule=asked.literal(rule)), class_="rule", title="All decisions with this rule"
     )
+
+
+def _meaning(rule: str) -> Child:
+    if catalogue.find(rule) is None:
+        return None
+    return [" ", element("a", "What it means", href=layouts.rule_path(rule), class_="means")]
 
 
 def _facts(record: Sealed, standing: seals.Standing) -> Markup:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import urllib.parse
 from collections.abc import Sequence
 
 from webhook.audit.records import BOOKKEEPING, RecordedChange, RecordedFinding, Sealed
 from webhook.pages import asked
 from webhook.pages.markup import Child, Markup, element
 
-__all__ = ["badge", "document", "job_name", "job_query", "moment", "ordered", "problem_page"]
+__all__ = [
+    "badge",
+    "document",
+    "is_bookkeeping",
+    "job_name",
+    "job_query",
+    "moment",
+    "ordered",
+    "problem_page",
+    "rule_path",
+    "severity",
+]
 
 _SEVERITIES = {"error": 0, "warning": 1, "note": 2}
-
-"""Rules whose changes are not about the job itself; these are shown last."""
 
 
 def document(title: str, main: Child, logs: Sequence[str]) -> bytes:
@@ -71,5 +81,19 @@ def job_query(namespace: str, name: str, kind: str = "") -> str:
 
 def ordered(record: Sealed) -> tuple[list[RecordedChange], list[RecordedFinding]]:
     """Return changes and findings, the most important ones first."""
-    changes = sorted(record["changes"], key=lambda change: change["rule"] in BOOKKEEPING)
-    return changes, sorted(record["findings"], key=lambda finding: _SEVERITIES.get(finding["severity"], 0))
+    return sorted(record["changes"], key=is_bookkeeping), sorted(record["findings"], key=severity)
+
+
+def is_bookkeeping(change: RecordedChange) -> bool:
+    """Whether a change is not about the job itself; such changes are shown last."""
+    return change["rule"] in BOOKKEEPING
+
+
+def severity(finding: RecordedFinding) -> int:
+    """Return the rank of a finding; errors come first."""
+    return _SEVERITIES.get(finding["severity"], 0)
+
+
+def rule_path(rule: str) -> str:
+    """Return the path of the page that explains a rule."""
+    return f"/rules/{urllib.parse.quote(rule)}"

@@ -9,29 +9,34 @@ from __future__ import annotations
 import contextlib
 import datetime
 import heapq
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from webhook.audit import records
 from webhook.audit.log import files, parsing
 from webhook.audit.reading import queries
+from webhook.pages import subjects
 from webhook.pages.shelves import Found, LinePlace, Shelf
 
-__all__ = ["Budget", "Cursor", "Row", "Scan", "scan"]
+__all__ = ["UNKNOWN", "Budget", "Cursor", "Row", "Scan", "scan", "walk"]
+
+UNKNOWN = "9999"
+"""The time of lines after the last line with one; later than every time."""
+
 
 _SLACK = datetime.timedelta(
     minutes=10
 )  # times of neighbours may be out of order by this much, because clocks are set back
-_UNKNOWN = "9999"  # later than every time, for lines after the last line with a time
 _MAX_LOGS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of one scan: rows that it returns, lines and bytes that it reads."""
+    """Limits of one scan: rows that it returns, jobs that these are about, lines and bytes that it reads."""
 
     rows: int = 50
+    jobs: int = 50
     lines: int = 60_000
     data: int = 96 * 1024 * 1024
 
@@ -101,29 +106,49 @@ def scan(
     budget = budget or Budget()
     logs = dict(cursor.logs) if cursor else {}
     rows: list[Row] = []
+    jobs: set[tuple[str, str] | int] = set()
     lines = read = 0
     reached = ""
-    with contextlib.ExitStack() as stack:
-        streams = [
-            stack.enter_context(contextlib.closing(_timed(shelf, log, logs.get(log), questions.since)))
-            for log in range(len(shelf.paths))
-        ]
-        for time, found, value in heapq.merge(*streams, key=lambda each: each[0], reverse=True):
-            lines, read = lines + 1, read + (files.LONGEST if found.data is None else len(found.data))
-            reached = reached if time == _UNKNOWN else time
-            logs[found.place.log] = found.place
-            if entry := _wanted(found, value, questions, unreadable=unreadable):
+    with contextlib.closing(walk(shelf, logs, questions.since)) as walked:
+        for time, found, value in walked:
+            entry = _wanted(found, value, questions, unreadable=unreadable)
+            if entry is not None:
+                jobs.add(subjects.job_key(entry.record) if entry.record else lines)
+                if len(jobs) > budget.jobs:  # this line begins the next page
+                    return Scan(tuple(rows), Cursor(logs), lines, reached)
                 rows.append(Row(found, entry))
+            lines, read = lines + 1, read + found.weight
+            reached = reached if time == UNKNOWN else time
+            logs[found.place.log] = found.place
             if len(rows) >= budget.rows or lines >= budget.lines or read >= budget.data:
                 return Scan(tuple(rows), Cursor(logs), lines, reached)
     return Scan(tuple(rows), None, lines, reached)
+
+
+def walk(
+    shelf: Shelf, logs: Mapping[int, LinePlace], since: datetime.datetime | None
+) -> Generator[tuple[str, Found, Any]]:
+    """Yield the lines of all logs newest first, merged by time, each with its time and its value as JSON.
+
+    Args:
+        shelf: the logs.
+        logs: where each log continues; one that is not named begins at its newest end.
+        since: where reading ends.
+    """
+    begins = dict(logs)
+    with contextlib.ExitStack() as stack:
+        streams = [
+            stack.enter_context(contextlib.closing(_timed(shelf, log, begins.get(log), since)))
+            for log in range(len(shelf.paths))
+        ]
+        yield from heapq.merge(*streams, key=lambda each: each[0], reverse=True)
 
 
 def _timed(
     shelf: Shelf, log: int, before: LinePlace | None, since: datetime.datetime | None
 ) -> Generator[tuple[str, Found, Any]]:
     """Read a log back, each line with a time; a line without one gets that of the line after it."""
-    last = _UNKNOWN
+    last = UNKNOWN
     oldest = records.timestamp(since - _SLACK) if since else ""
     for found in shelf.upwards(log, before):
         value = _parsed(found.data)

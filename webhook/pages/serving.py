@@ -13,22 +13,17 @@ import importlib.resources
 import ipaddress
 import logging
 import re
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias
 
 from aiohttp import web
 
 from webhook.audit.log import files
 from webhook.audit.reading import queries
-from webhook.pages import (
-    asked,
-    details,
-    layouts,
-    lists,
-    scans,
-    seals,
-)
+from webhook.pages import asked, details, exports, layouts, lists, rules, scans, seals
+from webhook.pages.asked import Asked
 from webhook.pages.shelves import GoneError, LinePlace, Shelf
+from webhook.pages.tallies import Tallies
 
 __all__ = ["HEADERS", "PageServer"]
 
@@ -46,7 +41,11 @@ HEADERS: Final = {
 }
 _ASSETS = {"/style.css": "text/css", "/icon.svg": "image/svg+xml"}
 _AT_ONCE = 2  # scans at the same time; others wait
-_PATIENCE = 30.0  # seconds for waiting and scanning of one request
+_PATIENCE = 30.0  # seconds for waiting and scanning of one request, and of one block of an export
+_EXPORT_ENDS = 300.0  # seconds; whoever reads more slowly gets a part, which is not ended as a whole one is
+_EXPORTS = 2  # at the same time; others are told to try again
+_ROWS = scans.Budget(rows=400)
+_Make: TypeAlias = Callable[[str, Sequence[tuple[str, str]]], web.Response]
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(:\d{1,5})?")
 
 
@@ -70,6 +69,8 @@ class PageServer:
         self._clock = clock
         self._names = [str(path) for path in shelf.paths]
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._exports = asyncio.Semaphore(_EXPORTS)
+        self._tallies = Tallies(shelf)
         self._runner: web.ServerRunner | None = None
         package = importlib.resources.files("webhook.pages")
         self._assets = {path: (package / path[1:]).read_bytes() for path in _ASSETS}
@@ -86,20 +87,73 @@ class PageServer:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    async def _answer(self, request: web.BaseRequest) -> web.Response:
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         response = self._refusal(request)
+        if response is None and request.path in exports.FORMS and request.method == "GET":
+            return await self._exported(request)
         if response is None:
-            try:
-                async with asyncio.timeout(_PATIENCE), self._turns:
-                    response = await asyncio.to_thread(self._page, request.path, list(request.query.items()))
-            except TimeoutError:
-                response = self._problem(503, "Busy", "Other requests are searching these logs; try again in a moment.")
-            except OSError as error:
-                _log.warning("an audit log cannot be read", extra={"error": str(error)})
-                text = f"{error.filename or 'a log'} cannot be read: {error.strerror or error}"
-                response = self._problem(500, "Cannot be read", text)
+            response = await self._guarded(self._said(self._found), request.path, list(request.query.items()))
         response.headers.update(HEADERS)
         return response
+
+    async def _guarded(self, make: _Make, path: str, query: Sequence[tuple[str, str]]) -> web.Response:
+        """Make an answer on a thread, when it is its turn; what goes wrong becomes a page that says so."""
+        try:
+            async with asyncio.timeout(_PATIENCE), self._turns:
+                return await asyncio.to_thread(make, path, query)
+        except TimeoutError:
+            return self._busy()
+        except OSError as error:
+            _log.warning("an audit log cannot be read", extra={"error": str(error)})
+            text = f"{error.filename or 'a log'} cannot be read: {error.strerror or error}"
+            return self._problem(500, "Cannot be read", text)
+
+    def _busy(self) -> web.Response:
+        return self._problem(503, "Busy", "Other requests are searching these logs; try again in a moment.")
+
+    async def _exported(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Send an export; what goes wrong before its first block is a page that says so."""
+        if self._exports.locked():
+            return _told(self._busy())
+        async with self._exports:
+            begun: list[tuple[bytes, Iterator[bytes]]] = []
+
+            def begin(path: str, query: Sequence[tuple[str, str]]) -> web.Response:
+                blocks = exports.blocks(self._shelf, Asked.from_pairs(query, self._clock()), path)
+                begun.append((next(blocks), blocks))
+                return web.Response()
+
+            refusal = await self._guarded(self._said(begin), request.path, list(request.query.items()))
+            if not begun:
+                return _told(refusal)
+            return await self._streamed(request, *begun[0])
+
+    async def _streamed(
+        self, request: web.BaseRequest, block: bytes | None, blocks: Iterator[bytes]
+    ) -> web.StreamResponse:
+        file = f"muster-audit.{request.path.rpartition('.')[2]}"
+        headers = {
+            "Content-Type": exports.FORMS[request.path].media,
+            "Content-Disposition": f'attachment; filename="{file}"',
+        }
+        response = web.StreamResponse(headers={**HEADERS, **headers})
+        response.enable_chunked_encoding()
+        try:
+            async with asyncio.timeout(_EXPORT_ENDS):
+                await response.prepare(request)
+                while block is not None:
+                    await response.write(block)
+                    block = await self._next(blocks)
+        except (OSError, GoneError, TimeoutError) as error:
+            # The status is sent, so only a connection that breaks says that the file is not whole.
+            _log.warning("an export of the audit log was ended", extra={"error": str(error)})
+            if request.transport is not None:
+                request.transport.abort()
+        return response
+
+    async def _next(self, blocks: Iterator[bytes]) -> bytes | None:
+        async with asyncio.timeout(_PATIENCE), self._turns:
+            return await asyncio.to_thread(next, blocks, None)
 
     def _refusal(self, request: web.BaseRequest) -> web.Response | None:
         if not _is_here(request.headers.get("Host", ""), self._host):
@@ -112,32 +166,42 @@ class PageServer:
             return response
         return None
 
-    def _page(self, path: str, query: Sequence[tuple[str, str]]) -> web.Response:
+    def _said(self, make: _Make) -> _Make:
+        """Return the same with a page in place of an error that the address has."""
+
+        def said(path: str, query: Sequence[tuple[str, str]]) -> web.Response:
+            try:
+                return make(path, query)
+            except GoneError as error:
+                return self._problem(404, "Not found", f"{error}.")
+            except asked.QuestionError as error:
+                return self._problem(400, "This cannot be searched for", f"{error}.")
+
+        return said
+
+    def _found(self, path: str, query: Sequence[tuple[str, str]]) -> web.Response:
         """Make a page; called on a thread, because it reads files."""
         if path in self._assets:
             return web.Response(body=self._assets[path], content_type=_ASSETS[path])
-        try:
-            return self._found(path, query)
-        except GoneError as error:
-            return self._problem(404, "Not found", f"{error}.")
-        except asked.QuestionError as error:
-            return self._problem(400, "This cannot be searched for", f"{error}.")
-
-    def _found(self, path: str, query: Sequence[tuple[str, str]]) -> web.Response:
         if path == "/":
             return _html(self._list(query))
         kind, _, place = path.removeprefix("/").partition("/")
+        if kind == "rules":
+            return _html(rules.page(place, self._names))
         if kind == "record":
             return _html(self._record(LinePlace.parse(place)))
         if kind == "json":
             data = self._shelf.at(LinePlace.parse(place)).data
             return web.Response(body=data or b"null", content_type="application/json")
-        raise GoneError("this address is neither the list of decisions nor the page of one")
+        raise GoneError("this address is neither the list of decisions nor the page of one, or of a rule")
 
     def _list(self, query: Sequence[tuple[str, str]]) -> bytes:
-        question = asked.Asked.from_pairs(query, self._clock())
-        found = scans.scan(self._shelf, question.questions, question.cursor, unreadable=question.unreadable)
-        return lists.page(question, found, self._names)
+        question = Asked.from_pairs(query, self._clock())
+        budget = _ROWS if question.view == asked.VIEWS[0] and not question.unreadable else None
+        found = scans.scan(
+            self._shelf, question.questions, question.cursor, unreadable=question.unreadable, budget=budget
+        )
+        return lists.page(question, found, self._tallies.of(question.typed, question.questions), self._names)
 
     def _record(self, place: LinePlace) -> bytes:
         found = self._shelf.at(place)
@@ -150,6 +214,11 @@ class PageServer:
         response = _html(layouts.problem_page(title, text, self._names))
         response.set_status(status)
         return response
+
+
+def _told(response: web.Response) -> web.Response:
+    response.headers.update(HEADERS)
+    return response
 
 
 def _html(page: bytes) -> web.Response:

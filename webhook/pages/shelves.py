@@ -56,6 +56,11 @@ class Found:
     path: Path
     data: bytes | None
 
+    @property
+    def weight(self) -> int:
+        """The bytes that were read for it, at most `files.LONGEST`."""
+        return files.LONGEST if self.data is None else len(self.data)
+
 
 @dataclass(frozen=True, slots=True)
 class _Opened:

@@ -14,7 +14,7 @@ from webhook.pages.shelves import Shelf
 
 IMAGES = Path(__file__).parents[3] / "docs" / "images"
 PATHS = {"audit.png": "/?rule=trl/launch&job=trl-sft-two-nodes", "audit-list.png": "/"}
-SIZES = {"audit.png": (1200, 620), "audit-list.png": (1200, 760)}
+SIZES = {"audit.png": (1200, 620), "audit-list.png": (1200, 920)}
 
 
 def main():
@@ -35,7 +35,7 @@ async def _taken(log, profile):
             page = await browser.page(*SIZES[name])
             await page.open(url + path)
             if name == "audit.png":
-                link = await page.ask("document.querySelector('.decisions a').getAttribute('href')")
+                link = await page.ask("document.querySelector('.phases a').getAttribute('href')")
                 await page.open(url + link)
             out[name] = await page.picture()
     await site.close()

@@ -57,6 +57,8 @@ FOCUS = """(() => {
     outlined: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2, left: box.left,
   };
 })()"""
+FIRST = "document.querySelector('.decisions a[href^=\"/record/\"]').getAttribute('href')"
+JOBS = "[...document.querySelectorAll('.decisions td > a')].map(e => e.textContent)"
 OVERFLOW = "document.scrollingElement.scrollWidth - window.innerWidth"
 
 
@@ -90,7 +92,7 @@ async def url(tmp_path_factory, make_record, make_change, make_finding):
 async def launched(page, url):
     """Open the record in which trl's launch was changed."""
     await page.open(f"{url}/?rule=trl/launch&job=trl-sft-two-nodes")
-    await page.open(url + await page.ask("document.querySelector('.decisions a').getAttribute('href')"))
+    await page.open(url + await page.ask(FIRST))
 
 
 async def test_a_change_is_seen_on_the_first_screen_both_sides_beside_each_other(chromium, url):
@@ -121,7 +123,7 @@ async def test_markup_in_a_record_is_shown_and_not_obeyed(chromium, url):
     page = await chromium.page()
     await page.open(f"{url}/?uid=hostile")
     assert HOSTILE in await page.ask("document.querySelector('.decisions').innerText")
-    await page.open(url + await page.ask("document.querySelector('.decisions a').getAttribute('href')"))
+    await page.open(url + await page.ask(FIRST))
     assert HOSTILE in await page.ask("document.querySelector('main').innerText")
     assert await page.ask("document.querySelectorAll('main img, main svg, script').length") == 0
     assert await page.ask("typeof window.obeyed") == "undefined"
@@ -142,12 +144,12 @@ async def test_the_keyboard_alone_leads_from_the_filters_to_a_record(chromium, u
     await page.type("trl-sft-two-nodes")
     async with page.another():
         await page.press("Enter")
-    assert await page.ask("new Set([...document.querySelectorAll('.decisions a')].map(e => e.textContent)).size") == 1
+    assert await page.ask(JOBS) == ["trl-sft-two-nodes"]
     for _ in range(40):
         await page.press("Tab")
         focus = await page.ask(FOCUS)
         assert focus["outlined"], focus
-        if focus["text"] == "trl-sft-two-nodes":
+        if focus["text"] == "TrainJob create, mutate":
             break
     async with page.another():
         await page.press("Enter")
@@ -168,7 +170,7 @@ async def test_every_link_and_control_is_reached_by_tab_in_the_order_of_the_page
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_all_text_stands_out_in_both_colour_schemes(chromium, url, scheme):
     page = await chromium.page(scheme=scheme)
-    for path in ("/", "/?uid=hostile", "/?decision=denied", "/?job=nobody", "/?since=never"):
+    for path in ("/", "/?uid=hostile", "/?decision=denied", "/?job=nobody", "/?since=never", "/rules/trl/launch"):
         await page.open(url + path)
         assert await page.ask(FAINT) == []
     await launched(page, url)
@@ -197,14 +199,60 @@ async def test_a_screen_reader_is_told_tables_headings_and_names(chromium, url):
     tree = await page.tree()
     assert ("search", "Filter decisions") in tree
     assert ("table", "Admission decisions") in tree
-    assert {name for role, name in tree if role == "textbox"} >= {"Job", "Namespace", "Rule", "Words in reasons"}
+    assert {name for role, name in tree if role == "combobox"} >= {"Job", "Namespace", "Rule", "Asked by"}
+    assert ("textbox", "Words in reasons") in tree
+    assert ("heading", "Overview") in tree
+    assert any(role == "image" and name.startswith("Jobs by day") for role, name in tree)
 
 
-@pytest.mark.parametrize("width", [320, 768, 1280])
+@pytest.mark.parametrize("width", [320, 390, 768, 1280])
 async def test_no_page_is_wider_than_its_window(chromium, url, width):
     page = await chromium.page(width, 700)
-    for path in ("/", "/?uid=hostile"):
+    for path in ("/", "/?uid=hostile", "/?view=decisions", "/rules/trl/launch"):
         await page.open(url + path)
         assert await page.ask(OVERFLOW) <= 0
     await launched(page, url)
     assert await page.ask(OVERFLOW) <= 0
+
+
+SEEN = """(query => [...document.querySelectorAll(query)].map(node => {
+  const box = node.getBoundingClientRect();
+  return node.checkVisibility({contentVisibilityAuto: true}) && box.width > 0 && box.left >= 0
+    && box.right <= window.innerWidth;
+}))"""
+
+
+@pytest.mark.parametrize(("width", "is_open"), [(390, False), (1280, True)])
+async def test_filters_are_folded_on_a_phone_and_open_where_there_is_room(chromium, url, width, is_open):
+    page = await chromium.page(width, 844)
+    for path in ("/", "/?namespace=team-a"):
+        await page.open(url + path)
+        assert set(await page.ask(f"{SEEN}('form input')")) == {is_open}
+    if not is_open:
+        assert "namespace team-a" in await page.ask("document.querySelector('.filters > summary').innerText")
+        await page.ask("document.querySelector('.filters > summary').click()")
+        assert set(await page.ask(f"{SEEN}('form input')")) == {True}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+async def test_what_was_written_instead_is_seen_without_scrolling_aside(chromium, url, width, scheme):
+    page = await chromium.page(width, 844, scheme=scheme)
+    await launched(page, url)
+    assert set(await page.ask(f"{SEEN}('ins')")) == {True}
+    assert set(await page.ask(f"{SEEN}('.sides th')")) == {True}
+    assert await page.ask("[...document.querySelectorAll('.scroll')].every(e => e.scrollWidth <= e.clientWidth)")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+async def test_the_overview_is_seen_and_its_bars_stand_out(chromium, url, width, scheme):
+    page = await chromium.page(width, 844, scheme=scheme)
+    await page.open(url)
+    assert set(await page.ask(f"{SEEN}('svg rect')")) == {True}
+    fills = await page.ask(
+        "[...document.querySelectorAll('svg rect')].map(e => [e.getAttribute('class'), getComputedStyle(e).fill])"
+    )
+    inks = {name: await page.ask(f"getComputedStyle(document.querySelector('.key.{name}')).color") for name, _ in fills}
+    assert dict(fills) == inks  # the same colours as the words of the legend, whose contrast is measured
+    assert await page.ask(FAINT) == []
