@@ -23,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LESS := $(if $(QUICK),-m "not thorough" --hypothesis-profile=repeatable)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings prepare binaries downloads promtool browser e2e cluster cluster-down bench fuzz mutants sbom fix clean
+.PHONY: help demo test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings reference docs prepare binaries downloads promtool browser e2e cluster cluster-down bench fuzz mutants sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -94,6 +94,14 @@ rooms: $(VENV)/.dev ## the rooms of strategies and webhook, the imports between 
 
 findings: $(VENV)/.dev ## docs/findings.md, written from the rules.toml of each room
 	@$(BIN)/python -m tools.findings > docs/findings.md.new && mv docs/findings.md.new docs/findings.md
+
+reference: $(VENV)/.dev ## docs/reference, written from the parser of the command line and the models of the configuration
+	@for page in commands configuration; do $(BIN)/python -m tools.site.$$page > docs/reference/$$page.md.new \
+		&& mv docs/reference/$$page.md.new docs/reference/$$page.md || exit 1; done
+
+docs: $(VENV)/.dev ## the documentation as a site, in build/site/index.html
+	@$(BIN)/sphinx-build -q -W --keep-going -c docs -d build/doctrees . build/site
+	@echo "muster: open build/site/index.html"
 
 unit: $(VENV)/.dev promtool browser
 	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging $(LESS)

@@ -1,5 +1,7 @@
 """Trainers as configuration: a TrainJob from typed Python, checked by the rules that the webhook applies.
 
+For example::
+
     from muster import LoRA, TRLTrainer
 
     trainer = TRLTrainer(

@@ -51,7 +51,7 @@ class Runtime:
 
     @property
     def is_torch(self) -> bool:
-        """Whether Trainer's torch plugin injects PET_* for this runtime (`torch: {}` counts)."""
+        """Whether Trainer's torch plugin injects PET_* for this runtime; an empty `torch` counts."""
         return self.ml_policy.get("torch") is not None
 
     @functools.cached_property

@@ -15,6 +15,8 @@ class LeaseSettings(models.Model):
     """The Lease by which one replica is elected as leader.
 
     Attributes:
+        name: name of the Lease.
+        namespace: namespace of the Lease, Muster's own.
         duration: seconds after which another replica may take a Lease that is not renewed.
         deadline: seconds within which the leader must renew the Lease; otherwise it stops leading.
         retry: seconds between two attempts to get or renew the Lease.
@@ -47,6 +49,7 @@ class ControllerSettings(models.Model):
         deadline: seconds for one request to the API server.
         ended_pods: seconds after which an ended pod of a Kubernetes Job is deleted while other pods use its shared
             claim; null keeps it. See docs/controllers.md.
+        lease: the Lease of the leader.
     """
 
     enabled: bool = False

@@ -26,7 +26,24 @@ AT_START = ("server", "tls", "cluster", "audit", "controllers", "trainings")
 
 
 class Config(models.Model):
-    """The whole file."""
+    """The whole file.
+
+    Attributes:
+        api_version: the version of the file.
+        kind: the kind of the file.
+        mode: how far Muster goes, unless a nearer setting says otherwise.
+        frameworks: settings by the runtime's label `trainer.kubeflow.org/framework`.
+        on_failure: the answer to a CREATE when a strategy fails or the cluster does not answer.
+        plugin_budget: seconds that an out-of-tree strategy may take for one method.
+        profiles: claims on devices that jobs ask for by name; see docs/claims.md.
+        roles: which Kubernetes nodes trainers and samplers run on; see docs/roles.md.
+        budget: the limits of one document; a job beyond them is refused (`core/budget`) and not read.
+        server: the listener.
+        tls: the certificate; see docs/certificates.md.
+        cluster: where Muster reads the objects that govern a job.
+        audit: where records of decisions go; see docs/audit.md.
+        controllers: who writes claims and seats; see docs/controllers.md.
+    """
 
     api_version: Literal["muster.dev/v1alpha1"] = "muster.dev/v1alpha1"
     kind: Literal["MusterConfig"] = "MusterConfig"

@@ -50,7 +50,12 @@ _Subdomain = Annotated[str, pydantic.Field(max_length=253, pattern=_SUBDOMAIN)]
 
 
 class DriverConfig(models.Model):
-    """Opaque configuration of one driver; by default most drivers accept it only with a feature gate."""
+    """Opaque configuration of one driver; by default most drivers accept it only with a feature gate.
+
+    Attributes:
+        driver: name of the driver.
+        parameters: what it is given, as its own documentation says.
+    """
 
     driver: _Subdomain
     parameters: dict[str, Any]

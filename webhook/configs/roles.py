@@ -26,7 +26,15 @@ _LabelValues = Annotated[tuple[_LabelValue, ...], pydantic.Field(min_length=1)]
 
 
 class Toleration(models.Model):
-    """One toleration, as Kubernetes checks it (core/v1 Toleration)."""
+    """One toleration, as Kubernetes checks it (core/v1 Toleration).
+
+    Attributes:
+        key: key of the taint; without it, with operator Exists, every taint.
+        operator: whether the value has to be equal, or the key only has to exist.
+        value: value of the taint.
+        effect: effect of the taint; every effect without it.
+        toleration_seconds: seconds for which a NoExecute taint is tolerated; for ever without it.
+    """
 
     key: _LabelKey | None = None
     operator: Literal["Equal", "Exists"] = "Equal"

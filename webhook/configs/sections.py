@@ -34,7 +34,13 @@ SpokenMode = Annotated[Mode, pydantic.BeforeValidator(_spoken)]
 
 
 class Framework(models.Model):
-    """Settings of one framework."""
+    """Settings of one framework.
+
+    Attributes:
+        mode: mode of its jobs; the one of the file without it.
+        rendezvous: how the ranks meet unless the job says otherwise; see docs/rendezvous.md.
+        profile: claim profile of jobs that ask for none.
+    """
 
     mode: SpokenMode | None = None
     rendezvous: Literal["static", "c10d"] = "static"
@@ -62,6 +68,8 @@ class Server(models.Model):
     """The listener.
 
     Attributes:
+        host: address to bind.
+        port: TCP port; 0 chooses a free one.
         body_limit: bytes of one AdmissionReview; 7 MiB holds two objects of the largest size that etcd stores.
         request_timeout: seconds for one request, below the `timeoutSeconds` of the webhook configuration.
         in_flight_limit: admissions at the same time; further ones are answered with 429, and the API server retries or
@@ -91,7 +99,19 @@ class Server(models.Model):
 
 
 class Tls(models.Model):
-    """Where the certificate comes from: files, a Secret that replicas share, or the process itself (for trials)."""
+    """Where the certificate comes from: files, a Secret that replicas share, or the process itself (for trials).
+
+    Attributes:
+        cert_file: certificate in PEM; all three files are given, or none.
+        key_file: its private key in PEM.
+        ca_file: the authority that signed it, in PEM.
+        secret: certificates that the replicas make and share; `{}` for the defaults.
+        self_signed: whether an authority and a leaf are made at start, for tests.
+        directory: where a self-signed authority is kept, so that clients continue to trust it; in memory without it.
+        service: name of the Service that the certificate is for.
+        namespace: namespace of that Service.
+        names: further DNS names or addresses in the certificate.
+    """
 
     cert_file: Path | None = None
     key_file: Path | None = None
@@ -108,6 +128,9 @@ class ClusterSettings(models.Model):
     """Where runtimes, snapshots, TrainJobs and namespaces are read: the live API server, or files.
 
     Attributes:
+        source: `live` watches the objects of the API server; `files` reads the documents in `files`.
+        files: files, and folders with files.
+        kubeconfig: kubeconfig of the cluster; by default the pod's service account, else KUBECONFIG.
         deadline: seconds for the one GET after a cache miss.
         cache_limit: bytes that cached objects may take, of which each kind has a share; others are fetched when needed.
     """
@@ -120,7 +143,13 @@ class ClusterSettings(models.Model):
 
 
 class AuditFile(models.Model):
-    """A rotated audit file."""
+    """A rotated audit file.
+
+    Attributes:
+        path: the file; rotated ones have a number behind its name.
+        max_bytes: bytes after which it is rotated.
+        backups: rotated files that are kept.
+    """
 
     path: Path
     max_bytes: Annotated[int, pydantic.Field(ge=64 * 1024)] = 64 * 1024 * 1024
@@ -155,6 +184,9 @@ class Audit(models.Model):
     """Where audit records go, and what happens when they cannot be written.
 
     Attributes:
+        stdout: whether records go to standard output.
+        file: the file that records go to as well; none without it.
+        queue_size: records that may wait to be written.
         on_failure: `fallback` writes to stdout while the file fails; `deny` refuses CREATEs that cannot be recorded.
         redact: additional regular expressions for the names of variables whose values are secret.
         events: whether a denied job also gets an Event in its namespace; needs `cluster.source: live`.

@@ -23,7 +23,8 @@ class SecretSettings(models.Model):
     """Certificates whose authorities are in a Secret.
 
     Attributes:
-        name, namespace: of the Secret with the authorities; the first replica that needs it creates it.
+        name: name of the Secret with the authorities; the first replica that needs it creates it.
+        namespace: namespace of that Secret.
         webhooks: name of both webhook configurations; the leader writes their `caBundle`.
         authority_validity: seconds; after two thirds of it a new authority is made.
         leaf_validity: seconds; each replica makes its next leaf after two thirds of it.
