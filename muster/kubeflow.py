@@ -107,6 +107,9 @@ def choose_runtime(client: TrainerClient, framework: str, name: str | None = Non
     Raises:
         RuntimeChoiceError: none fits, several fit and `name` is None, or the named one is of another framework.
     """
+    named = _named(client, name) if name is not None else None
+    if named is not None and named.trainer.framework == framework:
+        return named
     found = {each.name: each for each in client.list_runtimes()}
     chosen = runtimes.choose_runtime(map(_document, found.values()), framework, name)
     return found[chosen["metadata"]["name"]]
@@ -260,6 +263,14 @@ def _types() -> Any:
             f"kubeflow's SDK cannot be imported ({error}); install it: pip install 'muster-admission[kubeflow]'"
         ) from error
     return types
+
+
+def _named(client: TrainerClient, name: str) -> types.Runtime | None:
+    """Return a runtime without a list, which fails where the SDK cannot read one of the cluster's runtimes."""
+    try:
+        return client.get_runtime(name)
+    except RuntimeError:
+        return None
 
 
 def _document(runtime: types.Runtime) -> dict[str, Any]:

@@ -47,7 +47,15 @@ class Client:
         self.backend = SimpleNamespace(namespace="team", custom_api=custom)
 
     def list_runtimes(self):
+        if None in self.runtimes:
+            raise ValueError("one of the cluster's runtimes has no mlPolicy")
         return list(self.runtimes)
+
+    def get_runtime(self, name):
+        found = next((each for each in self.runtimes if each and each.name == name), None)
+        if found is None:
+            raise RuntimeError(f"Failed to get Runtime: {name}")
+        return found
 
     def train(self, **given):
         self.given = given
@@ -159,6 +167,23 @@ def test_the_one_runtime_of_a_framework_is_chosen_and_others_are_listed():
     assert kubeflow.choose_runtime(client, "trl").name == "own-trl"
     with pytest.raises(muster.RuntimeChoiceError, match=r"own-trl \(trl\), torchtune-llama3.2-1b \(torchtune\)"):
         kubeflow.choose_runtime(client, "jax")
+
+
+def test_a_named_runtime_is_chosen_where_others_cannot_be_listed():
+    client = Client(runtimes=[None, runtime()])
+    assert kubeflow.choose_runtime(client, "trl", "own-trl").name == "own-trl"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("own", r"there is no runtime 'own'; there are own-trl \(trl\)"),
+        (TUNED.name, "is for torchtune, and this trainer"),
+    ],
+)
+def test_a_name_that_does_not_fit_is_an_error_that_lists_what_there_is(name, said):
+    with pytest.raises(muster.RuntimeChoiceError, match=said):
+        kubeflow.choose_runtime(Client(runtimes=[runtime(), TUNED]), "trl", name)
 
 
 def test_train_finds_the_runtime_itself(sdk):
