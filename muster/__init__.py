@@ -15,8 +15,8 @@ For example::
     trainer.validate()                                   # TrainerError: the findings that the webhook would have
     document = trainer.to_trainjob("sft", runtime="trl-distributed")
 
-`muster.kubeflow` sends a trainer by kubeflow's SDK, and shows what the cluster says to it. Importing this package imports
-no machine-learning, HTTP or Kubernetes library.
+`muster.kubeflow` sends a trainer by kubeflow's SDK, and shows what the cluster says to it. Importing this package, or
+that module, imports no machine-learning, HTTP or Kubernetes library.
 """
 
 from __future__ import annotations
