@@ -22,7 +22,7 @@ from webhook.cluster import transports
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-__all__ = ["KubernetesApi", "connect"]
+__all__ = ["KubernetesApi", "connect", "namespace_of"]
 
 _RELOAD_EVERY = 60.0  # seconds between two reads of credentials that were refused
 _FAILURES = (aiohttp.ClientError, TimeoutError, OSError, config.ConfigException)
@@ -58,6 +58,17 @@ async def _load(configuration: Any, kubeconfig: Path | None, context: str | None
         await load(paths, context=context, client_configuration=configuration, persist_config=False)
     except Exception as error:  # the client raises errors of any type for a wrong file
         raise transports.NoClusterError(f"kubeconfig {paths} cannot be used: {error}") from error
+
+
+def namespace_of(kubeconfig: Path | None, context: str | None) -> str:
+    """Return the namespace of a context. See `live.namespace_of`."""
+    try:
+        listed: Any = config.list_kube_config_contexts  # Any: the client is not typed
+        contexts, current = listed(_paths(kubeconfig))
+        chosen = next((each for each in contexts if each["name"] == context), None) if context else current
+        return str(((chosen or {}).get("context") or {}).get("namespace") or "default")
+    except Exception:  # noqa: BLE001  # whoever connects tells what is wrong with the file
+        return "default"
 
 
 def _paths(kubeconfig: Path | None) -> str:

@@ -12,19 +12,29 @@ _PAGE = "250"
 _MAX_PAGE = 64 * 1024 * 1024  # bytes
 
 
-async def read(sender: transports.Sender, kind: served.Kind, namespace: str, deadline: float) -> list[dict[str, Any]]:
-    """Return the objects of a kind without their status, by namespace and name; none where the kind is not served.
+async def read(  # noqa: PLR0913 - what a list is asked for
+    sender: transports.Sender,
+    kind: served.Kind,
+    namespace: str,
+    deadline: float,
+    *,
+    selector: str = "",
+    status: bool = False,
+) -> list[dict[str, Any]]:
+    """Return the objects of a kind, by namespace and name; none where the kind is not served.
 
     Args:
         sender: a connection to the API server; not closed here.
         kind: its label selector is not asked for, and its parts are not dropped: the objects are wanted whole.
         namespace: its name, "" for all.
         deadline: seconds for each page.
+        selector: label selector, "" for all.
+        status: whether the objects keep their status and managed fields.
 
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    query, found = {"limit": _PAGE}, []
+    query, found = {"limit": _PAGE, **({"labelSelector": selector} if selector else {})}, []
     while True:
         try:
             page = await _page(sender, kind, calls.Call("GET", kind.path(namespace), query), deadline)
@@ -32,7 +42,7 @@ async def read(sender: transports.Sender, kind: served.Kind, namespace: str, dea
             if error.status != 404:
                 raise
             break
-        found += [kind.whole(each) for each in page.get("items") or ()]
+        found += [kind.typed(each) if status else kind.whole(each) for each in page.get("items") or ()]
         if not (more := (page.get("metadata") or {}).get("continue")):
             break
         query = {**query, "continue": more}

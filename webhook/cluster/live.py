@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["ASK_AGAIN", "ROOM", "SILENT", "LiveReader", "connect"]
+__all__ = ["ASK_AGAIN", "ROOM", "SILENT", "LiveReader", "connect", "namespace_of"]
 
 SILENT = 75.0
 """Seconds of silence on a watch after which its cache is not trusted; the API server sends a bookmark each minute."""
@@ -55,6 +55,13 @@ async def connect(kubeconfig: Path | None = None, context: str | None = None) ->
             raise
         raise transports.NoClusterError(_NO_CLIENT) from error
     return await api.connect(kubeconfig, context)
+
+
+def namespace_of(kubeconfig: Path | None = None, context: str | None = None) -> str:
+    """Return the namespace of a kubeconfig's context, `default` where it names none; for use after `connect`."""
+    from webhook.cluster import api  # noqa: PLC0415 - as above
+
+    return api.namespace_of(kubeconfig, context)
 
 
 class LiveReader:

@@ -101,6 +101,10 @@ class Kind:
         """Return a shallow copy without what is never read, and with the apiVersion and kind that lists leave out."""
         return {"apiVersion": self.api_version, "kind": self.served, **self.keep(document)}
 
+    def typed(self, document: readers.Document) -> dict[str, Any]:
+        """Return a shallow copy with the apiVersion and kind that lists leave out, and with all that it has."""
+        return {**document, "apiVersion": self.api_version, "kind": self.served}
+
     def whole(self, document: readers.Document) -> dict[str, Any]:
         """Return a shallow copy with its type, and without what no reader needs: status, managed fields."""
         return {"apiVersion": self.api_version, "kind": self.served, **trims.trimmed(document)}
