@@ -29,7 +29,7 @@ class Ended:
     def __init__(self, work: Callable[[], None], name: str) -> None:
         self._work = work
         self._lock = threading.Lock()
-        self._is_over = False
+        self._is_over = self._is_told = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -40,6 +40,7 @@ class Ended:
         """Tell the thread to end; return False when it has. A thread may catch what ends it, and is told again."""
         with self._lock:  # so that nothing is raised in a thread that has left `_run`
             if not self._is_over:
+                self._is_told = True
                 _raise_in(self._thread, GivenUpError)
             return not self._is_over
 
@@ -54,7 +55,8 @@ class Ended:
         while not self._is_over:
             with contextlib.suppress(GivenUpError), self._lock:
                 self._is_over = True
-        _raise_in(self._thread, None)  # takes back what was not raised yet
+        if self._is_told:  # else CPython 3.11 stops at each bytecode from here on, and for ever under a debugger
+            _raise_in(self._thread, None)  # takes back what was not raised yet
 
 
 def _raise_in(thread: threading.Thread, error: type[BaseException] | None) -> None:
