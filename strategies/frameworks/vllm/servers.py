@@ -164,7 +164,8 @@ def _read(args: Sequence[str], env: Mapping[str, str | None]) -> parsing.Parsed:
 
 
 def _visible(env: Sequence[EnvVar]) -> dict[str, str | None]:
-    return {name: pods.env_value(env, name) for entry in env for name in (str(entry.get("name")),)}
+    last = {str(entry.get("name")): entry for entry in env}
+    return {name: pods.env_value([entry], name) for name, entry in last.items()}
 
 
 def _form(launch: Launch) -> Form | None:
