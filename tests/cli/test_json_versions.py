@@ -14,6 +14,7 @@ ELSEWHERE = {
     "audit ls": "records have their own, muster.dev/audit/v1; test_audit",
     "audit show": "the same",
     "claims": "needs a cluster; test_claims",
+    "status": "needs a cluster; stories/test_status",
     "test": "needs cases; test_team_tests",
     "doctor": "needs a cluster; tests/doctor/test_command",
 }

@@ -117,7 +117,9 @@ def test_a_plain_install_does_all_that_works_on_files(plain):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["doctor"], ["claims"], ["audit", "verify", "--anchors-from-cluster", "log"]], ids=" ".join
+    "arguments",
+    [["status"], ["doctor"], ["claims"], ["audit", "verify", "--anchors-from-cluster", "log"]],
+    ids=" ".join,
 )
 def test_what_reads_a_cluster_says_which_extra_to_install(plain, arguments):
     (plain / "log").write_text("", encoding="utf-8")

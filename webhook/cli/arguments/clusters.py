@@ -7,7 +7,36 @@ from pathlib import Path
 
 from webhook.cli.arguments import options
 
-__all__ = ["claims", "doctor", "install", "serve", "uninstall", "upgrade"]
+__all__ = ["claims", "doctor", "install", "serve", "status", "uninstall", "upgrade"]
+
+
+def status(add: options.Adder) -> None:
+    """Add `muster status`."""
+    command = add("status", help="tell what became of a job in a cluster, and why it does not run", allow_abbrev=False)
+    command.set_defaults(command="status")
+    command.add_argument("job", nargs="?", metavar="JOB", help="name of a TrainJob or JobSet; all jobs by default")
+    where = command.add_mutually_exclusive_group()
+    where.add_argument("-n", "--namespace", default="", help="namespace of the job; that of the context by default")
+    where.add_argument("-A", "--all-namespaces", action="store_true", help="the jobs of all namespaces")
+    command.add_argument("-w", "--watch", action="store_true", help="go on, and show what changes")
+    command.add_argument(
+        "--every",
+        type=options.seconds,
+        default=2.0,
+        metavar="SECONDS",
+        help="pause between looks of --watch; 2 by default",
+    )
+    command.add_argument(
+        "--check",
+        action="store_true",
+        help="exit with 1 when a job failed, or has another world size than was asked for; with --watch at its end",
+    )
+    command.add_argument(
+        "--audit", action="append", default=[], metavar="FILE", help="audit log with the decisions; may be repeated"
+    )
+    options.kubeconfig(command)
+    options.context(command)
+    options.output(command, "text", "json")
 
 
 def claims(add: options.Adder) -> None:

@@ -1,0 +1,47 @@
+"""Words: what others wrote, quoted in one short line without secrets, and times as people say them."""
+
+from __future__ import annotations
+
+from webhook.audit.redaction import doors
+from webhook.cli import problems
+from webhook.cli.stories.gathered import Document
+
+__all__ = ["age", "last_words", "listed", "plural", "quoted"]
+
+_SHOWN = 300  # characters of a quotation
+_READ = 4096
+_NAMED = 3  # names in a list
+
+
+def quoted(text: object, longest: int = _SHOWN) -> str:
+    """Return what a controller, the scheduler or a webhook said, as one line without a full stop."""
+    line = problems.one_line(doors.text(str(text or ""), _READ)).rstrip(".")
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def last_words(text: object, pod: Document) -> str:
+    """Return the last line of what a container left, without what its environment says is a secret."""
+    lines = [line for line in str(text or "")[-_READ:].splitlines() if line.strip()]
+    if not lines:
+        return ""
+    _, (line,) = doors.findings((), [lines[-1]], pod.get("spec"))
+    return quoted(line)
+
+
+def age(seconds: float) -> str:
+    """Return `40s`, `12m`, `3h`, `2d`."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * size or (size == 86400 and seconds >= size):
+            return f"{int(seconds // size)}{unit}"
+    return f"{int(seconds)}s"
+
+
+def listed(names: list[str]) -> str:
+    """Return `a, b, c and 2 more`."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def plural(count: int, noun: str) -> str:
+    """Return `1 rank`, `2 ranks`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
