@@ -23,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LESS := $(if $(QUICK),-m "not thorough" --hypothesis-profile=repeatable)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings reference docs prepare binaries downloads promtool browser e2e cluster cluster-down bench fuzz mutants sbom fix clean
+.PHONY: help demo test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench fuzz mutants sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -102,6 +102,9 @@ reference: $(VENV)/.dev ## docs/reference, written from the parser of the comman
 docs: $(VENV)/.dev ## the documentation as a site, in build/site/index.html
 	@$(BIN)/sphinx-build -q -W --keep-going -c docs -d build/doctrees . build/site
 	@echo "muster: open build/site/index.html"
+
+chart-values: $(VENV)/.dev ## the table of values in the chart's README, written from values.yaml
+	@$(BIN)/python -m tools.chartvalues
 
 unit: $(VENV)/.dev promtool browser
 	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging $(LESS)

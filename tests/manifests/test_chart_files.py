@@ -9,13 +9,14 @@ import tomllib
 import yaml
 
 from tests.manifests import bases, files
+from tools import chartvalues
 from webhook import configs
 from webhook.configs import documents
 
 CHART = files.FOLDER / "chart"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
-FREE = {"affinity", "config", "issuerRef", "settings", "tlsConfig"}  # checked by others, or empty by itself
+FREE = {"affinity", "config", "custom", "issuerRef", "settings", "tlsConfig"}  # checked by others, or empty by itself
 
 
 def resolved(schema):
@@ -91,9 +92,22 @@ def test_every_runtime_has_a_switch():
     assert named == {path.stem for path in files.RUNTIMES}
 
 
-def test_the_readme_names_every_value():
-    text = (CHART / "README.md").read_text()
-    assert set(re.findall(r"^\| `([A-Za-z]+)", text, re.MULTILINE)) == set(VALUES)
+def test_the_table_of_values_is_that_of_the_values():
+    assert (CHART / "README.md").read_text() == chartvalues.readme(), "run `make chart-values`"
+
+
+def test_every_value_is_in_the_table_with_its_default_and_a_description():
+    listed = {each.path: each for each in chartvalues.values((CHART / "values.yaml").read_text())}
+    assert {path.partition(".")[0] for path in listed} == set(VALUES)
+    for path, each in listed.items():
+        assert each.text or each.default is None, f"{path} has no comment in values.yaml"
+        assert (each.default is None) == any(other.startswith(f"{path}.") for other in listed)
+
+
+def test_comments_above_and_behind_a_value_are_its_description():
+    text = "# One.\n# Two.\na:\n  b: 1 # three\n  # Four.\n\n  c: {d: '#'}\n"
+    found = [(each.path, each.default, each.text) for each in chartvalues.values(text)]
+    assert found == [("a", None, "One. Two."), ("a.b", "1", "three"), ("a.c", '{"d": "#"}', "")]
 
 
 def test_images_are_called_alike_in_chart_and_runtimes():

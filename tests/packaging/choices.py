@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.manifests import files
 from tests.packaging import renders
 
 __all__ = ["CHOICES"]
@@ -9,6 +10,7 @@ __all__ = ["CHOICES"]
 ISSUER = {"group": "cert-manager.io", "kind": "ClusterIssuer", "name": "company"}
 ON = {"enabled": True}
 MODELS = {"llama3_2_1B": ON, "llama3_2_3B": ON, "qwen2_5_1_5B": ON}
+RUNTIME = next(each["spec"] for name, each in sorted(files.runtimes().items()) if name == "torch-distributed")
 
 CHOICES = {
     "as it is": {},
@@ -60,6 +62,39 @@ CHOICES = {
         "resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "1Gi"}},
         "serviceAccount": {"annotations": {"example.com/role": "reader"}},
         "podDisruptionBudget": {"maxUnavailable": "40%"},
+    },
+    "at least some": {"replicas": 3, "podDisruptionBudget": {"minAvailable": "50%"}},
+    "the network of the node": {
+        "hostNetwork": True,
+        "config": {"server": {"port": 10250}},
+        "extraArgs": ["--help"],
+        "extraEnv": [
+            {"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"},
+            {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        ],
+    },
+    "a service for others": {
+        "service": {"type": "NodePort", "port": 8443, "annotations": {"example.com/pool": "internal"}},
+        "dnsPolicy": "Default",
+    },
+    "an account of yours": {"serviceAccount": {"create": False, "name": "trusted"}},
+    "labels everywhere": {
+        "commonLabels": {"example.com/cost-center": "42", "app.kubernetes.io/name": "mine"},
+        "podLabels": {"example.com/cost-center": "43"},
+        "monitoring": {"dashboard": ON},
+        "controllers": ON,
+    },
+    "runtimes of your own": {
+        "runtimes": {
+            "custom": {
+                "ours": {
+                    "framework": "torch",
+                    "labels": {"team": "ml"},
+                    "annotations": {"example.com/owner": "ml"},
+                    "spec": RUNTIME,
+                }
+            }
+        }
     },
     "monitoring": {
         "monitoring": {

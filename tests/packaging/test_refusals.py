@@ -4,6 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+LOG = {"audit": {"file": {"path": "/var/log/muster/audit.log"}}}
+WRITABLE = "config.audit.file.path: /var/log/muster/audit.log is not in a volume that can be written, and the root"
+
+
+def mounted(path, volume=None, **options):
+    """Values that mount a volume there, an empty one unless another is given."""
+    return {
+        "extraVolumes": [{"name": "logs", **(volume or {"emptyDir": {}})}],
+        "extraVolumeMounts": [{"name": "logs", "mountPath": path, **options}],
+    }
+
+
 REFUSALS = {
     "a misspelt key": ({"replica": 3}, "additional properties 'replica' not allowed"),
     "a misspelt key inside": ({"image": {"name": "x"}}, "at '/image': additional properties 'name' not allowed"),
@@ -28,6 +40,52 @@ REFUSALS = {
     "no port": ({"networkPolicy": {"apiServer": {"ports": []}}}, "at '/networkPolicy/apiServer/ports'"),
     "a budget of none": ({"podDisruptionBudget": {"maxUnavailable": 0}}, "at '/podDisruptionBudget/maxUnavailable'"),
     "an issuer without a name": ({"tls": {"certManager": {"issuerRef": {"kind": "Issuer"}}}}, "/certManager/issuerRef"),
+    "a label that is none": ({"commonLabels": {"team": "a b"}}, "at '/commonLabels/team'"),
+    "a variable without a name": ({"extraEnv": [{"value": "x"}]}, "at '/extraEnv/0'"),
+    "variables as a map": ({"extraEnv": {"A": "b"}}, "at '/extraEnv'"),
+    "a variable's misspelt key": ({"extraEnv": [{"name": "A", "vaule": "b"}]}, "'vaule' not allowed"),
+    "an argument that is a number": ({"extraArgs": [1]}, "at '/extraArgs/0'"),
+    "a network that is a text": ({"hostNetwork": "true"}, "at '/hostNetwork'"),
+    "a way to resolve names that is none": ({"dnsPolicy": "clusterFirst"}, "at '/dnsPolicy'"),
+    "a service that is none": ({"service": {"type": "ExternalName"}}, "at '/service/type'"),
+    "a port that is none": ({"service": {"port": 0}}, "at '/service/port'"),
+    "an account from nowhere": (
+        {"serviceAccount": {"create": False}},
+        "serviceAccount.name: is empty although serviceAccount.create is false; give the name",
+    ),
+    "two budgets": (
+        {"podDisruptionBudget": {"minAvailable": 1, "maxUnavailable": 1}},
+        "podDisruptionBudget: has minAvailable (1) and maxUnavailable (1); give one of them",
+    ),
+    "a budget that lets nobody go": (
+        {"podDisruptionBudget": {"minAvailable": 2}},
+        "podDisruptionBudget.minAvailable: 2 leaves none of 2 replicas to be evicted",
+    ),
+    "a share that is all": ({"podDisruptionBudget": {"minAvailable": "100%"}}, "100% leaves none of 2 replicas"),
+    "a runtime without a framework": (
+        {"runtimes": {"custom": {"a": {"spec": {"template": {}}}}}},
+        "/runtimes/custom/a",
+    ),
+    "a runtime without a template": (
+        {"runtimes": {"custom": {"a": {"framework": "trl", "spec": {}}}}},
+        "at '/runtimes/custom/a/spec'",
+    ),
+    "a runtime that exists": (
+        {"runtimes": {"custom": {"trl-distributed": {"framework": "trl", "spec": {"template": {}}}}}},
+        "runtimes.custom: trl-distributed is the name of a runtime that runtimes.trlDistributed switches on",
+    ),
+    "a volume that the chart makes": (
+        {"extraVolumes": [{"name": "config", "emptyDir": {}}]},
+        "extraVolumes: config is the name of a volume that the chart makes",
+    ),
+    "a log on the root file system": ({"config": LOG}, WRITABLE),
+    "a log beside the volume": ({"config": LOG, **mounted("/var/log/must")}, WRITABLE),
+    "a log on a volume that is only read": ({"config": LOG, **mounted("/var/log/muster", readOnly=True)}, WRITABLE),
+    "a log in a Secret": ({"config": LOG, **mounted("/var/log", volume={"secret": {"secretName": "a"}})}, WRITABLE),
+    "a log on the way out of a volume": (
+        {"config": {"audit": {"file": {"path": "/var/log/muster/../audit.log"}}}, **mounted("/var/log/muster")},
+        "is not in a volume that can be written",
+    ),
     "an API server that gives up first": (
         {"webhooks": {"create": {"timeoutSeconds": 4}}},
         "webhooks.create.timeoutSeconds: 4 is not above config.server.requestTimeout (4)",

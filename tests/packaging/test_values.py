@@ -67,11 +67,12 @@ NAMES = "resourceNames"
 @each_choice
 def test_everything_is_in_the_namespace_of_the_release_and_there_is_one_of_each(helm, values):
     documents = helm.template(values, namespace="elsewhere")
+    account = pod(documents)["spec"]["serviceAccountName"]
     for document in documents:
         expected = None if document["kind"] in CLUSTER_WIDE else "elsewhere"
         assert document["metadata"].get("namespace") == expected
         for subject in document.get("subjects", ()):
-            assert (subject["name"], subject["namespace"]) == ("muster", "elsewhere")
+            assert (subject["name"], subject["namespace"]) == (account, "elsewhere")
         for entry in document.get("webhooks", ()):
             assert entry["clientConfig"]["service"]["namespace"] == "elsewhere"
             left_out = entry["namespaceSelector"]["matchExpressions"][0]["values"]
@@ -111,7 +112,82 @@ def test_the_pod_has_the_certificate_that_it_is_told_to_serve_and_time_to_end(he
     assert spec["terminationGracePeriodSeconds"] >= ends + 10
 
 
+@each_choice
+def test_the_webhooks_call_the_port_of_the_service(helm, values):
+    documents = helm.template(values)
+    (port,) = renders.one(documents, "Service")["spec"]["ports"]
+    entries = [entry for each in documents if each["kind"] in renders.WEBHOOKS for entry in each["webhooks"]]
+    assert {entry["clientConfig"]["service"]["port"] for entry in entries} <= {port["port"]}
+
+
 # What single values do
+
+
+def test_common_labels_are_on_everything_and_select_nothing(helm):
+    documents = helm.template(CHOICES["labels everywhere"])
+    for document in documents:
+        labels = document["metadata"]["labels"]
+        assert (labels["example.com/cost-center"], labels["app.kubernetes.io/name"]) == ("42", "muster")
+    template = pod(documents)["metadata"]["labels"]
+    assert (template["example.com/cost-center"], template["app.kubernetes.io/name"]) == ("43", "muster")
+
+
+def test_with_the_nodes_network_names_of_the_cluster_resolve_and_one_replica_is_always_there(helm):
+    documents = helm.template(CHOICES["the network of the node"])
+    spec = pod(documents)["spec"]
+    (container,) = spec["containers"]
+    assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    assert container["ports"] == [{"name": "webhook", "containerPort": 10250, "hostPort": 10250, "protocol": "TCP"}]
+    assert container["args"] == ["serve", "--config", "/etc/muster/muster.yaml", "--help"]
+    assert [each["name"] for each in container["env"]] == ["HTTPS_PROXY", "NODE"]
+
+    def rolling(**values):
+        values = {"hostNetwork": True, **values}
+        return renders.one(helm.template(values), "Deployment")["spec"]["strategy"]["rollingUpdate"]
+
+    assert rolling(replicas=2) == {"maxUnavailable": 1, "maxSurge": 1}
+    assert rolling(replicas=1) == rolling(hostNetwork=False) == {"maxUnavailable": 0, "maxSurge": 1}
+
+
+def test_an_account_that_exists_is_used_and_not_made(helm):
+    documents = helm.template(CHOICES["an account of yours"])
+    assert "ServiceAccount" not in kinds(documents)
+    assert pod(documents)["spec"]["serviceAccountName"] == "trusted"
+    named = helm.template({"serviceAccount": {"name": "mine"}})
+    assert renders.one(named, "ServiceAccount")["metadata"]["name"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"maxUnavailable": 1}),
+        ({"maxUnavailable": "40%"}, {"maxUnavailable": "40%"}),
+        ({"minAvailable": 1}, {"minAvailable": 1}),
+        ({"minAvailable": "50%"}, {"minAvailable": "50%"}),
+    ],
+)
+def test_a_budget_says_one_of_two(helm, given, expected):
+    spec = renders.one(helm.template({"podDisruptionBudget": given}), "PodDisruptionBudget")["spec"]
+    assert {key: each for key, each in spec.items() if key.endswith("vailable")} == expected
+
+
+def test_runtimes_of_your_own_have_the_framework_by_which_their_strategy_is_found(helm):
+    runtime = renders.one(helm.template(CHOICES["runtimes of your own"]), "ClusterTrainingRuntime", "ours")
+    assert runtime["spec"] == CHOICES["runtimes of your own"]["runtimes"]["custom"]["ours"]["spec"]
+    labels = runtime["metadata"]["labels"]
+    assert (labels["trainer.kubeflow.org/framework"], labels["team"]) == ("torch", "ml")
+    assert runtime["metadata"]["annotations"] == {"example.com/owner": "ml"}
+
+
+def test_a_log_in_a_volume_below_another_one_that_is_only_read_is_fine(helm):
+    mounts = [
+        {"name": "etc", "mountPath": "/var/log", "readOnly": True},
+        {"name": "logs", "mountPath": "/var/log/muster/"},
+    ]
+    volumes = [{"name": "etc", "configMap": {"name": "a"}}, {"name": "logs", "emptyDir": {}}]
+    log = {"audit": {"file": {"path": "/var/log/muster/audit.log"}}}
+    documents = helm.template({"config": log, "extraVolumes": volumes, "extraVolumeMounts": mounts})
+    assert str(renders.config(documents).audit.file.path) == "/var/log/muster/audit.log"
 
 
 def test_without_webhooks_everything_else_is_as_with_them(helm):

@@ -68,4 +68,45 @@ not restart every replica.
 {{- if and (eq .Values.tls.mode "certManager") .Values.webhooks.enabled (not (.Capabilities.APIVersions.Has "cert-manager.io/v1")) (lookup "v1" "Namespace" "" "kube-system") -}}
 {{- fail "tls.mode: certManager: the cluster does not serve cert-manager.io/v1; install cert-manager first, or choose secret" -}}
 {{- end -}}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
+{{- fail "serviceAccount.name: is empty although serviceAccount.create is false; give the name of a ServiceAccount that exists" -}}
+{{- end -}}
+{{- with .Values.podDisruptionBudget -}}
+{{- if and .minAvailable .maxUnavailable -}}
+{{- fail (printf "podDisruptionBudget: has minAvailable (%v) and maxUnavailable (%v); give one of them" .minAvailable .maxUnavailable) -}}
+{{- end -}}
+{{- if and .enabled .minAvailable (or (eq (toString .minAvailable) "100%") (and (not (kindIs "string" .minAvailable)) (ge (int .minAvailable) (int $.Values.replicas)))) -}}
+{{- fail (printf "podDisruptionBudget.minAvailable: %v leaves none of %v replicas to be evicted, so that no node with one could be drained; give less, or maxUnavailable" .minAvailable $.Values.replicas) -}}
+{{- end -}}
+{{- end -}}
+{{- range .Values.extraVolumes -}}
+{{- if has .name (list "config" "tls") -}}
+{{- fail (printf "extraVolumes: %s is the name of a volume that the chart makes; give another name" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- include "muster.checkFile" . -}}
+{{- end }}
+
+{{/* The file of the audit log must be below the nearest mount, and that one must be writable. */}}
+{{- define "muster.checkFile" -}}
+{{- $audit := .Values.config.audit | default dict -}}
+{{- $file := $audit.file | default dict -}}
+{{- $path := "" -}}
+{{- if kindIs "map" $file -}}{{- $path = toString ($file.path | default "") -}}{{- end -}}
+{{- if $path -}}
+{{- $readable := dict -}}
+{{- range .Values.extraVolumes -}}
+{{- if or .configMap .secret .projected .downwardAPI .image -}}{{- $_ := set $readable (toString .name) true -}}{{- end -}}
+{{- end -}}
+{{- $nearest := dict "mountPath" "" -}}
+{{- range .Values.extraVolumeMounts -}}
+{{- $folder := printf "%s/" (trimSuffix "/" (toString .mountPath)) -}}
+{{- if and (hasPrefix $folder $path) (gt (len $folder) (len $nearest.mountPath)) -}}
+{{- $nearest = dict "mountPath" $folder "readOnly" (or .readOnly (hasKey $readable (toString .name))) -}}
+{{- end -}}
+{{- end -}}
+{{- if or (not $nearest.mountPath) $nearest.readOnly (contains "/../" $path) -}}
+{{- fail (printf "config.audit.file.path: %s is not in a volume that can be written, and the root file system is read-only; mount one there with extraVolumes and extraVolumeMounts" $path) -}}
+{{- end -}}
+{{- end -}}
 {{- end }}

@@ -7,6 +7,10 @@ app.kubernetes.io/component: webhook
 {{- end }}
 
 {{- define "muster.labels" -}}
+{{- mergeOverwrite (deepCopy .Values.commonLabels) (include "muster.ownLabels" . | fromYaml) | toYaml }}
+{{- end }}
+
+{{- define "muster.ownLabels" -}}
 {{ include "muster.selector" . }}
 app.kubernetes.io/part-of: muster
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -30,6 +34,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{/* The subjects of RoleBindings and ClusterRoleBindings. */}}
 {{- define "muster.subjects" -}}
 - kind: ServiceAccount
-  name: muster
+  name: {{ include "muster.serviceAccount" . }}
   namespace: {{ .Release.Namespace }}
+{{- end }}
+
+{{/* The ServiceAccount of the webhook's pods. */}}
+{{- define "muster.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default "muster" -}}
+{{- end }}
+
+{{/* Where pods resolve names: with the node's network, ClusterFirst would be the node's own resolver. */}}
+{{- define "muster.dnsPolicy" -}}
+{{- .Values.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "ClusterFirst" .Values.hostNetwork) -}}
 {{- end }}

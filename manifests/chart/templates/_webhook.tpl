@@ -14,7 +14,7 @@ None: nothing outside the object is written. No subresource is named, so writes 
 {{- $settings := get .root.Values.webhooks (lower .operation) -}}
 - name: {{ lower .operation }}.{{ .resource }}.muster.dev
   clientConfig:
-    service: {name: muster, namespace: {{ $namespace }}, port: 443, path: /{{ .phase }}/{{ .resource }}}
+    service: {name: muster, namespace: {{ $namespace }}, port: {{ .root.Values.service.port }}, path: /{{ .phase }}/{{ .resource }}}
     {{- if eq .root.Values.tls.mode "files" }}
     caBundle: {{ .root.Values.tls.files.caBundle | b64enc }}
     {{- end }}
