@@ -1,0 +1,130 @@
+"""`muster status` tells what became of jobs, from the objects that real controllers made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.suites.support import documents, guards, spaces, statuses
+from e2e.suites.support.installations import Installation
+from e2e.suites.support.kubectls import Kubectl
+from e2e.suites.support.spaces import Space
+from e2e.suites.support.waits import until
+
+CLAIM = "muster-e2e-status-0"
+PROFILE = {"muster.dev/profile": "e2e-status"}
+HELD = {"uid": {"pod": "first-node-0-0-abcde", "job": "first", "since": "2026-11-23T10:00:00Z"}}
+
+
+@pytest.fixture(scope="module")
+def there(kubectl: Kubectl) -> Iterator[Space]:
+    """A namespace with one job of each kind; they belong to this module's tests together."""
+    made = Space(spaces.named("status"), kubectl).make()
+    made.create(documents.training_runtime("fake", nodes=2), documents.training_runtime("away", fake=False)).expect()
+    jobs = (
+        documents.trainjob("suspended", "fake", suspend=True),
+        documents.trainjob("running", "fake", trainer={"numNodes": 2}),
+        documents.trainjob("unschedulable", "away"),
+        documents.trainjob("smaller", "away"),
+        waiting(),
+    )
+    for job in jobs:
+        until(f"{job['metadata']['name']} to be created", lambda job=job: created(made, job))
+    made.create(claim()).expect()
+    yield made
+    made.remove()
+
+
+def test_each_job_has_its_phase_and_its_sentence(there: Space, kubectl: Kubectl) -> None:
+    expected = {
+        "running": ("Running", "running"),
+        "second": ("Waiting", "waits-for-seat"),
+        "suspended": ("Suspended", "suspended"),
+        "unschedulable": ("Waiting", "unschedulable"),
+    }
+
+    def look() -> bool:
+        stories = {each["name"]: each for each in statuses.told(kubectl, "-n", there.name)}
+        found = {name: (stories[name]["phase"], stories[name]["why"]["code"]) for name in expected}
+        assert found == expected, stories
+        return True
+
+    until("all stories to be told", look)
+
+
+def test_who_waits_for_a_seat_is_told_behind_whom(there: Space, kubectl: Kubectl) -> None:
+    (seat,) = until("the seat", lambda: statuses.told(kubectl, "second", "-n", there.name)["seats"])
+    assert seat["claim"] == CLAIM
+    assert [each["name"] for each in seat["holders"]] == ["job first"]
+    assert len(seat["waiting"]) == 1
+    (sentence, *_) = statuses.lines(kubectl, "second", "-n", there.name)[1:]
+    assert sentence.startswith(f"  waits for a seat on ResourceClaim {CLAIM}, behind job first for ")
+
+
+def test_a_training_of_the_wrong_size_is_told_and_fails_the_check(there: Space, kubectl: Kubectl) -> None:
+    until("its pod", lambda: there.pods("jobset.sigs.k8s.io/jobset-name=smaller"))
+    guards.report(there, "smaller", size=1, expected=2)
+    told = until("its size", lambda: sized(statuses.told(kubectl, "smaller", "-n", there.name, "--check")))
+    assert told["world"] | {"pod": ""} == {
+        "asked": "2",
+        "reached": 1,
+        "right": False,
+        "source": "pod",
+        "pod": "",
+        "steps": 8,
+        "seconds": 14.2,
+    }
+
+
+def test_a_refused_job_is_told_from_the_audit_log(
+    there: Space, kubectl: Kubectl, installation: Installation, tmp_path: Path
+) -> None:
+    there.create(documents.trainjob("refused", "fake", trainer={"numNodes": 0}))
+    records = until("its record", lambda: [each for each in installation.audit(there.name) if is_of(each, "refused")])
+    log = tmp_path / "audit.log"
+    log.write_text("".join(f"{json.dumps(each)}\n" for each in records))
+    told = statuses.told(kubectl, "refused", "-n", there.name, "--audit", str(log))
+    assert (told["phase"], told["why"]["code"]) == ("Refused", "refused")
+    assert "spec.trainer.numNodes" in told["why"]["text"]
+
+
+def created(space: Space, job: dict[str, Any]) -> bool:
+    """Create a job; Trainer has to know its runtime before, which takes it a moment."""
+    kind, name = job["kind"].lower(), job["metadata"]["name"]
+    return space.get(kind, name) is not None or space.create(job).code == 0
+
+
+def waiting() -> dict[str, Any]:
+    """A JobSet whose pod waits for a seat that nobody gives: no controller knows its profile."""
+    job = documents.jobset("second", framework=None, fake=False)
+    template = job["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    template["metadata"] = {"labels": PROFILE}
+    template["spec"]["schedulingGates"] = [{"name": "muster.dev/seat"}]
+    template["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": CLAIM}]
+    return job
+
+
+def claim() -> dict[str, Any]:
+    """A shared claim whose only seat another job has."""
+    labels = {**PROFILE, "app.kubernetes.io/managed-by": "muster"}
+    request = {"name": "gpu", "exactly": {"deviceClassName": "e2e-status"}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": CLAIM, "labels": labels, "annotations": {"muster.dev/seats": json.dumps(HELD)}},
+        "spec": {"devices": {"requests": [request]}},
+    }
+
+
+def sized(story: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a story in which the size is known."""
+    return story if story["world"]["reached"] else None
+
+
+def is_of(record: dict[str, Any], name: str) -> bool:
+    """Whether an audit record is about a job."""
+    return bool(record["object"]["name"] == name)
