@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from e2e.suites.support import guards, spares, statuses, waits
 from e2e.suites.support.documents import trainjob
+from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
+from e2e.suites.support.spares import Spare
 from e2e.suites.training import runs
 
 IMAGES = ("trl",)
@@ -29,7 +36,15 @@ def sft(space: Space, **trainer: Any) -> dict[str, Any]:
     return trainjob("sft", "trl", trainer={"numNodes": 2, "command": ["trl", "sft"], "args": args, **trainer})
 
 
-def test_two_nodes_train_one_model(space: Space, models: None) -> None:
+@pytest.fixture
+def keeper(kubectl: Kubectl, space: Space, tmp_path: Path) -> Iterator[Spare]:
+    """A Muster beside the installed one that keeps what guards report."""
+    lease = {"namespace": space.name, "duration": 4, "deadline": 3, "retry": 0.5}
+    with Spare(tmp_path, spares.kubeconfig(kubectl), {"trainings": {"enabled": True, "lease": lease}}) as begun:
+        yield begun
+
+
+def test_two_nodes_train_one_model(space: Space, kubectl: Kubectl, keeper: Spare, models: None) -> None:
     name = runs.start(space, runs.runtime("trl", "trl"), sft(space))
 
     ranks = runs.ended(space, name)
@@ -44,6 +59,22 @@ def test_two_nodes_train_one_model(space: Space, models: None) -> None:
     found = json.loads(runs.python(space, "trl", "check", _CHECK.format(folder=folder)).splitlines()[-1])
     assert found["written"] == ["0"], "more or other ranks than rank 0 wrote the model"
     assert found["weights"] > 0
+    told_without_pods(space, kubectl, name)
+
+
+def told_without_pods(space: Space, kubectl: Kubectl, name: str) -> None:
+    """What the guard of a real training reported is told when its pods are gone."""
+
+    def kept() -> bool:
+        metadata = (space.jobset(name) or {"metadata": {}})["metadata"]
+        return guards.KEPT in (metadata.get("annotations") or {})
+
+    waits.until("the report to be kept", kept, 60)
+    kubectl.run("delete", "pods", "--namespace", space.name, "--all", "--grace-period=0", "--force").expect()
+    story = statuses.told(kubectl, name, "-n", space.name, "--check")
+    assert (story["phase"], story["why"]["text"]) == ("Finished", "finished with 2 ranks, as was asked for")
+    world = story["world"]
+    assert (world["asked"], world["reached"], world["source"], world["steps"]) == ("2", 2, "kept", 8)
 
 
 def test_with_muster_off_both_nodes_end_at_once_instead_of_training_alone(space: Space, models: None) -> None:

@@ -15,6 +15,8 @@ from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 from e2e.suites.support.waits import until
 
+pytestmark = pytest.mark.xdist_group("status")
+
 CLAIM = "muster-e2e-status-0"
 PROFILE = {"muster.dev/profile": "e2e-status"}
 HELD = {"uid": {"pod": "first-node-0-0-abcde", "job": "first", "since": "2026-11-23T10:00:00Z"}}
@@ -80,6 +82,28 @@ def test_a_training_of_the_wrong_size_is_told_and_fails_the_check(there: Space, 
     }
 
 
+@pytest.mark.thorough
+def test_what_is_kept_on_a_jobset_survives_suspension_and_makes_nobody_work(there: Space, kubectl: Kubectl) -> None:
+    kept = {"schema": "muster.dev/kept-training/v1", "outcome": "as-asked", "worldSize": 2, "expected": "2"}
+    kept |= {"attempt": 0, "pod": "running-node-0-0-abcde", "created": "2026-11-23T10:00:00Z"}
+    until("it to run", lambda: there.pods("jobset.sigs.k8s.io/jobset-name=running"))
+    there.patch("jobset", "running", {"metadata": {"annotations": {guards.KEPT: json.dumps(kept)}}}).expect()
+    for suspend in (True, False):
+        there.patch("trainjob", "running", {"spec": {"suspend": suspend}}).expect()
+        until("Trainer to apply it", lambda suspend=suspend: there.jobset("running")["spec"]["suspend"] is suspend)
+    told = until("its pods", lambda: running(statuses.told(kubectl, "running", "-n", there.name)))
+    assert (told["world"]["reached"], told["world"]["source"]) == (2, "kept")
+    before = settled(there)
+    there.patch("jobset", "running", {"metadata": {"annotations": {guards.KEPT: json.dumps({**kept, "steps": 8})}}})
+    until("the annotation", lambda: settled(there) != before)
+    # JobSet and Trainer have seen the change when they have done something that came after it.
+    there.patch("trainjob", "unschedulable", {"spec": {"suspend": True}}).expect()
+    changed = settled(there)
+    until("Trainer to apply that", lambda: there.jobset("unschedulable")["spec"]["suspend"])
+    assert settled(there) == changed
+    there.patch("trainjob", "unschedulable", {"spec": {"suspend": False}}).expect()
+
+
 def test_a_refused_job_is_told_from_the_audit_log(
     there: Space, kubectl: Kubectl, installation: Installation, tmp_path: Path
 ) -> None:
@@ -118,6 +142,18 @@ def claim() -> dict[str, Any]:
         "metadata": {"name": CLAIM, "labels": labels, "annotations": {"muster.dev/seats": json.dumps(HELD)}},
         "spec": {"devices": {"requests": [request]}},
     }
+
+
+def running(story: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a story of a job that runs."""
+    return story if story["phase"] == "Running" else None
+
+
+def settled(space: Space) -> tuple[str, str]:
+    """Return the versions of TrainJob and JobSet `running`, which each write changes."""
+    found = (space.get(kind, "running") for kind in ("trainjob", "jobset"))
+    first, second = ((each or {})["metadata"]["resourceVersion"] for each in found)
+    return first, second
 
 
 def sized(story: dict[str, Any]) -> dict[str, Any] | None:
