@@ -22,6 +22,7 @@ __all__ = [
     "severity",
 ]
 
+_LOGS = 6  # that the header names
 _SEVERITIES = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -45,11 +46,15 @@ def document(title: str, main: Child, logs: Sequence[str]) -> bytes:
     header = element(
         "header",
         element("a", "Muster audit log", href="/", class_="brand"),
-        element("p", *(element("code", name) for name in logs), class_="logs"),
+        element("p", *(element("code", name) for name in logs[:_LOGS]), _more(len(logs) - _LOGS), class_="logs"),
     )
     skip = element("a", "Skip to content", href="#main", class_="skip")
     body = element("body", skip, header, element("main", main, id="main", tabindex="-1"))
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n".encode("utf-8", "backslashreplace")
+
+
+def _more(count: int) -> Child:
+    return f" and {count} more" if count > 0 else None
 
 
 def problem_page(title: str, message: str, logs: Sequence[str]) -> bytes:

@@ -1,8 +1,9 @@
-"""Serves the pages over HTTP, read-only, for users of this machine.
+"""Serves the pages over HTTP, read-only, for users of this machine, or over TLS for those whom a gate lets in.
 
-The log has names of people and jobs, and everyone who can reach the port can read it. So the server listens on loopback
-by default, and the host of a request must be this machine: a web page whose name points to this machine (DNS rebinding)
-is refused. Nothing is cached, framed, scripted or loaded from elsewhere.
+The log has names of people and jobs. Without a gate, everyone who can reach the port can read it; so the server
+listens on loopback by default, and the host of a request must be this machine: a web page whose name points to this
+machine (DNS rebinding) is refused. With a gate, each request needs a token that the cluster takes, and any host is
+answered, because no other web page can send that token. Nothing is cached, framed, scripted or loaded from elsewhere.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import importlib.resources
 import ipaddress
 import logging
 import re
+import ssl
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
@@ -22,10 +24,11 @@ from webhook.audit.log import files
 from webhook.audit.reading import queries
 from webhook.pages import asked, details, exports, layouts, lists, rules, scans, seals
 from webhook.pages.asked import Asked
+from webhook.pages.gates import Gate
 from webhook.pages.shelves import GoneError, LinePlace, Shelf
 from webhook.pages.tallies import Tallies
 
-__all__ = ["HEADERS", "PageServer"]
+__all__ = ["HEADERS", "HEALTH", "PageServer"]
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +45,17 @@ HEADERS: Final = {
 _ASSETS = {"/style.css": "text/css", "/icon.svg": "image/svg+xml"}
 _AT_ONCE = 2  # scans at the same time; others wait
 _PATIENCE = 30.0  # seconds for waiting and scanning of one request, and of one block of an export
+HEALTH = "/healthz"
+"""The path that probes ask, which needs no token and says nothing about the log."""
+_CHALLENGES = (
+    'Bearer realm="muster audit log"',
+    'Basic realm="muster audit log; the password is a token", charset="UTF-8"',
+)
+_UNKNOWN = """\
+this log is read with a token of the cluster, as `Authorization: Bearer TOKEN`, or in a browser as the password with any
+user name; `kubectl create token NAME` prints one for a ServiceAccount
+"""
+_UNANSWERED = "the API server did not say whether this token may read the log; try again in a moment\n"
 _EXPORT_ENDS = 300.0  # seconds; whoever reads more slowly gets a part, which is not ended as a whole one is
 _EXPORTS = 2  # at the same time; others are told to try again
 _ROWS = scans.Budget(rows=400)
@@ -56,6 +70,8 @@ class PageServer:
         shelf: the logs.
         host: the address to bind; requests with this name, or with any address, are accepted.
         clock: returns the current time with a time zone, for filters such as `2h`.
+        gate: judges callers; None lets everyone in.
+        tls: the TLS context of the listener; None is HTTP.
     """
 
     def __init__(
@@ -63,11 +79,15 @@ class PageServer:
         shelf: Shelf,
         host: str = "127.0.0.1",
         clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+        *,
+        gate: Gate | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._shelf = shelf
         self._host = host
         self._clock = clock
-        self._names = [str(path) for path in shelf.paths]
+        self._gate = gate
+        self._tls = tls
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._exports = asyncio.Semaphore(_EXPORTS)
         self._tallies = Tallies(shelf)
@@ -79,7 +99,7 @@ class PageServer:
         """Start listening; return the port, which the system chooses for port 0. OSError when it cannot be bound."""
         self._runner = web.ServerRunner(web.Server(self._answer, access_log=None), shutdown_timeout=1.0)
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, port).start()
+        await web.TCPSite(self._runner, self._host, port, ssl_context=self._tls).start()
         return int(self._runner.addresses[0][1])
 
     async def close(self) -> None:
@@ -87,8 +107,14 @@ class PageServer:
         if self._runner is not None:
             await self._runner.cleanup()
 
+    @property
+    def _names(self) -> list[str]:
+        return [str(path) for path in self._shelf.paths]
+
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        response = self._refusal(request)
+        if request.path == HEALTH:
+            return _told(web.Response(text="ok\n"))
+        response = self._refusal(request) or await self._unwelcome(request)
         if response is None and request.path in exports.FORMS and request.method == "GET":
             return await self._exported(request)
         if response is None:
@@ -155,8 +181,25 @@ class PageServer:
         async with asyncio.timeout(_PATIENCE), self._turns:
             return await asyncio.to_thread(next, blocks, None)
 
+    async def _unwelcome(self, request: web.BaseRequest) -> web.Response | None:
+        if self._gate is None:
+            return None
+        verdict = await self._gate.judge(request.headers.get("Authorization", ""))
+        if verdict == "allowed":
+            return None
+        if verdict == "unknown":
+            response = web.Response(status=401, text=_UNKNOWN)
+            for challenge in _CHALLENGES:
+                response.headers.add("WWW-Authenticate", challenge)
+            return response
+        if verdict == "forbidden":
+            return web.Response(
+                status=403, text=f"this token is not allowed to read the log: it needs {self._gate.wanted}\n"
+            )
+        return web.Response(status=503, text=_UNANSWERED, headers={"Retry-After": "5"})
+
     def _refusal(self, request: web.BaseRequest) -> web.Response | None:
-        if not _is_here(request.headers.get("Host", ""), self._host):
+        if self._gate is None and not _is_here(request.headers.get("Host", ""), self._host):
             return web.Response(status=421, text="this host name is not served; use the address of this machine\n")
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, text="pages are read-only\n", headers={"Allow": "GET, HEAD"})
@@ -183,6 +226,7 @@ class PageServer:
         """Make a page; called on a thread, because it reads files."""
         if path in self._assets:
             return web.Response(body=self._assets[path], content_type=_ASSETS[path])
+        self._shelf.refresh()
         if path == "/":
             return _html(self._list(query))
         kind, _, place = path.removeprefix("/").partition("/")

@@ -79,6 +79,9 @@ class Shelf:
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = tuple(paths)
 
+    def refresh(self) -> None:
+        """Look for logs that came or went; here there are none."""
+
     def upwards(self, log: int, before: LinePlace | None = None) -> Iterator[Found]:
         """Yield the lines of a log back from its end, or from the line before a place.
 
@@ -103,9 +106,11 @@ class Shelf:
         Raises:
             GoneError: the file was deleted, or no line begins there.
         """
-        for each in self._files(place.log):
-            if each.file == place.file:
-                return next(_lines(each, place))
+        others = (log for log in range(len(self.paths)) if log != place.log)
+        for log in (place.log, *others):  # a log has another number where others came or went meanwhile
+            for each in self._files(log):
+                if each.file == place.file:
+                    return next(_lines(each, LinePlace(log, place.file, place.offset)))
         raise GoneError("the file with this record was deleted by rotation, or belongs to another log")
 
     def downwards(self, place: LinePlace) -> Iterator[Found]:
@@ -127,9 +132,9 @@ class Shelf:
         if log >= len(self.paths):
             return
         last: tuple[int, int] | None = None
-        while (path := _older(self.paths[log], last)) is not None:
+        while (path := _older(self._run(self.paths[log]), last)) is not None:
             try:
-                stream = files.opened(path)
+                stream = self._open(path)
             except FileNotFoundError:  # it was just renamed
                 continue
             with stream:
@@ -137,11 +142,18 @@ class Shelf:
                 yield _Opened(path, stream, hashlib.sha256(stream.readline(_IDENTITY)).hexdigest()[:16])
                 last = (status.st_dev, status.st_ino)
 
+    def _run(self, path: Path) -> list[Path]:
+        """Return the files of a log, oldest first."""
+        return files.rotated(path)
 
-def _older(path: Path, last: tuple[int, int] | None) -> Path | None:
-    """Return the next older file after `last`, or the newest when `last` is None; None at the end."""
+    def _open(self, path: Path) -> BinaryIO:
+        return files.opened(path)
+
+
+def _older(run: list[Path], last: tuple[int, int] | None) -> Path | None:
+    """Return the next older file of a run after `last`, or the newest when `last` is None; None at the end."""
     reached = last is None
-    for candidate, status in reversed(files.distinct(files.rotated(path))):
+    for candidate, status in reversed(files.distinct(run)):
         if reached:
             return candidate
         reached = (status.st_dev, status.st_ino) == last

@@ -44,8 +44,8 @@ async def site():
     """Serve logs; ended with the test."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def start(*paths):
-            made = PageServer(Shelf(paths), clock=lambda: NOW)
+        async def start(*paths, shelf=None):
+            made = PageServer(shelf or Shelf(paths), clock=lambda: NOW)
             port = await made.open(0)
             stack.push_async_callback(made.close)
             url = f"http://127.0.0.1:{port}"

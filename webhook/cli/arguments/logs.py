@@ -45,6 +45,20 @@ def audit(add: options.Adder) -> None:
         "--host", default="127.0.0.1", help="address to bind; everyone who can reach it can read the log"
     )
     serve.add_argument("--port", type=int, default=8099, help="TCP port, 8099 by default; 0 chooses a free one")
+    serve.add_argument(
+        "--auth",
+        choices=("none", "cluster"),
+        default="none",
+        help="cluster: by TLS, and only for tokens that may get auditlogs.muster.dev in the namespace of Muster",
+    )
+    serve.add_argument(
+        "--tls", type=Path, metavar="FOLDER", help="folder with tls.crt, tls.key and ca.crt; without, they are made"
+    )
+    serve.add_argument(
+        "-n", "--namespace", default="muster-system", help="namespace of Muster; muster-system by default"
+    )
+    options.kubeconfig(serve)
+    options.context(serve)
     for action in (listing, show, verify, serve):
         action.add_argument("file", nargs="+", metavar="FILE", help="log, together with its rotated files; - is stdin")
 

@@ -114,7 +114,7 @@ def _verify(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace) -> int:
     from webhook.cli.commands import audit_serve  # noqa: PLC0415  # the other actions need no HTTP
 
-    return audit_serve.serve(args.file, args.host, args.port)
+    return audit_serve.serve(args)
 
 
 def _logs(names: Sequence[str]) -> Iterator[tuple[str, Iterable[files.LogLine]]]:

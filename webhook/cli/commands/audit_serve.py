@@ -2,53 +2,113 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import contextlib
 import ipaddress
 import signal
+import ssl
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from webhook.audit.log import files
 from webhook.cli import problems
 from webhook.cli.problems import CommandError
 from webhook.kubeyaml import sources
-from webhook.pages import serving
+from webhook.pages import patterns, serving
+from webhook.pages.gates import Gate
 from webhook.pages.shelves import Shelf
 
-__all__ = ["serve"]
+__all__ = ["SERVICE", "serve"]
 
-_MAX_LOGS = 64
+SERVICE = "muster-audit-page"
+"""The Service for which the certificate is."""
+
+_MAX_LOGS = patterns.LOGS
 
 
-def serve(names: Sequence[str], host: str, port: int) -> int:
+def serve(args: argparse.Namespace) -> int:
     """Serve logs at an address; the URL is printed as soon as it answers.
 
     Raises:
-        CommandError: a log cannot be read, or the address cannot be bound.
+        CommandError: a log cannot be read, the address cannot be bound, or there is no cluster that judges callers.
     """
-    shelf = Shelf(_paths(names))
-    if not 0 <= port <= 65535:
-        raise CommandError(f"--port: {port} is not a TCP port; give a number from 0 to 65535")
-    if not _is_loopback(host):
-        print(f"muster: everyone who can reach {host} can read this log; there is no login", file=sys.stderr)
-    asyncio.run(_serve(shelf, host, port))
+    shelf = _shelf(args.file)
+    if not 0 <= args.port <= 65535:
+        raise CommandError(f"--port: {args.port} is not a TCP port; give a number from 0 to 65535")
+    if args.tls is not None and args.auth == "none":
+        raise CommandError("--tls: is for --auth cluster; give that too")
+    if args.auth == "none" and not _is_loopback(args.host):
+        print(f"muster: everyone who can reach {args.host} can read this log; there is no login", file=sys.stderr)
+    asyncio.run(_serve(shelf, args))
     return problems.CLEAN
 
 
-async def _serve(shelf: Shelf, host: str, port: int) -> None:
+async def _serve(shelf: Shelf, args: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    server = serving.PageServer(shelf, host)
+    async with contextlib.AsyncExitStack() as stack:
+        gate = await stack.enter_async_context(_gate(args)) if args.auth == "cluster" else None
+        tls = await stack.enter_async_context(_certificate(args)) if gate else None
+        server = serving.PageServer(shelf, args.host, gate=gate, tls=tls)
+        try:
+            bound = await server.open(args.port)
+        except OSError as error:
+            reason = error.strerror or error
+            raise CommandError(f"{args.host}:{args.port}: muster cannot listen there: {reason}") from error
+        stack.push_async_callback(server.close)
+        shown = f"[{args.host}]" if ":" in args.host else args.host
+        print(f"{'https' if tls else 'http'}://{shown}:{bound}/", flush=True)
+        await stop.wait()
+
+
+@contextlib.asynccontextmanager
+async def _gate(args: argparse.Namespace) -> AsyncIterator[Gate]:
+    from webhook.cluster import callers, live, transports  # noqa: PLC0415  # without --auth cluster there is none
+    from webhook.pages import gates  # noqa: PLC0415
+
     try:
-        bound = await server.open(port)
-    except OSError as error:
-        raise CommandError(f"{host}:{port}: muster cannot listen there: {error.strerror or error}") from error
-    shown = f"[{host}]" if ":" in host else host
-    print(f"http://{shown}:{bound}/", flush=True)
-    await stop.wait()
-    await server.close()
+        sender = await live.connect(args.kubeconfig, args.context)
+    except transports.NoClusterError as error:
+        raise CommandError(f"--auth cluster: {error}") from error
+    try:
+        yield gates.Gate(callers.Callers(sender), gates.reading(args.namespace))
+    finally:
+        await sender.close()
+
+
+@contextlib.asynccontextmanager
+async def _certificate(args: argparse.Namespace) -> AsyncIterator[ssl.SSLContext]:
+    from certs import errors, subject_names  # noqa: PLC0415  # HTTP on loopback needs none
+    from certs import files as places  # noqa: PLC0415
+    from certs import sources as kinds  # noqa: PLC0415
+    from webhook.server import certificates  # noqa: PLC0415
+
+    try:
+        names = subject_names.service_names(SERVICE, args.namespace, local=args.tls is None)
+        source = (
+            kinds.SelfSignedSource(names)
+            if args.tls is None
+            else kinds.FileSource(places.Locations.within(args.tls), names[:1])
+        )
+        certificate = certificates.Certificate(source)
+        serving_context = await certificate.start()
+    except errors.CertificateError as error:
+        raise CommandError(f"--tls: {error}") from error
+    try:
+        yield serving_context.ssl_context
+    finally:
+        await certificate.stop()
+
+
+def _shelf(names: Sequence[str]) -> Shelf:
+    if any(map(patterns.is_pattern, names)):
+        if len(names) > 1:
+            raise CommandError("a pattern stands for all logs that match it; give one pattern, or files")
+        return patterns.PatternShelf(names)
+    return Shelf(_paths(names))
 
 
 def _paths(names: Sequence[str]) -> list[Path]:
