@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 
 import pytest
 from cryptography import x509
@@ -159,3 +160,22 @@ def self_signed():
         .sign(key, hashes.SHA256())
     )
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [(None, "team-a"), ("other", "team-b"), ("bare", "default"), ("none", "default")],
+)
+def test_the_namespace_is_that_of_the_context(tmp_path, context, expected):
+    contexts = [
+        {"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "team-a"}},
+        {"name": "other", "context": {"cluster": "c", "user": "u", "namespace": "team-b"}},
+        {"name": "bare", "context": {"cluster": "c", "user": "u"}},
+    ]
+    written = {"apiVersion": "v1", "kind": "Config", "current-context": "here", "contexts": contexts}
+    (tmp_path / "kubeconfig").write_text(json.dumps({**written, "clusters": [], "users": []}))
+    assert live.namespace_of(tmp_path / "kubeconfig", context) == expected
+
+
+def test_without_a_usable_kubeconfig_the_namespace_is_default(tmp_path):
+    assert live.namespace_of(tmp_path / "none") == "default"
