@@ -172,8 +172,12 @@ def test_the_namespace_is_that_of_the_context(tmp_path, context, expected):
         {"name": "other", "context": {"cluster": "c", "user": "u", "namespace": "team-b"}},
         {"name": "bare", "context": {"cluster": "c", "user": "u"}},
     ]
-    written = {"apiVersion": "v1", "kind": "Config", "current-context": "here", "contexts": contexts}
-    (tmp_path / "kubeconfig").write_text(json.dumps({**written, "clusters": [], "users": []}))
+    known = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://localhost:1"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    }
+    written = {"apiVersion": "v1", "kind": "Config", "current-context": "here", "contexts": contexts, **known}
+    (tmp_path / "kubeconfig").write_text(json.dumps(written))
     assert live.namespace_of(tmp_path / "kubeconfig", context) == expected
 
 
