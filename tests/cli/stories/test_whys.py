@@ -177,12 +177,16 @@ CASES = {
         ),
     ),
     "a change of the JobSet is refused": (
-        without_pods(events=[denied_jobset("vjobset.kb.io")]),
+        without_pods("suspended", jobset=gathered("running").jobset, events=[denied_jobset("vjobset.kb.io")]),
         (
             "Waiting",
-            "jobset-refused",
-            f"a change of its JobSet was refused by webhook vjobset.kb.io: {MISSING_CLAIM}",
+            "change-refused",
+            f"is to be suspended, but the change of its JobSet was refused by webhook vjobset.kb.io: {MISSING_CLAIM}",
         ),
+    ),
+    "a refusal that was mended": (
+        gathered("running", events=[denied_jobset()]),
+        ("Running", "running", "runs: 2 pods"),
     ),
     "no JobSet yet": (
         without_pods(jobset=None),

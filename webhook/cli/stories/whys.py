@@ -19,6 +19,7 @@ _PULLING = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 )
 _BROKEN = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PostStartHookError"})
+_NOT_CREATED = frozenset({"FailedCreate", "JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed"})
 _DENIED = 'admission webhook "'
 _GUARDED = 78  # exit code of the guard
 
@@ -100,13 +101,18 @@ def _unsupported(found: Gathered, _world: World) -> _Answer:
     return f"its runtime is missing: {message}" if missing else None
 
 
-def _jobset_refused(found: Gathered, _world: World) -> _Answer:
-    message = _creation(found)
-    if found.trainjob is None or _DENIED not in message:
+def _change_refused(found: Gathered, _world: World) -> _Answer:
+    """Why a TrainJob and its JobSet disagree; the Event of a refusal stays for an hour, also when it is long mended."""
+    if found.trainjob is None or found.jobset is None or _is_suspended(found.trainjob) == _is_suspended(found.jobset):
         return None
-    by, _, said = message.partition(_DENIED)[2].partition('" denied the request: ')
-    which = "its JobSet was refused" if found.jobset is None else "a change of its JobSet was refused"
-    return f"{which} by webhook {by}: {said or by}"
+    wanted = "suspended" if _is_suspended(found.trainjob) else "resumed"
+    by = _denied(_creation(found))
+    return f"is to be {wanted}, but the change of its JobSet was refused {by}" if by else None
+
+
+def _jobset_refused(found: Gathered, _world: World) -> _Answer:
+    by = _denied(_creation(found)) if found.trainjob is not None and found.jobset is None else ""
+    return f"its JobSet was refused {by}" if by else None
 
 
 def _jobset_not_made(found: Gathered, _world: World) -> _Answer:
@@ -124,7 +130,8 @@ def _guarded(found: Gathered, world: World) -> _Answer:
         for status in containers(pod)
         for state in ("state", "lastState")
     }
-    if world.right is not False or _GUARDED not in codes:
+    runs = any((status.get("state") or {}).get("running") for pod in found.live_pods() for status in containers(pod))
+    if world.right is not False or _GUARDED not in codes or runs:
         return None
     return f"the guard ended it: {_sizes(world)}; Kubernetes starts it again until its backoffLimit is used up"
 
@@ -179,7 +186,7 @@ def _not_made(found: Gathered, _world: World) -> _Answer:
     """Why pods are missing, where those that there are do not say it."""
     if found.jobset is None or found.live_pods():
         return None
-    told = next((each for each in found.about("Job", "JobSet") if each.get("type") == "Warning"), None)
+    told = next((each for each in found.about("Job", "JobSet") if each.get("reason") in _NOT_CREATED), None)
     message = words.quoted((told or {}).get("message"))
     if "exceeded quota" in message:
         return f"the quota of its namespace has no room for its pods: {message}"
@@ -245,6 +252,7 @@ TABLE: Final = (
     _Question("failed", "Failed", _failed),
     _Question("finished", "Finished", _finished),
     _Question("being-deleted", "Waiting", _deleting),
+    _Question("change-refused", "Waiting", _change_refused),
     _Question("suspended-by-kueue", "Suspended", _suspended_by_kueue),
     _Question("suspended", "Suspended", _suspended),
     _Question("runtime-missing", "Waiting", _unsupported),
@@ -300,6 +308,12 @@ def _creation(found: Gathered) -> str:
     told: Mapping[str, Any] | None = condition(found.trainjob, "Failed")
     events = (each for each in found.about("TrainJob") if each.get("reason") == "TrainJobResourcesCreationFailed")
     return words.quoted((told or next(events, {})).get("message"), 600)
+
+
+def _denied(message: str) -> str:
+    """Return `by webhook NAME: WORDS` of a refusal, "" of another message."""
+    by, _, said = message.partition(_DENIED)[2].partition('" denied the request: ')
+    return f"by webhook {by}: {said or by}" if by else ""
 
 
 def _waiting(found: Gathered) -> Iterator[tuple[Document, Document, Document]]:
