@@ -10,6 +10,11 @@ __all__ = ["CHOICES"]
 ISSUER = {"group": "cert-manager.io", "kind": "ClusterIssuer", "name": "company"}
 ON = {"enabled": True}
 MODELS = {"llama3_2_1B": ON, "llama3_2_3B": ON, "qwen2_5_1_5B": ON}
+PAGE = {
+    "auditPage": ON,
+    "auditVolume": {"claimName": "muster-audit"},
+    "config": {"audit": {"file": {"path": "/var/log/muster/audit.log"}}},
+}
 RUNTIME = next(each["spec"] for name, each in sorted(files.runtimes().items()) if name == "torch-distributed")
 
 CHOICES = {
@@ -78,7 +83,24 @@ CHOICES = {
         "dnsPolicy": "Default",
     },
     "an account of yours": {"serviceAccount": {"create": False, "name": "trusted"}},
+    "an audit page": PAGE,
+    "an audit page of cert-manager": {
+        **PAGE,
+        "tls": {"mode": "certManager"},
+        "networkPolicy": {"apiServer": {"cidrs": ["10.0.0.0/28"], "ports": [6443]}},
+        "auditPage": {
+            **ON,
+            "readers": [{"kind": "Group", "name": "platform", "apiGroup": "rbac.authorization.k8s.io"}],
+        },
+    },
+    "an audit page with a certificate of yours": {**PAGE, "auditPage": {**ON, "tlsSecretName": "mine"}},
+    "a log of each replica on one volume": {
+        "auditVolume": {"claimName": "logs", "mountPath": "/srv/audit"},
+        "config": {"audit": {"file": {"path": "/srv/audit/decisions.log"}}},
+        "extraEnv": [{"name": "A", "value": "b"}],
+    },
     "labels everywhere": {
+        **PAGE,
         "commonLabels": {"example.com/cost-center": "42", "app.kubernetes.io/name": "mine"},
         "podLabels": {"example.com/cost-center": "43"},
         "monitoring": {"dashboard": ON},

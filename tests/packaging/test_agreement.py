@@ -12,7 +12,7 @@ import copy
 import pytest
 
 from tests.manifests import files
-from tests.packaging import renders
+from tests.packaging import choices, renders
 
 HELMS = ("app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart")
 IMAGE = {"registry": "", "repository": "muster-webhook"}
@@ -99,6 +99,30 @@ def test_rights_of_an_option_come_with_it_and_are_those_of_the_kustomizations_fi
     others = {f"muster-{each}" for each in options} - {role}
     assert not [name for _, name in rendered if name in others]
     assert not [each for each in helm.template() if each["metadata"]["name"] == role]
+
+
+PAGE = {**PAIRS["overlays/production"], **choices.PAGE}
+
+
+def test_the_audit_page_is_that_of_its_kustomization(helm, kubectl):
+    without, with_page = normal(helm.template(PAIRS["overlays/production"])), normal(helm.template(PAGE))
+    extra = normal(renders.kustomize(kubectl, "audit-page"))
+    assert set(with_page) - set(without) == set(extra)
+    for key, document in extra.items():
+        assert with_page[key] == document, key
+
+
+def test_the_patch_for_the_volume_is_what_the_chart_adds(helm):
+    (patch,) = files.documents(files.FOLDER / "audit-page" / "webhook-volume.yaml")
+    spec = patch["spec"]["template"]["spec"]
+    before, after = (
+        normal(helm.template(each))["Deployment", "muster"]["spec"]["template"]["spec"]
+        for each in (PAIRS["overlays/production"], PAGE)
+    )
+    (container,) = spec["containers"]
+    assert after["volumes"] == [*before["volumes"], *spec["volumes"]]
+    mounts = [*before["containers"][0]["volumeMounts"], *container["volumeMounts"]]
+    assert after["containers"] == [{**before["containers"][0], "env": container["env"], "volumeMounts": mounts}]
 
 
 def test_the_ca_of_files_is_in_every_entry(helm):

@@ -86,6 +86,13 @@ REFUSALS = {
         {"config": {"audit": {"file": {"path": "/var/log/muster/../audit.log"}}}, **mounted("/var/log/muster")},
         "is not in a volume that can be written",
     ),
+    "a page without a volume": ({"auditPage": {"enabled": True}}, "there is none; give auditVolume.claimName"),
+    "a log beside its volume": (
+        {"auditVolume": {"claimName": "a"}, "config": {"audit": {"file": {"path": "/var/log/audit.log"}}}},
+        "config.audit.file.path (/var/log/audit.log) is not a file in auditVolume.mountPath; give /var/log/muster",
+    ),
+    "a volume without a log": ({"auditVolume": {"claimName": "a"}}, "config.audit.file.path (none) is not a file in"),
+    "a reader that is none": ({"auditPage": {"readers": [{"kind": "Team", "name": "a"}]}}, "/auditPage/readers/0/kind"),
     "an API server that gives up first": (
         {"webhooks": {"create": {"timeoutSeconds": 4}}},
         "webhooks.create.timeoutSeconds: 4 is not above config.server.requestTimeout (4)",

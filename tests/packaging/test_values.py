@@ -12,6 +12,10 @@ from tests.manifests import files, rules
 from tests.packaging import others, renders
 from tests.packaging.choices import CHOICES, ISSUER
 from webhook.admission.policies import Mode
+from webhook.cli import arguments
+from webhook.cli.commands import audit_serve
+from webhook.pages import gates
+from webhook.pages.serving import HEALTH
 
 CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "ClusterTrainingRuntime", *renders.WEBHOOKS)
 TLS_FILES = ("tls.crt", "tls.key", "ca.crt")
@@ -20,7 +24,12 @@ each_choice = pytest.mark.parametrize("values", list(CHOICES.values()), ids=list
 
 
 def pod(documents):
-    return renders.one(documents, "Deployment")["spec"]["template"]
+    return renders.one(documents, "Deployment", "muster")["spec"]["template"]
+
+
+def webhook(documents):
+    """The documents without those of the audit page, which has an account and selectors of its own."""
+    return [each for each in documents if not each["metadata"]["name"].startswith("muster-audit")]
 
 
 def kinds(documents):
@@ -52,7 +61,9 @@ def test_the_configuration_is_one_that_muster_takes_and_its_names_are_those_of_t
         leases.append(("muster-controllers", config.controllers.lease))
     if config.trainings.enabled:
         leases.append(("muster-trainings", config.trainings.lease))
-    assert {name for name, _ in leases} == {each["metadata"]["name"] for each in documents if each["kind"] == "Role"}
+    assert {name for name, _ in leases} == {
+        each["metadata"]["name"] for each in webhook(documents) if each["kind"] == "Role"
+    }
     for name, lease in leases:
         role = renders.one(documents, "Role", name)
         named = {(kind, each) for rule in role["rules"] for kind in rule["resources"] for each in rule.get(NAMES, ())}
@@ -71,7 +82,7 @@ def test_everything_is_in_the_namespace_of_the_release_and_there_is_one_of_each(
     for document in documents:
         expected = None if document["kind"] in CLUSTER_WIDE else "elsewhere"
         assert document["metadata"].get("namespace") == expected
-        for subject in document.get("subjects", ()):
+        for subject in document.get("subjects", ()) if document in webhook(documents) else ():
             assert (subject["name"], subject["namespace"]) == (account, "elsewhere")
         for entry in document.get("webhooks", ()):
             assert entry["clientConfig"]["service"]["namespace"] == "elsewhere"
@@ -83,7 +94,7 @@ def test_everything_is_in_the_namespace_of_the_release_and_there_is_one_of_each(
 
 @each_choice
 def test_selectors_select_the_pods_whatever_labels_people_add(helm, values):
-    documents = helm.template(values)
+    documents = webhook(helm.template(values))
     labels = pod(documents)["metadata"]["labels"]
     selectors = [renders.one(documents, "Service")["spec"]["selector"]]
     selectors += [
@@ -115,7 +126,7 @@ def test_the_pod_has_the_certificate_that_it_is_told_to_serve_and_time_to_end(he
 @each_choice
 def test_the_webhooks_call_the_port_of_the_service(helm, values):
     documents = helm.template(values)
-    (port,) = renders.one(documents, "Service")["spec"]["ports"]
+    (port,) = renders.one(documents, "Service", "muster")["spec"]["ports"]
     entries = [entry for each in documents if each["kind"] in renders.WEBHOOKS for entry in each["webhooks"]]
     assert {entry["clientConfig"]["service"]["port"] for entry in entries} <= {port["port"]}
 
@@ -301,7 +312,7 @@ def test_with_an_issuer_of_yours_no_other_ca_is_made(helm):
 
 
 def test_a_guarded_network_lets_in_the_api_server_and_those_that_scrape(helm):
-    spec = renders.one(helm.template(CHOICES["a guarded network"]), "NetworkPolicy")["spec"]
+    spec = renders.one(helm.template(CHOICES["a guarded network"]), "NetworkPolicy", "muster")["spec"]
     (ingress,) = spec["ingress"]
     blocks = [{"ipBlock": {"cidr": each}} for each in ("10.0.0.0/28", "fd00::1/128")]
     assert ingress["from"] == [*blocks, {"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]
@@ -369,3 +380,62 @@ def test_anchors_go_to_the_namespace_of_the_release_and_keep_the_other_settings(
     assert (settings.namespace, settings.interval) == ("elsewhere", 30)
     assert renders.one(documents, "Role", "muster-anchors")["metadata"]["namespace"] == "elsewhere"
     assert renders.config(helm.template({"config": {"audit": {"anchors": "configmap"}}})).audit.anchors == "configmap"
+
+
+PAGES = {name: values for name, values in CHOICES.items() if "auditPage" in values}
+
+
+@pytest.mark.parametrize("values", list(PAGES.values()), ids=list(PAGES))
+def test_the_audit_page_fits_together_and_has_no_part_of_the_webhook(helm, values):
+    documents = helm.template(values, namespace="elsewhere")
+    template = renders.one(documents, "Deployment", "muster-audit-page")["spec"]["template"]
+    spec, labels = template["spec"], template["metadata"]["labels"]
+    (container,) = spec["containers"]
+    for kind in ("Deployment", "Service", "NetworkPolicy"):
+        found = renders.one(documents, kind, "muster-audit-page")["spec"]
+        selector = found.get("selector") or found["podSelector"]
+        selector = selector.get("matchLabels", selector)
+        assert selector.items() <= labels.items()
+        assert not selector.items() <= pod(documents)["metadata"]["labels"].items()
+    assert renders.one(documents, "Service", "muster")["spec"]["selector"].items() - labels.items()
+    assert spec["serviceAccountName"] == "muster-audit-page"
+    (subject,) = renders.one(documents, "ClusterRoleBinding", "muster-audit-page")["subjects"]
+    assert (subject["name"], subject["namespace"]) == ("muster-audit-page", "elsewhere")
+    read_only = {each["name"]: each["readOnly"] for each in container["volumeMounts"]}
+    assert set(read_only.values()) == {True}
+    assert set(read_only) == {each["name"] for each in spec["volumes"]}
+
+
+def test_the_page_is_started_with_words_that_the_command_takes(helm):
+    documents = helm.template(CHOICES["an audit page of cert-manager"], namespace="elsewhere")
+    (container,) = renders.one(documents, "Deployment", "muster-audit-page")["spec"]["template"]["spec"]["containers"]
+    args = arguments.parser().parse_args(container["args"])
+    assert (args.file, args.auth, args.namespace) == (["/var/log/muster/*/audit.log"], "cluster", "elsewhere")
+    assert (args.host, args.port, str(args.tls)) == ("", container["ports"][0]["containerPort"], "/etc/muster-tls")
+    leaf = renders.one(documents, "Certificate", "muster-audit-page-tls")["spec"]
+    assert leaf["dnsNames"][0] == f"{audit_serve.SERVICE}.elsewhere.svc"
+    assert all(container[each]["httpGet"]["path"] == HEALTH for each in ("livenessProbe", "readinessProbe"))
+
+
+def test_readers_are_bound_to_the_right_that_the_page_asks_for(helm):
+    documents = helm.template(CHOICES["an audit page of cert-manager"])
+    (rule,) = renders.one(documents, "Role", "muster-audit-reader")["rules"]
+    right = gates.reading("muster-system")
+    assert (rule["verbs"], rule["apiGroups"], rule["resources"]) == ([right.verb], [right.group], [right.resource])
+    (subject,) = renders.one(documents, "RoleBinding", "muster-audit-reader")["subjects"]
+    assert subject["name"] == "platform"
+    assert not [each for each in helm.template(CHOICES["an audit page"]) if each["kind"] == "RoleBinding"
+                and each["metadata"]["name"] == "muster-audit-reader"]  # fmt: skip
+
+
+def test_without_the_page_nothing_of_it_is_there(helm):
+    assert webhook(helm.template()) == helm.template()
+
+
+def test_each_replica_writes_its_log_into_a_folder_of_its_own(helm):
+    spec = pod(helm.template(CHOICES["a log of each replica on one volume"]))["spec"]
+    (container,) = spec["containers"]
+    (mount,) = (each for each in container["volumeMounts"] if each["name"] == "audit-log")
+    assert (mount["mountPath"], mount["subPathExpr"]) == ("/srv/audit", "$(POD_NAME)")
+    assert [each["name"] for each in container["env"]] == ["POD_NAME", "A"]
+    assert container["env"][0]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}

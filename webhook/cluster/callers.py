@@ -12,10 +12,10 @@ from typing import Any
 
 from webhook.cluster import bodies, calls, transports
 
-__all__ = ["Caller", "Callers", "Right"]
+__all__ = ["ACCESS", "TOKENS", "Caller", "Callers", "Right"]
 
-_TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
-_ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
+ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _MAX_ANSWER = 1024 * 1024
 
 
@@ -55,7 +55,7 @@ class Callers:
 
     async def of_token(self, token: str) -> Caller | None:
         """Return whose token this is, None for one that the API server does not take."""
-        status = await self._review(_TOKENS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
+        status = await self._review(TOKENS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
         user = status.get("user")
         if status.get("authenticated") is not True or not isinstance(user, dict) or not user.get("username"):
             return None
@@ -72,7 +72,7 @@ class Callers:
         }
         spec = {"user": caller.name, "uid": caller.uid, "groups": list(caller.groups), "extra": dict(caller.extra)}
         named = {**spec, "resourceAttributes": attributes}
-        status = await self._review(_ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", named)
+        status = await self._review(ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", named)
         return status.get("allowed") is True and status.get("denied") is not True
 
     async def _review(self, path: str, version: str, kind: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:

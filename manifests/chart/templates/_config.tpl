@@ -80,7 +80,7 @@ not restart every replica.
 {{- end -}}
 {{- end -}}
 {{- range .Values.extraVolumes -}}
-{{- if has .name (list "config" "tls") -}}
+{{- if has .name (list "config" "tls" "audit-log") -}}
 {{- fail (printf "extraVolumes: %s is the name of a volume that the chart makes; give another name" .name) -}}
 {{- end -}}
 {{- end -}}
@@ -93,7 +93,14 @@ not restart every replica.
 {{- $file := $audit.file | default dict -}}
 {{- $path := "" -}}
 {{- if kindIs "map" $file -}}{{- $path = toString ($file.path | default "") -}}{{- end -}}
-{{- if $path -}}
+{{- $volume := .Values.auditVolume -}}
+{{- if and .Values.auditPage.enabled (not $volume.claimName) -}}
+{{- fail "auditPage.enabled: the page reads what the replicas write to one volume, and there is none; give auditVolume.claimName" -}}
+{{- end -}}
+{{- if and $volume.claimName (ne (dir $path) $volume.mountPath) -}}
+{{- fail (printf "auditVolume.claimName: config.audit.file.path (%s) is not a file in auditVolume.mountPath; give %s/audit.log" ($path | default "none") $volume.mountPath) -}}
+{{- end -}}
+{{- if and $path (not $volume.claimName) -}}
 {{- $readable := dict -}}
 {{- range .Values.extraVolumes -}}
 {{- if or .configMap .secret .projected .downwardAPI .image -}}{{- $_ := set $readable (toString .name) true -}}{{- end -}}
@@ -106,7 +113,7 @@ not restart every replica.
 {{- end -}}
 {{- end -}}
 {{- if or (not $nearest.mountPath) $nearest.readOnly (contains "/../" $path) -}}
-{{- fail (printf "config.audit.file.path: %s is not in a volume that can be written, and the root file system is read-only; mount one there with extraVolumes and extraVolumeMounts" $path) -}}
+{{- fail (printf "config.audit.file.path: %s is not in a volume that can be written, and the root file system is read-only; mount one there with auditVolume, or with extraVolumes and extraVolumeMounts" $path) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

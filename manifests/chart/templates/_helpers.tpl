@@ -47,3 +47,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "muster.dnsPolicy" -}}
 {{- .Values.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "ClusterFirst" .Values.hostNetwork) -}}
 {{- end }}
+
+{{/* The same two for the page of the audit log, which is not a part of what the webhook's Service selects. */}}
+{{- define "muster.pageSelector" -}}
+app.kubernetes.io/name: muster
+app.kubernetes.io/component: audit-page
+{{- end }}
+
+{{- define "muster.pageLabels" -}}
+{{- mergeOverwrite (include "muster.labels" . | fromYaml) (include "muster.pageSelector" . | fromYaml) | toYaml }}
+{{- end }}
+
+{{/* The Secret with the page's certificate; empty where the page makes one itself. */}}
+{{- define "muster.pageSecret" -}}
+{{- .Values.auditPage.tlsSecretName | default (ternary "muster-audit-page-tls" "" (eq .Values.tls.mode "certManager")) -}}
+{{- end }}
