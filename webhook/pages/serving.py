@@ -145,6 +145,7 @@ class PageServer:
             begun: list[tuple[bytes, Iterator[bytes]]] = []
 
             def begin(path: str, query: Sequence[tuple[str, str]]) -> web.Response:
+                self._shelf.refresh()
                 blocks = exports.blocks(self._shelf, Asked.from_pairs(query, self._clock()), path)
                 begun.append((next(blocks), blocks))
                 return web.Response()
@@ -226,6 +227,8 @@ class PageServer:
         """Make a page; called on a thread, because it reads files."""
         if path in self._assets:
             return web.Response(body=self._assets[path], content_type=_ASSETS[path])
+        if path in exports.FORMS:  # asked by HEAD
+            return web.Response(headers={"Content-Type": exports.FORMS[path].media})
         self._shelf.refresh()
         if path == "/":
             return _html(self._list(query))

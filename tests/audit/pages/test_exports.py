@@ -27,6 +27,11 @@ async def test_json_lines_are_the_records_as_they_are_in_the_log(site, real_log,
     assert text.encode() == b"".join(reversed(trail))
 
 
+async def test_whether_there_is_an_export_can_be_asked_without_reading_it(site, real_log):
+    status, headers, text = await (await site(real_log)).ask("/export.csv", method="HEAD")
+    assert (status, headers["Content-Type"], text) == (200, "text/csv", "")
+
+
 async def test_an_export_has_what_the_filters_choose_and_the_page_links_to_it(site, real_log):
     client = await site(real_log)
     page = await client.get(decision="denied", user="ada")
