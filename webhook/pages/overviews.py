@@ -46,8 +46,16 @@ def _reach(tally: Tally) -> str:
 def _days(days: list[tuple[str, Counter[Outcome]]]) -> Child:
     if not days:
         return element("p", "No job was corrected, warned or refused.", class_="quiet")
+    span = days[0][0] if len(days) == 1 else f"{days[0][0]} to {days[-1][0]}"
+    left_out = "" if len(days) == 1 else "; days without such a job are left out"
     numbers = element("details", element("summary", "As numbers"), _numbers("Day", days))
-    return element("figure", element("figcaption", "By day (UTC)", _legend()), _picture(days), numbers)
+    return element(
+        "figure",
+        element("figcaption", "By day", _legend()),
+        _picture(days),
+        element("p", f"{span} (UTC){left_out}", class_="quiet"),
+        numbers,
+    )
 
 
 def _legend() -> Markup:
@@ -80,7 +88,7 @@ def _bar(each: tuple[str, Counter[Outcome]], left: float, step: float, highest: 
         element("title", f"{day}: {told}"),
         *parts,
         element("text", total, x=middle, y=f"{top - 4:.1f}"),
-        element("text", day[5:], x=middle, y=_HEIGHT + 2 * _LABELS - 4),
+        element("text", day[8:], x=middle, y=_HEIGHT + 2 * _LABELS - 4),
     )
 
 

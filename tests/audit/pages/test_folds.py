@@ -118,4 +118,5 @@ async def test_the_picture_shows_the_newest_days_and_the_namespaces_with_most(si
     page = await (await site(written(*every))).get()
     assert page.count("<rect") == 14
     assert "2026-01-14:" not in page
+    assert "2026-01-15 to 2026-01-28 (UTC); days without such a job are left out" in plain(page)
     assert "20 others 0 0 20" in plain(page)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 
 import pytest
 import pytest_asyncio
@@ -256,3 +257,26 @@ async def test_the_overview_is_seen_and_its_bars_stand_out(chromium, url, width,
     inks = {name: await page.ask(f"getComputedStyle(document.querySelector('.key.{name}')).color") for name, _ in fills}
     assert dict(fills) == inks  # the same colours as the words of the legend, whose contrast is measured
     assert await page.ask(FAINT) == []
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def fortnight(tmp_path_factory, make_record):
+    """A site with refusals on each of 14 days."""
+    log = tmp_path_factory.mktemp("fortnight") / "audit.log"
+    link, days = chain.Chain(), range(1, 15)
+    times = [f"2026-03-{day:02d}T00:00:00.000000Z" for day in days]
+    log.write_bytes(b"".join(link.seal(make_record(time=time, decision="denied")) for time in times))
+    site = PageServer(Shelf([log]))
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(site.close)
+        yield f"http://127.0.0.1:{await site.open(0)}"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+async def test_no_label_of_a_day_stands_on_that_of_the_next(chromium, fortnight, width):
+    page = await chromium.page(width, 844)
+    await page.open(fortnight)
+    labels = "[...document.querySelectorAll('svg g > text:last-child')]"
+    boxes = await page.ask(f"{labels}.map(each => each.getBoundingClientRect().toJSON())")
+    assert len(boxes) == 14
+    assert all(one["right"] < other["left"] for one, other in itertools.pairwise(boxes))
