@@ -11,6 +11,7 @@ from tests.support.admissions import POLICY
 from webhook.admission import budgets, decisions, reviews
 from webhook.admission.budgets import Budget
 from webhook.admission.policies import FrameworkPolicy, Mode
+from webhook.cluster import readers
 
 BUDGET = Budget()
 BIG = "x" * (BUDGET.text + 1)
@@ -147,12 +148,40 @@ def test_for_an_update_only_the_outline_of_the_runtime_is_read():
     assert "note" not in decision.governor.runtime.document["spec"]
 
 
-def test_a_jobset_of_trainer_may_be_as_large_as_job_and_runtime_together():
-    owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "x", "uid": "1"}
+def made_by_trainer(name="many"):
+    """A JobSet beyond the budget, and the TrainJob that it says it was made from."""
+    owner = jobs.make_trainjob(name)
+    owner["metadata"]["uid"] = "1"
+    reference = {"apiVersion": owner["apiVersion"], "kind": "TrainJob", "name": name, "uid": "1", "controller": True}
     made = jobset(BUDGET.replicated_jobs + 1)
-    made["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
-    rules = {each.rule for each in admissions.decide(made, phase="validate").findings}
-    assert "core/budget" not in rules
+    made["metadata"]["ownerReferences"] = [reference]
+    return made, owner
+
+
+def rules_of(made, *cluster):
+    return {each.rule for each in admissions.decide(made, *cluster, phase="validate").findings}
+
+
+def test_a_jobset_of_trainer_may_be_as_large_as_job_and_runtime_together():
+    made, owner = made_by_trainer()
+    assert "core/budget" not in rules_of(made, owner)
+
+
+def test_an_owner_that_does_not_exist_gives_no_larger_budget():
+    made, _ = made_by_trainer()
+    assert rules_of(made) == {"core/budget"}
+
+
+def test_a_trainjob_gives_its_larger_budget_to_the_one_jobset_that_trainer_makes_of_it():
+    made, owner = made_by_trainer("another")
+    assert rules_of(made, owner) == {"core/budget"}
+
+
+def test_the_owner_of_a_jobset_beyond_the_budget_is_asked_for_where_its_uid_is_another():
+    made, owner = made_by_trainer()
+    owner["metadata"]["uid"] = "2"
+    with pytest.raises(readers.NotCached):
+        rules_of(made, owner)
 
 
 def test_the_budget_comes_before_everything_else():

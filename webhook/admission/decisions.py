@@ -136,8 +136,10 @@ class _Case:
 
 def _created(request: reviews.Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:
     """A document beyond its budget is refused and not read, whether it is the job or something that governs it."""
-    budget = _budget(request.document, policy)
-    beyond = budgets.check(request.document, budget.grown if outlines.is_changed(request.document) else budget)
+    beyond = _measured(request, policy.budget)
+    if beyond is not None and outlines.is_made_by_trainer(request.document):
+        owner = governors.outline(request, cluster).owner
+        beyond = _measured(request, _budget(request.document, owner, policy))
     if beyond is not None:
         return _beyond(request, cluster, policy, beyond)
     try:
@@ -146,8 +148,16 @@ def _created(request: reviews.Request, cluster: readers.ClusterReader, policy: P
         return _beyond(request, cluster, policy, error.told)
 
 
-def _budget(document: Mapping[str, Any], policy: Policy) -> budgets.Budget:
-    return policy.budget.wide if outlines.is_made_by_trainer(document) else policy.budget
+def _measured(request: reviews.Request, budget: budgets.Budget) -> Finding | None:
+    return budgets.check(request.document, budget.grown if outlines.is_changed(request.document) else budget)
+
+
+def _budget(document: Mapping[str, Any], owner: Mapping[str, Any] | None, policy: Policy) -> budgets.Budget:
+    """Return the budget of a job: a JobSet may be as large as the TrainJob and the runtime that it is made of.
+
+    Any author can write an owner. So the TrainJob must exist with its uid, and have the name of its one JobSet.
+    """
+    return policy.budget.wide if outlines.is_child_of(document, owner) else policy.budget
 
 
 def _beyond(request: reviews.Request, cluster: readers.ClusterReader, policy: Policy, beyond: Finding) -> Decision:
@@ -314,7 +324,7 @@ def _remember(case: _Case, strategy: Registered, changes: Changes) -> Finding | 
     if len(changes.units()) > restores.MOST_FIELDS:
         return _too_many_changes(changes)
     restores.remember(changes, strategy.strategy.framework, strategy.strategy.version)
-    budget = _budget(request.document, case.policy)
+    budget = _budget(request.document, case.governor.owner, case.policy)
     if strategy.in_tree:
         added = (change.after for change in changes if change.rule != restores.APPLIED_RULE and change.op != "remove")
         return budgets.check_grown(changes.document, added, budget)

@@ -13,7 +13,7 @@ from typing import Any
 from strategies.documents import names
 from webhook.cluster import readers
 
-__all__ = ["Outlines", "is_changed", "is_made_by_trainer", "outline"]
+__all__ = ["Outlines", "is_changed", "is_child_of", "is_made_by_trainer", "outline"]
 
 _MOST = 1000
 _METADATA = ("name", "namespace", "uid")
@@ -52,10 +52,18 @@ def _first(value: Any) -> Any:
 
 
 def is_made_by_trainer(document: Mapping[str, Any]) -> bool:
-    """Whether the object is controlled by a TrainJob: a JobSet that Trainer made from a job and a runtime."""
+    """Whether the object says that a TrainJob owns it: a JobSet that Trainer made, or that an author calls so."""
     metadata = document.get("metadata")
     owners = _first(metadata.get("ownerReferences")) if isinstance(metadata, dict) else None
     return any(isinstance(each, dict) and each.get("kind") == "TrainJob" for each in owners or ())
+
+
+def is_child_of(document: Mapping[str, Any], owner: Mapping[str, Any] | None) -> bool:
+    """Whether a JobSet has the name that Trainer gives to the one of `owner`, a TrainJob that was found."""
+    if owner is None or "spec" not in owner:
+        return False
+    name = (owner.get("metadata") or {}).get("name")
+    return bool(name) and name == (document.get("metadata") or {}).get("name")
 
 
 def is_changed(document: Mapping[str, Any]) -> bool:
