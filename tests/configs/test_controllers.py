@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from webhook import configs
-from webhook.controllers import run
+from webhook.controllers import collecting, run
 from webhook.server.services import Service
 
 
@@ -22,6 +22,13 @@ def test_what_the_file_says_is_what_the_controllers_do():
     assert (options.terms.name, options.terms.retry, options.terms.duration) == ("x", 1, 15)
 
 
+def test_what_the_file_says_of_trainings_is_what_is_kept():
+    options = collecting.options_of(parsed("trainings: {enabled: true, deadline: 2, lease: {name: x}}").trainings, 7)
+    assert (options.deadline, options.terms.name, options.room) == (2, "x", 7)
+    assert not configs.Config().trainings.enabled
+    assert configs.Config().trainings.lease.name == "muster-trainings"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -29,6 +36,8 @@ def test_what_the_file_says_is_what_the_controllers_do():
         ("controllers: {lease: {duration: 5}}", "controllers.lease: .*deadline 10.0, duration 5.0"),
         ("controllers: {grace: -1}", "controllers.grace: -1"),
         ("controllers: {lease: {name: Not_A_Name}}", "controllers.lease.name: 'Not_A_Name'"),
+        ("trainings: {lease: {retry: 10}}", "trainings.lease: .*each must be less than the next"),
+        ("trainings: {enable: true}", "trainings.enable: is not a key"),
         ("controllers: {enable: true}", "controllers.enable: is not a key"),
     ],
 )
@@ -43,9 +52,10 @@ def without_a_cluster(folder, text):
     return parsed(f"{text}\ncluster: {{source: files, files: []}}\ntls: {tls}\nserver: {server}\n")
 
 
-async def test_controllers_without_an_api_server_are_refused(tmp_path):
-    with pytest.raises(configs.ConfigError, match=r"controllers\.enabled: true needs cluster\.source: live"):
-        await Service(without_a_cluster(tmp_path, "controllers: {enabled: true}")).start()
+@pytest.mark.parametrize("section", ["controllers", "trainings"])
+async def test_what_writes_is_refused_without_an_api_server(tmp_path, section):
+    with pytest.raises(configs.ConfigError, match=rf"{section}\.enabled: true needs cluster\.source: live"):
+        await Service(without_a_cluster(tmp_path, f"{section}: {{enabled: true}}")).start()
 
 
 async def test_profiles_whose_claims_nobody_makes_are_pointed_out_at_the_start(tmp_path, caplog):

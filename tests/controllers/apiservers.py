@@ -150,6 +150,8 @@ class ApiServer:
             changed = _merged(present, body)
         else:
             changed = _patched(present, body)
+        if changed["metadata"].get("uid") != present["metadata"]["uid"]:
+            raise RefusedError(422, "metadata.uid: Invalid value: field is immutable")
         if changed["metadata"].get("resourceVersion") != present["metadata"]["resourceVersion"]:
             raise RefusedError(409, "the object has been modified")
         self._store(plural, key, changed)

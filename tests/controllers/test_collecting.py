@@ -101,7 +101,7 @@ async def test_what_the_guard_reported_is_kept_when_the_pod_is_gone(scene):
     kept = scene.kept()
     assert (kept["worldSize"], kept["expected"], kept["outcome"], kept["pod"]) == (2, "2", "as-asked", "job-node-0-0-a")
     assert scene.server.get("JobSet", "job", "team-a")["metadata"]["annotations"]["theirs"] == "stays"
-    assert scene.outcomes[0] == "as-asked"
+    await waits.until(lambda: scene.outcomes == ["as-asked", "as-asked"])
 
 
 async def test_a_pod_that_is_deleted_at_once_has_been_heard(scene):
@@ -121,7 +121,7 @@ async def test_all_pods_of_a_training_cost_one_write_and_one_count(scene):
     await waits.until(scene.kept)
     await scene.settled()
     assert [each for each in scene.patches() if each[-1] == "job"] == [("PATCH", "jobsets", "team-a", "job")]
-    assert scene.outcomes == ["as-asked", "as-asked"]  # the job's and the marker's
+    await waits.until(lambda: scene.outcomes == ["as-asked", "as-asked"])  # the job's and the marker's
 
 
 async def test_another_leader_writes_and_counts_nothing_again(scene):
@@ -131,7 +131,7 @@ async def test_another_leader_writes_and_counts_nothing_again(scene):
     await first.stop()
     scene.start()
     await scene.settled()
-    assert scene.outcomes == ["not-as-asked", "as-asked"]
+    await waits.until(lambda: scene.outcomes == ["not-as-asked", "as-asked"])
     assert len(scene.patches()) == 2
 
 
@@ -139,6 +139,20 @@ async def test_a_job_that_was_created_again_does_not_get_the_report_of_the_earli
     scene.make(uid="uid-second")
     scene.server.put(pod("job-node-0-0-a", said()))
     scene.start()
+    await scene.settled()
+    assert scene.kept() is None
+
+
+async def test_a_job_that_is_created_again_between_reading_and_writing_does_not_get_it_either(scene):
+    def replace(method, plural):
+        if (method, plural) == ("PATCH", "jobsets"):
+            scene.server.faults = lambda *_: None
+            scene.make(uid="uid-second")
+
+    scene.server.put(pod("job-node-0-0-a", said()))
+    scene.server.faults = replace
+    scene.start()
+    await waits.until(lambda: scene.server.get("JobSet", "job", "team-a")["metadata"]["uid"] == "uid-second")
     await scene.settled()
     assert scene.kept() is None
 
@@ -169,7 +183,7 @@ async def test_a_write_that_was_refused_is_tried_again(scene):
     scene.server.put(pod("job-node-0-0-a", said()))
     scene.start()
     await waits.until(scene.kept)
-    assert scene.outcomes == ["as-asked"]
+    await waits.until(lambda: scene.outcomes == ["as-asked"])
 
 
 async def test_only_one_of_two_replicas_leads(scene):
@@ -182,3 +196,21 @@ def test_of_a_pod_only_its_report_is_in_memory_and_the_view_is_that_of_the_whole
     view = collecting.Speaker.from_document(document)
     assert "hunter2" not in str(view)
     assert collecting.Speaker.from_document(kinds.RANK.trim(document)) == view
+
+
+async def test_more_reports_than_may_wait_are_told_and_not_kept(scene, monkeypatch, caplog):
+    monkeypatch.setattr(collecting, "_WAITING", 1)
+    blocked = True
+
+    def refuse(method, plural):
+        if blocked and (method, plural) == ("PATCH", "jobsets"):
+            raise RefusedError(500, "not now")
+
+    scene.server.faults = refuse
+    scene.server.put(pod("job-node-0-0-a", said()))
+    scene.start()
+    await waits.until(lambda: "to be done again" in caplog.text)
+    scene.server.put(pod("other-node-0-0-a", said(), job="other", uid="other"))
+    await waits.until(lambda: "too many reports of trainings wait" in caplog.text)
+    blocked = False
+    await waits.until(scene.kept)
