@@ -8,9 +8,11 @@ import io
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import typing
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -301,6 +303,9 @@ def test_pages_are_served_until_the_process_is_told_to_stop(log):
         (["."], ".: is not a regular file"),
         (["--port", "70000", "LOG"], "--port: 70000 is not a TCP port"),
         (["--host", "192.0.2.1", "LOG"], "192.0.2.1:8099: muster cannot listen there"),
+        (["--tls", ".", "LOG"], "--tls: is for --auth cluster; give that too"),
+        (["--auth", "cluster", "--kubeconfig", "missing", "LOG"], "--auth cluster: there is no kubeconfig at missing"),
+        (["logs/*/a.log", "LOG"], "a pattern stands for all logs that match it; give one pattern, or files"),
     ],
 )
 def test_what_cannot_be_served_is_said(muster, log, args, said, monkeypatch):
@@ -308,6 +313,32 @@ def test_what_cannot_be_served_is_said(muster, log, args, said, monkeypatch):
     result = muster("audit", "serve", *[str(log) if each == "LOG" else each for each in args])
     assert result.code == 2
     assert said in result.err
+
+
+def test_with_a_gate_pages_are_served_by_tls_and_nobody_is_let_in_without_a_token(log):
+    config = log.with_name("kubeconfig")
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    users = [{"name": "u", "user": {"token": "t"}}]
+    config.write_text(
+        json.dumps({"clusters": [cluster], "contexts": [context], "current-context": "x", "users": users})
+    )
+    pattern = f"{log.parent.parent}/*/{log.name}"
+    with started("serve", "--port", "0", "--auth", "cluster", "--kubeconfig", config, pattern) as process:
+        url = process.stdout.readline().strip()
+        assert url.startswith("https://127.0.0.1:")
+        trust = ssl.create_default_context()
+        trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+        with urllib.request.urlopen(f"{url}healthz", context=trust) as answer:  # noqa: S310  # our own
+            assert answer.read() == b"ok\n"
+        for token, status in ((None, 401), ("unasked", 503)):
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            with pytest.raises(urllib.error.HTTPError) as refusal:
+                urllib.request.urlopen(urllib.request.Request(url, headers=headers), context=trust)  # noqa: S310
+            assert refusal.value.code == status
+            refusal.value.close()
+        process.terminate()
+        assert process.wait(30) == 0
 
 
 def test_elders_that_are_named_too_are_served_once(log):

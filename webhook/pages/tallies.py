@@ -6,6 +6,7 @@ of each record would take most of the time. It also gathers the values that filt
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 import threading
@@ -96,23 +97,25 @@ def tally(shelf: Shelf, questions: queries.Questions, budget: scans.Budget = BUD
         OSError: a file cannot be read.
     """
     out, count, lines, read = Tally(), _Count(), 0, 0
-    for moment, found, value in scans.walk(shelf, {}, questions.since):
-        lines, read = lines + 1, read + found.weight
-        out.reached = out.reached if moment == scans.UNKNOWN else moment
-        if (seen := _seen(value)) is not None:
-            count.offer(value)
-            if _answers(value, questions):
-                out.decisions += 1
-                count.add(seen)
-        if lines >= budget.lines or read >= budget.data:
-            out.is_whole = False
-            break
+    with contextlib.closing(scans.walk(shelf, {}, questions.since)) as walked:
+        for moment, found, value in walked:
+            lines, read = lines + 1, read + found.weight
+            out.reached = out.reached if moment == scans.UNKNOWN else moment
+            if (seen := _seen(value)) is not None:
+                count.offer(seen.names)
+                if _answers(value, questions):
+                    out.decisions += 1
+                    count.add(seen)
+            if lines >= budget.lines or read >= budget.data:
+                out.is_whole = False
+                break
     count.write(out)
     return out
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
+    names: tuple[Any, ...]  # in the order of `_NAMES`
     day: str
     namespace: str
     job: str
@@ -129,11 +132,10 @@ class _Count:
         self._rules: dict[str, set[tuple[str, str]]] = {}
         self._values: dict[str, Counter[str]] = {name: Counter() for name in _NAMES}
 
-    def offer(self, record: Any) -> None:
-        for name, read in _NAMES.items():
-            value = read(record)
+    def offer(self, names: tuple[Any, ...]) -> None:
+        for counter, value in zip(self._values.values(), names, strict=True):
             if isinstance(value, str) and 0 < len(value) <= _LONGEST:
-                self._values[name][value] += 1
+                counter[value] += 1
 
     def add(self, seen: _Seen) -> None:
         job = (seen.namespace, seen.job)
@@ -165,40 +167,33 @@ def _seen(record: Any) -> _Seen | None:
         names = (record["time"], subject["namespace"], (owner or subject)["name"] or subject.get("generateName", ""))
         if not all(isinstance(each, str) for each in names) or not _DAY.match(names[0]):
             return None
-        for read in _NAMES.values():
-            read(record)
+        offered = tuple(read(record) for read in _NAMES.values())
         day, namespace, job = names[0][:10], names[1][:_LONGEST], names[2][:_LONGEST]
-        outcomes = frozenset(() if record["dryRun"] else _outcomes(record))
-        return _Seen(day, namespace, job, outcomes, frozenset(_rules(record)))
+        changed, found = _of(record["changes"]) - BOOKKEEPING, _of(record["findings"])
+        if record["dryRun"]:
+            return _Seen(offered, day, namespace, job, frozenset(), frozenset())
+        rules = frozenset(rule for rule in changed | found if 0 < len(rule) <= _LONGEST)
+        return _Seen(offered, day, namespace, job, frozenset(_outcomes(record, bool(changed))), rules)
     except (AttributeError, KeyError, TypeError):
         return None
 
 
-def _outcomes(record: Any) -> Iterator[Outcome]:
+def _outcomes(record: Any, would_change: bool) -> Iterator[Outcome]:
     if record["decision"] == "denied":
         yield "refused"
-    elif record["decision"] == "patched" and set(_of(record["changes"])) - BOOKKEEPING:
+    elif record["decision"] == "patched" and would_change:
         yield "corrected"
-    elif _has(record, "warning") or (record["mode"] != "enforce" and _would_act(record)):
+    elif record["mode"] != "enforce" and would_change:
         yield "warned"
+    else:
+        severities = {finding["severity"] for finding in record["findings"]}
+        if "warning" in severities or (record["mode"] != "enforce" and "error" in severities):
+            yield "warned"
 
 
-def _would_act(record: Any) -> bool:
-    return bool(set(_of(record["changes"])) - BOOKKEEPING) or _has(record, "error")
-
-
-def _has(record: Any, severity: str) -> bool:
-    return any(finding["severity"] == severity for finding in record["findings"])
-
-
-def _rules(record: Any) -> Iterator[str]:
-    every = itertools.chain(_of(record["changes"]), _of(record["findings"]))
-    some = set(itertools.islice(every, _RULES_OF_ONE)) - BOOKKEEPING
-    yield from (rule for rule in some if 0 < len(rule) <= _LONGEST)
-
-
-def _of(parts: Any) -> Iterator[str]:
-    yield from (part["rule"] for part in parts if isinstance(part["rule"], str))
+def _of(parts: Any) -> set[str]:
+    """Return the rules of the first changes or findings."""
+    return {part["rule"] for part in itertools.islice(parts, _RULES_OF_ONE) if isinstance(part["rule"], str)}
 
 
 def _answers(record: Any, questions: queries.Questions) -> bool:
