@@ -26,7 +26,8 @@ _LISTS = {"args": "--example-{}=1", "env": "EXAMPLE_{}"}
 def check(strategy: FrameworkStrategy, jobs: Iterable[Sample]) -> Iterator[tuple[str, str]]:
     """Yield the name of a job and each list of it with which the work grows faster than the list.
 
-    One job of each kind is looked at. Work inside of one call is not seen, such as a search in a list or a regular expression.
+    One job of each kind is looked at. Work inside of one call is not seen, such as a search in a list or a regular
+    expression.
     """
     first: dict[str, Sample] = {}
     for sample in jobs:

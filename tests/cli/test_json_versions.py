@@ -24,7 +24,7 @@ HERE = {
     "explain": ["explain", "-"],
     "rule": ["rule", "trl/launch"],
     "rules": ["rule"],
-    "strategies": ["strategies"],
+    "strategies": ["strategies", "ls"],
 }
 
 
@@ -38,7 +38,12 @@ def with_json(parser, name=""):
 
 
 def test_no_command_is_forgotten():
-    assert set(with_json(arguments.parser())) == {*ELSEWHERE, *(args[0] for args in HERE.values()), "render"}
+    assert set(with_json(arguments.parser())) == {
+        *ELSEWHERE,
+        *(args[0] for args in HERE.values()),
+        "strategies ls",
+        "render",
+    }
 
 
 @pytest.mark.parametrize(("name", "args"), HERE.items())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import os
 import re
 import shutil
 import subprocess
@@ -129,3 +131,27 @@ def test_the_jobset_gets_the_rendezvous_of_every_torch_framework(policy):
 def test_the_test_in_its_readme_passes(site):
     (code,) = re.findall(r"```python\n(.*?)```", (SAMPLE / "README.md").read_text(), re.DOTALL)
     exec(compile(code, "README.md", "exec"), {})  # noqa: S102 - what readers are told to run
+
+
+def test_its_own_tests_pass_and_it_imports_only_the_public_faces(site):
+    plain = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-c", os.devnull, "--import-mode=importlib"]
+    command = [sys.executable, "-m", "pytest", *plain, str(SAMPLE / "tests")]
+    path = os.pathsep.join([str(site), str(SAMPLE.parents[1])])
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stdout
+    sources = [file.read_text() for file in SAMPLE.rglob("*.py")]
+    imported = {
+        node.module for source in sources for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)
+    }
+    ours = {
+        name for name in imported if name.partition(".")[0] in {"strategies", "webhook", "muster", "certs", "tests"}
+    }
+    assert ours == {"strategies", "muster.testing"}
+
+
+def test_the_strategy_of_the_page_for_authors_passes_what_the_page_says():
+    page = SAMPLE.parents[1] / "docs" / "strategies.md"
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    exec(compile(code, "strategies.md", "exec"), {})  # noqa: S102 - what readers are told to run

@@ -125,6 +125,17 @@ def review(add: options.Adder) -> None:
 
 def strategies(add: options.Adder) -> None:
     """Add `muster strategies`."""
-    command = add("strategies", help="list the supported frameworks", allow_abbrev=False)
+    command = add("strategies", help="list the supported frameworks, or begin a strategy", allow_abbrev=False)
     command.set_defaults(command="strategies")
     options.output(command, "table", "json")
+    actions = command.add_subparsers(title="actions", metavar="ACTION", dest="action")
+    command.set_defaults(action="ls")
+    listing = actions.add_parser("ls", help="list the strategies and their packages (the default)", allow_abbrev=False)
+    listing.add_argument(
+        "-o", "--output", choices=("table", "json"), default=argparse.SUPPRESS, help="format; table by default"
+    )
+    new = actions.add_parser("new", help="write a package with a strategy, tests and a Dockerfile", allow_abbrev=False)
+    new.add_argument("framework", type=options.name, metavar="NAME", help="framework, as its runtimes are labelled")
+    new.add_argument(
+        "--folder", type=Path, metavar="FOLDER", help="folder to make; muster-strategy-NAME here by default"
+    )

@@ -22,7 +22,8 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Take paths between and behind options too, which argparse would leave over, and refuse what is left."""
-        if self._subparsers is not None and set(sys.argv[1:] if args is None else args) <= {"--"}:
+        alone = self._subparsers is None or self.get_default("action") is not None
+        if not alone and set(sys.argv[1:] if args is None else args) <= {"--"}:
             self._help_instead()
         known, rest = super().parse_known_args(args, namespace)
         if hasattr(known, "paths"):

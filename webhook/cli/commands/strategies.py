@@ -1,13 +1,16 @@
-"""`muster strategies`: lists the supported frameworks and the packages of their strategies."""
+"""`muster strategies`: lists the supported frameworks and the packages of their strategies, or begins one."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from importlib import metadata
+from pathlib import Path
 from typing import TypedDict
 
 from strategies.plugins.registry import Registered
-from webhook.cli import cases, envelopes, problems, tables
+from webhook.cli import cases, envelopes, packages, problems, tables, wording
+from webhook.cli.problems import CommandError
 from webhook.kubeyaml import jsons
 
 __all__ = ["run"]
@@ -21,7 +24,11 @@ class _Entry(TypedDict):
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the registered strategies; see `arguments` for the arguments."""
+    """List the registered strategies, or write a package; see `arguments` for the arguments."""
+    return _write(args) if args.action == "new" else _list(args)
+
+
+def _list(args: argparse.Namespace) -> int:
     entries = [_entry(each) for each in cases.policy(None).registry]
     if args.output == "json":
         print(jsons.dump(envelopes.listed("strategies", entries)))
@@ -31,6 +38,34 @@ def run(args: argparse.Namespace) -> int:
         for line in tables.layout(headers, rows, tables.terminal_width()):
             print(line)
     return problems.CLEAN
+
+
+def _write(args: argparse.Namespace) -> int:
+    framework: str = args.framework
+    served = cases.policy(None).registry.get(framework)
+    if served.strategy.framework == framework:
+        raise CommandError(f"{framework!r} is served by {served} already; choose the name of another framework")
+    folder: Path = args.folder or Path(f"muster-strategy-{framework}")
+    texts = packages.files(framework, _version())
+    try:
+        folder.mkdir(parents=True)
+        for path, text in texts.items():
+            file = folder / path
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    except FileExistsError as error:
+        raise CommandError(f"{folder}: exists already and was not changed; give another one with --folder") from error
+    except OSError as error:
+        raise CommandError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    wording.warn([f"muster: wrote {folder}; its README.md says how to test and to install it"])
+    return problems.CLEAN
+
+
+def _version() -> str:
+    try:
+        return metadata.version("muster-admission")
+    except metadata.PackageNotFoundError:
+        return "latest"
 
 
 def _entry(registered: Registered) -> _Entry:
