@@ -20,7 +20,7 @@ from strategies.claims.requests import ClaimRequest
 from strategies.documents import names, paths
 from strategies.documents.findings import Finding, Severity, error, warning
 from strategies.documents.paths import Path
-from strategies.jobs.jobs import Job, remembered
+from strategies.jobs.jobs import Job, remembered, remembered_for_part
 from strategies.platform.profiles import Profile, template_name
 
 __all__ = ["POD_CLAIM", "ClaimPlan", "Use", "is_queued", "plan_claims", "training"]
@@ -83,7 +83,7 @@ def plan_claims(job: Job) -> list[ClaimPlan]:
     return [_plan(job, request) for request in requests.list_requests(job)]
 
 
-@remembered
+@remembered_for_part
 def training(job: Job) -> ClaimPlan | None:
     """Return the plan for the training pods, None where they ask for nothing."""
     request = requests.of_training(job) if job.supply.asked else None

@@ -61,7 +61,8 @@ def list_requests(job: Job) -> list[ClaimRequest]:
     if not may_ask(job):
         return []
     training = job.container.job_path if job.container else None
-    found = (_request(job, template, training=template.path == training) for template in templates.list_templates(job))
+    every = templates.list_templates(job)
+    found = (_kept_request(job, template, training=template.path == training) for template in every)
     return [request for request in found if request is not None]
 
 
@@ -108,6 +109,16 @@ def is_of(entry: Mapping[str, Any], profile: Profile) -> bool:
     if profile.is_shared:
         return has_claim(profile, entry.get("resourceClaimName"))
     return entry.get("resourceClaimTemplateName") == template_name(profile)
+
+
+def _kept_request(job: Job, template: Template, *, training: bool) -> ClaimRequest | None:
+    """Return the request of a replicated job, which follows from it and from what is outside of all of them."""
+    key, state = (_request, template.path, training), job.changes.state(template.path)
+    kept = job.memory.get(key)
+    if kept is None or kept[0] != state:
+        kept = job.memory[key] = (state, _request(job, template, training=training))
+    found: ClaimRequest | None = kept[1]
+    return found
 
 
 def _request(job: Job, template: Template, *, training: bool) -> ClaimRequest | None:

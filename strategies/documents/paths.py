@@ -115,11 +115,14 @@ def _index(entries: list[Any], merge_key: str) -> dict[str | None, int]:
     held = _known.get((id(entries), merge_key))
     if held is not None and held[0] is entries and held[1] == len(entries):
         return held[2]
+    index: dict[str | None, int] = {}
+    known = 0
+    if held is not None and held[0] is entries and held[1] < len(entries):  # changes add entries at the end
+        _, known, index = held
     while len(_known) >= _REMEMBERED:
         _known.pop(next(iter(_known), ("", "")), None)  # type: ignore[arg-type]  # empty only if another thread was first
-    index: dict[str | None, int] = {}
-    for place, entry in enumerate(entries):
-        index.setdefault(_key_of(entry, merge_key), place)
+    for place in range(known, len(entries)):
+        index.setdefault(_key_of(entries[place], merge_key), place)
     _known[id(entries), merge_key] = entries, len(entries), index
     return index
 

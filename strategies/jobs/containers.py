@@ -27,7 +27,10 @@ def program(container: Container, identify: Identify) -> Program:
 
 def holds_devices(container: Container, pod_spec: Mapping[str, Any]) -> bool:
     """Whether a container asks for a device: as a resource, or by a claim of its pod."""
-    return devices.seen(container.get("resources") or {}, pod_spec.get("resourceClaims") or (), {}).kind != "none"
+    resources = container.get("resources")
+    if not resources:
+        return False
+    return devices.seen(resources, pod_spec.get("resourceClaims") or (), {}).kind != "none"
 
 
 def is_aside(container: Container, identify: Identify) -> bool:

@@ -13,14 +13,23 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from strategies.changes.changes import Changes
-from strategies.documents import paths, pods, trainjobs
+from strategies.documents import pods, trainjobs
 from strategies.documents.runtimes import Runtime
 from strategies.jobs import parts, programs
 from strategies.jobs.parts import Parts
 from strategies.platform.placements import Role
 from strategies.platform.supplies import Supply
 
-__all__ = ["Job", "Kind", "Rendezvous", "Settings", "remembered", "remembered_for_all", "remembered_for_place"]
+__all__ = [
+    "Job",
+    "Kind",
+    "Rendezvous",
+    "Settings",
+    "remembered",
+    "remembered_for_all",
+    "remembered_for_part",
+    "remembered_for_place",
+]
 
 Kind = Literal["TrainJob", "JobSet"]
 Rendezvous = Literal["static", "c10d"]
@@ -100,8 +109,7 @@ class Job:
         return _container(self)
 
     def _find_container(self) -> pods.Place | None:
-        found = self.parts.places
-        return self._place(found[self.part]) if found else None
+        return self._place(self.part) if self.parts.places else None
 
     @property
     def world(self) -> tuple[pods.Place, ...]:
@@ -112,7 +120,7 @@ class Job:
         return _together(self)
 
     def _find_together(self) -> tuple[pods.Place, ...]:
-        return tuple(self._place(each) for each in self.parts.places)
+        return tuple(map(self._place, range(len(self.parts.places))))
 
     @property
     def parts(self) -> Parts:
@@ -129,8 +137,15 @@ class Job:
         count = len(self.parts.places) if self.kind == "JobSet" else 1
         return tuple(dataclasses.replace(self, part=part) for part in range(count)) if count > 1 else (self,)
 
-    def _place(self, found: tuple[paths.Path, int]) -> pods.Place:
-        return pods.place(self.document, *found)
+    def _place(self, part: int) -> pods.Place:
+        """Return the training container of a part; most changes touch other parts, so it is made once for many."""
+        found = self.parts.places[part]
+        key, state = (_PLACE, part), self.changes.state(found[0])
+        kept = self.memory.get(key)
+        if kept is None or kept[0] != state:
+            kept = self.memory[key] = (state, pods.place(self.document, *found))
+        place: pods.Place = kept[1]
+        return place
 
     @property
     def network(self) -> Mapping[str, Any]:
@@ -153,7 +168,7 @@ class Job:
         return (value, "runtime annotation") if isinstance(value, str) else None
 
 
-_PARTS = "parts"
+_PARTS, _PLACE = "parts", "place"
 _Found = TypeVar("_Found")
 
 
@@ -163,6 +178,23 @@ def remembered(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
     A decision asks for the container, the launch and the topology of a job some thirty times.
     """
     return _kept(find, lambda job: job.part)
+
+
+def remembered_for_part(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
+    """Do the same for what depends on this part of a job and on what is outside of all parts, not on the others."""
+
+    @functools.wraps(find)
+    def look(job: Job) -> _Found:
+        places = job.parts.places if job.kind == "JobSet" else ()
+        state = job.changes.state(places[job.part][0]) if places else (len(job.changes), 0)
+        key = (find, job.part)
+        kept = job.memory.get(key)
+        if kept is None or kept[0] != state:
+            kept = job.memory[key] = (state, find(job))
+        found: _Found = kept[1]
+        return found
+
+    return look
 
 
 def remembered_for_all(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:

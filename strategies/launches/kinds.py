@@ -38,6 +38,7 @@ _UNSEEN = "$"
 _GIVEN = frozenset({"PET_NODE_RANK", "NODE_RANK", "RANK"})
 _MASTERS = frozenset({"master_addr", "main_process_ip", "rdzv_endpoint"})
 _NODES = ("nnodes", "num_machines")
+_ASKED = "".join({name[0] for name in (*_OWN, *_NODES, *_MASTERS)})
 _DIGITS = 9
 
 
@@ -86,7 +87,7 @@ def _by_name(name: str, *, read: bool) -> Kind:
 
 
 def _of_launch(launch: Launch) -> Program:
-    options = list(launch.values.items()) or list(_options((*launch.options, *launch.rest)))
+    options = list(launch.values.items()) or list(_options((*launch.options, *launch.rest), _ASKED))
     given = [value for name, value in options if name in _OWN and _OURS not in value]
     given += [value or _UNSEEN for name, value in launch.env.items() if name in _GIVEN]
     return Program(
@@ -110,14 +111,16 @@ def _kind(launch: Launch) -> Kind:
         return Kind.REMOTE if "submit" in launch.head else Kind.CLUSTER
     if launch.module and launch.target.startswith(_SERVED):
         return Kind.SERVER
-    if launch.launcher is Launcher.DEEPSPEED and any(name in ("hostfile", "H") for name, _ in _options(launch.rest)):
+    if launch.launcher is Launcher.DEEPSPEED and any(
+        name in ("hostfile", "H") for name, _ in _options(launch.rest, "hH")
+    ):
         return Kind.REMOTE
     return _OTHERS.get(launch.launcher, Kind.LAUNCHER)
 
 
-def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield every word that looks like an option, by its name with _ for -, with the value beside it."""
+def _options(words: Sequence[str], initials: str) -> Iterator[tuple[str, str]]:
+    """Yield the words that look like options with these initials, by name with _ for -, and the value beside each."""
     for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
-        if word.startswith("-"):
+        if word.startswith("-") and word.lstrip("-")[:1] in initials:
             name, equals, value = word.lstrip("-").partition("=")
             yield name.replace("-", "_"), value if equals else following

@@ -208,10 +208,13 @@ def _subcommands(launcher: Launcher) -> _Reader:
     return lambda head, words: _subcommand(launcher, head, words)
 
 
+_COUNTED = tuple({f"--{name[:3]}" for name in tables.TRL.counts})  # flags that are spelt with - or _ after that
+
+
 def _trl(head: _Words, words: _Words) -> Launch:
     """Read `trl`: flags of accelerate stand anywhere among the script's (trl 1.16 `trl/cli/commands/training.py`)."""
     launch = _subcommand(Launcher.TRL, head, words)
-    names = (word[2:].partition("=")[0].replace("-", "_") for word in launch.rest if word.startswith("--"))
+    names = (word[2:].partition("=")[0].replace("-", "_") for word in launch.rest if word.startswith(_COUNTED))
     if not any(name in tables.TRL.counts for name in names):
         return launch
     found = split(tables.TRL, launch.rest)

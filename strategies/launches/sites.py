@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from strategies.changes.changes import Changes
 from strategies.documents.paths import Path, field
 from strategies.documents.pods import Container, EnvVar
-from strategies.jobs.jobs import Job, remembered
+from strategies.jobs.jobs import Job, remembered_for_part
 from strategies.launches import launches, readings
 from strategies.launches.launches import Launch
 from strategies.launches.readings import Reading
@@ -92,7 +92,7 @@ class Site:
             changes.set((*self.path, "args"), list(args), rule=rule, reason=reason)
 
 
-@remembered
+@remembered_for_part
 def find_site(job: Job) -> Site | None:
     """Return the site of the training container; None for a JobSet without one."""
     return _of_jobset(job) if job.kind == "JobSet" else _of_trainjob(job)

@@ -13,7 +13,7 @@ from typing import Any
 
 from strategies.claims import plans
 from strategies.documents import names, pods, quantities
-from strategies.jobs.jobs import Job, remembered, remembered_for_all, remembered_for_place
+from strategies.jobs.jobs import Job, remembered, remembered_for_all, remembered_for_part, remembered_for_place
 from strategies.launches.launches import Launch, Launcher
 from strategies.platform import devices
 from strategies.trainer import resources
@@ -164,13 +164,19 @@ def _of_jobset(job: Job) -> Topology:
     place = job.container
     if place is None:
         return Topology(1, 1, devices.Devices(0, "none"))
-    found = _devices_of(job, _resources(job), place.pod_spec.get("resourceClaims") or ())
+    found = _of_pod(job)
     counted, uneven = Topology(pods_of(job), 1, found), _is_uneven(job)
     written, per_node = _counts(job, place)
     nodes, elastic = _nodes(written, counted)
     if per_node:
         return Topology(nodes, _processes(per_node, found), found, per_node.isdecimal(), elastic, uneven)
     return Topology(nodes, 1 if found.count == 0 else found.count, found, elastic=elastic, uneven=uneven)
+
+
+@remembered_for_part
+def _of_pod(job: Job) -> devices.Devices:
+    claims = (job.container.pod_spec.get("resourceClaims") or ()) if job.container else ()
+    return _devices_of(job, _resources(job), claims)
 
 
 def _is_uneven(job: Job) -> bool:

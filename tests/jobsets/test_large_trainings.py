@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 
-from strategies.launches import worlds
-from tests.support import admissions, jobs
+from strategies.claims import requests
+from strategies.launches import sites, worlds
+from tests.support import admissions, devices, jobs
 
 
 def training(count):
@@ -43,3 +44,23 @@ def test_a_change_of_one_part_is_seen_in_its_world():
         if entry["name"] == "MUSTER_EXPECTED_WORLD_SIZE"
     }
     assert sizes == {"4"}
+
+
+def sites_and_requests(count, monkeypatch):
+    """How often a command line was looked for, and the claims that a replicated job asks for."""
+    found, asked = [], []
+    site, request = sites._of_jobset, requests._request
+    monkeypatch.setattr(sites, "_of_jobset", lambda job: found.append(1) or site(job))
+    monkeypatch.setattr(requests, "_request", lambda *what, **how: asked.append(1) or request(*what, **how))
+    made = training(count)
+    for each in made["spec"]["replicatedJobs"]:
+        each["template"]["metadata"]["annotations"] = {"muster.dev/claim-profile": "quad"}
+    decision = admissions.decide(made, devices.device_class(), policy=devices.policy(trl="plain"))
+    assert decision.verdict == "patched"
+    return len(found), len(asked)
+
+
+def test_sites_and_claims_of_parts_are_found_as_often_as_changes_touch_the_part(monkeypatch):
+    few, many = sites_and_requests(8, monkeypatch), sites_and_requests(32, monkeypatch)
+    assert min(few) >= 8
+    assert (many[0] <= 5 * few[0], many[1] <= 5 * few[1]) == (True, True)

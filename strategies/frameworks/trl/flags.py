@@ -6,7 +6,6 @@ command lines.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import json
 from bisect import bisect_left
@@ -14,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Literal, TypeAlias, TypedDict, cast
+
+from strategies.launches.guesses import Guesses
 
 __all__ = [
     "FlagSpec",
@@ -33,6 +34,7 @@ __all__ = [
 Nargs: TypeAlias = Literal[0, 1, "?", "+"]
 
 _LONGEST_GUESS = 64
+_NEAR = 0.75
 
 
 class _Entry(TypedDict, total=False):
@@ -186,6 +188,10 @@ def launcher_spec(flag: str) -> FlagSpec | None:
 def closest(method: str, flag: str) -> str | None:
     """Return the flag of `method` or of the launcher that an unknown `flag` probably means, or None."""
     name = flag.partition("=")[0].lstrip("-").replace("-", "_")[:_LONGEST_GUESS]
-    names = sorted(script(method).names | _launcher().names | {"config"})
-    found = difflib.get_close_matches(name, names, n=1, cutoff=0.75)
-    return f"--{found[0]}" if found else None
+    found = _guesses(method).closest(name)
+    return f"--{found}" if found else None
+
+
+@functools.cache
+def _guesses(method: str) -> Guesses:
+    return Guesses(script(method).names | _launcher().names | {"config"}, _NEAR)

@@ -96,7 +96,8 @@ def parse(method: str, args: Sequence[str]) -> ParsedArgs:
         ValueError: TRL has no such training method.
     """
     words = tuple(args)
-    return _cached(method, words) if len(words) <= _FEW and sum(map(len, words)) <= _SHORT else _parse(method, words)
+    short = len(words) <= _FEW and sum(map(len, words)) <= _SHORT
+    return _cached(method, words) if short else _latest(method, words)
 
 
 _FEW, _SHORT = 64, 2_048  # words and characters of arguments that are remembered
@@ -108,6 +109,7 @@ def _parse(method: str, args: tuple[str, ...]) -> ParsedArgs:
     return reader.parsed
 
 
+_latest = functools.lru_cache(maxsize=2)(_parse)  # the parts of a job often have the same words, however many
 _cached = functools.lru_cache(maxsize=256)(_parse)  # a decision asks some three times; nobody may change the result
 
 
@@ -193,9 +195,13 @@ class _Reader:
     def _end_of_values(self, start: int, nargs: flags.Nargs) -> int:
         end = start
         most = self.stop if nargs == "+" else min(self.stop, start + (nargs != 0))
-        while end < most and self._spellings(self.tokens[end]) is None:
+        while end < most and not self._is_flag(self.tokens[end]):
             end += 1
         return end
+
+    def _is_flag(self, token: str) -> bool:
+        """Whether argparse takes a token for a flag; most are one without looking for its name."""
+        return (token[:2] == "--" and len(token) > 2 and " " not in token) or self._spellings(token) is not None
 
     def _judge(self, index: int, found: flags.FlagSpec, raw: str) -> str | bool:
         """Return the value that `raw` stands for; record a fault where argparse could not convert it."""

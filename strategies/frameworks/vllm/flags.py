@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Literal, TypeAlias, TypedDict, cast
 
+from strategies.launches.guesses import Guesses
+
 __all__ = ["FlagSpec", "Nargs", "closest", "completions", "elsewhere", "known", "spec", "version"]
 
 Nargs: TypeAlias = Literal[0, 1, "?", "+"]
 
 _LONGEST_GUESS = 64
+_NEAR = 0.75
 _SURE = 0.92
 """Flags of different versions are less alike than this, and misspelled ones more."""
 
@@ -129,7 +132,12 @@ def elsewhere(flag: str) -> list[str]:
 def closest(flag: str) -> tuple[str, bool] | None:
     """Return the flag that an unknown `flag` probably means and whether that is sure in any version, or None."""
     name = flag.lstrip("-")[:_LONGEST_GUESS]
-    found = difflib.get_close_matches(name, sorted(_table()["flags"]), n=1, cutoff=0.75)
+    found = _guesses().closest(name)
     if not found:
         return None
-    return f"--{found[0]}", difflib.SequenceMatcher(None, found[0], name).ratio() >= _SURE
+    return f"--{found}", difflib.SequenceMatcher(None, found, name).ratio() >= _SURE
+
+
+@functools.cache
+def _guesses() -> Guesses:
+    return Guesses(_table()["flags"], _NEAR)

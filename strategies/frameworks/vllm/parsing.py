@@ -8,6 +8,7 @@ in a long flag, `--config FILE` is taken out first, `--a.b value` is JSON for `-
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -100,9 +101,16 @@ def hidden(text: str) -> bool:
 
 def parse(args: Sequence[str]) -> Parsed:
     """Read the words behind `vllm serve` or the server's module as vLLM's parser does."""
+    return _latest(tuple(args))
+
+
+def _parse(args: tuple[str, ...]) -> Parsed:
     reader = _Reader(args)
     reader.read()
     return reader.parsed
+
+
+_latest = functools.lru_cache(maxsize=2)(_parse)  # parts often have the same words; nobody may change the result
 
 
 class _Reader:
@@ -139,8 +147,9 @@ class _Reader:
         """Whether argparse takes a word for a flag, known or not."""
         if word[:1] != "-" or len(word) == 1:
             return False
-        name = _name(word)[0]
-        return bool(_spellings(name)) or not (_NEGATIVE.match(word) or " " in word)
+        if " " not in word and (word[1] == "-" or not _NEGATIVE.match(word)):
+            return True
+        return bool(_spellings(_name(word)[0]))
 
     def _stray(self, index: int) -> int:
         word = self.args[index]
