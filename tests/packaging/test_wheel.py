@@ -66,6 +66,7 @@ def muster(wheel, tmp_path_factory):
             env=environment,
         )
 
+    run.home = home
     return run
 
 
@@ -199,6 +200,20 @@ def test_where_it_is_installed_it_writes_jobs_to_begin_with(muster, kind):
     written = muster("init", kind)
     assert (written.returncode, written.stderr) == (0, "")
     assert f"\n  name: {kind}\n" in written.stdout
+
+
+def test_where_it_is_installed_a_new_strategy_is_put_beside_it_and_its_tests_pass(muster, tmp_path):
+    python, folder, out = muster.home / "bin" / "python", tmp_path / "acme", tmp_path / "wheels"
+    written = muster("strategies", "new", "acme", "--folder", folder)
+    assert written.returncode == 0, written.stderr
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", out, folder)
+    pip("--python", python, "install", "--no-deps", "--no-index", *out.iterdir())
+    plain = ["-q", "-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function"]
+    done = subprocess.run(
+        [python, "-m", "pytest", *plain], cwd=folder, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, "7 passed" in done.stdout) == (0, True), done.stdout + done.stderr
+    assert "muster-strategy-acme 0.1.0" in " ".join(muster("strategies").stdout.split())
 
 
 def test_where_it_is_installed_it_installs_upgrades_and_uninstalls_muster(muster, kubectl, cluster, tmp_path):
