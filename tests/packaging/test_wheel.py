@@ -202,6 +202,7 @@ def test_where_it_is_installed_it_writes_jobs_to_begin_with(muster, kind):
     assert f"\n  name: {kind}\n" in written.stdout
 
 
+@pytest.mark.thorough  # tests/cli/test_new_strategy.py does it without an environment of its own
 def test_where_it_is_installed_a_new_strategy_is_put_beside_it_and_its_tests_pass(muster, tmp_path):
     python, folder, out = muster.home / "bin" / "python", tmp_path / "acme", tmp_path / "wheels"
     written = muster("strategies", "new", "acme", "--folder", folder)
