@@ -1,0 +1,1 @@
+"""Engines: what computes. `seam` is what the Gateway knows of them."""
