@@ -1,0 +1,141 @@
+"""`muster sessions`: serve a Gateway, make and end its keys, see its sessions."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from sessions.journal.store import Journal
+from sessions.runs import tenants
+
+if TYPE_CHECKING:
+    from sessions.runs.config import Config
+
+__all__ = ["main"]
+
+T = TypeVar("T")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; 0 when it is done, 1 when there is nothing of that name, 2 when it cannot be done."""
+    args = _parser().parse_args(argv)
+    try:
+        return int(args.run(args))
+    except (OSError, ValueError) as error:
+        print(f"muster sessions: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="muster sessions", description=__doc__, allow_abbrev=False)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    serve = commands.add_parser("serve", help="run a Gateway that speaks the Tinker API", allow_abbrev=False)
+    serve.add_argument("--base", type=Path, required=True, metavar="FOLDER", help="folder of the base model")
+    serve.add_argument("--name", metavar="NAME", help="how clients name the base model; its folder by default")
+    serve.add_argument("--host", default="127.0.0.1", help="address to bind; 127.0.0.1 by default")
+    serve.add_argument("--port", type=int, default=8080, help="TCP port, 8080 by default; 0 chooses a free one")
+    serve.add_argument("--context", type=int, help="tokens that the model reads at most; as its configuration says")
+    keys = commands.add_parser("keys", help="make, list and end API keys", allow_abbrev=False)
+    actions = keys.add_subparsers(title="actions", metavar="ACTION", required=True)
+    create = actions.add_parser("create", help="make a key, which is shown once", allow_abbrev=False)
+    create.add_argument("tenant", metavar="TENANT", help="whose sessions it opens")
+    listing = actions.add_parser("ls", help="list keys by their first characters", allow_abbrev=False)
+    revoke = actions.add_parser("revoke", help="end a key", allow_abbrev=False)
+    revoke.add_argument("id", metavar="ID", help="first characters, as `keys ls` shows them")
+    shown = commands.add_parser("ls", help="list sessions", allow_abbrev=False)
+    runs = ((serve, _serve), (create, _create), (listing, _keys), (revoke, _revoke), (shown, _sessions))
+    for command, run in runs:
+        command.add_argument("--root", type=Path, required=True, metavar="FOLDER", help="journal, weights and sockets")
+        command.set_defaults(run=run)
+    return parser
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from sessions.runs.config import Config  # noqa: PLC0415  # the other commands need no server
+
+    settings = json.loads((args.base / "config.json").read_text())
+    context = args.context or int(settings.get("max_position_embeddings", 2048))
+    config = Config(args.root.resolve(), args.base.resolve(), args.name or str(args.base.resolve()), context)
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_run(config, args.host, args.port))
+    return 0
+
+
+async def _run(config: Config, host: str, port: int) -> None:
+    """Serve until the process is told to end."""
+    from aiohttp import web  # noqa: PLC0415  # the other commands need no server
+
+    from sessions.gateway.app import app  # noqa: PLC0415  # as above
+
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    runner = web.AppRunner(app(config), access_log=None)
+    await runner.setup()
+    bound = socket.create_server((host, port))
+    await web.SockSite(runner, bound).start()
+    print(f"serving the Tinker API on http://{host}:{bound.getsockname()[1]}", flush=True)
+    try:
+        await ended.wait()
+    finally:
+        await runner.cleanup()
+
+
+def _create(args: argparse.Namespace) -> int:
+    key = asyncio.run(_with(args.root, lambda journal: tenants.create(journal, args.tenant, time.time())))
+    print(key.secret)
+    return 0
+
+
+def _keys(args: argparse.Namespace) -> int:
+    rows = asyncio.run(_with(args.root, lambda journal: journal.rows("SELECT * FROM keys ORDER BY created")))
+    for row in rows:
+        print(f"{row['id']}  {row['tenant']:20}  {_time(row['created'])}  {'revoked' if row['revoked'] else 'valid'}")
+    return 0
+
+
+def _revoke(args: argparse.Namespace) -> int:
+    if asyncio.run(_with(args.root, lambda journal: tenants.revoke(journal, args.id, time.time()))):
+        return 0
+    print(f"muster sessions: {args.id}: there is no such key, or it has ended", file=sys.stderr)
+    return 1
+
+
+def _sessions(args: argparse.Namespace) -> int:
+    query = (
+        "SELECT sessions.*, count(models.id) AS runs, sum(models.done) AS steps FROM sessions"
+        " LEFT JOIN models ON models.session = sessions.id GROUP BY sessions.id ORDER BY sessions.created"
+    )
+    for row in asyncio.run(_with(args.root, lambda journal: journal.rows(query))):
+        status = json.loads(row["status"])["type"]
+        print(
+            f"{row['id']}  {row['tenant']:20}  {_time(row['created'])}  {status:16}"
+            f"  {row['runs']} runs, {row['steps'] or 0} requests"
+        )
+    return 0
+
+
+async def _with(root: Path, use: Callable[[Journal], Awaitable[T]]) -> T:
+    journal = Journal(root / "journal.sqlite")
+    await journal.open()
+    try:
+        return await use(journal)
+    finally:
+        await journal.close()
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,264 @@
+"""An engine as a process: `python -m sessions.engines.process`, which answers a Gateway over a Unix socket.
+
+HTTP with one worker thread behind it: what a model is asked runs one after the other, samples run in batches. Each
+training request has its number; asked again for the last one, the engine answers what it answered, so that a lost
+answer applies no gradient twice. The process ends when its standard input does, so none is left when its Gateway is
+killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import logging
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from sessions.engines.seam import Adam, Lora, Refused, Sampled, Sampler, Sampling, Trainer
+from sessions.wire import samples, steps
+
+__all__ = ["Service", "main"]
+
+_LOG = logging.getLogger(__name__)
+_JSON, _PROTOBUF = "application/json", "application/x-protobuf"
+_BATCH = 64  # prompts at a time
+_LOADED = 8  # weights that a sampler keeps beside the base
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    body: bytes
+    form: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    request: Sampling
+    folder: Path | None
+    answer: asyncio.Future[Sampled]
+
+
+class Service:
+    """What one engine answers.
+
+    Args:
+        trainer: None where this process does not train.
+        sampler: None where it does not sample.
+    """
+
+    def __init__(self, trainer: Trainer | None, sampler: Sampler | None) -> None:
+        self._trainer, self._sampler = trainer, sampler
+        self._instance = secrets.token_hex(8)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
+        self._last: dict[str, tuple[int, _Answer]] = {}
+        self._prompts: asyncio.Queue[_Prompt] = asyncio.Queue()
+        self._loaded: dict[str, None] = {}  # the last used at the end
+
+    def app(self) -> web.Application:
+        """Return the routes."""
+        app = web.Application(client_max_size=1 << 28)
+        app.add_routes(
+            [
+                web.get("/state", self._state),
+                web.post("/models/{model}/{seq}/{kind}", self._train),
+                web.post("/models/{model}/snapshot", self._snapshot),
+                web.delete("/models/{model}", self._unload),
+                web.post("/sample", self._sample),
+            ]
+        )
+        app.cleanup_ctx.append(self._sampling)
+        return app
+
+    async def _state(self, _: web.Request) -> web.Response:
+        return _json({"instance": self._instance, "models": {name: seq for name, (seq, _) in self._last.items()}})
+
+    async def _train(self, request: web.Request) -> web.Response:
+        model, seq, kind = request.match_info["model"], int(request.match_info["seq"]), request.match_info["kind"]
+        body = await request.read()
+        last, answer = self._last.get(model, (-1, None))
+        fresh = kind in _MAKES
+        if answer is None and not fresh:
+            return _json({"error": f"{model}: is not a model of this engine"}, 404)
+        if answer is None or seq > last or (fresh and seq != last):
+            try:
+                answer = await self._work(_KINDS[kind], self._trainer, model, body)
+            except Refused as error:
+                return _json({"error": str(error)}, 422)
+            except Exception as error:  # noqa: BLE001  # whoever asked gets an answer
+                _LOG.exception("request %s of %s failed", seq, model)
+                self._last.pop(model, None)  # half of a gradient may be there; the Gateway makes the model anew
+                return _json({"error": f"{type(error).__name__}: {error}"[:1000]}, 500)
+            self._last[model] = (seq, answer)
+        elif seq < last:
+            return _json({"error": f"{model}: is at request {last}, so request {seq} is over"}, 409)
+        return web.Response(body=answer.body, content_type=answer.form)
+
+    async def _snapshot(self, request: web.Request) -> web.Response:
+        model, folder = request.match_info["model"], Path((await request.json())["folder"])
+        if model not in self._last or self._trainer is None:
+            return _json({"error": f"{model}: is not a model of this engine"}, 404)
+        seq = self._last[model][0]
+        await self._work(lambda trainer: trainer.save(model, folder, optimizer=True), self._trainer)
+        return _json({"seq": seq})
+
+    async def _unload(self, request: web.Request) -> web.Response:
+        model = request.match_info["model"]
+        if self._last.pop(model, None) is not None:
+            await self._work(lambda trainer: trainer.unload(model), self._trainer)
+        return _json({})
+
+    async def _work(self, work: Callable[..., Any], *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
+
+    async def _sample(self, request: web.Request) -> web.Response:
+        folder = request.query.get("folder")
+        try:
+            wanted = samples.sampling(samples.parsed(await request.read()), folder)
+            prompt = _Prompt(wanted, Path(folder) if folder else None, asyncio.get_running_loop().create_future())
+            await self._prompts.put(prompt)
+            sampled = await prompt.answer
+        except Refused as error:
+            return _json({"error": str(error)}, 422)
+        except Exception as error:  # noqa: BLE001  # whoever asked gets an answer
+            _LOG.exception("a sample failed")
+            return _json({"error": f"{type(error).__name__}: {error}"[:1000]}, 500)
+        return web.Response(body=samples.response(sampled), content_type=_PROTOBUF)
+
+    async def _sampling(self, _: web.Application) -> Any:
+        task = asyncio.create_task(self._batches())
+        yield
+        task.cancel()
+
+    async def _batches(self) -> None:
+        while True:
+            batch = [await self._prompts.get()]
+            while len(batch) < _BATCH and not self._prompts.empty():
+                batch.append(self._prompts.get_nowait())
+            batch = [each for each in batch if not each.answer.done()]
+            try:
+                for each, answer in zip(batch, await self._work(self._answers, batch), strict=True):
+                    _settle(each.answer, answer)
+            except Exception as error:  # noqa: BLE001  # whoever asked gets an answer
+                for each in batch:
+                    _settle(each.answer, error)
+
+    def _answers(self, batch: list[_Prompt]) -> list[Sampled | Exception]:
+        if self._sampler is None:
+            raise Refused("this engine does not sample")
+        bad: dict[str, Exception] = {}
+        for folder in {each.folder for each in batch if each.folder is not None}:
+            try:
+                self._need(self._sampler, folder, {str(each.folder) for each in batch})
+            except (Refused, OSError) as error:
+                bad[str(folder)] = error
+        good = [each for each in batch if str(each.folder) not in bad]
+        answers = iter(self._sampler.sample([each.request for each in good]) if good else [])
+        return [bad[str(each.folder)] if str(each.folder) in bad else next(answers) for each in batch]
+
+    def _need(self, sampler: Sampler, folder: Path, used: set[str]) -> None:
+        """Have weights loaded; the least recently used ones go, but none of this batch."""
+        name = str(folder)
+        if name not in self._loaded:
+            sampler.load(name, folder)
+        self._loaded.pop(name, None)
+        self._loaded[name] = None
+        for old in [each for each in self._loaded if each not in used][: max(0, len(self._loaded) - _LOADED)]:
+            sampler.unload(old)
+            del self._loaded[old]
+
+
+def _settle(future: asyncio.Future[Sampled], answer: Sampled | Exception) -> None:
+    if future.done():
+        return
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
+
+
+def _create(trainer: Trainer, model: str, body: bytes) -> _Answer:
+    trainer.create(model, Lora(**orjson.loads(body)))
+    return _Answer(b"{}", _JSON)
+
+
+def _step(trainer: Trainer, model: str, body: bytes) -> _Answer:
+    return _Answer(steps.outputs(trainer.step(model, steps.step(body))), _PROTOBUF)
+
+
+def _optim(trainer: Trainer, model: str, body: bytes) -> _Answer:
+    return _Answer(orjson.dumps({"metrics": trainer.optim(model, Adam(**orjson.loads(body)))}), _JSON)
+
+
+def _save(trainer: Trainer, model: str, body: bytes) -> _Answer:
+    asked = orjson.loads(body)
+    trainer.save(model, Path(asked["folder"]), optimizer=asked["optimizer"])
+    return _Answer(b"{}", _JSON)
+
+
+def _load(trainer: Trainer, model: str, body: bytes) -> _Answer:
+    asked = orjson.loads(body)
+    trainer.load(model, Path(asked["folder"]), optimizer=asked["optimizer"])
+    return _Answer(b"{}", _JSON)
+
+
+_KINDS: dict[str, Callable[[Trainer, str, bytes], _Answer]] = {
+    "create": _create,
+    "step": _step,
+    "optim": _optim,
+    "save": _save,
+    "load": _load,
+}
+_MAKES = frozenset({"create", "load"})
+
+
+def _json(body: object, status: int = 200) -> web.Response:
+    return web.Response(body=orjson.dumps(body), content_type=_JSON, status=status)
+
+
+def _made(name: str, base: Path) -> Any:
+    module, _, kind = name.partition(":")
+    return getattr(importlib.import_module(module), kind)(base)
+
+
+async def _until_orphaned() -> None:
+    """Wait until standard input ends: whoever started this process is gone, or wants it to end."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await reader.read()
+
+
+async def _serve(service: Service, socket: Path) -> None:
+    runner = web.AppRunner(service.app(), access_log=None)
+    await runner.setup()
+    await web.UnixSite(runner, socket).start()
+    await _until_orphaned()
+    os._exit(0)  # a pass of the worker thread may take minutes, and nobody waits for it
+
+
+def main() -> None:
+    """Run an engine until standard input ends."""
+    parser = argparse.ArgumentParser(prog="python -m sessions.engines.process", description=__doc__.partition("\n")[0])
+    parser.add_argument("--base", type=Path, required=True, help="folder of the base model")
+    parser.add_argument("--socket", type=Path, required=True, help="Unix socket to make")
+    parser.add_argument("--trainer", metavar="MODULE:CLASS", help="what trains; nothing by default")
+    parser.add_argument("--sampler", metavar="MODULE:CLASS", help="what samples; nothing by default")
+    args = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    trainer = _made(args.trainer, args.base) if args.trainer else None
+    sampler = _made(args.sampler, args.base) if args.sampler else None
+    args.socket.unlink(missing_ok=True)
+    asyncio.run(_serve(Service(trainer, sampler), args.socket))
+
+
+if __name__ == "__main__":
+    main()

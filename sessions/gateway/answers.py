@@ -1,0 +1,81 @@
+"""Answers, and the one place where a refusal becomes a status."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import orjson
+import zstandard
+from aiohttp import web
+from pydantic import BaseModel, ValidationError
+
+from sessions.engines.seam import Refused
+from sessions.journal.store import Changed
+
+__all__ = ["Missing", "body", "errors", "json", "read"]
+
+_LOG = logging.getLogger(__name__)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+B = TypeVar("B", bound=BaseModel)
+
+
+class Missing(LookupError):
+    """There is no such thing, or it is another tenant's: nobody can tell which."""
+
+
+def json(value: object, status: int = 200) -> web.Response:
+    """Return JSON."""
+    return web.Response(body=orjson.dumps(value), content_type="application/json", status=status)
+
+
+async def read(request: web.Request, limit: int) -> bytes:
+    """Return the body, decompressed, never more than a limit.
+
+    Raises:
+        Refused: when the body is not what its header says.
+    """
+    data = await request.read()
+    if request.headers.get("Content-Encoding", "").lower() != "zstd":
+        return data
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+            whole = reader.read(limit + 1)
+    except zstandard.ZstdError as error:
+        raise Refused("the body is not zstd, though its Content-Encoding says so") from error
+    if len(whole) > limit:
+        raise web.HTTPRequestEntityTooLarge(limit, len(whole))
+    return bytes(whole)
+
+
+async def body(request: web.Request, form: type[B]) -> B:
+    """Return the body in its form. Raises `Refused` with the first thing that is wrong."""
+    try:
+        return form.model_validate_json(await request.read() or b"{}")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise Refused(f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}") from error
+
+
+@web.middleware
+async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer exceptions; the client shows `detail` to its user."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return error if error.status < 400 else _told(error.status, error.text or error.reason)
+    except Refused as error:
+        return _told(422, str(error))
+    except Changed as error:
+        return _told(409, str(error))
+    except Missing as error:
+        return _told(404, str(error))
+    except Exception:  # noqa: BLE001  # whoever asked gets an answer
+        _LOG.exception("%s %s failed", request.method, request.path)
+        return _told(500, "the Gateway failed at this request; its log says how")
+
+
+def _told(status: int, text: str) -> web.Response:
+    detail: dict[str, Any] = {"detail": text[:2000], "error": text[:2000]}
+    return json(detail, status)

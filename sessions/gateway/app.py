@@ -1,0 +1,32 @@
+"""The Gateway as an application of aiohttp."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from sessions.gateway import futures, records, sampling, service, training
+from sessions.gateway.answers import errors
+from sessions.gateway.doors import door
+from sessions.gateway.state import MANAGER
+from sessions.runs.config import Config
+from sessions.runs.manager import Manager
+
+__all__ = ["app"]
+
+
+def app(config: Config) -> web.Application:
+    """Return the application; it starts the engines when it starts, and answers before they do."""
+    made = web.Application(middlewares=[errors, door], client_max_size=config.limits.body)
+    made[MANAGER] = Manager(config)
+    for part in (service, training, sampling, futures, records):
+        made.add_routes(part.routes)
+    made.cleanup_ctx.append(_running)
+    return made
+
+
+async def _running(made: web.Application) -> AsyncIterator[None]:
+    await made[MANAGER].start()
+    yield
+    await made[MANAGER].close()

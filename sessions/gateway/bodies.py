@@ -1,0 +1,170 @@
+"""What clients send as JSON, as tinker 0.38.0 has it (`tinker/types`).
+
+Unknown fields are refused: no option does nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = [
+    "CreateModel",
+    "CreateSamplingSession",
+    "CreateSession",
+    "Finish",
+    "Load",
+    "ModelOnly",
+    "Optim",
+    "Poll",
+    "Save",
+    "SaveForSampler",
+    "Search",
+]
+
+_Ttl = Annotated[int, Field(ge=3600, le=315_360_000)]
+_Metadata = dict[str, str]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+class CreateSession(_Strict):
+    """`create_session`."""
+
+    tags: list[str] = Field(default_factory=list, max_length=100)
+    user_metadata: dict[str, Any] | None = None
+    sdk_version: str = ""
+    project_id: str | None = None
+    display_name: str | None = Field(default=None, max_length=500)
+    type: Literal["create_session"] = "create_session"
+
+
+class _Lora(_Strict):
+    rank: int = Field(default=32, ge=1, le=1024)
+    seed: int | None = None
+    train_unembed: bool = True
+    train_mlp: bool = True
+    train_attn: bool = True
+
+
+class _AdamOptimizer(_Strict):
+    type: Literal["adamw"] = "adamw"
+
+
+class CreateModel(_Strict):
+    """`create_model`."""
+
+    session_id: str
+    model_seq_id: int = Field(ge=0)
+    base_model: str
+    user_metadata: dict[str, Any] | None = None
+    lora_config: _Lora | None = None
+    optimizer_config: _AdamOptimizer = _AdamOptimizer()
+    type: Literal["create_model"] = "create_model"
+
+
+class _Adam(_Strict):
+    learning_rate: float = Field(default=1e-4, ge=0, allow_inf_nan=False)
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    beta2: float = Field(default=0.95, ge=0, lt=1)
+    eps: float = Field(default=1e-12, ge=0, allow_inf_nan=False)
+    weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    grad_clip_norm: float = Field(default=0.0, allow_inf_nan=False)
+
+
+class Optim(_Strict):
+    """`optim_step`."""
+
+    adam_params: _Adam
+    model_id: str
+    seq_id: int = Field(ge=1)
+    type: Literal["optim_step"] = "optim_step"
+
+
+class ModelOnly(_Strict):
+    """`get_info` and `unload_model`."""
+
+    model_id: str
+    type: Literal["get_info", "unload_model"] | None = None
+
+
+class Save(_Strict):
+    """`save_weights`."""
+
+    model_id: str
+    path: str | None = None
+    seq_id: int = Field(ge=1)
+    ttl_seconds: _Ttl | None = None
+    overwrite: bool = False
+    user_metadata: _Metadata | None = None
+    type: Literal["save_weights"] = "save_weights"
+
+
+class SaveForSampler(_Strict):
+    """`save_weights_for_sampler`."""
+
+    model_id: str
+    path: str | None = None
+    sampling_session_seq_id: int | None = Field(default=None, ge=0)
+    kind: Literal["snapshot", "inflight"] = "snapshot"
+    seq_id: int = Field(ge=1)
+    ttl_seconds: _Ttl | None = None
+    user_metadata: _Metadata | None = None
+    type: Literal["save_weights_for_sampler"] = "save_weights_for_sampler"
+
+
+class Load(_Strict):
+    """`load_weights`: into a model that exists, or into a new one of a session."""
+
+    model_id: str | None = None
+    seq_id: int | None = Field(default=None, ge=1)
+    session_id: str | None = None
+    model_seq_id: int | None = Field(default=None, ge=0)
+    base_model: str | None = None
+    user_metadata: dict[str, Any] | None = None
+    path: str
+    optimizer: bool
+    optimizer_config: _AdamOptimizer | None = None
+    weights_access_token: str | None = None
+    type: Literal["load_weights"] = "load_weights"
+
+
+class CreateSamplingSession(_Strict):
+    """`create_sampling_session`."""
+
+    session_id: str
+    sampling_session_seq_id: int = Field(ge=0)
+    base_model: str | None = None
+    model_path: str | None = None
+    type: Literal["create_sampling_session"] = "create_sampling_session"
+
+
+class Poll(_Strict):
+    """`retrieve_future`."""
+
+    request_id: str
+    allow_metadata_only: bool = False
+
+
+class _Reason(_Strict):
+    type: Literal["success", "errored", "interrupted"]
+
+
+class Finish(_Strict):
+    """`sessions/{id}/finish`."""
+
+    reason: _Reason
+    detail: str | None = None
+
+
+class Search(BaseModel):
+    """`sessions/search`; the owner is the caller, whatever it says."""
+
+    session_id: str | None = None
+    user_metadata: _Metadata = Field(default_factory=dict)
+    display_name: str | None = None
+    limit: int = Field(default=50, ge=1, le=200)
+    cursor: Any = None

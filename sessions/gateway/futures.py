@@ -1,0 +1,66 @@
+"""Promises: polled until they are kept, and never longer than the client waits."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from aiohttp import web
+
+from sessions.gateway import bodies
+from sessions.gateway.answers import body, json
+from sessions.gateway.state import MANAGER, caller
+from sessions.journal import entries
+from sessions.journal.store import Row
+from sessions.runs.models import Context
+
+__all__ = ["routes"]
+
+routes = web.RouteTableDef()
+_FIND = "SELECT * FROM requests WHERE id = ? AND tenant = ?"
+
+
+@routes.post("/api/v1/retrieve_future")
+async def retrieve_future(request: web.Request) -> web.Response:
+    """Answer a result, a failure, or that it is not there yet, and why."""
+    id_ = (await body(request, bodies.Poll)).request_id
+    context = request.app[MANAGER].context
+    event = context.futures.watch(id_)
+    try:
+        row = await context.journal.row(_FIND, id_, caller(request))
+        if row is not None and row["state"] == "waiting":
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(event.wait(), context.config.limits.poll)
+            row = await context.journal.row(_FIND, id_, caller(request))
+    finally:
+        context.futures.leave(id_, event)
+    return _answer(context, id_, row)
+
+
+def _answer(context: Context, id_: str, row: Row | None) -> web.Response:
+    if row is None:
+        return json({"detail": f"{id_[:200]}: there is no such request, or its result is not kept any more"}, 410)
+    if row["state"] == "done":
+        form = "application/x-protobuf" if row["form"] == "protobuf" else "application/json"
+        return web.Response(body=row["result"], content_type=form)
+    if row["state"] == "failed":
+        return json({"error": row["result"].decode(), "category": row["category"]})
+    engine = context.sampler if row["kind"] == "sample" else context.trainer
+    answer = {"type": "try_again", "request_id": id_, "queue_state": "active"}
+    if not engine.is_up:
+        answer |= {"queue_state": "paused_capacity", "queue_state_reason": f"the {engine.name} is starting"}
+    return json(answer)
+
+
+@routes.post("/api/v1/cancel_future")
+async def cancel_future(request: web.Request) -> web.Response:
+    """Stop a sample that nobody waits for; nothing happens to other requests."""
+    id_ = str((await request.json()).get("request_id"))
+    manager = request.app[MANAGER]
+    row = await manager.context.journal.row(_FIND, id_, caller(request))
+    if row is not None and row["kind"] == "sample":
+        manager.samples.cancel(id_)
+        told = "the client cancelled this request"
+        await manager.context.journal.run(entries.given_up, id_, told, "user", manager.context.clock())
+        manager.context.futures.ended(id_)
+    return web.Response(status=204)

@@ -1,0 +1,258 @@
+"""What a tenant may look up and change: training runs, checkpoints, sessions."""
+
+from __future__ import annotations
+
+import json as texts
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from sessions.engines.seam import Refused
+from sessions.gateway import bodies
+from sessions.gateway.answers import Missing, body, json
+from sessions.gateway.state import MANAGER, caller, own_model, own_session
+from sessions.journal.store import Row
+from sessions.runs import paths, weights
+
+__all__ = ["routes"]
+
+routes = web.RouteTableDef()
+_RUN = "/api/v1/training_runs/{run}"
+_CHECKPOINT = _RUN + "/checkpoints/{kind}/{name}"
+_RUNS = "FROM models JOIN sessions ON sessions.id = models.session WHERE sessions.tenant = ?"
+
+
+@routes.get("/api/v1/training_runs")
+async def training_runs(request: web.Request) -> web.Response:
+    """Answer a page of runs, the newest first."""
+    journal, tenant = request.app[MANAGER].context.journal, caller(request)
+    limit, offset = _page(request)
+    total = await journal.row(f"SELECT count(*) {_RUNS}", tenant)
+    query = f"SELECT models.*, sessions.tenant {_RUNS} ORDER BY models.created DESC, models.id LIMIT ? OFFSET ?"
+    rows = await journal.rows(query, tenant, limit, offset)
+    runs = [await _run(request, each) for each in rows]
+    return json({"training_runs": runs, "cursor": _cursor(limit, offset, total)})
+
+
+@routes.get(_RUN)
+async def training_run(request: web.Request) -> web.Response:
+    """Answer one run."""
+    return json(await _run(request, await own_model(request, unquote(request.match_info["run"]))))
+
+
+@routes.get(_RUN + "/checkpoints")
+async def checkpoints_of(request: web.Request) -> web.Response:
+    """Answer the checkpoints of a run."""
+    model = await own_model(request, unquote(request.match_info["run"]))
+    query = "SELECT * FROM checkpoints WHERE run = ? ORDER BY created DESC, path"
+    rows = await request.app[MANAGER].context.journal.rows(query, model["id"])
+    return json({"checkpoints": [_checkpoint(each) for each in rows]})
+
+
+@routes.get("/api/v1/checkpoints")
+async def checkpoints(request: web.Request) -> web.Response:
+    """Answer a page of all checkpoints of the caller."""
+    journal, tenant = request.app[MANAGER].context.journal, caller(request)
+    limit, offset = _page(request)
+    total = await journal.row("SELECT count(*) FROM checkpoints WHERE tenant = ?", tenant)
+    query = "SELECT * FROM checkpoints WHERE tenant = ? ORDER BY created DESC, path LIMIT ? OFFSET ?"
+    rows = await journal.rows(query, tenant, limit, offset)
+    return json({"checkpoints": [_checkpoint(each) for each in rows], "cursor": _cursor(limit, offset, total)})
+
+
+@routes.delete(_CHECKPOINT)
+async def delete_checkpoint(request: web.Request) -> web.Response:
+    """Delete a checkpoint; its weights go when no sampling session samples from them."""
+    row = await _own_checkpoint(request)
+    journal = request.app[MANAGER].context.journal
+    await journal.execute("DELETE FROM checkpoints WHERE path = ?", row["path"])
+    await weights.remove(journal, row["folder"])
+    return web.Response(status=204)
+
+
+@routes.put(_CHECKPOINT + "/ttl")
+async def set_ttl(request: web.Request) -> web.Response:
+    """Have a checkpoint expire, or never."""
+    row, seconds = await _own_checkpoint(request), (await request.json()).get("ttl_seconds")
+    if seconds is not None and (not isinstance(seconds, int) or not 3600 <= seconds <= 315_360_000):
+        raise Refused("ttl_seconds: is not a number of seconds from 3600 to 315360000, or null for never")
+    context = request.app[MANAGER].context
+    expires = context.clock() + seconds if seconds is not None else None
+    await context.journal.execute("UPDATE checkpoints SET expires = ? WHERE path = ?", expires, row["path"])
+    return web.Response(status=204)
+
+
+@routes.post(_CHECKPOINT + "/publish")
+async def publish(request: web.Request) -> web.Response:
+    """Let other tenants load a checkpoint."""
+    return await _public(request, 1)
+
+
+@routes.delete(_CHECKPOINT + "/publish")
+async def unpublish(request: web.Request) -> web.Response:
+    """Let other tenants not load a checkpoint any more."""
+    return await _public(request, 0)
+
+
+@routes.post("/api/v1/weights_info")
+async def weights_info(request: web.Request) -> web.Response:
+    """Answer what weights are of."""
+    journal = request.app[MANAGER].context.journal
+    row = await weights.readable(journal, str((await request.json()).get("tinker_path")), caller(request))
+    model = await journal.row("SELECT base, lora FROM models WHERE id = ?", row["run"])
+    if model is None:
+        raise Missing(f"{row['path']}: its run is not known any more")
+    lora = texts.loads(model["lora"])
+    flags = {key: lora[key] for key in ("train_unembed", "train_mlp", "train_attn")}
+    return json({"base_model": model["base"], "is_lora": True, "lora_rank": lora["rank"], **flags})
+
+
+@routes.get("/api/v1/sessions")
+async def sessions(request: web.Request) -> web.Response:
+    """Answer a page of the ids of the caller's sessions, the newest first."""
+    limit, offset = _page(request)
+    query = "SELECT id FROM sessions WHERE tenant = ? ORDER BY created DESC, id LIMIT ? OFFSET ?"
+    rows = await request.app[MANAGER].context.journal.rows(query, caller(request), limit, offset)
+    return json({"sessions": [each["id"] for each in rows]})
+
+
+@routes.post("/api/v1/sessions/search")
+async def search(request: web.Request) -> web.Response:
+    """Answer the caller's sessions that a search means, one page."""
+    asked = await body(request, bodies.Search)
+    journal = request.app[MANAGER].context.journal
+    query = "SELECT * FROM sessions WHERE tenant = ? ORDER BY created DESC, id"
+    rows = [each for each in await journal.rows(query, caller(request)) if _is_meant(asked, each)]
+    return json({"sessions": [await _summary(request, each) for each in rows[: asked.limit]]})
+
+
+@routes.get("/api/v1/sessions/{id}")
+async def session_of(request: web.Request) -> web.Response:
+    """Answer a session with its runs and samplers."""
+    session = await own_session(request, request.match_info["id"])
+    journal = request.app[MANAGER].context.journal
+    runs = await journal.rows("SELECT id FROM models WHERE session = ? ORDER BY created, id", session["id"])
+    samplers = await journal.rows("SELECT id FROM samplers WHERE session = ? ORDER BY created, id", session["id"])
+    about = texts.loads(session["about"])
+    return json(
+        {
+            "training_run_ids": [each["id"] for each in runs],
+            "sampler_ids": [each["id"] for each in samplers],
+            "user_metadata": _metadata(about["user_metadata"]),
+            "display_name": about["display_name"],
+        }
+    )
+
+
+@routes.put("/api/v1/sessions/{id}/project")
+async def set_project(request: web.Request) -> web.Response:
+    """Note the project of a session."""
+    session, project = await own_session(request, request.match_info["id"]), (await request.json()).get("project_id")
+    about = {**texts.loads(session["about"]), "project_id": str(project)}
+    update = "UPDATE sessions SET about = ? WHERE id = ?"
+    await request.app[MANAGER].context.journal.execute(update, texts.dumps(about), session["id"])
+    return web.Response(status=204)
+
+
+async def _own_checkpoint(request: web.Request) -> Row:
+    run, kind, name = (unquote(request.match_info[each]) for each in ("run", "kind", "name"))
+    path = str(paths.parsed(f"tinker://{run}/{kind}/{name}"))
+    query = "SELECT * FROM checkpoints WHERE path = ? AND tenant = ?"
+    row = await request.app[MANAGER].context.journal.row(query, path, caller(request))
+    if row is None:
+        raise Missing(f"{path[:300]}: there is no such checkpoint, or it is not yours")
+    return row
+
+
+async def _public(request: web.Request, flag: int) -> web.Response:
+    row = await _own_checkpoint(request)
+    update = "UPDATE checkpoints SET public = ? WHERE path = ?"
+    await request.app[MANAGER].context.journal.execute(update, flag, row["path"])
+    return web.Response(status=204)
+
+
+async def _run(request: web.Request, model: Row) -> dict[str, Any]:
+    journal = request.app[MANAGER].context.journal
+    query = "SELECT * FROM checkpoints WHERE run = ? AND path LIKE ? ORDER BY created DESC LIMIT 1"
+    last = await journal.row(query, model["id"], "tinker://%/weights/%")
+    sampler = await journal.row(query, model["id"], "tinker://%/sampler_weights/%")
+    return {
+        "training_run_id": model["id"],
+        "base_model": model["base"],
+        "model_owner": model["tenant"],
+        "is_lora": True,
+        "lora_rank": texts.loads(model["lora"])["rank"],
+        "last_request_time": _time(model["used"]),
+        "last_checkpoint": _checkpoint(last) if last else None,
+        "last_sampler_checkpoint": _checkpoint(sampler) if sampler else None,
+        "user_metadata": _metadata(texts.loads(model["metadata"])),
+    }
+
+
+def _checkpoint(row: Row) -> dict[str, Any]:
+    path = paths.parsed(row["path"])
+    return {
+        "checkpoint_id": f"{path.kind}/{path.name}",
+        "checkpoint_type": "training" if path.kind == "weights" else "sampler",
+        "time": _time(row["created"]),
+        "tinker_path": row["path"],
+        "size_bytes": row["size"],
+        "public": bool(row["public"]),
+        "user_metadata": texts.loads(row["metadata"]) if row["metadata"] else None,
+        "expires_at": _time(row["expires"]) if row["expires"] is not None else None,
+    }
+
+
+async def _summary(request: web.Request, session: Row) -> dict[str, Any]:
+    about = texts.loads(session["about"])
+    query = (
+        "SELECT count(*), sum(checkpoints.size) FROM checkpoints JOIN models ON models.id = checkpoints.run"
+        " WHERE models.session = ?"
+    )
+    counted = await request.app[MANAGER].context.journal.row(query, session["id"])
+    count, size = tuple(counted) if counted else (0, None)
+    return {
+        "session_id": session["id"],
+        "created_at": _time(session["created"]),
+        "owner": session["tenant"],
+        "project_id": about["project_id"] or "default",
+        "status": texts.loads(session["status"]),
+        "checkpoints_count": count,
+        "display_name": about["display_name"],
+        "user_metadata": _metadata(about["user_metadata"]),
+        "checkpoint_storage_bytes": size,
+    }
+
+
+def _is_meant(asked: bodies.Search, session: Row) -> bool:
+    about = texts.loads(session["about"])
+    metadata = _metadata(about["user_metadata"]) or {}
+    if any(metadata.get(key) != value for key, value in asked.user_metadata.items()):
+        return False
+    if asked.session_id is None and asked.display_name is None:
+        return True
+    words = (asked.display_name or "").casefold().split()
+    shown = (about["display_name"] or "").casefold()
+    return session["id"] == asked.session_id or bool(words and all(word in shown for word in words))
+
+
+def _metadata(of: dict[str, Any] | None) -> dict[str, str] | None:
+    return {key: value if isinstance(value, str) else texts.dumps(value) for key, value in of.items()} if of else None
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+def _page(request: web.Request) -> tuple[int, int]:
+    try:
+        limit, offset = int(request.query.get("limit", "50")), int(request.query.get("offset", "0"))
+    except ValueError as error:
+        raise Refused("limit: and offset: are whole numbers") from error
+    return min(max(limit, 1), 500), max(offset, 0)
+
+
+def _cursor(limit: int, offset: int, total: Row | None) -> dict[str, int]:
+    return {"offset": offset, "limit": limit, "total_count": total[0] if total else 0}

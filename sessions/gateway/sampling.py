@@ -1,0 +1,80 @@
+"""Sampling sessions and their requests."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from sessions.engines.seam import Refused
+from sessions.gateway import bodies
+from sessions.gateway.answers import Missing, body, json, read
+from sessions.gateway.state import MANAGER, accepted, caller, own_sampler, own_session
+from sessions.journal import entries
+from sessions.runs import weights
+from sessions.wire import samples
+
+__all__ = ["routes"]
+
+routes = web.RouteTableDef()
+
+
+@routes.post("/api/v1/create_sampling_session")
+async def create_sampling_session(request: web.Request) -> web.Response:
+    """Begin to sample from the base, or from weights that have a name; these stay as long as the session."""
+    asked = await body(request, bodies.CreateSamplingSession)
+    context = request.app[MANAGER].context
+    session = await own_session(request, asked.session_id)
+    if session["ended"] is not None:
+        raise Missing(f"{asked.session_id}: this session has ended; begin a new one")
+    if asked.base_model not in {None, context.config.name}:
+        raise Refused(f"base_model: {str(asked.base_model)[:200]}: is not served here; {context.config.name} is")
+    if asked.base_model is None and asked.model_path is None:
+        raise Refused("model_path: is missing; give it or a base_model")
+    source = None
+    if asked.model_path is not None:
+        source = await weights.readable(context.journal, asked.model_path, caller(request))
+    id_ = f"{session['id']}:sample:{asked.sampling_session_seq_id}"
+    await context.journal.execute(
+        "INSERT INTO samplers (id, session, base, path, folder, created) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        id_,
+        session["id"],
+        context.config.name,
+        asked.model_path,
+        source["folder"] if source else None,
+        context.clock(),
+    )
+    return json({"type": "create_sampling_session", "sampling_session_id": id_})
+
+
+@routes.post("/api/v1/join_sampling_session")
+async def join_sampling_session(request: web.Request) -> web.Response:
+    """Give a clone of a client a number of its own."""
+    sampler = await own_sampler(request, str((await request.json())["sampling_session_id"]))
+    journal = request.app[MANAGER].context.journal
+    row = await journal.row("UPDATE samplers SET clones = clones + 1 WHERE id = ? RETURNING clones", sampler["id"])
+    return json({"type": "join_sampling_session", "client_counter": row["clones"] if row else 1})
+
+
+@routes.get("/api/v1/samplers/{id}")
+async def sampler_of(request: web.Request) -> web.Response:
+    """Answer what a sampling session samples from."""
+    sampler = await own_sampler(request, request.match_info["id"])
+    return json({"sampler_id": sampler["id"], "base_model": sampler["base"], "model_path": sampler["path"]})
+
+
+@routes.post("/api/v1/asample")
+async def asample(request: web.Request) -> web.Response:
+    """Keep a prompt, and promise its sequences by id."""
+    manager = request.app[MANAGER]
+    data = await read(request, manager.context.config.limits.body)
+    asked = samples.parsed(data)
+    if asked.sampling_session_id is None or asked.seq_id is None:
+        raise Refused("sampling_session_id: is missing, or its seq_id; create a sampling session first")
+    sampler = await own_sampler(request, asked.sampling_session_id)
+    if sampler["ended"] is not None:
+        raise Missing(f"{sampler['id']}: the session of this sampler has ended")
+    entry = entries.Request(caller(request), sampler["id"], asked.seq_id, "sample", data)
+    if await accepted(request, entry):
+        manager.samples.begin(entry.id)
+    ids = [f"{entry.id}:{number}" for number in range(asked.num_samples)]
+    return json({"request_id": entry.id, "sample_sequence_ids": ids})

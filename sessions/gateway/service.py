@@ -1,0 +1,89 @@
+"""Sessions and what a client asks about the service."""
+
+from __future__ import annotations
+
+import json as texts
+
+from aiohttp import web
+
+from sessions.gateway import bodies
+from sessions.gateway.answers import body, json
+from sessions.gateway.state import MANAGER, caller, new_id, own_session
+
+__all__ = ["routes"]
+
+routes = web.RouteTableDef()
+_CONFIG = {"proto_compress_fwdbwd": True, "sample_join_sampling_session": True, "credential_default_source": "api_key"}
+
+
+@routes.get("/api/v1/healthz")
+async def healthz(_: web.Request) -> web.Response:
+    """Say that the Gateway answers."""
+    return json({"status": "ok"})
+
+
+@routes.post("/api/v1/client/config")
+async def client_config(_: web.Request) -> web.Response:
+    """Answer the flags of `tinker.types.ClientConfigResponse`; those left out have their defaults."""
+    return json(_CONFIG)
+
+
+@routes.post("/api/v1/client/dynamic_config")
+async def client_dynamic_config(_: web.Request) -> web.Response:
+    """Answer that nothing changes, and that an abandoned sample may be cancelled."""
+    return json({"refresh_interval_sec": 300, "sample_cancel_enabled": True})
+
+
+@routes.post("/api/v1/telemetry")
+async def telemetry(_: web.Request) -> web.Response:
+    """Accept what the client tells about itself, and drop it: nothing leaves this machine."""
+    return json({"status": "accepted"})
+
+
+@routes.get("/api/v1/get_server_capabilities")
+async def capabilities(request: web.Request) -> web.Response:
+    """Answer the one base model."""
+    config = request.app[MANAGER].context.config
+    model = {"model_name": config.name, "max_context_length": config.context, "trainable": True, "sampleable": True}
+    return json({"supported_models": [model]})
+
+
+@routes.post("/api/v1/create_session")
+async def create_session(request: web.Request) -> web.Response:
+    """Begin a session."""
+    asked = await body(request, bodies.CreateSession)
+    context = request.app[MANAGER].context
+    now, id_ = context.clock(), new_id()
+    about = asked.model_dump(exclude={"type"})
+    await context.journal.execute(
+        "INSERT INTO sessions (id, tenant, created, seen, status, about) VALUES (?, ?, ?, ?, ?, ?)",
+        id_,
+        caller(request),
+        now,
+        now,
+        '{"type": "active"}',
+        texts.dumps(about),
+    )
+    return json({"type": "create_session", "session_id": id_})
+
+
+@routes.post("/api/v1/session_heartbeat")
+async def heartbeat(request: web.Request) -> web.Response:
+    """Keep a session; 410 tells the client that it has ended."""
+    id_ = (await request.json())["session_id"]
+    session = await own_session(request, str(id_))
+    if session["ended"] is not None:
+        return json({"detail": f"{session['id']}: this session has ended"}, 410)
+    context = request.app[MANAGER].context
+    await context.journal.execute("UPDATE sessions SET seen = ? WHERE id = ?", context.clock(), session["id"])
+    return json({"type": "session_heartbeat"})
+
+
+@routes.post("/api/v1/sessions/{id}/finish")
+async def finish(request: web.Request) -> web.Response:
+    """End a session, as its client says; again, nothing more happens."""
+    asked = await body(request, bodies.Finish)
+    session = await own_session(request, request.match_info["id"])
+    status = {"type": "client_finished", "reason": {"type": asked.reason.type}, "detail": asked.detail}
+    await request.app[MANAGER].end(session["id"], status)
+    return web.Response(status=204)

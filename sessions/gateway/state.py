@@ -1,0 +1,74 @@
+"""What handlers share: the manager of runs, who calls, and looking up what is his."""
+
+from __future__ import annotations
+
+import secrets
+
+import orjson
+from aiohttp import web
+
+from sessions.gateway.answers import Missing
+from sessions.journal import entries
+from sessions.journal.store import Row
+from sessions.runs.manager import Manager
+
+__all__ = ["MANAGER", "accepted", "caller", "new_id", "own_model", "own_sampler", "own_session"]
+
+MANAGER: web.AppKey[Manager] = web.AppKey("manager", Manager)
+_WAITING = "SELECT count(*) FROM requests WHERE tenant = ? AND state = 'waiting'"
+
+
+def caller(request: web.Request) -> str:
+    """Return the tenant, whom `gateway.doors` has found."""
+    return str(request["tenant"])
+
+
+def new_id() -> str:
+    """Return an id that nobody can guess."""
+    return secrets.token_hex(12)
+
+
+async def own_session(request: web.Request, id_: str) -> Row:
+    """Return a session of the caller. Raises `Missing`."""
+    query = "SELECT * FROM sessions WHERE id = ? AND tenant = ?"
+    return await _own(request, query, "session", id_)
+
+
+async def own_model(request: web.Request, id_: str) -> Row:
+    """Return a model of the caller. Raises `Missing`."""
+    query = (
+        "SELECT models.*, sessions.tenant, sessions.ended FROM models"
+        " JOIN sessions ON sessions.id = models.session WHERE models.id = ? AND sessions.tenant = ?"
+    )
+    return await _own(request, query, "model", id_)
+
+
+async def own_sampler(request: web.Request, id_: str) -> Row:
+    """Return a sampling session of the caller. Raises `Missing`."""
+    query = (
+        "SELECT samplers.*, sessions.ended FROM samplers"
+        " JOIN sessions ON sessions.id = samplers.session WHERE samplers.id = ? AND sessions.tenant = ?"
+    )
+    return await _own(request, query, "sampling session", id_)
+
+
+async def _own(request: web.Request, query: str, what: str, id_: str) -> Row:
+    row = await request.app[MANAGER].context.journal.row(query, id_, caller(request))
+    if row is None:
+        raise Missing(f"{id_[:200]}: there is no such {what}, or it is not yours")
+    return row
+
+
+async def accepted(request: web.Request, asked: entries.Request) -> bool:
+    """Keep a request in the journal; False when it is there already.
+
+    Raises:
+        Changed: when its number was used before for another request.
+        HTTPTooManyRequests: when too many of the tenant's requests wait.
+    """
+    context = request.app[MANAGER].context
+    waiting = await context.journal.row(_WAITING, asked.tenant)
+    if waiting is not None and waiting[0] >= context.config.limits.waiting:
+        told = orjson.dumps({"detail": f"{waiting[0]} of your requests wait; send this one again later"}).decode()
+        raise web.HTTPTooManyRequests(text=told, headers={"Retry-After": "1"})
+    return await context.journal.run(entries.accept, asked, context.clock())

@@ -1,0 +1,186 @@
+"""Requests of a model: each goes into the journal under its number, and is answered at once with a promise."""
+
+from __future__ import annotations
+
+import json as texts
+import secrets
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from sessions.engines.seam import Refused
+from sessions.gateway import bodies
+from sessions.gateway.answers import Missing, body, json, read
+from sessions.gateway.state import MANAGER, accepted, caller, own_model, own_session
+from sessions.journal import entries
+from sessions.journal.store import Row
+from sessions.runs import weights
+from sessions.wire import steps
+
+__all__ = ["routes"]
+
+routes = web.RouteTableDef()
+
+
+@routes.post("/api/v1/create_model")
+async def create_model(request: web.Request) -> web.Response:
+    """Make a model, whose id the client can predict."""
+    asked = await body(request, bodies.CreateModel)
+    _base(request, asked.base_model)
+    if asked.lora_config is None:
+        raise Refused("lora_config: is missing; full fine-tuning is not done here yet")
+    lora = asked.lora_config.model_dump()
+    if not (lora["train_mlp"] or lora["train_attn"] or lora["train_unembed"]):
+        raise Refused("lora_config: trains nothing; set one of train_mlp, train_attn and train_unembed")
+    session = await _open_session(request, asked.session_id)
+    return await _new(
+        request, session, asked.model_seq_id, "create_model", lora, asked.user_metadata, asked.model_dump()
+    )
+
+
+@routes.post("/api/v1/forward_backward")
+async def forward_backward(request: web.Request) -> web.Response:
+    """Keep a pass."""
+    data = await read(request, request.app[MANAGER].context.config.limits.body)
+    if "protobuf" not in request.content_type:
+        raise Refused("Content-Type: is not application/x-protobuf; use a client of tinker 0.25.0 or later")
+    model, seq, forward_only = steps.address(data)
+    return await _promise(request, model, seq, "forward" if forward_only else "forward_backward", data)
+
+
+@routes.post("/api/v1/optim_step")
+async def optim_step(request: web.Request) -> web.Response:
+    """Keep an optimizer step."""
+    raw = orjson.loads(await request.read())
+    if isinstance(raw, dict) and "optimizer_params" in raw:
+        raise Refused("optimizer_params: only AdamW is done here; pass AdamParams")
+    asked = await body(request, bodies.Optim)
+    return await _promise_json(request, asked.model_id, asked.seq_id, "optim_step", asked.model_dump())
+
+
+@routes.post("/api/v1/save_weights")
+async def save_weights(request: web.Request) -> web.Response:
+    """Keep that weights and optimizer be saved."""
+    asked = await body(request, bodies.Save)
+    return await _promise_json(request, asked.model_id, asked.seq_id, "save_weights", asked.model_dump())
+
+
+@routes.post("/api/v1/save_weights_for_sampler")
+async def save_weights_for_sampler(request: web.Request) -> web.Response:
+    """Keep that weights be saved to sample from."""
+    asked = await body(request, bodies.SaveForSampler)
+    if (asked.path is None) == (asked.sampling_session_seq_id is None):
+        raise Refused("path: give a name, or a sampling_session_seq_id, and not both")
+    return await _promise_json(request, asked.model_id, asked.seq_id, "save_weights_for_sampler", asked.model_dump())
+
+
+@routes.post("/api/v1/load_weights")
+async def load_weights(request: web.Request) -> web.Response:
+    """Keep that weights be loaded, into a model that exists or into a new one."""
+    asked = await body(request, bodies.Load)
+    if asked.weights_access_token:
+        raise Refused("weights_access_token: is not done here; have the weights published")
+    if asked.session_id is None or asked.model_seq_id is None:
+        if asked.model_id is None or asked.seq_id is None:
+            raise Refused("model_id: is missing, or its seq_id; or give session_id and model_seq_id")
+        return await _promise_json(request, asked.model_id, asked.seq_id, "load_weights", asked.model_dump())
+    if asked.base_model is not None:
+        _base(request, asked.base_model)
+    session = await _open_session(request, asked.session_id)
+    source = await weights.readable(request.app[MANAGER].context.journal, asked.path, caller(request))
+    origin = await request.app[MANAGER].context.journal.row("SELECT lora FROM models WHERE id = ?", source["run"])
+    lora = orjson.loads(origin["lora"]) if origin else {}
+    dumped = asked.model_dump()
+    return await _new(request, session, asked.model_seq_id, "load_weights", lora, asked.user_metadata, dumped)
+
+
+@routes.post("/api/v1/get_info")
+async def get_info(request: web.Request) -> web.Response:
+    """Answer what a model is."""
+    model = await own_model(request, (await body(request, bodies.ModelOnly)).model_id)
+    lora = orjson.loads(model["lora"])
+    return json(
+        {
+            "type": "get_info",
+            "model_data": {"arch": "causal-lm", "model_name": model["base"], "tokenizer_id": model["base"]},
+            "model_id": model["id"],
+            "is_lora": True,
+            "lora_rank": lora["rank"],
+            "model_name": model["base"],
+        }
+    )
+
+
+@routes.post("/api/v1/unload_model")
+async def unload_model(request: web.Request) -> web.Response:
+    """Free a model."""
+    model = await own_model(request, (await body(request, bodies.ModelOnly)).model_id)
+    if model["unloaded"] is None:
+        await request.app[MANAGER].unload(model["id"])
+    asked = entries.Request(caller(request), model["id"], -1, "unload_model", b"")
+    context = request.app[MANAGER].context
+    await context.journal.run(entries.accept, asked, context.clock())
+    result = orjson.dumps({"model_id": model["id"], "type": "unload_model"})
+    await context.journal.run(entries.finish, asked.id, result, "json", context.clock())
+    return json({"request_id": asked.id, "model_id": model["id"]})
+
+
+def _base(request: web.Request, name: str) -> None:
+    known = request.app[MANAGER].context.config.name
+    if name != known:
+        raise Refused(f"base_model: {name[:200]}: is not served here; {known} is")
+
+
+async def _open_session(request: web.Request, id_: str) -> Row:
+    session = await own_session(request, id_)
+    if session["ended"] is not None:
+        raise Missing(f"{id_}: this session has ended; begin a new one")
+    return session
+
+
+async def _new(
+    request: web.Request,
+    session: Row,
+    number: int,
+    kind: str,
+    lora: dict[str, Any],
+    metadata: dict[str, Any] | None,
+    asked: dict[str, Any],
+) -> web.Response:
+    """Keep a model and its first request, which has the number 0."""
+    context = request.app[MANAGER].context
+    id_, now = f"{session['id']}:train:{number}", context.clock()
+    # A seed is drawn here, so that an engine that starts anew makes the same model again.
+    values = {**lora, "seed": lora.get("seed") if lora.get("seed") is not None else secrets.randbits(31)}
+    await context.journal.execute(
+        "INSERT INTO models (id, session, base, lora, metadata, created, used, done, snapshot)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, -1, -1) ON CONFLICT DO NOTHING",
+        id_,
+        session["id"],
+        context.config.name,
+        texts.dumps(values),
+        texts.dumps(metadata or {}),
+        now,
+        now,
+    )
+    return await _promise_json(request, id_, 0, kind, asked)
+
+
+async def _promise_json(request: web.Request, model: str, seq: int, kind: str, asked: dict[str, Any]) -> web.Response:
+    body_ = orjson.dumps({**asked, "tenant": caller(request)})
+    return await _promise(request, model, seq, kind, body_)
+
+
+async def _promise(request: web.Request, model: str, seq: int, kind: str, data: bytes) -> web.Response:
+    row = await own_model(request, model)
+    if row["unloaded"] is not None or row["ended"] is not None:
+        raise Missing(f"{model[:200]}: this model was unloaded, or its session has ended")
+    asked = entries.Request(caller(request), model, seq, kind, data)
+    manager = request.app[MANAGER]
+    if await accepted(request, asked):
+        if seq <= row["done"]:
+            told = "this request came after the model had gone on without it"
+            await manager.context.journal.run(entries.given_up, asked.id, told, "server", manager.context.clock())
+        manager.model(model).wake()
+    return json({"request_id": asked.id, "model_id": model})

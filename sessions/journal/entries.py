@@ -1,0 +1,96 @@
+"""Entries of the journal: a request has the number that the client gave it, and is answered once.
+
+What is promised: a request that was accepted is executed once in the order of its numbers, whichever process dies, or
+ends as failed; sent again, it is the same request.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from sessions.journal.store import Changed, Row, digest
+
+__all__ = ["Request", "accept", "finish", "following", "forget", "given_up"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for a model or a sampling session.
+
+    Attributes:
+        tenant: whose it is.
+        target: id of the model or the sampling session.
+        seq: its number there.
+        kind: such as `forward_backward`.
+        body: as it came.
+    """
+
+    tenant: str
+    target: str
+    seq: int
+    kind: str
+    body: bytes
+
+    @property
+    def id(self) -> str:
+        """The id that the client waits with: sent again, a request has the same."""
+        return f"{self.target}:{self.seq}"
+
+
+def accept(connection: sqlite3.Connection, request: Request, now: float) -> bool:
+    """Keep a request; False when it is there already.
+
+    Raises:
+        Changed: when another request has the number.
+    """
+    new = connection.execute(
+        "INSERT INTO requests (id, tenant, target, seq, kind, digest, body, state, created)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, 'waiting', ?) ON CONFLICT DO NOTHING",
+        (
+            request.id,
+            request.tenant,
+            request.target,
+            request.seq,
+            request.kind,
+            digest(request.body),
+            request.body,
+            now,
+        ),
+    ).rowcount
+    if new:
+        return True
+    known = connection.execute("SELECT kind, digest FROM requests WHERE id = ?", (request.id,)).fetchone()
+    if known is None or tuple(known) != (request.kind, digest(request.body)):
+        raise Changed(f"seq_id {request.seq} of {request.target} was used before for another request")
+    return False
+
+
+def finish(connection: sqlite3.Connection, id_: str, result: bytes, form: str, now: float) -> None:
+    """Keep the result of a request."""
+    connection.execute(
+        "UPDATE requests SET state = 'done', result = ?, form = ?, finished = ? WHERE id = ? AND state = 'waiting'",
+        (result, form, now, id_),
+    )
+
+
+def given_up(connection: sqlite3.Connection, id_: str, text: str, category: str, now: float) -> None:
+    """Keep that a request failed; its body is of no use any more."""
+    connection.execute(
+        "UPDATE requests SET state = 'failed', result = ?, category = ?, body = NULL, finished = ?"
+        " WHERE id = ? AND state = 'waiting'",
+        (text.encode(), category, now, id_),
+    )
+
+
+def following(connection: sqlite3.Connection, target: str, after: int) -> list[Row]:
+    """Return what waits for a target and has a number above another, in order, without bodies."""
+    query = "SELECT id, seq, kind FROM requests WHERE target = ? AND seq > ? AND state = 'waiting' ORDER BY seq"
+    return connection.execute(query, (target, after)).fetchall()
+
+
+def forget(connection: sqlite3.Connection, target: str, through: int) -> None:
+    """Drop the bodies of what a snapshot holds."""
+    connection.execute(
+        "UPDATE requests SET body = NULL WHERE target = ? AND seq <= ? AND state <> 'waiting'", (target, through)
+    )

@@ -1,0 +1,1 @@
+"""Platforms: where engines run."""

@@ -1,0 +1,108 @@
+"""Engines as processes on this machine: started, watched and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from sessions.engines.client import Engine, Lost
+
+__all__ = ["Process"]
+
+_LOG = logging.getLogger(__name__)
+_PAUSES = (0.1, 0.5, 1, 2, 5, 10)
+
+
+class Process:
+    """One engine process that is always there, or on its way.
+
+    Args:
+        name: for the log and the files.
+        folder: for its socket and its log.
+        arguments: of `python -m sessions.engines.process`, without the socket.
+    """
+
+    def __init__(self, name: str, folder: Path, arguments: Sequence[str]) -> None:
+        self.name = name
+        self._folder, self._arguments = folder, arguments
+        self._socket = folder / f"{name}.sock"
+        self._up = asyncio.Event()
+        self._process: asyncio.subprocess.Process | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.engine: Engine
+        self.instance = ""
+
+    @property
+    def pid(self) -> int | None:
+        """The process at the moment."""
+        return self._process.pid if self._process else None
+
+    async def start(self) -> None:
+        """Start it; `ready` waits until it answers."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self.engine = Engine(self._socket)
+        self._task = asyncio.create_task(self._keep())
+
+    async def ready(self) -> str:
+        """Wait until it answers, and return which instance does."""
+        await self._up.wait()
+        return self.instance
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it answers at the moment."""
+        return self._up.is_set()
+
+    async def close(self) -> None:
+        """End it."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        await self._end()
+        await self.engine.close()
+
+    async def _keep(self) -> None:
+        failures = 0
+        while True:
+            self._socket.unlink(missing_ok=True)
+            await self._run()
+            self._up.clear()
+            failures = 0 if self.instance else failures + 1
+            code = self._process.returncode if self._process else None
+            pause = _PAUSES[min(failures, len(_PAUSES) - 1)]
+            _LOG.warning("engine %s ended with %s; it is started again in %s s", self.name, code, pause)
+            self.instance = ""
+            await asyncio.sleep(pause)
+
+    async def _run(self) -> None:
+        environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), "HF_HUB_OFFLINE": "1"}
+        command = [sys.executable, "-m", "sessions.engines.process", *self._arguments, "--socket", str(self._socket)]
+        with (self._folder / f"{self.name}.log").open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *command, stdin=asyncio.subprocess.PIPE, stdout=log, stderr=log, env=environment
+            )
+        ended = asyncio.create_task(self._process.wait())
+        while not ended.done() and not self._up.is_set():
+            try:
+                self.instance = (await self.engine.state())["instance"]
+                self._up.set()
+            except Lost:
+                await asyncio.wait([ended], timeout=0.05)
+        await ended
+
+    async def _end(self) -> None:
+        if self._process is None or self._process.returncode is not None:
+            return
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), 5)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()

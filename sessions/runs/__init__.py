@@ -1,0 +1,1 @@
+"""Runs: sessions of a tenant, their models, samplers and checkpoints."""

@@ -1,0 +1,54 @@
+"""What a Gateway is told at its start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["Config", "Limits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds, each with what happens beyond it.
+
+    Attributes:
+        gap: seconds that a model waits for a number that is missing, before it goes on without it.
+        heartbeat: seconds without one after which a session ends.
+        poll: seconds that the answer to a poll is held; the client gives up after 45.
+        retained: seconds that the result of a request can be fetched.
+        waiting: requests of a tenant that may wait; beyond it 429.
+        body: bytes of a request, after decompression; beyond it 413.
+        attempts: how often a request is tried on engines that die of it.
+    """
+
+    gap: float = 30.0
+    heartbeat: float = 600.0
+    poll: float = 25.0
+    retained: float = 3600.0
+    waiting: int = 4096
+    body: int = 64 << 20
+    attempts: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A Gateway on one machine.
+
+    Attributes:
+        root: folder of its journal, weights and sockets.
+        base: folder of the base model.
+        name: of the base model, as clients name it.
+        context: tokens that the model reads at most.
+        limits: bounds.
+        trainer: `MODULE:CLASS` of what trains.
+        sampler: `MODULE:CLASS` of what samples.
+    """
+
+    root: Path
+    base: Path
+    name: str
+    context: int
+    limits: Limits = field(default_factory=Limits)
+    trainer: str = "sessions.engines.trainer:TorchTrainer"
+    sampler: str = "sessions.engines.sampler:TransformersSampler"

@@ -1,0 +1,228 @@
+"""One model of a run: its requests in the order of their numbers, through the ends of engines.
+
+What is promised when a trainer dies with gradients in memory: nothing is lost. The weights and the optimizer are on
+disk after each optimizer step; the passes since then are in the journal and run again, in the same order, before the
+next request. On a CPU that gives the same bits. A request at which engines die three times fails, with the category
+`server`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from sessions.engines.client import Failed, Lost
+from sessions.engines.seam import Refused
+from sessions.journal import entries
+from sessions.journal.store import Journal, Row
+from sessions.platforms.processes import Process
+from sessions.runs import weights
+from sessions.runs.config import Config
+from sessions.runs.futures import Futures
+
+__all__ = ["Context", "Model"]
+
+_LOG = logging.getLogger(__name__)
+_CHANGES = ("create_model", "forward_backward", "optim_step", "load_weights")
+"""What a model is made again of; the other kinds leave it as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What all of a Gateway shares."""
+
+    config: Config
+    journal: Journal
+    futures: Futures
+    trainer: Process
+    sampler: Process
+    clock: Callable[[], float] = field(default=time.time)
+
+
+class Model:
+    """Executes the requests of one model, as long as there are any.
+
+    Args:
+        context: of the Gateway.
+        id_: of the model.
+    """
+
+    def __init__(self, context: Context, id_: str) -> None:
+        self._context, self._id = context, id_
+        self._instance = ""
+        self._woken = asyncio.Event()
+        self._waiting: tuple[int, float] | None = None  # for which number, since when
+        self._task = asyncio.create_task(self._work())
+
+    def wake(self) -> None:
+        """Tell that there is a new request."""
+        self._woken.set()
+
+    async def close(self) -> None:
+        """Stop; what was accepted stays in the journal."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                await self._turn()
+            except asyncio.CancelledError:
+                raise
+            except Exception:  # noqa: BLE001  # taken again
+                _LOG.exception("model %s: its turn failed and is taken again", self._id)
+                await asyncio.sleep(1)
+
+    async def _turn(self) -> None:
+        """Execute what is next, or wait for it."""
+        self._woken.clear()
+        model = await self._row()
+        waiting = await self._context.journal.run(entries.following, self._id, model["done"])
+        due = waiting[0] if waiting and waiting[0]["seq"] == model["done"] + 1 else None
+        if due is not None:
+            self._waiting = None
+            await self._execute(model, due)
+        elif waiting and self._is_gap_over(waiting, model["done"] + 1):
+            _LOG.warning(
+                "model %s: goes on without requests %s to %s", self._id, model["done"] + 1, waiting[0]["seq"] - 1
+            )
+            await self._done(waiting[0]["seq"] - 1)
+        else:
+            await self._wait(bool(waiting))
+
+    async def _wait(self, for_gap: bool) -> None:
+        limit = self._context.config.limits.gap / 10 if for_gap else None
+        try:
+            await asyncio.wait_for(self._woken.wait(), limit)
+        except TimeoutError:
+            return
+
+    def _is_gap_over(self, waiting: list[Row], missing: int) -> bool:
+        """Tell whether a missing number is given up.
+
+        The client sends what follows a call only when all chunks of the call were accepted (tinker 0.38.0,
+        `TrainingClient._take_turn`), so what is missing in front of anything but a pass will never come.
+        """
+        if any(each["kind"] not in {"forward_backward", "forward"} for each in waiting):
+            return True
+        now = self._context.clock()
+        if self._waiting is None or self._waiting[0] != missing:
+            self._waiting = (missing, now)
+        return now - self._waiting[1] > self._context.config.limits.gap
+
+    async def _execute(self, model: Row, due: Row) -> None:
+        problem = ""
+        for attempt in range(1, self._context.config.limits.attempts + 1):
+            try:
+                await self._ready(model)
+                answer = await self._ask(model, due["seq"], due["kind"])
+            except Refused as error:
+                await self._fail(due, str(error), "user")
+            except (Lost, Failed) as error:
+                _LOG.warning("model %s: request %s, attempt %s: %s", self._id, due["seq"], attempt, error)
+                self._instance, problem = "", str(error)
+                continue
+            else:
+                await self._end(due, *answer)
+            return
+        await self._fail(due, f"the engine failed at this request: {problem}", "server")
+
+    async def _ready(self, model: Row) -> None:
+        """Have the engine hold the model as it was after the last request that was executed."""
+        instance = await self._context.trainer.ready()
+        if instance == self._instance:
+            return
+        engine = self._context.trainer.engine
+        if model["snapshot"] >= 0:
+            body = orjson.dumps({"folder": str(self._snapshot(model["snapshot"])), "optimizer": True})
+            await engine.train(self._id, model["snapshot"], "load", body)
+        query = (
+            "SELECT seq, kind FROM requests WHERE target = ? AND seq > ? AND seq <= ? AND state = 'done' ORDER BY seq"
+        )
+        for row in await self._context.journal.rows(query, self._id, model["snapshot"], model["done"]):
+            if row["kind"] in _CHANGES:
+                await self._ask(model, row["seq"], row["kind"])
+        self._instance = instance
+
+    async def _ask(self, model: Row, seq: int, kind: str) -> tuple[bytes, str]:
+        """Return the result of a request and its form."""
+        row = await self._context.journal.row("SELECT body FROM requests WHERE target = ? AND seq = ?", self._id, seq)
+        if row is None or row["body"] is None:
+            raise Failed(f"request {seq} is not in the journal any more")
+        body: bytes = row["body"]
+        if kind in {"forward_backward", "forward"}:
+            return await self._engine(seq, "step", body)
+        asked: dict[str, Any] = orjson.loads(body)
+        if kind == "create_model":
+            await self._engine(seq, "create", model["lora"].encode())
+            return orjson.dumps({"model_id": self._id, "type": "create_model"}), "json"
+        if kind == "optim_step":
+            return await self._engine(seq, "optim", orjson.dumps(asked["adam_params"]))
+        if kind == "load_weights":
+            source = await weights.readable(self._context.journal, asked["path"], asked["tenant"])
+            await self._engine(seq, "load", orjson.dumps({"folder": source["folder"], "optimizer": asked["optimizer"]}))
+            return orjson.dumps({"path": asked["path"], "model_id": self._id, "type": "load_weights"}), "json"
+        return await weights.save(self._context, model, seq, kind, asked, self._engine)
+
+    async def _engine(self, seq: int, kind: str, body: bytes) -> tuple[bytes, str]:
+        answer, form = await self._context.trainer.engine.train(self._id, seq, kind, body)
+        return answer, "protobuf" if form == "application/x-protobuf" else "json"
+
+    async def _end(self, due: Row, result: bytes, form: str) -> None:
+        now = self._context.clock()
+
+        def change(connection: Any) -> None:
+            entries.finish(connection, due["id"], result, form, now)
+            connection.execute("UPDATE models SET done = ?, used = ? WHERE id = ?", (due["seq"], now, self._id))
+
+        await self._context.journal.run(change)
+        self._context.futures.ended(due["id"])
+        if due["kind"] in {"optim_step", "load_weights"}:
+            await self._keep(due["seq"])
+
+    async def _fail(self, due: Row, text: str, category: str) -> None:
+        now = self._context.clock()
+
+        def change(connection: Any) -> None:
+            entries.given_up(connection, due["id"], text, category, now)
+            connection.execute("UPDATE models SET done = ?, used = ? WHERE id = ?", (due["seq"], now, self._id))
+
+        await self._context.journal.run(change)
+        self._context.futures.ended(due["id"])
+
+    async def _done(self, seq: int) -> None:
+        await self._context.journal.execute("UPDATE models SET done = ? WHERE id = ?", seq, self._id)
+
+    async def _keep(self, seq: int) -> None:
+        """Have weights and optimizer on disk, and forget what they hold; until then the journal holds it."""
+        try:
+            await self._context.trainer.engine.snapshot(self._id, self._snapshot(seq))
+        except (Lost, Failed) as error:
+            _LOG.warning("model %s: no snapshot after request %s: %s", self._id, seq, error)
+            return
+        old = (await self._row())["snapshot"]
+
+        def change(connection: Any) -> None:
+            connection.execute("UPDATE models SET snapshot = ? WHERE id = ?", (seq, self._id))
+            entries.forget(connection, self._id, seq)
+
+        await self._context.journal.run(change)
+        if old >= 0:
+            shutil.rmtree(self._snapshot(old), ignore_errors=True)
+
+    def _snapshot(self, seq: int) -> Path:
+        return weights.place(self._context.config.root, "snapshots", self._id, str(seq))
+
+    async def _row(self) -> Row:
+        row = await self._context.journal.row("SELECT * FROM models WHERE id = ?", self._id)
+        if row is None:
+            raise LookupError(f"{self._id}: is not in the journal")
+        return row

@@ -1,0 +1,98 @@
+"""Sampling requests: any number at a time, each answered once; the sampler takes what waits together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from sessions.engines.client import Failed, Lost
+from sessions.engines.seam import Refused
+from sessions.journal import entries
+from sessions.journal.store import Row
+from sessions.runs.models import Context
+
+__all__ = ["Samples", "folder_of"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class Samples:
+    """Has the sampler answer what is in the journal.
+
+    Args:
+        context: of the Gateway.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def begin(self, id_: str) -> None:
+        """Have a request answered; nothing happens when it is being answered."""
+        if id_ not in self._tasks:
+            task = asyncio.create_task(self._answer(id_))
+            self._tasks[id_] = task
+            task.add_done_callback(lambda _: self._tasks.pop(id_, None))
+
+    def cancel(self, id_: str) -> None:
+        """Stop to wait for an answer that nobody wants."""
+        if (task := self._tasks.get(id_)) is not None:
+            task.cancel()
+
+    async def resume(self) -> None:
+        """Begin what waits since an earlier process."""
+        for row in await self._context.journal.rows(
+            "SELECT id FROM requests WHERE kind = 'sample' AND state = 'waiting'"
+        ):
+            self.begin(row["id"])
+
+    async def close(self) -> None:
+        """Stop; what was accepted stays in the journal."""
+        for task in list(self._tasks.values()):
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _answer(self, id_: str) -> None:
+        try:
+            await self._try(id_)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001  # whoever asked gets an answer
+            _LOG.exception("request %s failed", id_)
+            await self._fail(id_, f"the Gateway failed at this request: {type(error).__name__}", "server")
+
+    async def _try(self, id_: str) -> None:
+        query = "SELECT target, body FROM requests WHERE id = ? AND state = 'waiting'"
+        row = await self._context.journal.row(query, id_)
+        problem = ""
+        for _ in range(self._context.config.limits.attempts if row else 0):
+            await self._context.sampler.ready()
+            try:
+                folder = await folder_of(self._context, row["target"])
+                result = await self._context.sampler.engine.sample(row["body"], folder)
+            except Refused as error:
+                await self._fail(id_, str(error), "user")
+            except (Lost, Failed) as error:
+                problem = str(error)
+                continue
+            else:
+                await self._context.journal.run(entries.finish, id_, result, "protobuf", self._context.clock())
+                self._context.futures.ended(id_)
+            return
+        await self._fail(id_, f"the sampler failed at this request: {problem}", "server")
+
+    async def _fail(self, id_: str, text: str, category: str) -> None:
+        await self._context.journal.run(entries.given_up, id_, text, category, self._context.clock())
+        self._context.futures.ended(id_)
+
+
+async def folder_of(context: Context, sampler: str) -> str | None:
+    """Return the folder of the weights that a sampling session samples from now; None for the base."""
+    query = (
+        "SELECT samplers.folder, samplers.model, models.inflight FROM samplers"
+        " LEFT JOIN models ON models.id = samplers.model WHERE samplers.id = ?"
+    )
+    row: Row | None = await context.journal.row(query, sampler)
+    if row is None:
+        raise Refused(f"sampling_session_id: {sampler[:200]}: there is no such sampling session")
+    return row["inflight"] if row["model"] else row["folder"]

@@ -1,0 +1,123 @@
+"""Weights of runs on disk: where they lie, who may read them, what the journal knows of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from sessions.engines.seam import Refused
+from sessions.journal.store import Journal, Row
+from sessions.runs import paths
+
+if TYPE_CHECKING:
+    from sessions.runs.models import Context
+
+__all__ = ["place", "readable", "remove", "save"]
+
+Ask = Callable[[int, str, bytes], Awaitable[tuple[bytes, str]]]
+
+
+def place(root: Path, kind: str, run: str, name: str) -> Path:
+    """Return the folder of weights."""
+    return paths.folder_of(root / kind, run, name)
+
+
+async def readable(journal: Journal, path: str, tenant: str) -> Row:
+    """Return the checkpoint at a path. Raises `Refused` where there is none, or none that the tenant may read."""
+    row = await journal.row("SELECT * FROM checkpoints WHERE path = ?", str(paths.parsed(path)))
+    if row is None or (row["tenant"] != tenant and not row["public"]):
+        raise Refused(f"path: {path[:200]}: there are no such weights, or they are not yours")
+    return row
+
+
+async def save(context: Context, model: Row, seq: int, kind: str, asked: dict[str, Any], ask: Ask) -> tuple[bytes, str]:
+    """Have weights written, and tell the journal of them.
+
+    Args:
+        context: of the Gateway.
+        model: whose weights.
+        seq: of the request, which names the folder, so that the request sent again writes the same one.
+        kind: `save_weights` or `save_weights_for_sampler`.
+        asked: the request.
+        ask: asks the engine.
+
+    Returns:
+        The result of the request, and its form.
+    """
+    full = kind == "save_weights"
+    name = paths.checked(asked["path"]) if asked.get("path") else None
+    checkpoint = paths.Checkpoint(model["id"], "weights" if full else "sampler_weights", name) if name else None
+    folder = place(context.config.root, "weights" if full else "sampler_weights", model["id"], str(seq))
+    if checkpoint and full and not asked.get("overwrite"):
+        await _free(context.journal, checkpoint, folder)
+    await ask(seq, "save", orjson.dumps({"folder": str(folder), "optimizer": full}))
+    if checkpoint:
+        await _note(context, checkpoint, folder, asked)
+        return orjson.dumps({"path": str(checkpoint), "type": kind}), "json"
+    return await _sampler(context, model, folder, asked)
+
+
+async def _free(journal: Journal, checkpoint: paths.Checkpoint, folder: Path) -> None:
+    query = "SELECT 1 FROM checkpoints WHERE path = ? AND folder <> ?"
+    if await journal.row(query, str(checkpoint), str(folder)):
+        raise Refused(f"path: a checkpoint {checkpoint.name!r} exists; pass overwrite=True, or another name")
+
+
+async def _note(context: Context, checkpoint: paths.Checkpoint, folder: Path, asked: dict[str, Any]) -> None:
+    now = context.clock()
+    ttl = asked.get("ttl_seconds")
+    old = await context.journal.row("SELECT folder FROM checkpoints WHERE path = ?", str(checkpoint))
+    await context.journal.execute(
+        "INSERT INTO checkpoints (path, run, tenant, folder, size, created, expires, metadata)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET folder = excluded.folder,"
+        " size = excluded.size, created = excluded.created, expires = excluded.expires, metadata = excluded.metadata",
+        str(checkpoint),
+        checkpoint.run,
+        asked["tenant"],
+        str(folder),
+        await asyncio.to_thread(_size, folder),
+        now,
+        now + ttl if ttl else None,
+        json.dumps(asked["user_metadata"]) if asked.get("user_metadata") else None,
+    )
+    if old is not None and old["folder"] != str(folder):
+        await remove(context.journal, old["folder"])
+
+
+def _size(folder: Path) -> int:
+    return sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
+
+
+async def _sampler(context: Context, model: Row, folder: Path, asked: dict[str, Any]) -> tuple[bytes, str]:
+    """Make the sampling session that weights without a name are asked for with."""
+    inflight = asked.get("kind") == "inflight"
+    id_ = f"{model['session']}:sample:{asked['sampling_session_seq_id']}"
+    await context.journal.execute(
+        "INSERT INTO samplers (id, session, base, folder, model, created) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        id_,
+        model["session"],
+        model["base"],
+        None if inflight else str(folder),
+        model["id"] if inflight else None,
+        context.clock(),
+    )
+    if inflight:
+        update = "UPDATE models SET inflight = ?, inflight_old = ? WHERE id = ?"
+        await context.journal.execute(update, str(folder), model["inflight"], model["id"])
+        if model["inflight_old"]:
+            await remove(context.journal, model["inflight_old"])
+    return orjson.dumps({"sampling_session_id": id_, "type": "save_weights_for_sampler"}), "json"
+
+
+async def remove(journal: Journal, folder: str) -> None:
+    """Remove a folder of weights that no sampling session samples from and no checkpoint names."""
+    query = "SELECT 1 FROM samplers WHERE folder = ?1 UNION ALL SELECT 1 FROM checkpoints WHERE folder = ?1"
+    if await journal.row(query, folder) is None:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
