@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import json
 import signal
 import socket
@@ -45,6 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--host", default="127.0.0.1", help="address to bind; 127.0.0.1 by default")
     serve.add_argument("--port", type=int, default=8080, help="TCP port, 8080 by default; 0 chooses a free one")
     serve.add_argument("--context", type=int, help="tokens that the model reads at most; as its configuration says")
+    serve.add_argument("--trainer", metavar="MODULE:CLASS", help="what trains; torch and peft by default")
+    serve.add_argument("--sampler", metavar="MODULE:CLASS", help="what samples; transformers by default")
     keys = commands.add_parser("keys", help="make, list and end API keys", allow_abbrev=False)
     actions = keys.add_subparsers(title="actions", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make a key, which is shown once", allow_abbrev=False)
@@ -66,6 +69,8 @@ def _serve(args: argparse.Namespace) -> int:
     settings = json.loads((args.base / "config.json").read_text())
     context = args.context or int(settings.get("max_position_embeddings", 2048))
     config = Config(args.root.resolve(), args.base.resolve(), args.name or str(args.base.resolve()), context)
+    chosen = {each: getattr(args, each) for each in ("trainer", "sampler") if getattr(args, each)}
+    config = dataclasses.replace(config, **chosen)
     with suppress(KeyboardInterrupt):
         asyncio.run(_run(config, args.host, args.port))
     return 0

@@ -15,6 +15,7 @@ from sessions.engines.client import Engine, Lost
 __all__ = ["Process"]
 
 _LOG = logging.getLogger(__name__)
+_LOOK = 0.05  # seconds between looks whether it answers
 _PAUSES = (0.1, 0.5, 1, 2, 5, 10)
 
 
@@ -52,6 +53,16 @@ class Process:
         """Wait until it answers, and return which instance does."""
         await self._up.wait()
         return self.instance
+
+    async def after(self, instance: str) -> None:
+        """Wait until an instance that was lost has answered again, or has been followed by another."""
+        while await self.ready() == instance:
+            try:
+                await self.engine.state()
+            except Lost:
+                await asyncio.sleep(_LOOK)
+            else:
+                return
 
     @property
     def is_up(self) -> bool:
@@ -93,7 +104,7 @@ class Process:
                 self.instance = (await self.engine.state())["instance"]
                 self._up.set()
             except Lost:
-                await asyncio.wait([ended], timeout=0.05)
+                await asyncio.wait([ended], timeout=_LOOK)
         await ended
 
     async def _end(self) -> None:

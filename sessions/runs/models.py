@@ -128,6 +128,7 @@ class Model:
                 await self._fail(due, str(error), "user")
             except (Lost, Failed) as error:
                 _LOG.warning("model %s: request %s, attempt %s: %s", self._id, due["seq"], attempt, error)
+                await self._context.trainer.after(self._instance)
                 self._instance, problem = "", str(error)
                 continue
             else:

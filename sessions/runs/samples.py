@@ -66,7 +66,7 @@ class Samples:
         row = await self._context.journal.row(query, id_)
         problem = ""
         for _ in range(self._context.config.limits.attempts if row else 0):
-            await self._context.sampler.ready()
+            instance = await self._context.sampler.ready()
             try:
                 folder = await folder_of(self._context, row["target"])
                 result = await self._context.sampler.engine.sample(row["body"], folder)
@@ -74,6 +74,7 @@ class Samples:
                 await self._fail(id_, str(error), "user")
             except (Lost, Failed) as error:
                 problem = str(error)
+                await self._context.sampler.after(instance)
                 continue
             else:
                 await self._context.journal.run(entries.finish, id_, result, "protobuf", self._context.clock())
