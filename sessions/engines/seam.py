@@ -14,6 +14,8 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sessions.refusals import Refused
+
 __all__ = [
     "Adam",
     "Datum",
@@ -27,10 +29,6 @@ __all__ = [
     "Step",
     "Trainer",
 ]
-
-
-class Refused(ValueError):
-    """The request asks for what this engine does not do; the text says what to do instead, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +165,7 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence_:
+class Sequence_:  # noqa: N801 - `Sequence` is the collection
     """One sampled sequence; logprobs are those of the model at temperature 1, without top-k or top-p.
 
     Attributes:

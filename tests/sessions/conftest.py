@@ -18,6 +18,15 @@ if importlib.util.find_spec("tinker") is None:
 else:
     os.environ |= {"HF_HUB_OFFLINE": "1", "TINKER_TELEMETRY": "0", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 
+    import torch
+    from hypothesis import HealthCheck, settings
+
+    torch.set_num_threads(1)
+    settings.register_profile(
+        "sessions", deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("sessions")
+
 
 class Gateway:
     """A Gateway as a process, with engines of `tests.sessions.bigram`; its journal outlives it."""
