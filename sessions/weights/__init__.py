@@ -1,1 +1,1 @@
-"""Weights in files: `files` writes a folder that appears whole or not, and reads one that is what its manifest says."""
+"""Weights in folders: a folder appears whole or not (`folders`), says what it holds (`manifest`), is read verified."""

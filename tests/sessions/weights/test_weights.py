@@ -1,0 +1,182 @@
+"""A folder of weights appears whole or not, and what is torn is refused while the old stays."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from sessions.refusals import NoSpace, Refused
+from sessions.weights import folders, manifest, tensors
+
+_FILE = "adapter_model.safetensors"
+
+
+def _published(folder, value=1.0):
+    tensors.publish(folder, {_FILE: {"a": torch.full((2, 3), value)}}, {"adapter_config.json": "{}"}, {"rank": 4})
+    return folder
+
+
+def test_what_was_published_is_read_back(tmp_path):
+    folder = _published(tmp_path / "deep" / "v1")
+    assert torch.equal(tensors.read(folder, _FILE)["a"], torch.ones(2, 3))
+    assert manifest.verify(folder).about == {"rank": 4}
+
+
+def test_a_manifest_names_shapes_dtypes_and_hashes(tmp_path):
+    told = json.loads((_published(tmp_path / "v1") / "manifest.json").read_text())
+    assert told["version"] == 1
+    assert told["files"][_FILE]["tensors"] == {"a": {"dtype": "F32", "shape": [2, 3]}}
+    assert len(told["files"]["adapter_config.json"]["sha256"]) == 64
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+def test_every_dtype_comes_back_bit_for_bit(tmp_path, dtype):
+    drawn = torch.randn(5, 4).to(dtype)
+    tensors.publish(tmp_path / "v", {_FILE: {"a": drawn}}, {}, {})
+    assert torch.equal(tensors.read(tmp_path / "v", _FILE)["a"], drawn)
+
+
+def test_publishing_again_replaces_all_of_it_and_leaves_nothing_beside(tmp_path):
+    folder = _published(tmp_path / "v1")
+    (folder / "stray").write_text("old")
+    _published(folder, 2.0)
+    assert tensors.read(folder, _FILE)["a"][0, 0] == 2
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["v1"]
+    assert not (folder / "stray").exists()
+
+
+def test_folders_are_swapped_where_the_file_system_has_no_exchange(tmp_path, monkeypatch):
+    folder = _published(tmp_path / "v1")
+
+    class _Libc:
+        @staticmethod
+        def renameat2(*_args):
+            return -1
+
+    monkeypatch.setattr(folders.ctypes, "CDLL", lambda *_a, **_k: _Libc)
+    _published(folder, 3.0)
+    assert tensors.read(folder, _FILE)["a"][0, 0] == 3
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["v1"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("at", ["write_bytes", "write_text"])
+def test_a_full_storage_is_refused_and_the_old_weights_stay(tmp_path, monkeypatch, code, at):
+    folder = _published(tmp_path / "v1")
+
+    def full(*_args, **_kwargs):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(Path, at, full)
+    with pytest.raises(NoSpace, match="v1: the storage is full"):
+        _published(folder, 2.0)
+    monkeypatch.undo()
+    assert tensors.read(folder, _FILE)["a"][0, 0] == 1
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["v1"]
+
+
+def test_another_fault_of_the_storage_is_not_a_refusal(tmp_path, monkeypatch):
+    def broken(*_args, **_kwargs):
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(Path, "write_bytes", broken)
+    with pytest.raises(OSError, match="broken"):
+        _published(tmp_path / "v1")
+
+
+def test_all_files_and_the_folder_are_on_the_storage_before_the_rename(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        folders.os, "fsync", lambda handle: seen.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+    )
+    _published(tmp_path / "v1")
+    assert set(seen[:-2]) == {_FILE, "adapter_config.json", "manifest.json"}
+    assert seen[-2:] == [".v1.partial", tmp_path.name]
+
+
+def _cut(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def _flipped(path):
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("hurt", "message"),
+    [
+        (lambda folder: _cut(folder / _FILE), "is torn or was changed"),
+        (lambda folder: _flipped(folder / _FILE), "is torn or was changed"),
+        (lambda folder: (folder / _FILE).unlink(), "is missing"),
+        (lambda folder: (folder / "manifest.json").unlink(), "has no manifest.json"),
+        (lambda folder: _cut(folder / "manifest.json"), "manifest.json cannot be read"),
+        (lambda folder: (folder / "manifest.json").write_text("[]"), "manifest.json cannot be read"),
+        (lambda folder: (folder / "manifest.json").write_text("[" * 100_000), "manifest.json cannot be read"),
+        (lambda folder: (folder / "manifest.json").write_text('{"version": 2, "files": {}}'), "cannot be read"),
+    ],
+)
+def test_what_is_torn_is_refused(tmp_path, hurt, message):
+    folder = _published(tmp_path / "v1")
+    hurt(folder)
+    with pytest.raises(Refused, match=message):
+        tensors.read(folder, _FILE)
+
+
+@pytest.mark.parametrize("name", ["../stolen", "/etc/passwd", ".hidden", "a/b", ""])
+def test_a_manifest_that_names_files_elsewhere_is_refused(tmp_path, name):
+    folder = _published(tmp_path / "v1")
+    told = json.loads((folder / "manifest.json").read_text())
+    told["files"] = {name: told["files"][_FILE]}
+    (folder / "manifest.json").write_text(json.dumps(told))
+    with pytest.raises(Refused, match="cannot be read"):
+        manifest.verify(folder)
+
+
+def test_tensors_that_the_manifest_does_not_tell_of_are_refused(tmp_path):
+    folder = _published(tmp_path / "v1")
+    told = json.loads((folder / "manifest.json").read_text())
+    told["files"][_FILE]["tensors"]["a"]["shape"] = [3, 2]
+    (folder / "manifest.json").write_text(json.dumps(told))
+    with pytest.raises(Refused, match="other tensors than its manifest"):
+        tensors.read(folder, _FILE)
+
+
+def test_a_file_that_was_not_published_is_refused(tmp_path):
+    with pytest.raises(Refused, match="holds no optimizer"):
+        tensors.read(_published(tmp_path / "v1"), "optimizer.safetensors")
+
+
+_WRITER = """
+import hashlib, pathlib, sys
+from sessions.weights import folders, manifest
+folder, value = pathlib.Path(sys.argv[1]), 0
+while True:
+    value += 1
+    data = str(value).encode() * 100_000
+    with folders.whole(folder) as partial:
+        (partial / "data").write_bytes(data)
+        entry = manifest.Entry(len(data), hashlib.sha256(data).hexdigest())
+        manifest.write(partial, manifest.Manifest({"data": entry}, {"value": value}))
+    print(value, flush=True)
+"""
+
+
+def test_a_writer_killed_at_any_point_leaves_whole_weights(tmp_path):
+    folder = tmp_path / "v"
+    for rounds in range(6):
+        program = subprocess.Popen([sys.executable, "-c", _WRITER, str(folder)], stdout=subprocess.PIPE)
+        for _ in range(3 + 2 * rounds):
+            last = int(program.stdout.readline())
+        program.send_signal(signal.SIGKILL)
+        program.communicate()
+        assert manifest.verify(folder).about["value"] >= last
+    _published(folder)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["v"]
