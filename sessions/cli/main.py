@@ -84,7 +84,7 @@ async def _run(config: Config, host: str, port: int) -> None:
 
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-    runner = web.AppRunner(app(config), access_log=None)
+    runner = web.AppRunner(app(config), access_log=None, auto_decompress=False)  # answers.read bounds it
     await runner.setup()
     bound = socket.create_server((host, port))
     await web.SockSite(runner, bound).start()

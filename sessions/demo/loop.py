@@ -55,7 +55,7 @@ def train(service: tinker.ServiceClient, base: str, tell: Callable[[Step], None]
 
 def _reinforce(client: tinker.TrainingClient, tokenizer: Any, digits: Sequence[str]) -> float:
     """Take one step, and return the mean reward of the answers before it."""
-    sampler = client.save_weights_and_get_sampling_client()
+    sampler = client.save_weights_and_get_sampling_client().result()
     prompts = [_prompt(tokenizer, digit) for digit in digits]
     params = types.SamplingParams(max_tokens=1, temperature=1.0)
     asked = [sampler.sample(types.ModelInput.from_ints(each), _GROUP, params) for each in prompts]
@@ -63,7 +63,7 @@ def _reinforce(client: tinker.TrainingClient, tokenizer: Any, digits: Sequence[s
     for digit, prompt, answer in zip(digits, prompts, asked, strict=True):
         right = _token(tokenizer, digit)
         sequences = answer.result().sequences
-        got = np.array([float(list(each.tokens)[0] == right) for each in sequences])
+        got = np.array([float(next(iter(each.tokens)) == right) for each in sequences])
         rewards.extend(got)
         for each, advantage in zip(sequences, got - got.mean(), strict=True):
             data.append(_rollout(prompt, list(each.tokens), list(each.logprobs or []), float(advantage)))

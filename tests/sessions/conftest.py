@@ -28,6 +28,14 @@ else:
     settings.load_profile("sessions")
 
 
+def pytest_collection_modifyitems(items):
+    """The client closes the sockets of its pools when the collector finds them, and Python warns of each."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+
+
 class Gateway:
     """A Gateway as a process, with engines of `tests.sessions.bigram`; its journal outlives it."""
 
