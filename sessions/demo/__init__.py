@@ -1,1 +1,1 @@
-"""`make rl-demo`: a Gateway, a tiny model made on the spot, the public `tinker` client, ten steps to a mean reward of 1."""
+"""`make rl-demo`: a Gateway, a tiny model made on the spot, the `tinker` client, ten steps to a mean reward of 1."""

@@ -1,0 +1,99 @@
+"""AdamW by the numbers of each step: torch's own, with a state that goes to files and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from sessions.engines.seam import Adam
+from sessions.refusals import Refused
+
+__all__ = ["AdamW", "checked"]
+
+_PARTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+def checked(params: Adam) -> Adam:
+    """Return numbers that a step can use. Raises `Refused` for others."""
+    for name in ("learning_rate", "eps", "weight_decay"):
+        _number(name, getattr(params, name), math.inf)
+    for name in ("beta1", "beta2"):
+        _number(name, getattr(params, name), 1)
+    if not math.isfinite(params.grad_clip_norm):
+        raise Refused(f"adam_params.grad_clip_norm: {params.grad_clip_norm}: pass a finite number, 0 to not clip")
+    return params
+
+
+class AdamW:
+    """The optimizer of one model.
+
+    Args:
+        named: what it changes, by name; it keeps their order.
+    """
+
+    def __init__(self, named: Mapping[str, Tensor]) -> None:
+        self._named = dict(named)
+        self._torch = torch.optim.AdamW(list(named.values()))
+
+    def step(self, gradients: Sequence[Tensor], params: Adam) -> float:
+        """Take gradients, in the order of the names, into the weights; answer their global norm before clipping.
+
+        Raises:
+            Refused: for gradients whose norm is not finite; nothing has changed then.
+        """
+        norm = torch.nn.utils.get_total_norm(gradients)
+        if not torch.isfinite(norm):
+            raise Refused("optim_step: the gradients overflowed and were dropped: send smaller losses")
+        try:
+            self._take(gradients, norm, params)
+        finally:
+            self._torch.zero_grad()
+        return float(norm)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the state by the name of the weight and of the part; nothing before the first step."""
+        return {
+            f"{name}.{part}": self._torch.state[each][part]
+            for name, each in self._named.items()
+            if each in self._torch.state
+            for part in _PARTS
+        }
+
+    def restore(self, state: Mapping[str, Tensor], source: str) -> None:
+        """Take what `state` returned. Raises `Refused` for the state of another model."""
+        if state and {key: self._shape(key) for key in self._keys()} != {k: tuple(v.shape) for k, v in state.items()}:
+            raise Refused(f"weights: {source}: the optimizer does not fit its weights: load without the optimizer")
+        for name, each in self._named.items() if state else ():
+            self._torch.state[each] = {part: self._placed(state[f"{name}.{part}"], part, each) for part in _PARTS}
+
+    def _take(self, gradients: Sequence[Tensor], norm: Tensor, params: Adam) -> None:
+        for each, gradient in zip(self._named.values(), gradients, strict=True):
+            each.grad = gradient
+        if params.grad_clip_norm > 0:
+            torch.nn.utils.clip_grads_with_norm_(self._named.values(), params.grad_clip_norm, norm)
+        self._torch.param_groups[0].update(
+            lr=params.learning_rate,
+            betas=(params.beta1, params.beta2),
+            eps=params.eps,
+            weight_decay=params.weight_decay,
+        )
+        self._torch.step()
+
+    def _keys(self) -> list[str]:
+        return [f"{name}.{part}" for name in self._named for part in _PARTS]
+
+    def _shape(self, key: str) -> tuple[int, ...]:
+        name, _, part = key.rpartition(".")
+        return () if part == "step" else tuple(self._named[name].shape)
+
+    @staticmethod
+    def _placed(tensor: Tensor, part: str, weight: Tensor) -> Tensor:
+        return tensor.clone() if part == "step" else tensor.to(weight.device)
+
+
+def _number(name: str, value: float, below: float) -> None:
+    if not 0 <= value < below:
+        raise Refused(f"adam_params.{name}: {value}: pass a number from 0{'' if below == math.inf else ' to below 1'}")

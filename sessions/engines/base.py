@@ -1,0 +1,31 @@
+"""The base model that all models of an engine share; its weights never change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+import transformers
+
+__all__ = ["Base"]
+
+
+class Base:
+    """A causal language model of a folder, with frozen weights.
+
+    Attributes:
+        name: of the folder.
+        model: in evaluation mode, so without dropout.
+        context: the longest sequence, in tokens.
+        vocabulary: how many tokens there are.
+        device: where it computes.
+    """
+
+    def __init__(self, folder: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        self.name = folder.name
+        self.device = torch.device(device)
+        self.model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True)
+        self.model.requires_grad_(False).eval().to(self.device)
+        text = self.model.config.get_text_config()
+        self.context: int = text.max_position_embeddings
+        self.vocabulary: int = text.vocab_size

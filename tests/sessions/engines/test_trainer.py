@@ -1,0 +1,392 @@
+"""What a trainer computes: against peft and torch's own AdamW, alone and in batches, with others beside it."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions.engines.batches import packed
+from sessions.engines.seam import Adam, Datum, Lora, Step
+from sessions.engines.trainer import TorchTrainer
+from sessions.losses.table import LOSSES
+from sessions.refusals import Refused
+from sessions.weights import tensors
+from tests.sessions.engines import drawn
+
+_LORA = Lora(rank=4, seed=7)
+_ADAM = Adam(learning_rate=1e-2)
+
+
+def _weights(trainer, model):
+    return {name: each.detach().clone() for name, each in trainer._models[model].adapter.named().items()}
+
+
+def _same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+
+
+def _gradients(trainer, model):
+    return torch.cat([each.ravel() for each in trainer._models[model].pending])
+
+
+def _trained(trainer, model, steps=2, lora=_LORA):
+    """Make a model whose matrices are all away from zero."""
+    trainer.create(model, lora)
+    for seed in range(steps):
+        trainer.step(model, drawn.step(seed + 100))
+        trainer.optim(model, _ADAM)
+    return model
+
+
+def _logprobs(model, datum):
+    with torch.no_grad():
+        logits = model(torch.from_numpy(datum.tokens)[None]).logits[0].double()
+    return logits.log_softmax(-1).gather(1, torch.from_numpy(datum.inputs["target_tokens"])[:, None])[:, 0].numpy()
+
+
+def test_a_fresh_model_computes_what_the_base_does(trainer, base):
+    trainer.create("m", _LORA)
+    step = drawn.step()
+    plain = transformers.AutoModelForCausalLM.from_pretrained(base)
+    for logprobs, datum in zip(trainer.step("m", step).logprobs, step.data, strict=True):
+        np.testing.assert_allclose(logprobs, _logprobs(plain, datum), atol=2e-6)
+
+
+def test_a_saved_model_computes_the_same_in_peft(trainer, theirs, tmp_path):
+    trainer.save(_trained(trainer, "m"), tmp_path / "v", optimizer=False)
+    model, step = theirs(tmp_path / "v"), drawn.step()
+    for logprobs, datum in zip(trainer.step("m", step).logprobs, step.data, strict=True):
+        np.testing.assert_allclose(logprobs, _logprobs(model, datum), atol=2e-6)
+
+
+def test_the_gradient_is_the_one_that_peft_gives(trainer, theirs, tmp_path):
+    trainer.save(_trained(trainer, "m"), tmp_path / "v", optimizer=False)
+    model, step = theirs(tmp_path / "v"), drawn.step(lengths=(6,))
+    for name, each in model.named_parameters():
+        each.requires_grad_("lora_" in name)
+    logits = model(torch.from_numpy(step.data[0].tokens)[None]).logits[0].log_softmax(-1)
+    p = logits.gather(1, torch.from_numpy(step.data[0].inputs["target_tokens"])[:, None])[:, 0]
+    (-p * torch.from_numpy(step.data[0].inputs["weights"])).sum().backward()
+    trainer.step("m", step)
+    names = [name.replace(".weight", ".default.weight") for name in trainer._models["m"].adapter.named()]
+    expected = torch.cat([dict(model.named_parameters())[name].grad.ravel() for name in names])
+    torch.testing.assert_close(_gradients(trainer, "m"), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_the_adapter_folder_is_the_one_that_vllm_and_peft_read(trainer, tmp_path):
+    trainer.create("m", Lora(rank=2, train_unembed=False))
+    trainer.save("m", tmp_path / "v", optimizer=True)
+    config = json.loads((tmp_path / "v" / "adapter_config.json").read_text())
+    assert {each.name for each in (tmp_path / "v").iterdir()} == {
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "manifest.json",
+        "optimizer.safetensors",
+    }
+    assert config["target_modules"] == ["down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"]
+    assert (config["r"], config["lora_alpha"], config["lora_dropout"]) == (2, 32, 0.0)
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+def test_a_batch_gives_what_its_sequences_give_one_by_one(trainer, loss):
+    whole = drawn.step(3, (5, 9, 1, 12, 9), loss=loss)
+    for model in ("batch", "alone"):
+        _trained(trainer, model)
+    together = trainer.step("batch", whole)
+    apart = [trainer.step("alone", replace(whole, data=[each])) for each in whole.data]
+    for one, other in zip(together.logprobs, apart, strict=True):
+        np.testing.assert_allclose(one, other.logprobs[0], atol=1e-6, rtol=0)
+    assert together.metrics["loss:sum"] == pytest.approx(sum(each.metrics["loss:sum"] for each in apart), abs=1e-5)
+    one, other = _gradients(trainer, "batch"), _gradients(trainer, "alone")
+    assert (one - other).abs().max() <= 1e-6 * max(1, float(other.abs().max()))
+
+
+def test_a_step_over_the_budget_is_divided_and_gives_the_same(trainer, monkeypatch):
+    step = drawn.step(5, (7, 20, 3, 11, 2, 16))
+    for model in ("one", "many"):
+        _trained(trainer, model)
+    together = trainer.step("one", step)
+    monkeypatch.setattr(trainer, "_budget", 16)
+    divided = trainer.step("many", step)
+    for one, other in zip(together.logprobs, divided.logprobs, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6, rtol=0)
+    torch.testing.assert_close(_gradients(trainer, "one"), _gradients(trainer, "many"), atol=1e-5, rtol=1e-5)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=40), st.integers(1, 200))
+def test_passes_hold_every_sequence_once_within_the_budget(lengths, budget):
+    passes = packed(lengths, budget)
+    assert sorted(place for each in passes for place in each) == list(range(len(lengths)))
+    assert all(len(each) == 1 or len(each) * max(lengths[place] for place in each) <= budget for each in passes)
+
+
+def test_gradients_of_several_steps_add_up_until_the_optimizer_takes_them(trainer):
+    for model in ("twice", "once"):
+        _trained(trainer, model)
+    trainer.step("once", drawn.step(1))
+    single = _gradients(trainer, "once")
+    for _ in range(2):
+        trainer.step("twice", drawn.step(1))
+    torch.testing.assert_close(_gradients(trainer, "twice"), 2 * single, rtol=0, atol=0)
+    trainer.optim("twice", _ADAM)
+    with pytest.raises(Refused, match="there is no gradient: send forward_backward first"):
+        trainer.optim("twice", _ADAM)
+
+
+def test_a_forward_pass_alone_leaves_gradients_as_they_are(trainer):
+    trainer.create("m", _LORA)
+    outputs = trainer.step("m", drawn.step(forward_only=True))
+    assert trainer._models["m"].pending == []
+    for one, other in zip(outputs.logprobs, trainer.step("m", drawn.step()).logprobs, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_several_targets_a_token_are_each_scored(trainer):
+    _trained(trainer, "m")
+    rng = np.random.default_rng(1)
+    wide = [rng.integers(4, drawn.VOCABULARY, (length, columns)) for length, columns in ((5, 3), (2, 1), (7, 2))]
+    weights = [rng.normal(size=each.shape).astype(np.float32) for each in wide]
+    tokens = [rng.integers(4, drawn.VOCABULARY, len(each)) for each in wide]
+    data = [Datum(t, {"target_tokens": y, "weights": w}) for t, y, w in zip(tokens, wide, weights, strict=True)]
+    outputs = trainer.step("m", Step("cross_entropy", {}, data))
+    gradient = _gradients(trainer, "m")
+    trainer._models["m"].pending = []
+    for place, (y, w) in enumerate(zip(wide, weights, strict=True)):
+        for column in range(y.shape[1]):
+            inputs = {"target_tokens": y[:, column], "weights": w[:, column]}
+            alone = trainer.step("m", Step("cross_entropy", {}, [Datum(tokens[place], inputs)]))
+            np.testing.assert_allclose(outputs.logprobs[place][:, column], alone.logprobs[0], atol=1e-6)
+    torch.testing.assert_close(gradient, _gradients(trainer, "m"), atol=1e-5, rtol=1e-5)
+    total = sum(float((-w * p).sum()) for w, p in zip(weights, outputs.logprobs, strict=True))
+    assert outputs.metrics["loss:sum"] == pytest.approx(total, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        _ADAM,
+        Adam(learning_rate=3e-3, weight_decay=0.1, grad_clip_norm=0.5),
+        Adam(learning_rate=1e-3, beta1=0.5, beta2=0.9, eps=1e-6, grad_clip_norm=1e6),
+    ],
+)
+def test_steps_are_torchs_adamw_bit_for_bit(trainer, params):
+    trainer.create("m", _LORA)
+    mine = [each.clone().requires_grad_() for each in _weights(trainer, "m").values()]
+    theirs = torch.optim.AdamW(mine)
+    for seed in range(4):
+        trainer.step("m", drawn.step(seed))
+        numbers = replace(params, learning_rate=params.learning_rate / (seed + 1))
+        for each, gradient in zip(mine, trainer._models["m"].pending, strict=True):
+            each.grad = gradient.clone()
+        norm = torch.nn.utils.clip_grad_norm_(mine, params.grad_clip_norm if params.grad_clip_norm > 0 else 1e30)
+        theirs.param_groups[0].update(
+            lr=numbers.learning_rate,
+            betas=(params.beta1, params.beta2),
+            eps=params.eps,
+            weight_decay=params.weight_decay,
+        )
+        theirs.step()
+        assert trainer.optim("m", numbers)["grad_norm:mean"] == float(norm)
+    assert all(torch.equal(one, each) for one, each in zip(_weights(trainer, "m").values(), mine, strict=True))
+
+
+def test_first_values_depend_on_the_seed_and_not_on_what_was_made_before(trainer, base):
+    trainer.create("other", Lora(rank=3))
+    trainer.create("m", _LORA)
+    alone = TorchTrainer(base)
+    alone.create("m", _LORA)
+    assert _same(_weights(trainer, "m"), _weights(alone, "m"))
+    trainer.create("m2", replace(_LORA, seed=8))
+    assert not _same(_weights(trainer, "m"), _weights(trainer, "m2"))
+
+
+def test_models_without_a_seed_differ_and_come_out_the_same_when_repeated(trainer):
+    for model in ("a", "b"):
+        trainer.create(model, Lora(rank=2))
+    first = _weights(trainer, "a")
+    trainer.create("a", Lora(rank=2))
+    assert _same(first, _weights(trainer, "a"))
+    assert not _same(first, _weights(trainer, "b"))
+
+
+def test_creating_a_model_leaves_the_generators_of_the_process_alone(trainer):
+    before = torch.random.get_rng_state()
+    trainer.create("m", Lora())
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("lora", [Lora(rank=4), Lora(rank=2, train_mlp=False, train_unembed=False)])
+def test_models_do_not_touch_each_other(trainer, lora):
+    _trained(trainer, "mine")
+    trainer.step("mine", drawn.step(1))
+    before, gradient = _weights(trainer, "mine"), _gradients(trainer, "mine")
+    _trained(trainer, "theirs", lora=lora)
+    trainer.step("theirs", drawn.step(2))
+    trainer.create("third", lora)
+    trainer.unload("theirs")
+    assert _same(before, _weights(trainer, "mine"))
+    assert torch.equal(gradient, _gradients(trainer, "mine"))
+
+
+def test_a_model_beside_others_trains_to_the_bits_that_it_has_alone(trainer, base):
+    alone = TorchTrainer(base)
+    alone.create("m", _LORA)
+    for name in ("m", "noise"):
+        trainer.create(name, replace(_LORA, rank=4 if name == "m" else 2))
+    for seed in range(3):
+        trainer.step("noise", drawn.step(seed + 50))
+        for each in (alone, trainer):
+            each.step("m", drawn.step(seed))
+        trainer.optim("noise", _ADAM)
+        for each in (alone, trainer):
+            each.optim("m", _ADAM)
+    assert _same(_weights(alone, "m"), _weights(trainer, "m"))
+
+
+def _continued(trainer, model):
+    for seed in range(3):
+        trainer.step(model, drawn.step(seed, loss="ppo"))
+        trainer.optim(model, Adam(learning_rate=1e-3, weight_decay=0.01, grad_clip_norm=1.0))
+    return _weights(trainer, model)
+
+
+def test_training_goes_on_bit_for_bit_from_what_was_saved_with_the_optimizer(trainer, base, tmp_path):
+    trainer.save(_trained(trainer, "m"), tmp_path / "v", optimizer=True)
+    other = TorchTrainer(base)
+    other.load("m", tmp_path / "v", optimizer=True)
+    assert _same(_weights(trainer, "m"), _weights(other, "m"))
+    assert _same(_continued(trainer, "m"), _continued(other, "m"))
+
+
+def test_without_the_optimizer_training_goes_on_with_a_new_one(trainer, tmp_path):
+    trainer.save(_trained(trainer, "m"), tmp_path / "v", optimizer=True)
+    trainer.load("fresh", tmp_path / "v", optimizer=False)
+    assert _same(_weights(trainer, "m"), _weights(trainer, "fresh"))
+    assert not _same(_continued(trainer, "m"), _continued(trainer, "fresh"))
+
+
+def test_a_model_that_never_took_a_step_is_saved_with_its_optimizer_too(trainer, tmp_path):
+    trainer.create("m", _LORA)
+    trainer.save("m", tmp_path / "v", optimizer=True)
+    trainer.load("copy", tmp_path / "v", optimizer=True)
+    assert _same(_continued(trainer, "m"), _continued(trainer, "copy"))
+
+
+def test_a_checkpoint_without_an_optimizer_is_not_loaded_with_one(trainer, tmp_path):
+    trainer.save(_trained(trainer, "m"), tmp_path / "v", optimizer=False)
+    with pytest.raises(Refused, match="holds no optimizer"):
+        trainer.load("m", tmp_path / "v", optimizer=True)
+
+
+def test_torn_weights_are_refused_and_the_model_stays(trainer, tmp_path):
+    trainer.save(_trained(trainer, "m"), tmp_path / "v", optimizer=True)
+    before = _weights(trainer, "m")
+    for name in ("optimizer.safetensors", "adapter_model.safetensors"):
+        path = tmp_path / "v" / name
+        path.write_bytes(path.read_bytes()[:-1])
+        with pytest.raises(Refused, match="is torn or was changed"):
+            trainer.load("m", tmp_path / "v", optimizer=True)
+    assert _same(before, _weights(trainer, "m"))
+
+
+def test_weights_of_another_base_are_refused(trainer, tmp_path):
+    about = {"lora": {"rank": 4, "seed": 1, "train_mlp": True, "train_attn": True, "train_unembed": True}}
+    named = {
+        name: torch.zeros(each.shape[0], each.shape[1] + 1)
+        for name, each in trainer._layers.fresh(_LORA, 0).named().items()
+    }
+    tensors.publish(tmp_path / "v", {"adapter_model.safetensors": named}, {}, about)
+    with pytest.raises(Refused, match="do not fit this base model"):
+        trainer.load("m", tmp_path / "v", optimizer=False)
+
+
+def test_a_folder_of_other_weights_is_refused(trainer, tmp_path):
+    tensors.publish(tmp_path / "v", {"model.safetensors": {"a": torch.zeros(1)}}, {}, {"kind": "full"})
+    with pytest.raises(Refused, match="is not an adapter"):
+        trainer.load("m", tmp_path / "v", optimizer=False)
+
+
+@pytest.mark.parametrize(
+    ("lora", "message"),
+    [
+        (Lora(rank=0), r"lora_config\.rank: 0: pass 1 to 512"),
+        (Lora(rank=10**9), r"lora_config\.rank: 1000000000"),
+        (Lora(train_mlp=False, train_attn=False, train_unembed=False), "nothing would be trained"),
+    ],
+)
+def test_adapters_that_cannot_be_are_refused(trainer, lora, message):
+    with pytest.raises(Refused, match=message):
+        trainer.create("m", lora)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        (Adam(learning_rate=-1), r"adam_params\.learning_rate: -1: pass a number from 0"),
+        (Adam(learning_rate=float("nan")), "learning_rate: nan"),
+        (Adam(beta1=1.0), r"adam_params\.beta1: 1\.0: pass a number from 0 to below 1"),
+        (Adam(eps=float("inf")), "eps: inf"),
+        (Adam(weight_decay=-0.1), "weight_decay"),
+        (Adam(grad_clip_norm=float("nan")), "grad_clip_norm: nan"),
+    ],
+)
+def test_numbers_that_no_step_can_use_are_refused_and_gradients_stay(trainer, params, message):
+    trainer.create("m", _LORA)
+    trainer.step("m", drawn.step())
+    with pytest.raises(Refused, match=message):
+        trainer.optim("m", params)
+    assert trainer.optim("m", _ADAM)["grad_norm:mean"] > 0
+
+
+def _datum(tokens, targets=None):
+    tokens = np.asarray(tokens)
+    targets = tokens if targets is None else np.asarray(targets)
+    return Datum(tokens, {"target_tokens": targets, "weights": np.ones(len(targets), np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "data: is empty"),
+        ([_datum(np.zeros(0, np.int64))], "model_input: has 0 tokens"),
+        ([_datum(np.zeros(1025, np.int64))], "model_input: has 1025 tokens: pass 1 to 1024"),
+        ([_datum([5, -1])], "model_input: holds a token outside of 0 to"),
+        ([_datum([5, 5], [5, 100_000])], "target_tokens: holds a token outside of 0 to"),
+        ([_datum([5, 6]), _datum([5, 6], [5, 6, 7])], r"target_tokens: has shape \[3\]"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused_before_any_gradient(trainer, data, message):
+    trainer.create("m", _LORA)
+    with pytest.raises(Refused, match=message):
+        trainer.step("m", Step("cross_entropy", {}, data))
+    assert trainer._models["m"].pending == []
+
+
+def test_gradients_that_overflow_are_refused_and_those_before_stay(trainer):
+    _trained(trainer, "m")
+    trainer.step("m", drawn.step())
+    before = _gradients(trainer, "m")
+    good = drawn.datum(np.random.default_rng(0), 3, loss="ppo")
+    bad = replace(good, inputs=dict(good.inputs) | {"logprobs": np.full(3, -1e5, np.float32)})
+    with pytest.raises(Refused, match="forward_backward: importance_sampling overflowed"):
+        trainer.step("m", Step("importance_sampling", {}, [good, bad]))
+    assert torch.equal(before, _gradients(trainer, "m"))
+
+
+def test_a_model_that_is_not_there_is_named(trainer):
+    for call in (lambda: trainer.step("gone", drawn.step()), lambda: trainer.optim("gone", _ADAM)):
+        with pytest.raises(Refused, match="model_id: gone: there is no such model"):
+            call()
+
+
+def test_forgetting_a_model_twice_is_nothing(trainer):
+    trainer.create("m", _LORA)
+    trainer.unload("m")
+    trainer.unload("m")
+    with pytest.raises(Refused, match="no such model"):
+        trainer.optim("m", _ADAM)
