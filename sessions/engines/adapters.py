@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -62,7 +62,7 @@ class Layers:
 
     def __init__(self, base: Base) -> None:
         self._device = base.device
-        self._active: Adapter | None = None
+        self._active: Sequence[tuple[Adapter, int]] = ()
         self._layers = dict(_layers(base.model))
         self._fused = any(each.ndim == 3 for each in base.model.parameters())
         for path, (_, layer) in self._layers.items():
@@ -71,11 +71,20 @@ class Layers:
     @contextmanager
     def active(self, adapter: Adapter | None) -> Iterator[None]:
         """Compute with an adapter inside the block; None is the base."""
-        self._active = adapter
+        with self.shared([] if adapter is None else [(adapter, 0)]):
+            yield
+
+    @contextmanager
+    def shared(self, adapters: Sequence[tuple[Adapter, int]]) -> Iterator[None]:
+        """Compute with several adapters inside the block, each for its number of rows, one after the other.
+
+        One adapter alone is for all rows; none at all is the base.
+        """
+        self._active = adapters
         try:
             yield
         finally:
-            self._active = None
+            self._active = ()
 
     def fresh(self, lora: Lora, seed: int) -> Adapter:
         """Make an adapter that changes nothing yet; its values depend on the seed and the layer alone.
@@ -129,11 +138,13 @@ class Layers:
 
     def _hook(self, path: str) -> Any:
         def add(_layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-            if self._active is None or path not in self._active.pairs:
+            if len(self._active) == 1:
+                return _adapted(self._active[0][0], path, inputs[0], output)
+            if not self._active:
                 return output
-            a, b = self._active.pairs[path]
-            delta = nn.functional.linear(nn.functional.linear(inputs[0].to(a.dtype), a), b)
-            return (output + delta * self._active.scale).to(output.dtype)
+            rows = [rows for _, rows in self._active]
+            parts = zip(self._active, inputs[0].split(rows), output.split(rows), strict=True)
+            return torch.cat([_adapted(adapter, path, x, y) for (adapter, _), x, y in parts])
 
         return add
 
@@ -150,6 +161,13 @@ class Layers:
         if not chosen:
             raise Refused("lora_config: nothing would be trained: set train_mlp, train_attn or train_unembed")
         return chosen
+
+
+def _adapted(adapter: Adapter, path: str, x: Tensor, y: Tensor) -> Tensor:
+    if path not in adapter.pairs:
+        return y
+    a, b = adapter.pairs[path]
+    return (y + nn.functional.linear(nn.functional.linear(x.to(a.dtype), a), b) * adapter.scale).to(y.dtype)
 
 
 def _layers(model: Any) -> Iterator[tuple[str, tuple[_Kind, nn.Linear]]]:

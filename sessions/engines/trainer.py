@@ -13,18 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sessions.engines.adam import AdamW, checked
 from sessions.engines.adapters import ALPHA, Adapter, Layers
 from sessions.engines.base import Base
-from sessions.engines.batches import packed, padded
+from sessions.engines.passes import Inputs, Passes, Work, added
 from sessions.engines.seam import Adam, Datum, Lora, Outputs, Step
 from sessions.losses.checks import config_of, inputs_of
-from sessions.losses.formulas import loss_sum
 from sessions.refusals import Refused
 from sessions.weights import manifest, tensors
 
@@ -59,7 +56,7 @@ class TorchTrainer:
     ) -> None:
         self._base = Base(base, device=device, dtype=dtype)
         self._layers = Layers(self._base)
-        self._budget = budget
+        self._passes = Passes(self._base, self._layers, budget)
         self._models: dict[str, _Model] = {}
 
     def create(self, model: str, lora: Lora) -> None:
@@ -68,15 +65,26 @@ class TorchTrainer:
 
     def step(self, model: str, step: Step) -> Outputs:
         """Add the gradient of a step. Raises `Refused`, also for gradients that overflow; nothing has changed then."""
-        held = self._model(model)
-        config = config_of(step.loss, step.config)
-        inputs = self._inputs(step)
-        with self._layers.active(held.adapter), torch.set_grad_enabled(not step.forward_only):
-            logprobs, loss, gradients = self._passes(step, inputs, config, list(held.adapter.named().values()))
-        if not _finite([loss, *gradients]):
-            raise Refused(f"forward_backward: {step.loss} overflowed: send smaller advantages, or newer logprobs")
-        held.pending = _added(held.pending, gradients)
-        return Outputs(logprobs, {"loss:sum": float(loss)})
+        (answer,) = self.steps([(model, step)])
+        if isinstance(answer, Refused):
+            raise answer
+        return answer
+
+    def steps(self, work: Sequence[tuple[str, Step]]) -> list[Outputs | Refused]:
+        """Add the gradients of steps of different models, in shared passes; a `Refused` in the place of a failed one.
+
+        A pass of several models costs less than a pass of each. It rounds differently in the last bits, so replaying
+        gives the same bits only when the same steps are shared again.
+
+        Args:
+            work: each model at most once.
+        """
+        answers: list[Outputs | Refused] = []
+        ready = [self._prepared(model, step) for model, step in work]
+        self._passes.run([each for each in ready if isinstance(each, Work)])
+        for (model, _), each in zip(work, ready, strict=True):
+            answers.append(each if isinstance(each, Refused) else self._taken(model, each))
+        return answers
 
     def optim(self, model: str, params: Adam) -> Mapping[str, float]:
         """Take the gradients into the weights. Raises `Refused` where there is no gradient."""
@@ -111,12 +119,23 @@ class TorchTrainer:
             raise Refused(f"model_id: {model[:80]}: there is no such model: create it or load it first")
         return self._models[model]
 
-    def _inputs(self, step: Step) -> list[dict[str, NDArray[np.generic]]]:
+    def _prepared(self, model: str, step: Step) -> Work | Refused:
         if not step.data:
-            raise Refused("forward_backward: data: is empty: send at least one datum")
-        return [self._datum(step.loss, datum) for datum in step.data]
+            return Refused("forward_backward: data: is empty: send at least one datum")
+        try:
+            inputs = [self._inputs(step.loss, datum) for datum in step.data]
+            return Work(self._model(model).adapter, step, inputs, config_of(step.loss, step.config))
+        except Refused as refusal:
+            return refusal
 
-    def _datum(self, loss: str, datum: Datum) -> dict[str, NDArray[np.generic]]:
+    def _taken(self, model: str, work: Work) -> Outputs | Refused:
+        loss, held = work.loss, self._models[model]
+        if not math.isfinite(loss) or not all(bool(torch.isfinite(each).all()) for each in work.gradients):
+            return Refused(f"forward_backward: {work.step.loss} overflowed: send smaller advantages, or newer logprobs")
+        held.pending = added(held.pending, work.gradients)
+        return Outputs([work.logprobs[place] for place in range(len(work.inputs))], {"loss:sum": loss})
+
+    def _inputs(self, loss: str, datum: Datum) -> Inputs:
         if not 1 <= len(datum.tokens) <= self._base.context:
             raise Refused(f"model_input: has {len(datum.tokens)} tokens: pass 1 to {self._base.context}")
         inputs = inputs_of(loss, datum.inputs, len(datum.tokens))
@@ -124,50 +143,6 @@ class TorchTrainer:
             if each.min() < 0 or each.max() >= self._base.vocabulary:
                 raise Refused(f"{name}: holds a token outside of 0 to {self._base.vocabulary - 1}: use its tokenizer")
         return inputs
-
-    def _passes(
-        self, step: Step, inputs: list[dict[str, NDArray[np.generic]]], config: dict[str, float], weights: list[Tensor]
-    ) -> tuple[list[NDArray[np.float32]], Tensor, list[Tensor]]:
-        logprobs: list[NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(inputs)
-        losses, gradients = [], list[Tensor]()
-        for places in packed([len(each.tokens) for each in step.data], self._budget):
-            p = self._logprobs([step.data[place].tokens for place in places], [inputs[place] for place in places])
-            loss = self._loss(step.loss, p, [inputs[place] for place in places], config)
-            losses.append(loss.detach())
-            if not step.forward_only:
-                gradients = _added(gradients, list(torch.autograd.grad(loss, weights)))
-            for place, each in zip(places, p, strict=True):
-                logprobs[place] = each.detach().cpu().numpy()
-        return logprobs, torch.stack(losses).sum(), gradients
-
-    def _logprobs(
-        self, rows: Sequence[NDArray[np.int64]], inputs: Sequence[Mapping[str, NDArray[np.generic]]]
-    ) -> list[Tensor]:
-        """Return the log-probabilities of the targets of each row, float32 of their shape.
-
-        Without a mask: padding is on the right, and no token looks to its right.
-        """
-        logits = self._base.model(padded(rows, self._base.device), use_cache=False).logits.float()
-        targets, used = (self._tensor(each) for each in _grid([each["target_tokens"] for each in inputs]))
-        p = logits.gather(2, targets) - logits.logsumexp(2, keepdim=True)
-        shapes = [each["target_tokens"].shape for each in inputs]
-        flat: Sequence[Tensor] = p[used].split([math.prod(shape) for shape in shapes])
-        return [each.reshape(shape) for each, shape in zip(flat, shapes, strict=True)]
-
-    def _loss(
-        self, name: str, p: list[Tensor], inputs: list[dict[str, NDArray[np.generic]]], config: dict[str, float]
-    ) -> Tensor:
-        """Return the sum over all rows, in float64."""
-        flat = {
-            key: self._tensor(np.concatenate([each[key].ravel() for each in inputs]).astype(np.float64))
-            for key in inputs[0]
-            if key != "target_tokens"
-        }
-        row = self._tensor(np.repeat(np.arange(len(p)), [each.numel() for each in p]))
-        return loss_sum(name, torch.cat([each.reshape(-1) for each in p]).double(), flat, config, row)
-
-    def _tensor(self, array: NDArray[np.generic]) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self._base.device)
 
 
 def adapter_of(folder: Path, layers: Layers) -> Adapter:
@@ -183,25 +158,6 @@ def _held(adapter: Adapter) -> _Model:
     for each in named.values():
         each.requires_grad_(True)
     return _Model(adapter, AdamW(named))
-
-
-def _grid(targets: Sequence[NDArray[np.generic]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return targets of [N] or [N, K] as one [rows, longest, widest], and where it holds them."""
-    wide = [each.reshape(len(each), -1) for each in targets]
-    shape = (len(wide), max(each.shape[0] for each in wide), max(each.shape[1] for each in wide))
-    grid, used = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
-    for place, each in enumerate(wide):
-        at = (place, slice(each.shape[0]), slice(each.shape[1]))
-        grid[at], used[at] = each, True
-    return grid, used
-
-
-def _added(one: list[Tensor], other: list[Tensor]) -> list[Tensor]:
-    return [a + b for a, b in zip(one, other, strict=True)] if one and other else one or other
-
-
-def _finite(values: Sequence[Tensor]) -> bool:
-    return all(bool(torch.isfinite(each).all()) for each in values)
 
 
 def _seed(model: str) -> int:

@@ -111,7 +111,7 @@ def test_a_step_over_the_budget_is_divided_and_gives_the_same(trainer, monkeypat
     for model in ("one", "many"):
         _trained(trainer, model)
     together = trainer.step("one", step)
-    monkeypatch.setattr(trainer, "_budget", 16)
+    monkeypatch.setattr(trainer._passes, "budget", 16)
     divided = trainer.step("many", step)
     for one, other in zip(together.logprobs, divided.logprobs, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6, rtol=0)
@@ -390,3 +390,43 @@ def test_forgetting_a_model_twice_is_nothing(trainer):
     trainer.unload("m")
     with pytest.raises(Refused, match="no such model"):
         trainer.optim("m", _ADAM)
+
+
+def _mixed(trainer, prefix):
+    """Three models of different shapes, and a step for each."""
+    loras = (Lora(rank=4, seed=1), Lora(rank=2, seed=2, train_mlp=False), Lora(rank=3, seed=3, train_attn=False))
+    models = [_trained(trainer, f"{prefix}{number}", lora=lora) for number, lora in enumerate(loras)]
+    losses = ("cross_entropy", "ppo", "gspo")
+    return [
+        (model, drawn.step(n, (4 + n, 9, 2), loss=loss))
+        for n, (model, loss) in enumerate(zip(models, losses, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("budget", [8192, 20])
+def test_steps_of_several_models_in_shared_passes_give_what_they_give_alone(trainer, monkeypatch, budget):
+    monkeypatch.setattr(trainer._passes, "budget", budget)
+    shared, alone = _mixed(trainer, "shared"), _mixed(trainer, "alone")
+    answers = trainer.steps(shared)
+    for (model, _), (other, step), answer in zip(shared, alone, answers, strict=True):
+        expected = trainer.step(other, step)
+        for one, two in zip(answer.logprobs, expected.logprobs, strict=True):
+            np.testing.assert_allclose(one, two, atol=1e-6, rtol=0)
+        assert answer.metrics["loss:sum"] == pytest.approx(expected.metrics["loss:sum"], abs=1e-5)
+        torch.testing.assert_close(_gradients(trainer, model), _gradients(trainer, other), atol=1e-5, rtol=1e-5)
+
+
+def test_a_step_that_fails_among_others_spoils_none_of_them(trainer):
+    work = _mixed(trainer, "m")
+    bad = drawn.datum(np.random.default_rng(0), 3, loss="ppo")
+    bad = replace(bad, inputs=dict(bad.inputs) | {"logprobs": np.full(3, -1e5, np.float32)})
+    overflow = (work[1][0], Step("importance_sampling", {}, [bad]))
+    only = (work[2][0], replace(work[2][1], forward_only=True))
+    answers = trainer.steps([work[0], overflow, ("gone", drawn.step()), only])
+    assert "overflowed" in str(answers[1])
+    assert "no such model" in str(answers[2])
+    gradient = _gradients(trainer, work[0][0])
+    assert trainer._models[work[1][0]].pending == trainer._models[work[2][0]].pending == []
+    trainer._models[work[0][0]].pending = []
+    trainer.step(*work[0])
+    torch.testing.assert_close(gradient, _gradients(trainer, work[0][0]), atol=1e-5, rtol=1e-5)
