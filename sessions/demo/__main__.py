@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="for the model, the journal and the picture")
     folder = parser.parse_args().folder.resolve()
     os.environ |= {"HF_HUB_OFFLINE": "1", "TINKER_TELEMETRY": "0", "OMP_NUM_THREADS": "1"}
+    logging.getLogger("tinker").setLevel(logging.ERROR)  # it warns of each poll
     from sessions.demo import tiny  # noqa: PLC0415  # after the environment
 
     began = time.monotonic()
