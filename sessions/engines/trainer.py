@@ -130,7 +130,7 @@ class TorchTrainer:
 
     def _taken(self, model: str, work: Work) -> Outputs | Refused:
         loss, held = work.loss, self._models[model]
-        if not math.isfinite(loss) or not all(bool(torch.isfinite(each).all()) for each in work.gradients):
+        if not math.isfinite(loss) or not bool(torch.isfinite(torch.nn.utils.get_total_norm(work.gradients))):
             return Refused(f"forward_backward: {work.step.loss} overflowed: send smaller advantages, or newer logprobs")
         held.pending = added(held.pending, work.gradients)
         return Outputs([work.logprobs[place] for place in range(len(work.inputs))], {"loss:sum": loss})
