@@ -46,7 +46,7 @@ class AdamW:
         """
         norm = torch.nn.utils.get_total_norm(gradients)
         if not torch.isfinite(norm):
-            raise Refused("optim_step: the gradients overflowed and were dropped: send smaller losses")
+            raise Refused("optim_step: the gradients overflowed: load a checkpoint, and send smaller losses")
         try:
             self._take(gradients, norm, params)
         finally:

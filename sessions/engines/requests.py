@@ -33,7 +33,7 @@ def _prompt(request: Sampling, base: Base) -> None:
     length = len(request.prompt)
     if not 1 <= length <= base.context:
         raise Refused(f"prompt: has {length} tokens: pass 1 to {base.context}")
-    if min(request.prompt) < 0 or max(request.prompt) >= base.vocabulary:
+    if np.min(request.prompt) < 0 or np.max(request.prompt) >= base.vocabulary:
         raise Refused(f"prompt: holds a token outside of 0 to {base.vocabulary - 1}: use the tokenizer of the model")
     if request.count < 0:
         raise Refused(f"num_samples: {request.count}: pass 0 or more")

@@ -87,13 +87,14 @@ class TorchTrainer:
         return answers
 
     def optim(self, model: str, params: Adam) -> Mapping[str, float]:
-        """Take the gradients into the weights. Raises `Refused` where there is no gradient."""
+        """Take the gradients into the weights. Raises `Refused` where there are none, or they overflowed."""
         held = self._model(model)
         checked(params)
         if not held.pending:
             raise Refused("optim_step: there is no gradient: send forward_backward first")
-        pending, held.pending = held.pending, []
-        return {"grad_norm:mean": held.optimizer.step(pending, params)}
+        norm = held.optimizer.step(held.pending, params)
+        held.pending = []
+        return {"grad_norm:mean": norm}
 
     def save(self, model: str, folder: Path, *, optimizer: bool) -> None:
         """Write the adapter, and the optimizer beside it. Gradients that wait for an optimizer step are not saved."""

@@ -378,6 +378,19 @@ def test_gradients_that_overflow_are_refused_and_those_before_stay(trainer):
     assert torch.equal(before, _gradients(trainer, "m"))
 
 
+def test_a_refused_optimizer_step_changes_nothing_so_that_a_replay_without_it_gives_the_same(trainer):
+    _trained(trainer, "m")
+    trainer.step("m", drawn.step())
+    trainer._models["m"].pending[0][0, 0] = float("inf")
+    before, state = _weights(trainer, "m"), trainer._models["m"].optimizer.state()
+    state = {name: each.clone() for name, each in state.items()}
+    with pytest.raises(Refused, match="the gradients overflowed: load a checkpoint"):
+        trainer.optim("m", _ADAM)
+    assert _same(before, _weights(trainer, "m"))
+    assert _same(state, trainer._models["m"].optimizer.state())
+    assert len(trainer._models["m"].pending) > 0
+
+
 def test_a_model_that_is_not_there_is_named(trainer):
     for call in (lambda: trainer.step("gone", drawn.step()), lambda: trainer.optim("gone", _ADAM)):
         with pytest.raises(Refused, match="model_id: gone: there is no such model"):
