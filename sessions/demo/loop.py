@@ -1,14 +1,14 @@
 """A person's training loop, as it would run on a laptop: nothing here knows Muster, only the `tinker` client.
 
-The task is to answer a sum with a digit in the answer. A model that was made at random does so now and then; ten steps of
-reinforcement learning later it always does. Each step asks eight questions eight times, gives 1 or 0 for each answer,
-and takes the mean of a question's answers away from each (GRPO without a division).
+The task is to answer a sum with a digit in the answer. A model that was made at random does so now and then; ten steps
+of reinforcement learning later it always does. Each step asks eight questions eight times, gives 1 or 0 for each
+answer, and takes the mean of a question's answers away from each (GRPO without a division).
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from tinker import types
 __all__ = ["Step", "train"]
 
 _STEPS, _QUESTIONS, _ANSWERS = 10, 8, 8
-_RATE = 2e-2
+_RATE = 1.2e-2
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,9 @@ def train(service: tinker.ServiceClient, base: str, tell: Callable[[Step], None]
     return steps
 
 
-def _reinforce(client: tinker.TrainingClient, prompts: Sequence[list[int]], digits: Set[int], seed: int) -> float:
+def _reinforce(
+    client: tinker.TrainingClient, prompts: Sequence[list[int]], digits: Collection[int], seed: int
+) -> float:
     """Take one step, and return the mean reward of the answers before it."""
     sampler = client.save_weights_and_get_sampling_client().result()
     params = types.SamplingParams(max_tokens=4, temperature=1.0, seed=seed)
@@ -59,7 +61,7 @@ def _reinforce(client: tinker.TrainingClient, prompts: Sequence[list[int]], digi
     data, rewards = [], []
     for prompt, answer in zip(prompts, asked, strict=True):
         sequences = answer.result().sequences
-        got = np.array([float(bool(digits.intersection(each.tokens))) for each in sequences])
+        got = np.array([float(any(token in digits for token in each.tokens)) for each in sequences])
         rewards.extend(got)
         data += [_rollout(prompt, each, gain) for each, gain in zip(sequences, got - got.mean(), strict=True)]
     passed = client.forward_backward(data, "importance_sampling")

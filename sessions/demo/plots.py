@@ -31,7 +31,8 @@ def svg(steps: Sequence[Step]) -> str:
         for y in [round(_MARGIN + (1 - value) * high)]
     )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Reward by step"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
+        ' role="img" aria-label="Reward by step"'
         ' font-family="sans-serif" font-size="12" fill="#7a8599" stroke="#7a8599">'
         f"{rules}"
         f'<g fill="#2f81f7" stroke="#2f81f7"><polyline points="{line}" fill="none" stroke-width="2"/>{dots}</g>'

@@ -10,16 +10,16 @@ import orjson
 
 from sessions.engines.seam import Refused
 
-__all__ = ["Engine", "Failed", "Lost"]
+__all__ = ["Engine", "FailedError", "LostError"]
 
 _LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=5)  # a pass may take as long as it takes
 
 
-class Lost(Exception):
+class LostError(Exception):
     """The engine does not answer, or does not know the model: it was started anew."""
 
 
-class Failed(Exception):
+class FailedError(Exception):
     """The engine failed at a request; its model there is gone."""
 
 
@@ -38,11 +38,11 @@ class Engine:
         await self._session.close()
 
     async def state(self) -> dict[str, Any]:
-        """Return `instance`, new for each process, and `models` with the last number of each. Raises `Lost`."""
+        """Return `instance`, new for each process, and `models` with the last number of each. Raises `LostError`."""
         return dict(orjson.loads((await self._ask("GET", "/state"))[0]))
 
     async def train(self, model: str, seq: int, kind: str, body: bytes) -> tuple[bytes, str]:
-        """Return the body of an answer and its content type. Raises `Refused`, `Lost` and `Failed`."""
+        """Return the body of an answer and its content type. Raises `Refused`, `LostError` and `FailedError`."""
         return await self._ask("POST", f"/models/{model}/{seq}/{kind}", data=body)
 
     async def snapshot(self, model: str, folder: Path) -> int:
@@ -55,7 +55,7 @@ class Engine:
         await self._ask("DELETE", f"/models/{model}")
 
     async def sample(self, body: bytes, folder: str | None) -> bytes:
-        """Return a `SampleResponse`. Raises `Refused`, `Lost` and `Failed`."""
+        """Return a `SampleResponse`. Raises `Refused`, `LostError` and `FailedError`."""
         params = {"folder": folder} if folder else {}
         return (await self._ask("POST", "/sample", data=body, params=params))[0]
 
@@ -64,7 +64,7 @@ class Engine:
             async with self._session.request(method, f"http://engine{path}", **options) as response:
                 body = await response.read()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise Lost(f"the engine does not answer: {type(error).__name__}") from error
+            raise LostError(f"the engine does not answer: {type(error).__name__}") from error
         if response.status == 200:
             return body, response.content_type
         text = (
@@ -75,5 +75,5 @@ class Engine:
         if response.status == 422:
             raise Refused(text)
         if response.status in {404, 409}:
-            raise Lost(text)
-        raise Failed(text)
+            raise LostError(text)
+        raise FailedError(text)

@@ -12,16 +12,16 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from sessions.engines.seam import Refused
-from sessions.journal.store import Changed
+from sessions.journal.store import ChangedError
 
-__all__ = ["Missing", "body", "errors", "json", "read"]
+__all__ = ["MissingError", "body", "errors", "json", "read"]
 
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 B = TypeVar("B", bound=BaseModel)
 
 
-class Missing(LookupError):
+class MissingError(LookupError):
     """There is no such thing, or it is another tenant's: nobody can tell which."""
 
 
@@ -67,9 +67,9 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         return error if error.status < 400 else _told(error.status, error.text or error.reason)
     except Refused as error:
         return _told(422, str(error))
-    except Changed as error:
+    except ChangedError as error:
         return _told(409, str(error))
-    except Missing as error:
+    except MissingError as error:
         return _told(404, str(error))
     except Exception:  # noqa: BLE001  # whoever asked gets an answer
         _LOG.exception("%s %s failed", request.method, request.path)

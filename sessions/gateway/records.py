@@ -11,7 +11,7 @@ from aiohttp import web
 
 from sessions.engines.seam import Refused
 from sessions.gateway import bodies
-from sessions.gateway.answers import Missing, body, json
+from sessions.gateway.answers import MissingError, body, json
 from sessions.gateway.state import MANAGER, caller, own_model, own_session
 from sessions.journal.store import Row
 from sessions.runs import paths, weights
@@ -103,7 +103,7 @@ async def weights_info(request: web.Request) -> web.Response:
     row = await weights.readable(journal, str((await request.json()).get("tinker_path")), caller(request))
     model = await journal.row("SELECT base, lora FROM models WHERE id = ?", row["run"])
     if model is None:
-        raise Missing(f"{row['path']}: its run is not known any more")
+        raise MissingError(f"{row['path']}: its run is not known any more")
     lora = texts.loads(model["lora"])
     flags = {key: lora[key] for key in ("train_unembed", "train_mlp", "train_attn")}
     return json({"base_model": model["base"], "is_lora": True, "lora_rank": lora["rank"], **flags})
@@ -162,7 +162,7 @@ async def _own_checkpoint(request: web.Request) -> Row:
     query = "SELECT * FROM checkpoints WHERE path = ? AND tenant = ?"
     row = await request.app[MANAGER].context.journal.row(query, path, caller(request))
     if row is None:
-        raise Missing(f"{path[:300]}: there is no such checkpoint, or it is not yours")
+        raise MissingError(f"{path[:300]}: there is no such checkpoint, or it is not yours")
     return row
 
 

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from sessions.engines.seam import Refused
 from sessions.gateway import bodies
-from sessions.gateway.answers import Missing, body, json, read
+from sessions.gateway.answers import MissingError, body, json, read
 from sessions.gateway.state import MANAGER, accepted, caller, own_sampler, own_session
 from sessions.journal import entries
 from sessions.runs import weights
@@ -24,7 +24,7 @@ async def create_sampling_session(request: web.Request) -> web.Response:
     context = request.app[MANAGER].context
     session = await own_session(request, asked.session_id)
     if session["ended"] is not None:
-        raise Missing(f"{asked.session_id}: this session has ended; begin a new one")
+        raise MissingError(f"{asked.session_id}: this session has ended; begin a new one")
     if asked.base_model not in {None, context.config.name}:
         raise Refused(f"base_model: {str(asked.base_model)[:200]}: is not served here; {context.config.name} is")
     if asked.base_model is None and asked.model_path is None:
@@ -72,7 +72,7 @@ async def asample(request: web.Request) -> web.Response:
         raise Refused("sampling_session_id: is missing, or its seq_id; create a sampling session first")
     sampler = await own_sampler(request, asked.sampling_session_id)
     if sampler["ended"] is not None:
-        raise Missing(f"{sampler['id']}: the session of this sampler has ended")
+        raise MissingError(f"{sampler['id']}: the session of this sampler has ended")
     entry = entries.Request(caller(request), sampler["id"], asked.seq_id, "sample", data)
     if await accepted(request, entry):
         manager.samples.begin(entry.id)

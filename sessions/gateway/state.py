@@ -7,7 +7,7 @@ import secrets
 import orjson
 from aiohttp import web
 
-from sessions.gateway.answers import Missing
+from sessions.gateway.answers import MissingError
 from sessions.journal import entries
 from sessions.journal.store import Row
 from sessions.runs.manager import Manager
@@ -29,13 +29,13 @@ def new_id() -> str:
 
 
 async def own_session(request: web.Request, id_: str) -> Row:
-    """Return a session of the caller. Raises `Missing`."""
+    """Return a session of the caller. Raises `MissingError`."""
     query = "SELECT * FROM sessions WHERE id = ? AND tenant = ?"
     return await _own(request, query, "session", id_)
 
 
 async def own_model(request: web.Request, id_: str) -> Row:
-    """Return a model of the caller. Raises `Missing`."""
+    """Return a model of the caller. Raises `MissingError`."""
     query = (
         "SELECT models.*, sessions.tenant, sessions.ended FROM models"
         " JOIN sessions ON sessions.id = models.session WHERE models.id = ? AND sessions.tenant = ?"
@@ -44,7 +44,7 @@ async def own_model(request: web.Request, id_: str) -> Row:
 
 
 async def own_sampler(request: web.Request, id_: str) -> Row:
-    """Return a sampling session of the caller. Raises `Missing`."""
+    """Return a sampling session of the caller. Raises `MissingError`."""
     query = (
         "SELECT samplers.*, sessions.ended FROM samplers"
         " JOIN sessions ON sessions.id = samplers.session WHERE samplers.id = ? AND sessions.tenant = ?"
@@ -55,7 +55,7 @@ async def own_sampler(request: web.Request, id_: str) -> Row:
 async def _own(request: web.Request, query: str, what: str, id_: str) -> Row:
     row = await request.app[MANAGER].context.journal.row(query, id_, caller(request))
     if row is None:
-        raise Missing(f"{id_[:200]}: there is no such {what}, or it is not yours")
+        raise MissingError(f"{id_[:200]}: there is no such {what}, or it is not yours")
     return row
 
 
@@ -63,7 +63,7 @@ async def accepted(request: web.Request, asked: entries.Request) -> bool:
     """Keep a request in the journal; False when it is there already.
 
     Raises:
-        Changed: when its number was used before for another request.
+        ChangedError: when its number was used before for another request.
         HTTPTooManyRequests: when too many of the tenant's requests wait.
     """
     context = request.app[MANAGER].context

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from sessions.engines.seam import Refused
 from sessions.gateway import bodies
-from sessions.gateway.answers import Missing, body, json, read
+from sessions.gateway.answers import MissingError, body, json, read
 from sessions.gateway.state import MANAGER, accepted, caller, own_model, own_session
 from sessions.journal import entries
 from sessions.journal.store import Row
@@ -135,11 +135,11 @@ def _base(request: web.Request, name: str) -> None:
 async def _open_session(request: web.Request, id_: str) -> Row:
     session = await own_session(request, id_)
     if session["ended"] is not None:
-        raise Missing(f"{id_}: this session has ended; begin a new one")
+        raise MissingError(f"{id_}: this session has ended; begin a new one")
     return session
 
 
-async def _new(
+async def _new(  # noqa: PLR0913  # what a model is made of
     request: web.Request,
     session: Row,
     number: int,
@@ -175,7 +175,7 @@ async def _promise_json(request: web.Request, model: str, seq: int, kind: str, a
 async def _promise(request: web.Request, model: str, seq: int, kind: str, data: bytes) -> web.Response:
     row = await own_model(request, model)
     if row["unloaded"] is not None or row["ended"] is not None:
-        raise Missing(f"{model[:200]}: this model was unloaded, or its session has ended")
+        raise MissingError(f"{model[:200]}: this model was unloaded, or its session has ended")
     asked = entries.Request(caller(request), model, seq, kind, data)
     manager = request.app[MANAGER]
     if await accepted(request, asked):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from sessions.journal.store import Changed, Row, digest
+from sessions.journal.store import ChangedError, Row, digest
 
 __all__ = ["Request", "accept", "finish", "following", "forget", "given_up"]
 
@@ -42,7 +42,7 @@ def accept(connection: sqlite3.Connection, request: Request, now: float) -> bool
     """Keep a request; False when it is there already.
 
     Raises:
-        Changed: when another request has the number.
+        ChangedError: when another request has the number.
     """
     new = connection.execute(
         "INSERT INTO requests (id, tenant, target, seq, kind, digest, body, state, created)"
@@ -62,7 +62,7 @@ def accept(connection: sqlite3.Connection, request: Request, now: float) -> bool
         return True
     known = connection.execute("SELECT kind, digest FROM requests WHERE id = ?", (request.id,)).fetchone()
     if known is None or tuple(known) != (request.kind, digest(request.body)):
-        raise Changed(f"seq_id {request.seq} of {request.target} was used before for another request")
+        raise ChangedError(f"seq_id {request.seq} of {request.target} was used before for another request")
     return False
 
 

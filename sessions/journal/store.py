@@ -12,14 +12,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-__all__ = ["Changed", "Journal", "Row"]
+__all__ = ["ChangedError", "Journal", "Row"]
 
 Row = sqlite3.Row
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Changed(Exception):
+class ChangedError(Exception):
     """A number was used again for another request."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sessions.engines.client import Engine, Lost
+from sessions.engines.client import Engine, LostError
 
 __all__ = ["Process"]
 
@@ -59,7 +59,7 @@ class Process:
         while await self.ready() == instance:
             try:
                 await self.engine.state()
-            except Lost:
+            except LostError:
                 await asyncio.sleep(_LOOK)
             else:
                 return
@@ -103,7 +103,7 @@ class Process:
             try:
                 self.instance = (await self.engine.state())["instance"]
                 self._up.set()
-            except Lost:
+            except LostError:
                 await asyncio.wait([ended], timeout=_LOOK)
         await ended
 

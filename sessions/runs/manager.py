@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import orjson
 
-from sessions.engines.client import Failed, Lost
+from sessions.engines.client import FailedError, LostError
 from sessions.journal.store import Journal
 from sessions.platforms.processes import Process
 from sessions.runs import paths, weights
@@ -90,7 +90,7 @@ class Manager:
         context = self.context
         if model in self._models:
             await self._models.pop(model).close()
-        with suppress(Lost, Failed):
+        with suppress(LostError, FailedError):
             if context.trainer.is_up:
                 await context.trainer.engine.unload(model)
         now = context.clock()

@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from sessions.engines.client import Failed, Lost
+from sessions.engines.client import FailedError, LostError
 from sessions.engines.seam import Refused
 from sessions.journal import entries
 from sessions.journal.store import Journal, Row
@@ -126,7 +126,7 @@ class Model:
                 answer = await self._ask(model, due["seq"], due["kind"])
             except Refused as error:
                 await self._fail(due, str(error), "user")
-            except (Lost, Failed) as error:
+            except (LostError, FailedError) as error:
                 _LOG.warning("model %s: request %s, attempt %s: %s", self._id, due["seq"], attempt, error)
                 await self._context.trainer.after(self._instance)
                 self._instance, problem = "", str(error)
@@ -157,7 +157,7 @@ class Model:
         """Return the result of a request and its form."""
         row = await self._context.journal.row("SELECT body FROM requests WHERE target = ? AND seq = ?", self._id, seq)
         if row is None or row["body"] is None:
-            raise Failed(f"request {seq} is not in the journal any more")
+            raise FailedError(f"request {seq} is not in the journal any more")
         body: bytes = row["body"]
         if kind in {"forward_backward", "forward"}:
             return await self._engine(seq, "step", body)
@@ -206,7 +206,7 @@ class Model:
         """Have weights and optimizer on disk, and forget what they hold; until then the journal holds it."""
         try:
             await self._context.trainer.engine.snapshot(self._id, self._snapshot(seq))
-        except (Lost, Failed) as error:
+        except (LostError, FailedError) as error:
             _LOG.warning("model %s: no snapshot after request %s: %s", self._id, seq, error)
             return
         old = (await self._row())["snapshot"]

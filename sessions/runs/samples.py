@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from sessions.engines.client import Failed, Lost
+from sessions.engines.client import FailedError, LostError
 from sessions.engines.seam import Refused
 from sessions.journal import entries
 from sessions.journal.store import Row
@@ -64,15 +64,17 @@ class Samples:
     async def _try(self, id_: str) -> None:
         query = "SELECT target, body FROM requests WHERE id = ? AND state = 'waiting'"
         row = await self._context.journal.row(query, id_)
+        if row is None:
+            return
         problem = ""
-        for _ in range(self._context.config.limits.attempts if row else 0):
+        for _ in range(self._context.config.limits.attempts):
             instance = await self._context.sampler.ready()
             try:
                 folder = await folder_of(self._context, row["target"])
                 result = await self._context.sampler.engine.sample(row["body"], folder)
             except Refused as error:
                 await self._fail(id_, str(error), "user")
-            except (Lost, Failed) as error:
+            except (LostError, FailedError) as error:
                 problem = str(error)
                 await self._context.sampler.after(instance)
                 continue
@@ -96,4 +98,5 @@ async def folder_of(context: Context, sampler: str) -> str | None:
     row: Row | None = await context.journal.row(query, sampler)
     if row is None:
         raise Refused(f"sampling_session_id: {sampler[:200]}: there is no such sampling session")
-    return row["inflight"] if row["model"] else row["folder"]
+    folder: str | None = row["inflight"] if row["model"] else row["folder"]
+    return folder

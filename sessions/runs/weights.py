@@ -36,7 +36,9 @@ async def readable(journal: Journal, path: str, tenant: str) -> Row:
     return row
 
 
-async def save(context: Context, model: Row, seq: int, kind: str, asked: dict[str, Any], ask: Ask) -> tuple[bytes, str]:
+async def save(  # noqa: PLR0913  # what a request to save is made of
+    context: Context, model: Row, seq: int, kind: str, asked: dict[str, Any], ask: Ask
+) -> tuple[bytes, str]:
     """Have weights written, and tell the journal of them.
 
     Args:

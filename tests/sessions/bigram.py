@@ -1,7 +1,7 @@
 """Engines of a model that is one table, in NumPy: exact, and started in a tenth of a second.
 
-They stand in for torch where a test is about the Gateway: order, repeats, ends of processes. What they compute is real, so a
-gradient that is applied twice, or lost, gives other weights.
+They stand in for torch where a test is about the Gateway: order, repeats, ends of processes. What they compute is real,
+so a gradient that is applied twice, or lost, gives other weights.
 """
 
 from __future__ import annotations
@@ -22,12 +22,17 @@ def _softened(table, tokens):
 
 
 class Trainer:
-    def __init__(self, base: Path) -> None:
+    def __init__(self, _base: Path) -> None:
         self._models = {}
 
     def create(self, model, lora):
         table = np.random.default_rng(lora.seed).normal(size=(SIZE, SIZE)) * 0.1
-        self._models[model] = {"table": table, "grad": np.zeros_like(table), "m": np.zeros_like(table), "steps": np.zeros(1)}
+        self._models[model] = {
+            "table": table,
+            "grad": np.zeros_like(table),
+            "m": np.zeros_like(table),
+            "steps": np.zeros(1),
+        }
 
     def step(self, model, step):
         if step.loss != "cross_entropy":
@@ -35,7 +40,11 @@ class Trainer:
         held, logprobs, loss = self._models[model], [], 0.0
         for datum in step.data:
             all_ = _softened(held["table"], datum.tokens)
-            places, targets, weights = np.arange(len(datum.tokens)), datum.inputs["target_tokens"], datum.inputs["weights"]
+            places, targets, weights = (
+                np.arange(len(datum.tokens)),
+                datum.inputs["target_tokens"],
+                datum.inputs["weights"],
+            )
             logprobs.append(all_[places, targets].astype(np.float32))
             loss -= float((weights * all_[places, targets]).sum())
             if not step.forward_only:
@@ -76,7 +85,7 @@ class Trainer:
 
 
 class Sampler:
-    def __init__(self, base: Path) -> None:
+    def __init__(self, _base: Path) -> None:
         self._tables = {None: np.zeros((SIZE, SIZE))}
 
     def load(self, weights, folder):

@@ -54,7 +54,16 @@ class Gateway:
 
     def start(self) -> None:
         engines = ["--trainer", "tests.sessions.bigram:Trainer", "--sampler", "tests.sessions.bigram:Sampler"]
-        command = [sys.executable, "-m", "sessions.cli.main", "serve", "--root", str(self.folder), "--base", str(self.base)]
+        command = [
+            sys.executable,
+            "-m",
+            "sessions.cli.main",
+            "serve",
+            "--root",
+            str(self.folder),
+            "--base",
+            str(self.base),
+        ]
         with (self.folder / "gateway.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, "--port", str(self.port), *engines], stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT

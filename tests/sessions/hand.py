@@ -54,7 +54,9 @@ class Hand:
         return (self.post("optim_step", body, expect) or {}).get("request_id")
 
     def poll(self, id_):
-        return self.http.post("/api/v1/retrieve_future", json={"request_id": id_}, headers={"Accept": PROTOBUF["Accept"]})
+        return self.http.post(
+            "/api/v1/retrieve_future", json={"request_id": id_}, headers={"Accept": PROTOBUF["Accept"]}
+        )
 
     def result(self, id_):
         """Return what a request came to, however often it has to be asked for."""

@@ -111,7 +111,9 @@ def test_a_sampler_has_the_weights_it_was_made_with_and_a_new_one_the_new(client
     np.testing.assert_allclose(before[1:], thought(client), atol=1e-6)
     learn(client, 1.0)
     new = client.save_weights_and_get_sampling_client().result()
-    np.testing.assert_allclose(new.compute_logprobs(types.ModelInput.from_ints(PROBE)).result()[1:], thought(client), atol=1e-6)
+    np.testing.assert_allclose(
+        new.compute_logprobs(types.ModelInput.from_ints(PROBE)).result()[1:], thought(client), atol=1e-6
+    )
     assert old.compute_logprobs(types.ModelInput.from_ints(PROBE)).result() == before
 
 
@@ -119,7 +121,9 @@ def test_named_weights_are_sampled_from_by_their_path(service, client):
     learn(client)
     path = client.save_weights_for_sampler("eval").result().path
     sampler = service.create_sampling_client(model_path=path).result()
-    np.testing.assert_allclose(sampler.compute_logprobs(types.ModelInput.from_ints(PROBE)).result()[1:], thought(client), atol=1e-6)
+    np.testing.assert_allclose(
+        sampler.compute_logprobs(types.ModelInput.from_ints(PROBE)).result()[1:], thought(client), atol=1e-6
+    )
 
 
 def test_the_base_is_sampled_from_by_its_name_and_a_seed_repeats(service, shared):
@@ -171,7 +175,9 @@ def test_checkpoints_are_listed_published_given_a_ttl_and_deleted(rest, client):
 def test_runs_and_sessions_are_found(rest, client):
     run = rest.get_training_run(client.model_id).result()
     assert (run.training_run_id, run.lora_rank, run.corrupted) == (client.model_id, 4, False)
-    assert client.model_id in {each.training_run_id for each in rest.list_training_runs(limit=500).result().training_runs}
+    assert client.model_id in {
+        each.training_run_id for each in rest.list_training_runs(limit=500).result().training_runs
+    }
     session = client.model_id.split(":")[0]
     assert client.model_id in rest.get_session(session).result().training_run_ids
     assert session in rest.list_sessions().result().sessions
@@ -189,7 +195,9 @@ def test_another_tenant_finds_nothing(shared, client):
             with pytest.raises(tinker.NotFoundError):
                 ask()
         with pytest.raises((tinker.APIStatusError, tinker.RequestFailedError, ValueError), match="not yours"):
-            other.create_sampling_client(model_path=path).result().compute_logprobs(types.ModelInput.from_ints([1, 2])).result()
+            other.create_sampling_client(model_path=path).result().compute_logprobs(
+                types.ModelInput.from_ints([1, 2])
+            ).result()
 
 
 def test_a_key_that_nobody_has_is_refused(shared):

@@ -18,7 +18,7 @@ def sent(one, seq):
     return [one.step(seq + at, [datum(each)]) for at, each in enumerate(EXAMPLES)] + [one.optim(seq + len(EXAMPLES))]
 
 
-def trained(one, disturb=lambda number: None):
+def trained(one, disturb=lambda _: None):
     one.create()
     for number in range(STEPS):
         ids = sent(one, 1 + number * 6)
@@ -31,7 +31,7 @@ def trained(one, disturb=lambda number: None):
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_trainer_that_is_killed_at_any_point_loses_no_gradient_and_applies_none_twice(gateway, hand, seed):
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311  # when to kill, no secret
     undisturbed = trained(hand(gateway))
 
     def disturb(number):
