@@ -334,7 +334,7 @@ def test_with_a_gate_pages_are_served_by_tls_and_nobody_is_let_in_without_a_toke
         for token, status in ((None, 401), ("unasked", 503)):
             headers = {"Authorization": f"Bearer {token}"} if token else {}
             with pytest.raises(urllib.error.HTTPError) as refusal:
-                urllib.request.urlopen(urllib.request.Request(url, headers=headers), context=trust)  # noqa: S310
+                urllib.request.urlopen(urllib.request.Request(url, headers=headers), context=trust)  # noqa: S310 - our own
             assert refusal.value.code == status
             refusal.value.close()
         process.terminate()

@@ -54,7 +54,7 @@ class PatternShelf(Shelf):
 
     def _found(self) -> list[Path]:
         # iglob takes absolute patterns and leaves out folders that cannot be read, which Path.glob does not.
-        every = itertools.chain.from_iterable(glob.iglob(pattern) for pattern in self._patterns)  # noqa: PTH207
+        every = itertools.chain.from_iterable(glob.iglob(pattern) for pattern in self._patterns)  # noqa: PTH207 - as above
         paths = {Path(each) for each in itertools.islice(every, _LOOKED_AT)}
         newest = sorted(paths, key=lambda path: (-_written(path), str(path)))[:LOGS]
         return sorted(newest)

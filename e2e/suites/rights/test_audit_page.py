@@ -46,7 +46,7 @@ class Page:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         request = urllib.request.Request(self._url, headers=headers)  # noqa: S310 - always https
         try:
-            with urllib.request.urlopen(request, timeout=30, context=self._trust) as answer:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=30, context=self._trust) as answer:  # noqa: S310 - as above
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as refusal:
             with refusal:

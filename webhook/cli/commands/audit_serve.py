@@ -67,7 +67,7 @@ async def _serve(shelf: Shelf, args: argparse.Namespace) -> None:
 @contextlib.asynccontextmanager
 async def _gate(args: argparse.Namespace) -> AsyncIterator[Gate]:
     from webhook.cluster import callers, live, transports  # noqa: PLC0415  # without --auth cluster there is none
-    from webhook.pages import gates  # noqa: PLC0415
+    from webhook.pages import gates  # noqa: PLC0415 - as above
 
     try:
         sender = await live.connect(args.kubeconfig, args.context)
@@ -82,9 +82,9 @@ async def _gate(args: argparse.Namespace) -> AsyncIterator[Gate]:
 @contextlib.asynccontextmanager
 async def _certificate(args: argparse.Namespace) -> AsyncIterator[ssl.SSLContext]:
     from certs import errors, subject_names  # noqa: PLC0415  # HTTP on loopback needs none
-    from certs import files as places  # noqa: PLC0415
-    from certs import sources as kinds  # noqa: PLC0415
-    from webhook.server import certificates  # noqa: PLC0415
+    from certs import files as places  # noqa: PLC0415 - as above
+    from certs import sources as kinds  # noqa: PLC0415 - as above
+    from webhook.server import certificates  # noqa: PLC0415 - as above
 
     try:
         names = subject_names.service_names(SERVICE, args.namespace, local=args.tls is None)
