@@ -18,12 +18,15 @@ export MUSTER_VLLM_PYTHON := $(VLLM_VENV)/bin/python
 # kubeflow's SDK asks for an older kubernetes than Muster, so it has a folder of its own; the notebooks run in it too.
 SDK_VENV := $(CACHE)/sdk-$(shell cksum < requirements/sdk.txt | cut -d' ' -f1)
 export MUSTER_SDK_PYTHON := $(SDK_VENV)/bin/python
+# The Gateway of RL sessions and its engines, over the torch of TRL's folder.
+SESSIONS_PINS := requirements/sessions.txt
+SESSIONS_VENV := $(CACHE)/sessions-$(shell cat $(TRL_PINS) $(SESSIONS_PINS) | cksum | cut -d' ' -f1)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # QUICK=1: without the tests that are marked thorough, and with the same drawn examples each time, as in `make test`.
 LESS := $(if $(QUICK),-m "not thorough" --hypothesis-profile=repeatable)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench fuzz mutants sbom fix clean
+.PHONY: help demo rl-demo sessions test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench fuzz mutants sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -55,6 +58,13 @@ $(VLLM_VENV)/.done: | $(TRL_VENV)/.done
 	@$(VLLM_VENV)/bin/pip install --quiet --no-deps -r $(VLLM_PINS) ./images/vllm/cpu
 	@touch $@
 
+$(SESSIONS_VENV)/.done: | $(TRL_VENV)/.done
+	@echo "muster: installing the Tinker client and the Gateway's libraries once into $(SESSIONS_VENV) (a minute, 0.1 GB)"
+	@$(PYTHON) -m venv $(SESSIONS_VENV)
+	@$(TRL_VENV)/bin/python -c "import site; print(site.getsitepackages()[0])" > $$($(SESSIONS_VENV)/bin/python -c "import site; print(site.getsitepackages()[0])")/torch.pth
+	@$(SESSIONS_VENV)/bin/pip install --quiet --no-deps -r $(SESSIONS_PINS)
+	@touch $@
+
 # matplotlib says on stderr when it looks for fonts the first time.
 $(SDK_VENV)/.done: | requirements/sdk.txt
 	@echo "muster: installing kubeflow's SDK and the notebooks' kernel once into $(SDK_VENV) (a minute, 0.4 GB)"
@@ -66,15 +76,18 @@ $(SDK_VENV)/.done: | requirements/sdk.txt
 demo: $(BIN)/muster ## a real TrainJob, mutated and explained; no cluster, no GPU
 	@$(BIN)/muster demo
 
+rl-demo: $(SESSIONS_VENV)/.done ## reinforcement learning by the tinker client through a Gateway, on a model made on the spot; no GPU
+	@PYTHONPATH=. $(SESSIONS_VENV)/bin/python -m sessions.demo build/rl-demo
+
 # In this order: what is quick and broken most often fails first. At the end each part's seconds are told.
 test: ## what to run before a change is sent: all but the tests that are marked thorough
-	@$(PYTHON) -m e2e.parts venv tiers lint types layers "unit QUICK=1" "prepare QUICK=1" "contract QUICK=1" "packaging QUICK=1" "e2e QUICK=1"
+	@$(PYTHON) -m e2e.parts venv tiers lint types layers "unit QUICK=1" "prepare QUICK=1" "contract QUICK=1" "sessions QUICK=1" "packaging QUICK=1" "e2e QUICK=1"
 
 test-all: ## everything there is
-	@$(PYTHON) -m e2e.parts venv tiers lint types layers unit prepare contract packaging e2e
+	@$(PYTHON) -m e2e.parts venv tiers lint types layers unit prepare contract sessions packaging e2e
 
 test-fast: $(VENV)/.dev ## unit tests only, seconds
-	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging
+	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging --ignore=tests/sessions
 
 venv: $(VENV)/.dev
 
@@ -107,7 +120,7 @@ chart-values: $(VENV)/.dev ## the table of values in the chart's README, written
 	@$(BIN)/python -m tools.chartvalues
 
 unit: $(VENV)/.dev promtool browser
-	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging $(LESS)
+	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging --ignore=tests/sessions $(LESS)
 
 # Tests the alert rules; no Python package has it, and Debian's can be unpacked without being installed. Without it those tests say so.
 promtool:
@@ -123,6 +136,9 @@ browser: $(VENV)/.dev
 contract: $(VENV)/.dev $(TRL_VENV)/.done $(SDK_VENV)/.done $(if $(QUICK),,$(VLLM_VENV)/.done)
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=15 tests/contract $(LESS)
 
+sessions: $(SESSIONS_VENV)/.done
+	@$(SESSIONS_VENV)/bin/python -m pytest -q -n 2 --dist loadfile tests/sessions $(LESS)
+
 # With the helm, kind and kubectl that e2e builds, without a cluster and without Docker; quick, with kubectl alone.
 packaging: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -n 2 tests/packaging $(LESS)
@@ -134,7 +150,7 @@ prepare: $(VENV)/.dev
 binaries: $(VENV)/.dev
 	@$(BIN)/python -m e2e.run $(if $(QUICK),--quick) --prepare binaries
 
-downloads: $(VENV)/.dev $(TRL_VENV)/.done $(SDK_VENV)/.done
+downloads: $(VENV)/.dev $(TRL_VENV)/.done $(SDK_VENV)/.done $(SESSIONS_VENV)/.done
 	@$(BIN)/python -m e2e.run $(if $(QUICK),--quick) --prepare images
 
 tiers: $(VENV)/.dev
@@ -158,7 +174,7 @@ fuzz: $(VENV)/.dev ## 10^6 hostile reviews, and what must hold for each; ARGS: -
 # Where faults are planted, and what the unit tier is; a low priority, for it takes every core for a while.
 MUTATED := strategies webhook/admission certs webhook/controllers webhook/audit webhook/server
 mutants: $(VENV)/.dev ## plant faults in the product and say which the unit tests notice; ARGS: --count, --seed, ...
-	@nice -n 15 $(BIN)/python -m tools.mutants $(MUTATED) --tests="--ignore=tests/contract --ignore=tests/packaging" $(ARGS)
+	@nice -n 15 $(BIN)/python -m tools.mutants $(MUTATED) --tests="--ignore=tests/contract --ignore=tests/packaging --ignore=tests/sessions" $(ARGS)
 
 sbom: ## what is in the webhook's image, as CycloneDX in build/sbom.json; IMAGE: which one; ENGINE: docker, podman
 	@mkdir -p build
