@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -20,7 +21,12 @@ from typing import Any
 
 from aiohttp import web
 
-from webhook.cluster import kinds, live, reflector
+from strategies.frameworks import builtin
+from webhook.admission import decisions, reviews
+from webhook.admission.policies import Policy
+from webhook.audit.redaction import redaction
+from webhook.cluster import kinds, live, memory, reflector
+from webhook.server import endings
 
 __all__ = ["run"]
 
@@ -28,6 +34,8 @@ _LIMIT = 512  # MiB that the chart gives a pod
 _RUNTIME = "metadata: {name: trl}\n" + "".join(f"line{number}: some text of a runtime\n" for number in range(90))
 _JOBS, _NODES, _NAMESPACES, _CHANGES = 10_000, 5_000, 100, 30
 _HOSTILE = 300_000_000  # bytes of the hostile objects of a kind, of which small ones count as 10 kB
+_EACH, _MIXED = (1_000_000, 100_000, 2_000), 1
+_THREADS, _PAUSE = 4, 3.0  # that decide about large jobs in the mixed case, and seconds between two of each
 _PAGE = 500_000  # bytes of a page before its signs are escaped
 
 
@@ -52,16 +60,25 @@ def _evil(number: int, size: int) -> dict[str, Any]:
 
 def _objects(plural: str, size: int) -> list[Callable[[], dict[str, Any]]]:
     """Return what makes the objects of one kind; also hostile ones of `size` bytes, when it is not 0."""
-    evil = range(bool(size) * _HOSTILE // max(size, 10_000))
+    sizes = _sizes(size)
+    evil = range(len(sizes))
     if plural == "trainjobs":
         own = [partial(_job, number, 4_000) for number in range(_JOBS)]
-        return [*own, *(partial(_job, (_JOBS + number) * _NAMESPACES, size) for number in evil)]
+        return [*own, *(partial(_job, (_JOBS + number) * _NAMESPACES, sizes[number]) for number in evil)]
     if plural == "configmaps":
         own = [partial(_snapshot, number, _RUNTIME, f"team-{number % _NAMESPACES}") for number in range(_JOBS)]
-        return [*own, *(partial(_evil, number, size) for number in evil)]
+        return [*own, *(partial(_evil, number, sizes[number]) for number in evil)]
     if plural in ("trainingruntimes", "resourceclaimtemplates"):
-        return [partial(_job, number * _NAMESPACES, size) for number in evil[::4]]
+        return [partial(_job, number * _NAMESPACES, sizes[number]) for number in evil[::4]]
     return [partial(_node, number) for number in range(_NODES)] if plural == "nodes" else []
+
+
+def _sizes(size: int) -> list[int]:
+    """Return the bytes of the hostile objects of a kind; for `_MIXED`, of all sizes in turns."""
+    if size != _MIXED:
+        return [size] * (bool(size) * _HOSTILE // max(size, 10_000))
+    share = _HOSTILE // len(_EACH)
+    return [each for size in _EACH for each in [size] * (share // max(size, 10_000))]
 
 
 def _serve(size: int) -> None:
@@ -110,7 +127,7 @@ async def _watch(request: web.Request, plural: str, size: int) -> web.StreamResp
     await response.prepare(request)
     with contextlib.suppress(ConnectionError):  # the reader has seen enough
         for number in range(_CHANGES if plural == "configmaps" and size else 0):
-            item = _evil(number % 3, size)
+            item = _evil(number % 3, _EACH[number % 3] if size == _MIXED else size)
             item["metadata"]["resourceVersion"] = "2"
             await response.write(_line({"type": "MODIFIED", "object": item}))
         while True:
@@ -127,8 +144,36 @@ def _answered(document: dict[str, Any]) -> web.Response:
     return web.Response(body=_line(document), content_type="application/json")
 
 
-async def _follow(kubeconfig: Path) -> None:
-    """Fill the caches, and print what they take."""
+def _large_review() -> bytes:
+    """Return a review of a JobSet at the limits of the budget."""
+    env = [{"name": f"E{number}", "value": "$(HOME)/some words " * 3} for number in range(4_900)]
+    command = ["bash", "-c", "export A=$B; if a; then b; fi\n" * 2_000 + "torchrun --nnodes=7 train.py"]
+    container = {"name": "node", "image": "x", "command": command, "env": env}
+    pods = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    jobs = [{"name": "node", "replicas": 1, "template": {"spec": {"parallelism": 2, "template": pods}}}]
+    labels = {"trainer.kubeflow.org/framework": "torch"}
+    head = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "x", "labels": labels}}
+    kind = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"}
+    request = {"uid": "1", "kind": kind, "operation": "CREATE", "namespace": "team-evil", "name": "x"}
+    whole = {**request, "object": {**head, "spec": {"replicatedJobs": jobs}}}
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole}).encode()
+
+
+def _decide(body: bytes, stopped: threading.Event) -> int:
+    """Decide about a review again and again, and make answer and record; return how often."""
+    policy, reader, count = Policy(registry=builtin.load(plugins=False)), memory.InMemoryReader(()), 0
+    while not stopped.wait(_PAUSE):
+        for phase in ("mutate", "validate"):
+            decision = decisions.evaluate(reviews.parse(body, phase), reader, policy)
+            record = endings.end_surely(decision, policy, time.perf_counter()).record
+            count += redaction.redact(record) is not None if record else 0
+    return count
+
+
+async def _follow(kubeconfig: Path, threads: int) -> None:
+    """Fill the caches, while threads decide about large jobs, and print what they take."""
+    stopped, body = threading.Event(), _large_review()
+    reviewing = [asyncio.create_task(asyncio.to_thread(_decide, body, stopped)) for _ in range(threads)]
     api = await live.connect(kubeconfig)
     reader = live.LiveReader(kinds.KINDS.values(), api, pace=reflector.Pace(listing=600))
     before = _memory("VmRSS")
@@ -144,6 +189,9 @@ async def _follow(kubeconfig: Path) -> None:
             print(f"  {kind}: {used / 2**20:.1f} MiB for {held:,.0f} objects, {left:,.0f} left out")
     after, most, took = _memory("VmRSS"), _memory("VmHWM"), time.monotonic() - started
     print(f"  resident: {before:.0f} MiB before, {after:.0f} after {took:.0f} s, {most:.0f} at most")
+    stopped.set()
+    if reviewing:
+        print(f"  {sum(await asyncio.gather(*reviewing)):,} reviews of {len(body):,} bytes were decided meanwhile")
     await reader.stop()
     await api.close()
 
@@ -172,14 +220,17 @@ def _measure(size: int) -> None:
         }
         path = Path(folder, "kubeconfig")
         path.write_text(json.dumps(config), encoding="utf-8")
-        subprocess.run([sys.executable, "-m", "bench.caches", "follow", str(path)], check=True)  # noqa: S603  # as above
+        threads = _THREADS if size == _MIXED else 0
+        subprocess.run([sys.executable, "-m", "bench.caches", "follow", str(path), str(threads)], check=True)  # noqa: S603  # as above
         server.terminate()
 
 
 def run() -> None:
     """Print the memory of a process that follows an honest cluster, and hostile ones."""
-    for size in (0, 1_000_000, 100_000, 2_000):
+    for size in (0, *_EACH, _MIXED):
         objects = f"and 300 MB of hostile objects of {size:,} bytes" if size else "and nothing hostile"
+        if size == _MIXED:
+            objects = f"and 300 MB of hostile objects of all these sizes, beside large reviews on {_THREADS} threads"
         print(f"{_JOBS:,} TrainJobs with snapshots, {_NODES:,} nodes, {objects}:", flush=True)
         _measure(size)
     print(f"a pod of the chart may take {_LIMIT} MiB")
@@ -189,4 +240,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "serve":
         _serve(int(sys.argv[2]))
     else:
-        asyncio.run(_follow(Path(sys.argv[2])))
+        asyncio.run(_follow(Path(sys.argv[2]), int(sys.argv[3])))
