@@ -37,7 +37,7 @@ class Lora:
 
     Attributes:
         rank: of each matrix; at least 1.
-        seed: of the first values; drawn when None.
+        seed: of the first values; None is one that the name of the model gives, so that a repeated call gives the same.
         train_mlp: whether MLP layers get one.
         train_attn: whether attention layers get one.
         train_unembed: whether the output layer gets one.
