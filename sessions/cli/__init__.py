@@ -1,1 +1,1 @@
-"""The command `muster sessions`."""
+"""The commands that serve a Gateway, make its keys and list its sessions."""

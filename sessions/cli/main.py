@@ -1,4 +1,4 @@
-"""`muster sessions`: serve a Gateway, make and end its keys, see its sessions."""
+"""`python -m sessions.cli`: serve a Gateway, make and end its keys, see its sessions."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(args.run(args))
     except (OSError, ValueError) as error:
-        print(f"muster sessions: {error}", file=sys.stderr)
+        print(f"sessions: {error}", file=sys.stderr)
         return 2
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="muster sessions", description=__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="python -m sessions.cli", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     serve = commands.add_parser("serve", help="run a Gateway that speaks the Tinker API", allow_abbrev=False)
     serve.add_argument("--base", type=Path, required=True, metavar="FOLDER", help="folder of the base model")
@@ -111,7 +111,7 @@ def _keys(args: argparse.Namespace) -> int:
 def _revoke(args: argparse.Namespace) -> int:
     if asyncio.run(_with(args.root, lambda journal: tenants.revoke(journal, args.id, time.time()))):
         return 0
-    print(f"muster sessions: {args.id}: there is no such key, or it has ended", file=sys.stderr)
+    print(f"sessions: {args.id}: there is no such key, or it has ended", file=sys.stderr)
     return 1
 
 
@@ -140,7 +140,3 @@ async def _with(root: Path, use: Callable[[Journal], Awaitable[T]]) -> T:
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -25,7 +25,7 @@ def main() -> int:
     began = time.monotonic()
     base = tiny.make(folder / "models" / "muster" / "tiny")
     print(f"made a model of {sum(each.stat().st_size for each in base.iterdir()) >> 10} KiB in {base}")
-    command = [sys.executable, "-m", "sessions.cli.main"]
+    command = [sys.executable, "-m", "sessions.cli"]
     made = [*command, "keys", "create", "demo", "--root", str(folder)]
     key = subprocess.run(made, check=True, capture_output=True, text=True).stdout.strip()
     gateway = subprocess.Popen(

@@ -48,7 +48,7 @@ def _answer(context: Context, id_: str, row: Row | None) -> web.Response:
     engine = context.sampler if row["kind"] == "sample" else context.trainer
     answer = {"type": "try_again", "request_id": id_, "queue_state": "active"}
     if not engine.is_up:
-        answer |= {"queue_state": "paused_capacity", "queue_state_reason": f"the {engine.name} is starting"}
+        answer |= {"queue_state": "paused_capacity", "queue_state_reason": engine.waits_for}
     return json(answer)
 
 

@@ -35,6 +35,7 @@ class Process:
         self._up = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
+        self._failures = 0
         self.engine: Engine
         self.instance = ""
 
@@ -69,6 +70,15 @@ class Process:
         """Whether it answers at the moment."""
         return self._up.is_set()
 
+    @property
+    def waits_for(self) -> str:
+        """Why it does not answer at the moment, for whoever waits."""
+        if not self._failures:
+            return f"the {self.name} is starting"
+        return (
+            f"the {self.name} ended {self._failures} times while it started; its operator finds why in {self.name}.log"
+        )
+
     async def close(self) -> None:
         """End it."""
         if self._task is not None:
@@ -79,14 +89,13 @@ class Process:
         await self.engine.close()
 
     async def _keep(self) -> None:
-        failures = 0
         while True:
             self._socket.unlink(missing_ok=True)
             await self._run()
             self._up.clear()
-            failures = 0 if self.instance else failures + 1
+            self._failures = 0 if self.instance else self._failures + 1
             code = self._process.returncode if self._process else None
-            pause = _PAUSES[min(failures, len(_PAUSES) - 1)]
+            pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)]
             _LOG.warning("engine %s ended with %s; it is started again in %s s", self.name, code, pause)
             self.instance = ""
             await asyncio.sleep(pause)

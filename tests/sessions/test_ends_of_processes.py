@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from tests.sessions.gateways import Gateway
 from tests.sessions.hand import datum
 from tests.sessions.test_order import EXAMPLES, PROBE
 
@@ -73,3 +74,19 @@ def raw(one, id_):
     while (answer := one.poll(id_)).headers["content-type"] != "application/x-protobuf":
         assert answer.json().get("type") == "try_again", answer.text
     return answer.content
+
+
+def test_who_waits_for_an_engine_that_cannot_start_is_told_so(tmp_path, hand, monkeypatch):
+    monkeypatch.setattr(
+        Gateway, "ENGINES", ("--trainer", "no.such:Engine", "--sampler", "tests.sessions.bigram:Sampler")
+    )
+    with Gateway(tmp_path) as gateway:
+        one = hand(gateway)
+        asked = {"session_id": one.session, "model_seq_id": 0, "base_model": one.base, "lora_config": {"rank": 4}}
+        id_ = one.post("create_model", asked)["request_id"]
+        told = ""
+        while "ended" not in told:
+            answer = one.poll(id_).json()
+            assert answer["queue_state"] == "paused_capacity"
+            told = answer["queue_state_reason"]
+        assert "while it started" in told

@@ -72,6 +72,7 @@ class TrainingSettings(models.Model):
     Attributes:
         enabled: whether this process takes part; needs `cluster.source: live`.
         deadline: seconds for one request to the API server.
+        lease: the Lease of the one replica that writes.
     """
 
     enabled: bool = False

@@ -43,6 +43,7 @@ class Config(models.Model):
         cluster: where Muster reads the objects that govern a job.
         audit: where records of decisions go; see docs/audit.md.
         controllers: who writes claims and seats; see docs/controllers.md.
+        trainings: who keeps what the guard reports; see docs/guard.md.
     """
 
     api_version: Literal["muster.dev/v1alpha1"] = "muster.dev/v1alpha1"
