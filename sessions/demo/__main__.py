@@ -18,7 +18,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m sessions.demo", description=main.__doc__)
     parser.add_argument("folder", type=Path, help="for the model, the journal and the picture")
     folder = parser.parse_args().folder.resolve()
-    os.environ |= {"HF_HUB_OFFLINE": "1", "TINKER_TELEMETRY": "0", "OMP_NUM_THREADS": "1"}
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TINKER_TELEMETRY": "0", "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
     logging.getLogger("tinker").setLevel(logging.ERROR)  # it warns of each poll
     from sessions.demo import tiny  # noqa: PLC0415  # after the environment
 

@@ -45,7 +45,7 @@ def train(service: tinker.ServiceClient, base: str, tell: Callable[[Step], None]
     for number in range(1, _STEPS + 1):
         questions = [f"{chance.randrange(10)}+{chance.randrange(10)}=" for _ in range(_QUESTIONS)]
         prompts = [list(tokenizer.encode(each, add_special_tokens=False)) for each in questions]
-        step = Step(number, _reinforce(client, prompts, digits, number))
+        step = Step(number, _reinforce(client, prompts, digits, seed=number * _QUESTIONS))
         steps.append(step)
         tell(step)
     return steps
@@ -56,8 +56,11 @@ def _reinforce(
 ) -> float:
     """Take one step, and return the mean reward of the answers before it."""
     sampler = client.save_weights_and_get_sampling_client().result()
-    params = types.SamplingParams(max_tokens=4, temperature=1.0, seed=seed)
-    asked = [sampler.sample(types.ModelInput.from_ints(each), _ANSWERS, params) for each in prompts]
+    asked = [
+        # A seed for each question: with one for all, their answers would be the same chances.
+        sampler.sample(types.ModelInput.from_ints(each), _ANSWERS, types.SamplingParams(max_tokens=4, seed=seed + at))
+        for at, each in enumerate(prompts)
+    ]
     data, rewards = [], []
     for prompt, answer in zip(prompts, asked, strict=True):
         sequences = answer.result().sequences
