@@ -5,10 +5,25 @@ from __future__ import annotations
 import subprocess
 import sys
 
-TRACED = """
-import sys
+import pytest
+
+CALLED = """
 from tests.support import acmes
 assert acmes.decide(acmes.acme(), "validate", plugin_budget=60.0).verdict == "allowed"
+"""
+TOLD = """
+from webhook.admission import threads
+def work():
+    while True:
+        pass
+thread = threads.Ended(work, "endless")
+thread.start()
+while thread.tell():
+    pass
+thread._thread.join()
+"""
+TRACED = """
+import sys
 lines = []
 def count(*_):
     lines.append(1)
@@ -20,7 +35,9 @@ print(len(lines))
 """
 
 
-def test_a_debugger_goes_on_in_a_process_that_has_called_a_plugin():
-    done = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True, check=False, timeout=120)
+@pytest.mark.parametrize("before", [CALLED, TOLD], ids=["called a plugin", "told a thread to end"])
+def test_a_debugger_goes_on_in_a_process_that_has(before):
+    command = [sys.executable, "-c", before + TRACED]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 100

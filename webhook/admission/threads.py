@@ -55,10 +55,15 @@ class Ended:
         while not self._is_over:
             with contextlib.suppress(GivenUpError), self._lock:
                 self._is_over = True
-        if self._is_told:  # else CPython 3.11 stops at each bytecode from here on, and for ever under a debugger
-            _raise_in(self._thread, None)  # takes back what was not raised yet
+        if self._is_told:
+            with contextlib.suppress(GivenUpError):
+                # What was not raised yet is raised here. To take it back (None) would leave a flag of CPython 3.11 set,
+                # with which it stops at each bytecode from then on, and for ever under a debugger.
+                _raise_in(self._thread, GivenUpError)
+                for _ in range(1_000_000):
+                    pass
 
 
-def _raise_in(thread: threading.Thread, error: type[BaseException] | None) -> None:
-    what = ctypes.py_object(error) if error is not None else None
+def _raise_in(thread: threading.Thread, error: type[BaseException]) -> None:
+    what = ctypes.py_object(error)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), what)
