@@ -108,6 +108,16 @@ class Job:
             return self.runtime.trainer if self.runtime else None
         return _container(self)
 
+    @property
+    def brings_image(self) -> bool:
+        """Whether the author chose the image: in a JobSet, or in a TrainJob another one than the runtime's.
+
+        Clients send the runtime's own image as well, as kubeflow's SDK 0.5 does with a CustomTrainerContainer.
+        """
+        image = self.trainer.get("image")
+        theirs = self.container.container.get("image") if self.container else None
+        return self.kind == "JobSet" or (bool(image) and image != theirs)
+
     def _find_container(self) -> pods.Place | None:
         return self._place(self.part) if self.parts.places else None
 

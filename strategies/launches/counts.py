@@ -76,7 +76,7 @@ def _refused(job: Job, site: Site, world: World) -> Iterator[Finding]:
     """
     if world.launch.launcher not in _CLOSED:
         return
-    ours = job.kind == "TrainJob" and "image" not in job.trainer
+    ours = not job.brings_image
     for option in world.launch.unknown[:_SHOWN]:
         sure = ours
         message = f"is not an option of {world.launch.launcher.value}, which would not start; remove it"

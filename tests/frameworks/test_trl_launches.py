@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strategies.documents.findings import Severity
 from strategies.frameworks.trl import flags
 from tests.frameworks.builders import GPU, NEEDED, enforce, found, gpus, run, runtime, trainjob
 from tests.frameworks.trl_jobs import FOUR_GPUS, METHOD, TORCHRUN_SFT, TWO_NODES, enforced
@@ -192,3 +193,11 @@ def test_a_second_pass_changes_nothing():
 def test_commands_that_do_not_train_are_not_counted(command):
     document = trainjob({"command": command.split(), "numNodes": 2})
     assert [each.rule for each in found("trl", document, runtime("trl", resources=gpus(1)))] == []
+
+
+def test_a_trainjob_that_names_its_runtimes_image_is_judged_as_one_that_names_none():
+    governing = runtime("trl", image="ours/trl:1")
+    own = {"command": ["trl", "sft"], "args": [*NEEDED, "--frobnicate=1"]}
+    flagged = [found("trl", trainjob(own | more), governing) for more in ({}, {"image": "ours/trl:1"}, {"image": "x"})]
+    kinds = [[each.severity for each in findings if each.rule == "trl/unknown-flag"] for findings in flagged]
+    assert kinds == [[Severity.ERROR], [Severity.ERROR], [Severity.WARNING]]

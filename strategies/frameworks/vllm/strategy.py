@@ -137,7 +137,7 @@ def _is_foreign(job: Job) -> bool:
         return False
     if name.startswith(_UPSTREAM) and _VERSIONED.match(tag):
         return not tag.removeprefix("v").startswith(flags.version())
-    return job.kind == "JobSet" or "image" in job.trainer
+    return job.brings_image
 
 
 def _with(args: tuple[str, ...], new: list[str]) -> tuple[str, ...]:
