@@ -9,6 +9,7 @@ import io
 import json
 import logging
 import pathlib
+import tempfile
 import types
 
 import orjson
@@ -23,7 +24,7 @@ from webhook.audit.reading import queries
 from webhook.audit.redaction import redaction
 from webhook.notices import denials
 from webhook.notices.reports import outcomes
-from webhook.pages import asked, details, lists, scans, seals, shelves
+from webhook.pages import asked, details, lists, scans, seals, shelves, tallies
 from webhook.server import handlers
 
 WORD = "Zq7xPlanted8Secret"  # a secret that only its name, its flag or its place tells
@@ -266,7 +267,7 @@ def outputs(document, phase, mode):
     record = redaction.redact(accounts.record(decision, MOMENT, 0.001))
     sealed = orjson.loads(chain.Chain().seal(record))
     yield "page", details.page(sealed, seals.Standing("", None, None), "/", []).decode()
-    yield "list", lists.page(asked.Asked({}, queries.Questions()), listed(sealed), []).decode()
+    yield "list", lists.page(asked.Asked({}, queries.Questions()), listed(sealed), counted_of(sealed), []).decode()
     yield "metrics", counted(decision)
     yield "record", orjson.dumps(record).decode()
     yield "event", denials._message(record)  # what the Event says
@@ -278,6 +279,14 @@ def listed(sealed):
     """What was found in a log of one record."""
     found = shelves.Found(shelves.LinePlace(0, "", 0), pathlib.Path("audit.log"), orjson.dumps(sealed))
     return scans.Scan((scans.Row(found, queries.Entry("audit.log", 1, sealed)),), None, 1, sealed["time"])
+
+
+def counted_of(sealed):
+    """What the overview counts in a log of one record."""
+    with tempfile.NamedTemporaryFile(suffix=".log") as log:
+        log.write(orjson.dumps(sealed) + b"\n")
+        log.flush()
+        return tallies.tally(shelves.Shelf([pathlib.Path(log.name)]), queries.Questions())
 
 
 def counted(decision):

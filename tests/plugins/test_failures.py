@@ -228,6 +228,8 @@ def test_with_too_many_threads_behind_it_is_not_called_until_they_are_gone(gate)
         ("enforce_claims", lambda changes: changes.report(error("spec", None, "again", rule="acme/x"))),
     ],
 )
+# Hypothesis counts the collector's seconds in a callback, and what ends a thread may be raised in there and be lost.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_what_goes_on_without_end_is_ended_when_its_time_is_up(gate, stage, again):
     ended = threading.Event()
 
@@ -238,10 +240,13 @@ def test_what_goes_on_without_end_is_ended_when_its_time_is_up(gate, stage, agai
         finally:
             ended.set()
 
-    assert (
-        "took longer" in acmes.decide(acmes.acme(**{stage: endless}), acmes.phase_of(stage), plugin_budget=0.02).message
-    )
-    assert ended.wait(60)
+    plugin = acmes.acme(**{stage: endless})
+    assert "took longer" in acmes.decide(plugin, acmes.phase_of(stage), plugin_budget=0.02).message
+    for _ in range(60):
+        if ended.wait(1):
+            break
+        acmes.decide(plugin, acmes.phase_of(stage), plugin_budget=0.02)  # what was lost is told again
+    assert ended.is_set()
     assert not gate.is_set()
 
 

@@ -1,4 +1,4 @@
-"""Arguments of `muster audit`."""
+"""Arguments of `muster audit` and of its actions."""
 
 from __future__ import annotations
 
