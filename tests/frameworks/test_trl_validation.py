@@ -219,10 +219,37 @@ def test_a_method_that_trl_does_not_have_is_named():
     document = trainjob({"args": list(NEEDED)}, annotations={"muster.dev/trl-method": "stf"})
     ((field, value, rule),) = refused("trl", document, ONE)
     assert (field, value, rule) == ("metadata.annotations[muster.dev/trl-method]", "stf", "trl/method")
-    assert warned("trl", trainjob({"command": ["trl", "ppo"]}), ONE) == ["trl/method"]
 
 
-@pytest.mark.parametrize("command", [["python", "train.py"], ["torchrun", "train.py"], ["trl", "env"], ["trl"]])
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize(("written", "meant"), [("stf", "sft"), ("SFT", "sft"), ("gpro", "grpo"), ("sft_", "sft")])
+def test_a_command_that_trl_does_not_have_is_refused_with_the_one_that_was_meant(written, meant, nodes):
+    (finding,) = found("trl", trainjob({"command": ["trl", written], "numNodes": nodes, "args": NEEDED}), ONE)
+    assert (finding.rule, finding.severity, finding.value) == ("trl/method", Severity.ERROR, written)
+    assert finding.field == "spec.trainer.command[1]"
+    assert f"did you mean {meant}?" in finding.message
+
+
+def test_a_command_that_another_version_of_trl_may_have_is_a_warning_in_an_image_of_the_user():
+    (finding,) = found("trl", trainjob({"command": ["trl", "ppo"], "image": "their/trl:0.9"}), ONE)
+    assert (finding.rule, finding.severity) == ("trl/method", Severity.WARNING)
+
+
+@pytest.mark.parametrize("args", [[], NEEDED], ids=["nothing", "flags alone"])
+@pytest.mark.parametrize("image", [{}, {"image": "their/trl:0.9"}], ids=["ours", "theirs"])
+def test_trl_without_a_method_which_ends_with_0_and_trains_nothing_is_refused(args, image):
+    (finding,) = found("trl", trainjob({"command": ["trl"], "args": args, "numNodes": 2, **image}), ONE)
+    assert (finding.rule, finding.severity) == ("trl/method", Severity.ERROR)
+    assert "trains nothing" in finding.message
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["sft"], ["env"]], ids=" ".join)
+def test_trl_that_is_asked_for_its_help_or_given_its_method_as_an_argument_is_no_trl_without_one(words):
+    findings = found("trl", trainjob({"command": ["trl"], "args": [*words, *NEEDED]}), ONE)
+    assert "trl/method" not in [each.rule for each in findings]
+
+
+@pytest.mark.parametrize("command", [["python", "train.py"], ["torchrun", "train.py"], ["trl", "env"]])
 def test_a_program_without_a_method_has_no_wrong_one(command):
     assert found("trl", trainjob({"command": command}), ONE) == []
 

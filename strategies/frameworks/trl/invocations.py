@@ -19,7 +19,7 @@ from strategies.launches import launches
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 
-__all__ = ["SCRIPTS", "Form", "Invocation", "launched", "read", "within"]
+__all__ = ["SCRIPTS", "Form", "Invocation", "asks_for_help", "launched", "read", "within"]
 
 SCRIPTS = "trl.scripts."
 _SCRIPT_FILE = re.compile(r"(?:.*/)?trl/scripts/(\w+)\.py")
@@ -108,6 +108,11 @@ def launched(site: Site) -> Launch:
     return _unwrapped(site)[1]
 
 
+def asks_for_help(launch: Launch) -> bool:
+    """Tell whether a launch of trl asks for its help or version, and means to train nothing."""
+    return bool(_HELP & set(launch.rest))
+
+
 def within(launch: Launch) -> Invocation | None:
     """Read a launch that cannot be rewritten: in a shell, behind other wrappers, or of a file of TRL's."""
     method, installed = _script(launch)
@@ -184,7 +189,7 @@ def _under_trl(launch: Launch, job: Job) -> Invocation | None:
     if launch.target:
         return _known(Invocation(launch.target, Form.TRL, launch.rest, launch.head))
     annotated = job.annotation(names.TRL_METHOD_ANNOTATION)
-    if annotated is None or _HELP & set(launch.rest):
+    if annotated is None or asks_for_help(launch):
         return None
     return _known(Invocation(annotated[0], Form.TRL, launch.rest, launch.head, said_by=annotated[1]))
 

@@ -13,13 +13,14 @@ from strategies.frameworks.torch.strategy import TorchFamily, unenforced
 from strategies.frameworks.trl import conflicts, flags, invocations, launch_plans, parsing, validation
 from strategies.frameworks.trl.invocations import Form
 from strategies.jobs.jobs import Job
-from strategies.launches import counts, quotes, sites, topologies
+from strategies.launches import counts, guesses, quotes, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.plugins import registry
 
 __all__ = ["TRLStrategy"]
 
 _CURE = "torchrun -m trl.scripts.<method>"
+_COMMANDS = guesses.Guesses(flags.methods() | flags.passthrough(), 0.5)
 
 
 @registry.strategy
@@ -52,11 +53,13 @@ class TRLStrategy(TorchFamily):
         found = invocations.read(site, job) if site else None
         plan = _plan(found, site, job) if site and found else None
         yield from self.check_surroundings(job)
-        if plan is None:  # else Muster replaces the launch, or refuses it with a reason of its own
+        unknown = [] if site is None or found else list(_command_findings(job, site.launch, site))
+        if plan is None and not unknown:  # else Muster replaces the launch, or it is refused with a reason of its own
             yield from counts.check_counts(job)
         if site is None:
             return
         yield from _method_findings(job, site, found)
+        yield from unknown
         if found is None:
             yield from _unchanged(job, site)
             return
@@ -135,10 +138,26 @@ def _method_findings(job: Job, site: sites.Site, found: invocations.Invocation |
         yield error(field, annotated[0], message, rule="trl/method")
     elif annotated is not None and found is not None and annotated[0] != found.method:
         yield from _fighting_methods(job, site, found, annotated)
-    launch = site.launch
-    if launch.launcher is Launcher.TRL and launch.target not in flags.methods() | flags.passthrough() | {""}:
-        message = f"is not a command of trl {flags.version()}, and the launch was not changed; the methods are {known}"
-        yield warning(site.locate(len(launch.head)), launch.target, message, rule="trl/method")
+
+
+def _command_findings(job: Job, launch: Launch, site: sites.Site) -> Iterator[Finding]:
+    """Refuse `trl` with a command that it does not have, or with none, with which it trains nothing.
+
+    Without a command it prints its help and ends with 0 (trl 1.16.0, trl/cli/main.py). The image of a user may hold
+    another version; there a command that is not known is a warning.
+    """
+    known = ", ".join(sorted(flags.methods()))
+    if launch.launcher is not Launcher.TRL or launch.target in flags.methods() | flags.passthrough():
+        return
+    if launch.target:
+        meant = _COMMANDS.closest(launch.target.lower()[:40])
+        hint = f"; did you mean {meant}?" if meant else f"; the methods are {known}"
+        report = warning if job.brings_image else error
+        message = f"is not a command of trl {flags.version()}, which stops at its start{hint}"
+        yield report(site.locate(len(launch.head)), launch.target, message, rule="trl/method")
+    elif not invocations.asks_for_help(launch):
+        message = f"has no method, so that it prints its help, ends with 0 and trains nothing; add one of {known}"
+        yield error(site.locate(len(launch.head) - 1), quotes.command(site.argv), message, rule="trl/method")
 
 
 def _fighting_methods(
