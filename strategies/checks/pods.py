@@ -11,7 +11,7 @@ not checked again.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.checks import amounts, volumes
@@ -20,6 +20,8 @@ from strategies.documents.findings import Finding, Severity
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template, list_templates
+from strategies.launches import launches
+from strategies.launches.launches import Launcher
 
 __all__ = ["check_pods"]
 
@@ -44,6 +46,12 @@ def _found(job: Job) -> Iterator[Finding]:
                 yield _of_resources(job, template, inside, problem)
         for inside, value, message, rule in (*_claims(spec), *_restarts(template, spec), *_pod_resources(spec)):
             yield _placed(job, Finding(Severity.ERROR, template.field(*inside), value, message, rule))
+        for inside, command in _commands(job, template):
+            if _is_one_word(command):
+                yield _placed(job, Finding(Severity.ERROR, template.field(*inside), command[0], *_ONE_WORD))
+    own = job.trainer.get("command") if job.kind == "TrainJob" else None
+    if own and _is_one_word(own):
+        yield Finding(Severity.ERROR, "spec.trainer.command[0]", own[0], *_ONE_WORD)
     yield from volumes.check(job, templates)
 
 
@@ -54,6 +62,28 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, An
 
 
 _Fault = tuple[Path, Any, str, str]
+_ONE_WORD = (
+    "is the name of one program for the kernel, and there is none of this name; write each word as an entry of its own",
+    "core/command-word",
+)
+_LONGEST = 200  # characters of a command's first word that are looked at
+
+
+def _commands(job: Job, template: Template) -> Iterator[tuple[Path, Sequence[str]]]:
+    """Yield the commands of the containers, but not the one that a TrainJob replaces."""
+    replaced = job.kind == "TrainJob" and job.trainer.get("command") is not None and job.container is not None
+    for inside, container in _containers(template.spec):
+        mine = replaced and job.container is not None and container is job.container.container
+        if container.get("command") and not mine:
+            yield (*inside, "command", 0), container["command"]
+
+
+def _is_one_word(command: Sequence[str]) -> bool:
+    """Tell whether a command begins with a launcher, an interpreter or a shell and its arguments in one word."""
+    words = command[0][:_LONGEST].split()
+    if len(words) < 2 or words[0] == command[0]:
+        return False
+    return launches.parse(tuple(words)).launcher not in (Launcher.OTHER, Launcher.NONE)
 
 
 def _claims(spec: Mapping[str, Any]) -> Iterator[_Fault]:

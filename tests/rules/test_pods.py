@@ -15,7 +15,15 @@ POD = "spec.replicatedJobs[node].template.spec.template.spec"
 def said(document, governing=None):
     """(severity, rule, field) of the findings about pods."""
     rules = ("amount", "limit", "resource-name", "huge-pages", "unknown-device", "shared-device", "two-vendors")
-    rules += ("volume-mount", "claim-name", "restart-policy", "deadline", "volume-claim", "shared-volume")
+    rules += (
+        "volume-mount",
+        "claim-name",
+        "restart-policy",
+        "deadline",
+        "volume-claim",
+        "shared-volume",
+        "command-word",
+    )
     return [
         (each.severity, each.rule.removeprefix("core/"), each.field)
         for each in found("torch", document, governing)
@@ -206,6 +214,18 @@ PODS = {
     "a pod that never restarts": ({"restartPolicy": "Never"}, {}, []),
     "a pod without time": ({"activeDeadlineSeconds": 0}, {}, [(ERROR, "deadline", f"{POD}.activeDeadlineSeconds")]),
     "a pod with a second": ({"activeDeadlineSeconds": 1}, {}, []),
+    "a launcher and its script in one word": (
+        {},
+        {"command": ["torchrun train.py"]},
+        [(ERROR, "command-word", f"{POD}.containers[node].command[0]")],
+    ),
+    "a shell and its script in one word": (
+        {"initContainers": [{"name": "s", "command": ["sh -c 'echo'"]}]},
+        {},
+        [(ERROR, "command-word", f"{POD}.initContainers[s].command[0]")],
+    ),
+    "a program in a folder with a blank": ({}, {"command": ["/opt/my tools/run", "a b"]}, []),
+    "a script of several words": ({}, {"command": ["bash", "-c", "torchrun train.py"]}, []),
     "GPUs of the whole pod": (
         {"resources": {"limits": {GPU: 1, "memory": "1Gi"}}},
         {},
@@ -217,6 +237,13 @@ PODS = {
 @pytest.mark.parametrize(("pod", "container", "wanted"), PODS.values(), ids=PODS)
 def test_a_pod_that_its_job_could_not_make_is_refused(pod, container, wanted):
     assert said(jobset(replicated_job("node", {"name": "node", **container}, pod=pod))) == wanted
+
+
+def test_a_command_in_one_word_is_told_where_it_was_written():
+    assert said(trainjob({"command": ["python train.py"]})) == [(ERROR, "command-word", "spec.trainer.command[0]")]
+    broken = runtime(command=["python train.py"])
+    assert said(trainjob({}), broken) == [(ERROR, "command-word", "spec.runtimeRef.name")]
+    assert said(trainjob({"command": ["python", "train.py"]}), broken) == []
 
 
 def test_a_policy_of_failures_needs_pods_that_never_restart():
