@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from sessions.engines.seam import Refused
 from sessions.journal.store import ChangedError
 
-__all__ = ["MissingError", "body", "errors", "json", "read"]
+__all__ = ["MissingError", "body", "errors", "json", "members", "read"]
 
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -56,6 +56,17 @@ async def body(request: web.Request, form: type[B]) -> B:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise Refused(f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}") from error
+
+
+async def members(request: web.Request) -> dict[str, Any]:
+    """Return the members of the body, of which a handler reads few. Raises `Refused` when it is no JSON object."""
+    try:
+        found = orjson.loads(await request.read())
+    except orjson.JSONDecodeError as error:
+        raise Refused(f"the body is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise Refused("the body is not a JSON object")
+    return found
 
 
 @web.middleware

@@ -8,7 +8,7 @@ from contextlib import suppress
 from aiohttp import web
 
 from sessions.gateway import bodies
-from sessions.gateway.answers import body, json
+from sessions.gateway.answers import body, json, members
 from sessions.gateway.state import MANAGER, caller
 from sessions.journal import entries
 from sessions.journal.store import Row
@@ -55,7 +55,7 @@ def _answer(context: Context, id_: str, row: Row | None) -> web.Response:
 @routes.post("/api/v1/cancel_future")
 async def cancel_future(request: web.Request) -> web.Response:
     """Stop a sample that nobody waits for; nothing happens to other requests."""
-    id_ = str((await request.json()).get("request_id"))
+    id_ = str((await members(request)).get("request_id"))
     manager = request.app[MANAGER]
     row = await manager.context.journal.row(_FIND, id_, caller(request))
     if row is not None and row["kind"] == "sample":

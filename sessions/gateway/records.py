@@ -11,7 +11,7 @@ from aiohttp import web
 
 from sessions.engines.seam import Refused
 from sessions.gateway import bodies
-from sessions.gateway.answers import MissingError, body, json
+from sessions.gateway.answers import MissingError, body, json, members
 from sessions.gateway.state import MANAGER, caller, own_model, own_session
 from sessions.journal.store import Row
 from sessions.runs import paths, weights
@@ -75,7 +75,7 @@ async def delete_checkpoint(request: web.Request) -> web.Response:
 @routes.put(_CHECKPOINT + "/ttl")
 async def set_ttl(request: web.Request) -> web.Response:
     """Have a checkpoint expire, or never."""
-    row, seconds = await _own_checkpoint(request), (await request.json()).get("ttl_seconds")
+    row, seconds = await _own_checkpoint(request), (await members(request)).get("ttl_seconds")
     if seconds is not None and (not isinstance(seconds, int) or not 3600 <= seconds <= 315_360_000):
         raise Refused("ttl_seconds: is not a number of seconds from 3600 to 315360000, or null for never")
     context = request.app[MANAGER].context
@@ -100,7 +100,7 @@ async def unpublish(request: web.Request) -> web.Response:
 async def weights_info(request: web.Request) -> web.Response:
     """Answer what weights are of."""
     journal = request.app[MANAGER].context.journal
-    row = await weights.readable(journal, str((await request.json()).get("tinker_path")), caller(request))
+    row = await weights.readable(journal, str((await members(request)).get("tinker_path")), caller(request))
     model = await journal.row("SELECT base, lora FROM models WHERE id = ?", row["run"])
     if model is None:
         raise MissingError(f"{row['path']}: its run is not known any more")
@@ -149,7 +149,7 @@ async def session_of(request: web.Request) -> web.Response:
 @routes.put("/api/v1/sessions/{id}/project")
 async def set_project(request: web.Request) -> web.Response:
     """Note the project of a session."""
-    session, project = await own_session(request, request.match_info["id"]), (await request.json()).get("project_id")
+    session, project = await own_session(request, request.match_info["id"]), (await members(request)).get("project_id")
     about = {**texts.loads(session["about"]), "project_id": str(project)}
     update = "UPDATE sessions SET about = ? WHERE id = ?"
     await request.app[MANAGER].context.journal.execute(update, texts.dumps(about), session["id"])

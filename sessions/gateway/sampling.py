@@ -6,7 +6,7 @@ from aiohttp import web
 
 from sessions.engines.seam import Refused
 from sessions.gateway import bodies
-from sessions.gateway.answers import MissingError, body, json, read
+from sessions.gateway.answers import MissingError, body, json, members, read
 from sessions.gateway.state import MANAGER, accepted, caller, own_sampler, own_session
 from sessions.journal import entries
 from sessions.runs import weights
@@ -49,7 +49,7 @@ async def create_sampling_session(request: web.Request) -> web.Response:
 @routes.post("/api/v1/join_sampling_session")
 async def join_sampling_session(request: web.Request) -> web.Response:
     """Give a clone of a client a number of its own."""
-    sampler = await own_sampler(request, str((await request.json())["sampling_session_id"]))
+    sampler = await own_sampler(request, str((await members(request)).get("sampling_session_id")))
     journal = request.app[MANAGER].context.journal
     row = await journal.row("UPDATE samplers SET clones = clones + 1 WHERE id = ? RETURNING clones", sampler["id"])
     return json({"type": "join_sampling_session", "client_counter": row["clones"] if row else 1})

@@ -7,7 +7,7 @@ import json as texts
 from aiohttp import web
 
 from sessions.gateway import bodies
-from sessions.gateway.answers import body, json
+from sessions.gateway.answers import body, json, members
 from sessions.gateway.state import MANAGER, caller, new_id, own_session
 
 __all__ = ["routes"]
@@ -70,8 +70,7 @@ async def create_session(request: web.Request) -> web.Response:
 @routes.post("/api/v1/session_heartbeat")
 async def heartbeat(request: web.Request) -> web.Response:
     """Keep a session; 410 tells the client that it has ended."""
-    id_ = (await request.json())["session_id"]
-    session = await own_session(request, str(id_))
+    session = await own_session(request, str((await members(request)).get("session_id")))
     if session["ended"] is not None:
         return json({"detail": f"{session['id']}: this session has ended"}, 410)
     context = request.app[MANAGER].context

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 
-import orjson
 from aiohttp import web
 
 from sessions.gateway.answers import MissingError
@@ -69,6 +68,6 @@ async def accepted(request: web.Request, asked: entries.Request) -> bool:
     context = request.app[MANAGER].context
     waiting = await context.journal.row(_WAITING, asked.tenant)
     if waiting is not None and waiting[0] >= context.config.limits.waiting:
-        told = orjson.dumps({"detail": f"{waiting[0]} of your requests wait; send this one again later"}).decode()
+        told = f"{waiting[0]} of your requests wait; send this one again later"
         raise web.HTTPTooManyRequests(text=told, headers={"Retry-After": "1"})
     return await context.journal.run(entries.accept, asked, context.clock())

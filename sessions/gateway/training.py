@@ -11,7 +11,7 @@ from aiohttp import web
 
 from sessions.engines.seam import Refused
 from sessions.gateway import bodies
-from sessions.gateway.answers import MissingError, body, json, read
+from sessions.gateway.answers import MissingError, body, json, members, read
 from sessions.gateway.state import MANAGER, accepted, caller, own_model, own_session
 from sessions.journal import entries
 from sessions.journal.store import Row
@@ -52,8 +52,7 @@ async def forward_backward(request: web.Request) -> web.Response:
 @routes.post("/api/v1/optim_step")
 async def optim_step(request: web.Request) -> web.Response:
     """Keep an optimizer step."""
-    raw = orjson.loads(await request.read())
-    if isinstance(raw, dict) and "optimizer_params" in raw:
+    if "optimizer_params" in await members(request):
         raise Refused("optimizer_params: only AdamW is done here; pass AdamParams")
     asked = await body(request, bodies.Optim)
     return await _promise_json(request, asked.model_id, asked.seq_id, "optim_step", asked.model_dump())

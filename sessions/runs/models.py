@@ -121,6 +121,7 @@ class Model:
     async def _execute(self, model: Row, due: Row) -> None:
         problem = ""
         for attempt in range(1, self._context.config.limits.attempts + 1):
+            instance = await self._context.trainer.ready()
             try:
                 await self._ready(model)
                 answer = await self._ask(model, due["seq"], due["kind"])
@@ -128,7 +129,7 @@ class Model:
                 await self._fail(due, str(error), "user")
             except (LostError, FailedError) as error:
                 _LOG.warning("model %s: request %s, attempt %s: %s", self._id, due["seq"], attempt, error)
-                await self._context.trainer.after(self._instance)
+                await self._context.trainer.after(instance)
                 self._instance, problem = "", str(error)
                 continue
             else:

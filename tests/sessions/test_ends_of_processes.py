@@ -43,6 +43,18 @@ def test_a_trainer_that_is_killed_at_any_point_loses_no_gradient_and_applies_non
     assert trained(hand(gateway), disturb) == undisturbed
 
 
+def test_a_trainer_that_is_killed_again_while_it_makes_the_model_anew_loses_nothing(gateway, hand):
+    undisturbed = trained(hand(gateway))
+
+    def disturb(number):
+        if number == STEPS - 1:
+            for pause in (0, 0.4, 0.5, 0.6, 0.7):
+                time.sleep(pause)  # the engine comes back meanwhile, or is about to
+                os.kill(gateway.engine("trainer"), signal.SIGKILL)
+
+    assert trained(hand(gateway), disturb) == undisturbed
+
+
 def test_a_gateway_that_is_killed_goes_on_where_it_was(gateway, hand):
     undisturbed = trained(hand(gateway))
     one = hand(gateway)

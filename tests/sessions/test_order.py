@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.sessions.hand import datum
 
 PROBE = [1, 2, 3, 4, 5, 6, 7, 8]
@@ -85,3 +87,24 @@ def test_two_models_on_one_base_leave_each_other_alone(shared, hand):
     left.result(left.step(1, [datum(EXAMPLES[0])]))
     left.result(left.optim(2))
     assert right.logprobs(2, PROBE) == before
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        "create_session",
+        "create_model",
+        "session_heartbeat",
+        "optim_step",
+        "join_sampling_session",
+        "asample",
+        "retrieve_future",
+        "cancel_future",
+        "weights_info",
+        "forward_backward",
+    ],
+)
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff"], ids=["torn", "a list", "no text"])
+def test_a_body_that_is_not_what_the_route_takes_is_refused_with_a_sentence(shared, hand, route, content):
+    answer = hand(shared).http.post(f"/api/v1/{route}", content=content)
+    assert (answer.status_code, bool(answer.json()["detail"])) == (422, True)
