@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from sessions.engines.seam import Adam
 from sessions.refusals import Refused
+from sessions.seam import Adam
 
 __all__ = ["AdamW", "checked"]
 

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from sessions.engines.base import Base
-from sessions.engines.seam import Lora
 from sessions.refusals import Refused
+from sessions.seam import Lora
 
 __all__ = ["ALPHA", "Adapter", "Layers"]
 

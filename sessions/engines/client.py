@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from sessions.engines.seam import Refused
+from sessions.seam import Refused
 
 __all__ = ["Engine", "FailedError", "LostError"]
 

@@ -16,8 +16,8 @@ from torch import Tensor
 from sessions.engines.adapters import Adapter, Layers
 from sessions.engines.base import Base
 from sessions.engines.batches import packed, padded
-from sessions.engines.seam import Step
 from sessions.losses.formulas import loss_sum
+from sessions.seam import Step
 
 __all__ = ["Inputs", "Passes", "Work", "added"]
 

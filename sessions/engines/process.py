@@ -24,7 +24,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from sessions.engines.seam import Adam, Lora, Refused, Sampled, Sampler, Sampling, Trainer
+from sessions.seam import Adam, Lora, Refused, Sampled, Sampler, Sampling, Trainer
 from sessions.wire import samples, steps
 
 __all__ = ["Service", "main"]

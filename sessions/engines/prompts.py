@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sessions.engines.seam import Sampled, Sampling
+from sessions.seam import Sampled, Sampling
 
 __all__ = ["NONE", "asked", "thought"]
 

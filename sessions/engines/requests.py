@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from sessions.engines.base import Base
-from sessions.engines.seam import Sampling
 from sessions.refusals import Refused
+from sessions.seam import Sampling
 
 __all__ = ["checked"]
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from sessions.engines.base import Base
 from sessions.engines.batches import padded
 from sessions.engines.choice import next_tokens
-from sessions.engines.seam import Sampling, Sequence_
 from sessions.engines.stops import Stops
+from sessions.seam import Sampling, Sequence_
 
 __all__ = ["Row", "grow"]
 

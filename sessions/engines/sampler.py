@@ -17,10 +17,10 @@ from sessions.engines.batches import packed, padded
 from sessions.engines.prompts import asked, thought
 from sessions.engines.requests import checked
 from sessions.engines.rows import Row, grow
-from sessions.engines.seam import Sampled, Sampling
 from sessions.engines.stops import Stops
 from sessions.engines.trainer import adapter_of
 from sessions.refusals import Refused
+from sessions.seam import Sampled, Sampling
 
 __all__ = ["TransformersSampler"]
 

@@ -20,9 +20,9 @@ from sessions.engines.adam import AdamW, checked
 from sessions.engines.adapters import ALPHA, Adapter, Layers
 from sessions.engines.base import Base
 from sessions.engines.passes import Inputs, Passes, Work, added
-from sessions.engines.seam import Adam, Datum, Lora, Outputs, Step
 from sessions.losses.checks import config_of, inputs_of
 from sessions.refusals import Refused
+from sessions.seam import Adam, Datum, Lora, Outputs, Step
 from sessions.weights import manifest, tensors
 
 __all__ = ["ADAPTER", "CONFIG", "OPTIMIZER", "TorchTrainer", "adapter_of"]

@@ -11,8 +11,8 @@ import zstandard
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
-from sessions.engines.seam import Refused
 from sessions.journal.store import ChangedError
+from sessions.seam import Refused
 
 __all__ = ["MissingError", "body", "errors", "json", "members", "read"]
 

@@ -9,12 +9,12 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from sessions.engines.seam import Refused
 from sessions.gateway import bodies
 from sessions.gateway.answers import MissingError, body, json, members
 from sessions.gateway.state import MANAGER, caller, own_model, own_session
 from sessions.journal.store import Row
 from sessions.runs import paths, weights
+from sessions.seam import Refused
 
 __all__ = ["routes"]
 

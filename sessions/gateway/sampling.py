@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from sessions.engines.seam import Refused
 from sessions.gateway import bodies
 from sessions.gateway.answers import MissingError, body, json, members, read
 from sessions.gateway.state import MANAGER, accepted, caller, own_sampler, own_session
 from sessions.journal import entries
 from sessions.runs import weights
+from sessions.seam import Refused
 from sessions.wire import samples
 
 __all__ = ["routes"]

@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from sessions.engines.seam import Refused
 from sessions.gateway import bodies
 from sessions.gateway.answers import MissingError, body, json, members, read
 from sessions.gateway.state import MANAGER, accepted, caller, own_model, own_session
 from sessions.journal import entries
 from sessions.journal.store import Row
 from sessions.runs import weights
+from sessions.seam import Refused
 from sessions.wire import steps
 
 __all__ = ["routes"]

@@ -20,13 +20,13 @@ from typing import Any
 import orjson
 
 from sessions.engines.client import FailedError, LostError
-from sessions.engines.seam import Refused
 from sessions.journal import entries
 from sessions.journal.store import Journal, Row
 from sessions.platforms.processes import Process
 from sessions.runs import weights
 from sessions.runs.config import Config
 from sessions.runs.futures import Futures
+from sessions.seam import Refused
 
 __all__ = ["Context", "Model"]
 

@@ -6,10 +6,10 @@ import asyncio
 import logging
 
 from sessions.engines.client import FailedError, LostError
-from sessions.engines.seam import Refused
 from sessions.journal import entries
 from sessions.journal.store import Row
 from sessions.runs.models import Context
+from sessions.seam import Refused
 
 __all__ = ["Samples", "folder_of"]
 

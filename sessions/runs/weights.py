@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from sessions.engines.seam import Refused
 from sessions.journal.store import Journal, Row
 from sessions.runs import paths
+from sessions.seam import Refused
 
 if TYPE_CHECKING:
     from sessions.runs.models import Context

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sessions.engines.seam import Refused, Sampled, Sampling
+from sessions.seam import Refused, Sampled, Sampling
 from sessions.wire import tensors
 from sessions.wire.schema import messages
 

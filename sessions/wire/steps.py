@@ -10,7 +10,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from sessions.engines.seam import Datum, Outputs, Refused, Step
+from sessions.seam import Datum, Outputs, Refused, Step
 from sessions.wire import tensors
 from sessions.wire.schema import messages
 

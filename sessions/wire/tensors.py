@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sessions.engines.seam import Refused
+from sessions.seam import Refused
 from sessions.wire.schema import messages
 
 __all__ = ["batched", "dense", "of_json"]

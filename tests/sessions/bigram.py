@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sessions.engines.seam import Outputs, Refused, Sampled, Sequence_
+from sessions.seam import Outputs, Refused, Sampled, Sequence_
 
 SIZE = 32
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sessions.engines.seam import Datum, Step
+from sessions.seam import Datum, Step
 
 VOCABULARY = 100
 

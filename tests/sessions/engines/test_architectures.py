@@ -9,9 +9,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Qwen3Config, Qwen3MoeConfig
 
 from sessions.engines.sampler import TransformersSampler
-from sessions.engines.seam import Adam, Datum, Lora, Sampling, Step
 from sessions.engines.trainer import TorchTrainer
 from sessions.refusals import Refused
+from sessions.seam import Adam, Datum, Lora, Sampling, Step
 from tests.sessions.engines import drawn
 
 _SIZES = {

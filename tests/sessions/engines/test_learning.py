@@ -3,7 +3,7 @@
 import numpy as np
 
 from sessions.engines.sampler import TransformersSampler
-from sessions.engines.seam import Adam, Datum, Lora, Sampling, Step
+from sessions.seam import Adam, Datum, Lora, Sampling, Step
 
 _DIGITS = set(range(6, 16))  # of the tiny model's tokens
 _PROMPT = np.array([20, 21, 22])

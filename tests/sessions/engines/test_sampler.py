@@ -10,9 +10,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sessions.engines.choice import next_tokens
 from sessions.engines.sampler import TransformersSampler
-from sessions.engines.seam import Adam, Datum, Lora, Sampling, Step
 from sessions.engines.stops import Stops
 from sessions.refusals import Refused
+from sessions.seam import Adam, Datum, Lora, Sampling, Step
 from tests.sessions.engines import drawn
 
 _EOS = 3

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions.engines.batches import packed
-from sessions.engines.seam import Adam, Datum, Lora, Step
 from sessions.engines.trainer import TorchTrainer
 from sessions.losses.table import LOSSES
 from sessions.refusals import Refused
+from sessions.seam import Adam, Datum, Lora, Step
 from sessions.weights import tensors
 from tests.sessions.engines import drawn
 
