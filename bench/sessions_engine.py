@@ -17,8 +17,8 @@ import torch
 
 from sessions.demo import tiny
 from sessions.engines.sampler import TransformersSampler
-from sessions.engines.seam import Datum, Lora, Sampling, Step
 from sessions.engines.trainer import TorchTrainer
+from sessions.seam import Datum, Lora, Sampling, Step
 
 _MODELS = 8
 _TURNS = 7

@@ -42,12 +42,24 @@ def containers(count):
     return made
 
 
+def claims(count):
+    made = jobset(4)
+    for each in made["spec"]["replicatedJobs"]:
+        pod = {**each["template"]["spec"]["template"]["spec"]}
+        pod["resourceClaims"] = [{"name": f"q{number}", "resourceClaimTemplateName": "two"} for number in range(count)]
+        using = {"claims": [{"name": f"q{number}"} for number in range(count)]}
+        pod["containers"] = [{**pod["containers"][0], "resources": using}]
+        each["template"] = {"spec": {"template": {"spec": pod}}}
+    return made
+
+
 BEYOND = {
     "nesting": ({"spec": nested(BUDGET.nesting)}, "spec.a.a"),
     "entries": ({"spec": {"list": [1] * (BUDGET.entries + 1)}}, "spec.list"),
     "values": ({"spec": [[0] * 4000] * (BUDGET.values // 4000 + 1)}, "spec["),
     "replicatedJobs": (jobset(BUDGET.replicated_jobs + 1), "spec.replicatedJobs"),
     "containers": (containers(BUDGET.containers + 1), "containers"),
+    "claims": (claims(BUDGET.claims // 8 + 1), "claims"),
     "text": ({"spec": {"a": BIG}}, "spec"),
     "name": ({"spec": {"k" * (BUDGET.name + 1): 1}}, "spec.kkk"),
     "number": ({"spec": {"count": 10**5000}}, "spec.count"),
@@ -70,6 +82,7 @@ def test_the_first_limit_that_is_passed_is_told_with_field_and_limit(key):
     [
         jobset(100),
         containers(64),
+        claims(64),
         job(env=[{"name": f"E{number}", "value": "x" * 100} for number in range(1000)]),
         job(args=["-c", "echo ready\n" * 6000]),
         {"metadata": {"annotations": {"example.org/state": BIG}}},

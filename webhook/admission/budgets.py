@@ -29,13 +29,14 @@ _LISTS = {
     "replicatedJobs": "replicatedJobs",
     **dict.fromkeys(("containers", "initContainers"), "containers"),
     **dict.fromkeys(("env", "envFrom"), "variables"),
+    **dict.fromkeys(("resourceClaims", "claims"), "claims"),
     **dict.fromkeys(("command", "args"), "words"),
 }
 _SHORT_STEP, _SHORT_FIELD = 63, 300
 _LARGE = 64 * 1024
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 _WIDER = 2
-_ROOM = {"values": 16_384, "entries": 2048, "variables": 2048, "words": 2048, "text": 512 * 1024}
+_ROOM = {"values": 16_384, "entries": 2048, "variables": 2048, "claims": 8192, "words": 2048, "text": 512 * 1024}
 
 _TOLD = {
     "nesting": "is nested deeper than Muster reads; nest it at most {limit} levels deep",
@@ -44,6 +45,7 @@ _TOLD = {
     "replicatedJobs": "replicated jobs are more than Muster reads; give one object at most {limit}",
     "containers": "containers are more than Muster reads; give one object at most {limit}",
     "variables": "environment variables are more than Muster reads; give the containers of one object at most {limit}",
+    "claims": "claims of pods and containers are more than Muster reads; give one object at most {limit}",
     "words": "words of commands and arguments are more than Muster reads; give one object at most {limit}",
     "text": "characters of text are more than Muster reads; give one object at most {limit}, and mount longer texts",
     "name": "is the length of a name, more than Muster reads; use at most {limit} characters",
@@ -62,6 +64,7 @@ class Budget:
         replicated_jobs: entries of `replicatedJobs`.
         containers: containers and init containers of all pods together.
         variables: entries of `env` and `envFrom` of all containers together.
+        claims: entries of `resourceClaims` of all pods and of `resources.claims` of all containers together.
         words: words of `command` and `args` of all containers together.
         text: characters of all strings together.
         name: characters of a member's name, or of a string called `name`.
@@ -73,6 +76,7 @@ class Budget:
     replicated_jobs: int = 500
     containers: int = 2_000
     variables: int = 20_000
+    claims: int = 2_000
     words: int = 20_000
     text: int = 1024 * 1024
     name: int = 8192
@@ -97,8 +101,8 @@ class Budget:
     @cached_property
     def small(self) -> tuple[int, int]:
         """Bytes, and objects and lists and commas together, with which a JSON text cannot be beyond any limit."""
-        counts = (self.values, self.entries, self.replicated_jobs, self.containers, self.variables, self.words)
-        return min(self.text, self.name), min(counts)
+        counts = self.limits.keys() - {"nesting", "text", "name", "number"}
+        return min(self.text, self.name), min(self.limits[key] for key in counts)
 
 
 def check(document: Mapping[str, Any], budget: Budget, size: int = 0) -> Finding | None:

@@ -233,7 +233,7 @@ def _claim_devices(
             if ours is not None:
                 yield name, ours.count
                 yield devices.request_key(name, REQUEST), ours.count
-            else:
+            elif (kind, name) not in found:
                 found[kind, name] = documents.read(Ref(kind, request.namespace, name), cluster)
     yield from _counted(found)
 

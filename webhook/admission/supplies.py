@@ -65,7 +65,7 @@ def _find(request: Request, governor: Governor, policy: Policy, cluster: readers
         return dataclasses.replace(offered, asked=False)
     asked = requests.list_requests(job)
     wanted = [policy.profiles[name] for name in {each.profile or "": None for each in asked} if name in policy.profiles]
-    objects = [*own, *((claim.kind, claim.object) for each in asked for claim in each.claims)]
+    objects = dict.fromkeys([*own, *((claim.kind, claim.object) for each in asked for claim in each.claims)])
     named = {each: _named(Ref(each[0], request.namespace, each[1]), cluster) for each in objects}
     classes = {profile.device_class for profile in wanted}
     classes |= {name for found in named.values() if found is not None for name in found.classes}

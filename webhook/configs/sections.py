@@ -59,6 +59,7 @@ class Budget(models.Model):
     replicated_jobs: _Limit = budgets.Budget.replicated_jobs
     containers: _Limit = budgets.Budget.containers
     variables: _Limit = budgets.Budget.variables
+    claims: _Limit = budgets.Budget.claims
     words: _Limit = budgets.Budget.words
     text: _Limit = budgets.Budget.text
     name: _Limit = budgets.Budget.name
