@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from sessions.refusals import Refused
 
 __all__ = [
     "Adam",
+    "BrokenError",
+    "Continuous",
     "Datum",
     "Lora",
     "Outputs",
@@ -209,3 +211,32 @@ class Sampler(Protocol):
 
     def sample(self, requests: Sequence[Sampling]) -> Sequence[Sampled | Refused]:
         """Answer each prompt in its place; a `Refused` in the place of one that cannot be answered."""
+
+
+@runtime_checkable
+class Continuous(Sampler, Protocol):
+    """A sampler that takes prompts while it answers others.
+
+    Attributes:
+        slots: how many weights it can hold beside the base.
+    """
+
+    slots: int
+
+    def begin(self, ticket: int, request: Sampling) -> None:
+        """Take a prompt under a number that is free. Raises `Refused`; the weights stay loaded until it has ended."""
+
+    def advance(self) -> Mapping[int, Sampled | Refused]:
+        """Compute for what has begun, about a token of each sequence, and return what has ended by its number.
+
+        Raises:
+            BrokenError: when it can compute no more.
+            Exception: for any other fault; all that had begun is forgotten then.
+        """
+
+    def abandon(self, ticket: int) -> None:
+        """Forget a prompt; nothing happens when there is none."""
+
+
+class BrokenError(Exception):
+    """An engine that cannot go on: its process ends, and another one is started."""

@@ -1,7 +1,7 @@
 """An engine as a process: `python -m sessions.engines.process`, which answers a Gateway over a Unix socket.
 
-HTTP with one worker thread behind it: what a model is asked runs one after the other, samples run in batches. Each
-training request has its number; asked again for the last one, the engine answers what it answered, so that a lost
+HTTP with one worker thread behind it: what a model is asked runs one after the other, samples run together (`turns`).
+Each training request has its number; asked again for the last one, the engine answers what it answered, so that a lost
 answer applies no gradient twice. The process ends when its standard input does, so none is left when its Gateway is
 killed.
 """
@@ -24,28 +24,20 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from sessions.seam import Adam, Lora, Refused, Sampled, Sampler, Sampling, Trainer
+from sessions.engines.turns import Turns
+from sessions.seam import Adam, Lora, Refused, Sampler, Trainer
 from sessions.wire import samples, steps
 
 __all__ = ["Service", "main"]
 
 _LOG = logging.getLogger(__name__)
 _JSON, _PROTOBUF = "application/json", "application/x-protobuf"
-_BATCH = 64  # prompts at a time
-_LOADED = 8  # weights that a sampler keeps beside the base
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
     body: bytes
     form: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Prompt:
-    request: Sampling
-    folder: Path | None
-    answer: asyncio.Future[Sampled]
 
 
 class Service:
@@ -57,12 +49,11 @@ class Service:
     """
 
     def __init__(self, trainer: Trainer | None, sampler: Sampler | None) -> None:
-        self._trainer, self._sampler = trainer, sampler
+        self._trainer = trainer
         self._instance = secrets.token_hex(8)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
         self._last: dict[str, tuple[int, _Answer]] = {}
-        self._prompts: asyncio.Queue[_Prompt] = asyncio.Queue()
-        self._loaded: dict[str, None] = {}  # the last used at the end
+        self._turns = Turns(sampler, self._work) if sampler else None
 
     def app(self) -> web.Application:
         """Return the routes."""
@@ -122,11 +113,11 @@ class Service:
 
     async def _sample(self, request: web.Request) -> web.Response:
         folder = request.query.get("folder")
+        if self._turns is None:
+            return _json({"error": "this engine does not sample"}, 422)
         try:
             wanted = samples.sampling(samples.parsed(await request.read()), folder)
-            prompt = _Prompt(wanted, Path(folder) if folder else None, asyncio.get_running_loop().create_future())
-            await self._prompts.put(prompt)
-            sampled = await prompt.answer
+            sampled = await self._turns.ask(wanted, Path(folder) if folder else None, lambda: request.transport is None)
         except Refused as error:
             return _json({"error": str(error)}, 422)
         except Exception as error:  # noqa: BLE001  # whoever asked gets an answer
@@ -135,55 +126,19 @@ class Service:
         return web.Response(body=samples.response(sampled), content_type=_PROTOBUF)
 
     async def _sampling(self, _: web.Application) -> Any:
-        task = asyncio.create_task(self._batches())
+        task = asyncio.create_task(self._turns.run()) if self._turns else None
+        if task is not None:
+            task.add_done_callback(_ended)
         yield
-        task.cancel()
-
-    async def _batches(self) -> None:
-        while True:
-            batch = [await self._prompts.get()]
-            while len(batch) < _BATCH and not self._prompts.empty():
-                batch.append(self._prompts.get_nowait())
-            batch = [each for each in batch if not each.answer.done()]
-            try:
-                for each, answer in zip(batch, await self._work(self._answers, batch), strict=True):
-                    _settle(each.answer, answer)
-            except Exception as error:  # noqa: BLE001  # whoever asked gets an answer
-                for each in batch:
-                    _settle(each.answer, error)
-
-    def _answers(self, batch: list[_Prompt]) -> list[Sampled | Exception]:
-        if self._sampler is None:
-            raise Refused("this engine does not sample")
-        bad: dict[str, Exception] = {}
-        for folder in {each.folder for each in batch if each.folder is not None}:
-            try:
-                self._need(self._sampler, folder, {str(each.folder) for each in batch})
-            except (Refused, OSError) as error:
-                bad[str(folder)] = error
-        good = [each for each in batch if str(each.folder) not in bad]
-        answers = iter(self._sampler.sample([each.request for each in good]) if good else [])
-        return [bad[str(each.folder)] if str(each.folder) in bad else next(answers) for each in batch]
-
-    def _need(self, sampler: Sampler, folder: Path, used: set[str]) -> None:
-        """Have weights loaded; the least recently used ones go, but none of this batch."""
-        name = str(folder)
-        if name not in self._loaded:
-            sampler.load(name, folder)
-        self._loaded.pop(name, None)
-        self._loaded[name] = None
-        for old in [each for each in self._loaded if each not in used][: max(0, len(self._loaded) - _LOADED)]:
-            sampler.unload(old)
-            del self._loaded[old]
+        if task is not None:
+            task.cancel()
 
 
-def _settle(future: asyncio.Future[Sampled], answer: Sampled | Exception) -> None:
-    if future.done():
-        return
-    if isinstance(answer, Exception):
-        future.set_exception(answer)
-    else:
-        future.set_result(answer)
+def _ended(task: asyncio.Task[None]) -> None:
+    """End the process with its sampler; the Gateway starts another one, and asks it again."""
+    if not task.cancelled():
+        _LOG.critical("the sampler can do no more, so this process ends", exc_info=task.exception())
+        os._exit(1)
 
 
 def _create(trainer: Trainer, model: str, body: bytes) -> _Answer:

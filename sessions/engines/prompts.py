@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sessions.seam import Sampled, Sampling
 
-__all__ = ["NONE", "asked", "thought"]
+__all__ = ["NONE", "Thoughts", "asked"]
 
 NONE = -99999.0
 """The log-probability in a cell without a token, as `tinker_public.proto` has it."""
@@ -22,39 +22,45 @@ def asked(request: Sampling) -> bool:
     return request.prompt_logprobs or request.topk_prompt > 0 or request.targets is not None
 
 
-def thought(request: Sampling, logits: Tensor) -> Sampled:
-    """Return what is asked for of a prompt.
+class Thoughts:
+    """What is asked for of a prompt, filled in as its logits come.
 
     Args:
         request: of N tokens.
-        logits: float32 [N, vocabulary].
     """
-    logprobs = logits[:-1].log_softmax(1)
-    out = Sampled()
-    if request.prompt_logprobs:
-        out = replace(out, prompt_logprobs=_own(request, logprobs))
-    if request.topk_prompt > 0:
-        out = replace(out, topk_prompt=_likeliest(request, logprobs))
-    if request.targets is not None:
-        out = replace(out, targets=_those(request.targets, logprobs))
-    return out
 
+    def __init__(self, request: Sampling) -> None:
+        self._request = request
+        length, k = len(request.prompt), request.topk_prompt
+        self._own = np.full(length, np.nan, np.float32)
+        self._ids, self._values = np.zeros((length, k), np.int64), np.full((length, k), NONE, np.float32)
+        self._targets = None if request.targets is None else np.zeros(request.targets.shape, np.float32)
 
-def _own(request: Sampling, logprobs: Tensor) -> NDArray[np.float32]:
-    out = np.full(len(request.prompt), np.nan, np.float32)
-    tokens = torch.from_numpy(np.asarray(request.prompt[1:], np.int64)).to(logprobs.device)
-    out[1:] = logprobs.gather(1, tokens[:, None])[:, 0].cpu().numpy()
-    out[: _first(request)] = np.nan
-    return out
+    def add(self, start: int, logits: Tensor) -> None:
+        """Take the logits float32 [rows, vocabulary] after the token `start` and those that follow it."""
+        rows = min(len(logits), len(self._request.prompt) - 1 - start)
+        if rows > 0:
+            self._fill(slice(start, start + rows), logits[:rows].log_softmax(1))
 
+    def _fill(self, places: slice, logprobs: Tensor) -> None:
+        behind = slice(places.start + 1, places.stop + 1)
+        tokens = torch.from_numpy(np.asarray(self._request.prompt[behind], np.int64)).to(logprobs.device)
+        self._own[behind] = logprobs.gather(1, tokens[:, None])[:, 0].cpu().numpy()
+        if self._request.topk_prompt > 0:
+            top = logprobs.topk(self._request.topk_prompt, dim=1)
+            self._ids[behind], self._values[behind] = top.indices.cpu().numpy(), top.values.cpu().numpy()
+        if self._targets is not None and self._request.targets is not None:
+            self._targets[places] = _those(self._request.targets[places], logprobs)
 
-def _likeliest(request: Sampling, logprobs: Tensor) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    shape = (len(request.prompt), request.topk_prompt)
-    ids, values = np.zeros(shape, np.int64), np.full(shape, NONE, np.float32)
-    top = logprobs.topk(request.topk_prompt, dim=1)
-    ids[1:], values[1:] = top.indices.cpu().numpy(), top.values.cpu().numpy()
-    ids[: _first(request)], values[: _first(request)] = 0, NONE
-    return ids, values
+    def whole(self) -> Sampled:
+        """Return it as it is answered."""
+        first, out = _first(self._request), Sampled(targets=self._targets)
+        self._own[:first], self._ids[:first], self._values[:first] = np.nan, 0, NONE
+        if self._request.prompt_logprobs:
+            out = replace(out, prompt_logprobs=self._own)
+        if self._request.topk_prompt > 0:
+            out = replace(out, topk_prompt=(self._ids, self._values))
+        return out
 
 
 def _those(targets: NDArray[np.int64], logprobs: Tensor) -> NDArray[np.float32]:

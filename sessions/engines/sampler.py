@@ -1,11 +1,11 @@
-"""A sampler on transformers: requests of the same weights are answered together."""
+"""A sampler on transformers, which answers prompts together: those that come join the others between two tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,10 +14,12 @@ import transformers
 from sessions.engines.adapters import Adapter, Layers
 from sessions.engines.base import Base
 from sessions.engines.batches import packed, padded
-from sessions.engines.prompts import asked, thought
+from sessions.engines.growing import Batch, by_adapter, computing
+from sessions.engines.prompts import Thoughts, asked
 from sessions.engines.requests import checked
-from sessions.engines.rows import Row, grow
-from sessions.engines.stops import Stops
+from sessions.engines.rows import Row
+from sessions.engines.stops import Stops, ends_of
+from sessions.engines.tickets import answered
 from sessions.engines.trainer import adapter_of
 from sessions.refusals import Refused
 from sessions.seam import Sampled, Sampling
@@ -25,18 +27,34 @@ from sessions.seam import Sampled, Sampling
 __all__ = ["TransformersSampler"]
 
 
+@dataclass(slots=True)
+class _Open:
+    """A request that is not answered yet; `thought` is what was asked of its prompt, None until it is known."""
+
+    request: Sampling
+    adapter: Adapter | None
+    rows: Sequence[Row] = ()
+    thought: Sampled | None = field(default_factory=Sampled)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.thought is not None and all(row.ended is not None for row in self.rows)
+
+
 class TransformersSampler:
-    """A `Sampler` on transformers.
+    """A `Continuous` sampler on transformers.
 
     A seed gives the same sequences whatever else is in the batch, up to the last bits of the logits: a batch of another
     size may round them differently, which changes a token about once in a million.
 
     Args:
         base: folder of the base model and its tokenizer, as `from_pretrained` reads it.
-        budget: tokens of one batch, with those to come.
+        budget: tokens of one batch, with those to come and padding; what is over it waits.
         device: such as `cpu` or `cuda`.
         dtype: of the base; adapters are float32.
     """
+
+    slots = 8
 
     def __init__(
         self, base: Path, *, budget: int = 65536, device: str = "cpu", dtype: torch.dtype = torch.float32
@@ -44,77 +62,133 @@ class TransformersSampler:
         self._base = Base(base, device=device, dtype=dtype)
         self._layers = Layers(self._base)
         self._tokenizer = transformers.AutoTokenizer.from_pretrained(base, local_files_only=True)
-        self._ends = _ends(self._base.model.generation_config, self._tokenizer)
+        self._ends = ends_of(self._base.model.generation_config, self._tokenizer)
         self._budget = budget
         self._weights: dict[str, Adapter] = {}
+        self._open: dict[int, _Open] = {}
+        self._unthought: deque[int] = deque()
+        self._waiting: deque[Row] = deque()
+        self._batches: list[Batch] = []
 
     def load(self, weights: str, folder: Path) -> None:
         """Take an adapter that `Trainer.save` wrote. Raises `Refused`; one of this name stays as it was then."""
         self._weights[weights] = adapter_of(folder, self._layers)
 
     def unload(self, weights: str) -> None:
-        """Forget weights."""
+        """Forget weights; what has begun with them goes on."""
         self._weights.pop(weights, None)
 
     def sample(self, requests: Sequence[Sampling]) -> Sequence[Sampled | Refused]:
         """Answer each request in its place; a `Refused` in the place of one that cannot be answered."""
-        out: list[Sampled | Refused] = [Sampled()] * len(requests)
-        groups: dict[str | None, list[tuple[int, Sampling, int, Stops]]] = {}
-        for place, request in enumerate(requests):
-            try:
-                ready = (place, request, *self._ready(request))
-            except Refused as refusal:
-                out[place] = refusal
-            else:
-                groups.setdefault(request.weights, []).append(ready)
-        for weights, group in groups.items():
-            adapter = None if weights is None else self._weights[weights]
-            with self._layers.active(adapter), torch.inference_mode():
-                for place, answer in self._answers(group):
-                    out[place] = answer
-        return out
+        return answered(self, requests)
 
-    def _ready(self, request: Sampling) -> tuple[int, Stops]:
+    def begin(self, ticket: int, request: Sampling) -> None:
+        """Take a request. Raises `Refused`."""
         if request.weights is not None and request.weights not in self._weights:
             raise Refused(f"model_path: {request.weights[:80]}: is not loaded: create the sampling client again")
-        return checked(request, self._base), Stops(request.stop, self._ends, self._tokenizer)
-
-    def _answers(self, ready: Sequence[tuple[int, Sampling, int, Stops]]) -> list[tuple[int, Sampled]]:
-        thoughts = self._thoughts({place: request for place, request, _, _ in ready if asked(request)})
-        rows = [
-            Row(place, request, most, stops, _generator(request.seed, number))
-            for place, request, most, stops in ready
+        most = checked(request, self._base)
+        stops = Stops(request.stop, self._ends, self._tokenizer)
+        opened = _Open(request, None if request.weights is None else self._weights[request.weights])
+        opened.rows = [
+            Row(ticket, request, opened.adapter, most, stops, _generator(request.seed, number))
             for number in range(request.count)
         ]
-        growing = [row for row in rows if row.most > 0]
-        for batch in packed([len(row.request.prompt) + row.most for row in growing], self._budget):
-            grow(self._base, [growing[number] for number in batch])
-        whole: dict[int, list[Any]] = {}
+        self._open[ticket] = opened
+        if asked(request):
+            opened.thought = None
+            self._unthought.append(ticket)
+        for row in opened.rows:
+            if most > 0:
+                self._waiting.append(row)
+            else:
+                row.ended = "length"
+
+    def advance(self) -> Mapping[int, Sampled | Refused]:
+        """Let what waits join, and give each sequence a token. After a fault all that had begun is forgotten."""
+        try:
+            with torch.inference_mode():
+                self._think()
+                self._start()
+                for batch in self._batches:
+                    batch.advance()
+        except Exception:
+            self._forget()
+            raise
+        self._batches = [batch for batch in self._batches if batch.rows]
+        whole = [ticket for ticket, each in self._open.items() if each.is_whole]
+        return {ticket: _answer(self._open.pop(ticket)) for ticket in whole}
+
+    def abandon(self, ticket: int) -> None:
+        """Forget a request."""
+        opened = self._open.pop(ticket, None)
+        for row in opened.rows if opened else ():
+            row.ended = "length"
+
+    def _forget(self) -> None:
+        self._open.clear()
+        self._unthought.clear()
+        self._waiting.clear()
+        self._batches = []
+
+    def _start(self) -> None:
+        """Take as many rows as fit beside those that grow, in the order in which they came; one alone always fits."""
+        growing = [row for batch in self._batches for row in batch.rows if row.ended is None]
+        longest = max((row.length for row in growing), default=0)
+        new: list[Row] = []
+        while self._waiting:
+            row = self._waiting[0]
+            longest = max(longest, row.length)
+            if (growing or new) and (len(growing) + len(new) + 1) * longest > self._budget:
+                break
+            self._waiting.popleft()
+            if row.ended is None:
+                new.append(row)
+        for rows in self._prefills(new):
+            self._admit(Batch(self._base, self._layers, rows))
+
+    def _prefills(self, rows: Sequence[Row]) -> list[list[Row]]:
+        """Divide rows so that prompts of one pass are of about one length; those of one prompt stay together."""
+        of: dict[int, list[Row]] = {}
         for row in rows:
-            whole.setdefault(row.place, []).append(row.whole())
-        return [
-            (place, replace(thoughts.get(place, Sampled()), sequences=tuple(whole.get(place, ()))))
-            for place, *_ in ready
-        ]
+            of.setdefault(row.ticket, []).append(row)
+        prompts = list(of.values())
+        passes = packed([len(each[0].request.prompt) for each in prompts], self._budget)
+        return [[row for number in numbers for row in prompts[number]] for numbers in passes]
 
-    def _thoughts(self, requests: dict[int, Sampling]) -> dict[int, Sampled]:
-        """Look at prompts without a mask, as the trainer does: padding is on the right."""
-        out = {}
-        places = list(requests)
-        for batch in packed([len(requests[place].prompt) for place in places], self._budget):
-            prompts = [np.asarray(requests[places[number]].prompt, np.int64) for number in batch]
+    def _admit(self, batch: Batch) -> None:
+        if self._batches and batch.can_be_joined:
+            self._batches[0].join(batch)
+        else:
+            self._batches.append(batch)
+
+    def _think(self) -> None:
+        """Look at some prompts without a mask, as the trainer does: padding is on the right."""
+        some: list[tuple[_Open, int]] = []
+        longest = 0
+        while self._unthought:
+            opened = self._open.get(self._unthought[0])
+            longest = max(longest, 0 if opened is None else len(opened.request.prompt))
+            if some and (len(some) + 1) * longest > self._budget:
+                break
+            ticket = self._unthought.popleft()
+            if opened is not None:
+                some.append((opened, ticket))
+        if some:
+            self._look([each for each, _ in some])
+
+    def _look(self, some: Sequence[_Open]) -> None:
+        chosen = [some[place] for place in by_adapter([each.adapter for each in some])]
+        prompts = [np.asarray(each.request.prompt, np.int64) for each in chosen]
+        with computing(self._layers, [each.adapter for each in chosen]):
             logits = self._base.model(padded(prompts, self._base.device), use_cache=False).logits
-            for row, number in enumerate(batch):
-                place = places[number]
-                out[place] = thought(requests[place], logits[row, : len(prompts[row])].float())
-        return out
+        for row, each in enumerate(chosen):
+            thoughts = Thoughts(each.request)
+            thoughts.add(0, logits[row].float())
+            each.thought = thoughts.whole()
 
 
-def _ends(config: Any, tokenizer: Any) -> frozenset[int]:
-    """Return the tokens that end a text: the model's own, and the tokenizer's."""
-    given = config.eos_token_id if config is not None else None
-    ids = given if isinstance(given, list) else [given]
-    return frozenset(each for each in [*ids, tokenizer.eos_token_id] if each is not None)
+def _answer(opened: _Open) -> Sampled:
+    return replace(opened.thought or Sampled(), sequences=tuple(row.whole() for row in opened.rows))
 
 
 def _generator(seed: int | None, number: int) -> np.random.Generator:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sessions.refusals import Refused
 
-__all__ = ["Stops"]
+__all__ = ["Stops", "ends_of"]
 
 _MOST = 64
 _LONGEST = 1024
@@ -44,3 +44,10 @@ class Stops:
             return False
         text = self._tokenizer.decode(tokens[-self._window :], clean_up_tokenization_spaces=False)
         return any(each in text for each in self._texts)
+
+
+def ends_of(config: Any, tokenizer: Any) -> frozenset[int]:
+    """Return the tokens that end a text: those of a model's generation config, and the tokenizer's."""
+    given = config.eos_token_id if config is not None else None
+    ids = given if isinstance(given, list) else [given]
+    return frozenset(each for each in [*ids, tokenizer.eos_token_id] if each is not None)
