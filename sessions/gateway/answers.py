@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import orjson
@@ -25,9 +25,9 @@ class MissingError(LookupError):
     """There is no such thing, or it is another tenant's: nobody can tell which."""
 
 
-def json(value: object, status: int = 200) -> web.Response:
+def json(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """Return JSON."""
-    return web.Response(body=orjson.dumps(value), content_type="application/json", status=status)
+    return web.Response(body=orjson.dumps(value), content_type="application/json", status=status, headers=headers)
 
 
 async def read(request: web.Request, limit: int) -> bytes:

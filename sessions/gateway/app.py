@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from sessions.gateway import futures, records, sampling, service, training
+from sessions.gateway import futures, identity, records, sampling, service, training
 from sessions.gateway.answers import errors
 from sessions.gateway.doors import door
-from sessions.gateway.state import MANAGER
+from sessions.gateway.state import MANAGER, TOKENS
+from sessions.gateway.tokens import Tokens
 from sessions.runs.config import Config
 from sessions.runs.manager import Manager
 
@@ -20,7 +21,8 @@ def app(config: Config) -> web.Application:
     """Return the application; it starts the engines when it starts, and answers before they do."""
     made = web.Application(middlewares=[errors, door], client_max_size=config.limits.body)
     made[MANAGER] = Manager(config)
-    for part in (service, training, sampling, futures, records):
+    made[TOKENS] = Tokens(config.root / "signing.key")
+    for part in (service, training, sampling, futures, records, identity):
         made.add_routes(part.routes)
     made.cleanup_ctx.append(_running)
     return made

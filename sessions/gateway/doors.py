@@ -1,16 +1,17 @@
-"""Who may call: an API key in `X-API-Key`, except where nothing is told."""
+"""Who may call: an API key or a token in `X-API-Key`, except where nothing is told or the link itself is signed."""
 
 from __future__ import annotations
 
 from aiohttp import web
 
+from sessions.gateway import identity
 from sessions.gateway.answers import Handler, json
-from sessions.gateway.state import MANAGER
-from sessions.runs import tenants
 
 __all__ = ["door"]
 
-_OPEN = frozenset({"/api/v1/healthz"})
+_OPEN = frozenset({"/api/v1/healthz", "/api/v1/download"})
+_RENEW = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+"""Has the client exchange its key again, once, when its token is over (tinker 0.38.0, `lib/_jwt_auth.py`)."""
 
 
 @web.middleware
@@ -18,7 +19,9 @@ async def door(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Find the tenant of a key, or answer 401."""
     if request.path in _OPEN:
         return await handler(request)
-    tenant = await tenants.tenant_of(request.app[MANAGER].context.journal, request.headers.get("X-API-Key", ""))
+    tenant = await identity.tenant_of(request)
+    if tenant is None and request.headers.get("X-API-Key", "").startswith("eyJ"):
+        return json({"detail": "the token is over, or not of this Gateway; exchange the API key again"}, 401, _RENEW)
     if tenant is None:
         return json({"detail": "the API key is not known here; ask for one, and set TINKER_API_KEY"}, 401)
     request["tenant"] = tenant

@@ -13,7 +13,12 @@ from sessions.gateway.state import MANAGER, caller, new_id, own_session
 __all__ = ["routes"]
 
 routes = web.RouteTableDef()
-_CONFIG = {"proto_compress_fwdbwd": True, "sample_join_sampling_session": True, "credential_default_source": "api_key"}
+_CONFIG = {
+    "pjwt_auth_enabled": True,
+    "credential_default_source": "api_key",
+    "proto_compress_fwdbwd": True,
+    "sample_join_sampling_session": True,
+}
 
 
 @routes.get("/api/v1/healthz")

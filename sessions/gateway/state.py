@@ -7,13 +7,15 @@ import secrets
 from aiohttp import web
 
 from sessions.gateway.answers import MissingError
+from sessions.gateway.tokens import Tokens
 from sessions.journal import entries
 from sessions.journal.store import Row
 from sessions.runs.manager import Manager
 
-__all__ = ["MANAGER", "accepted", "caller", "new_id", "own_model", "own_sampler", "own_session"]
+__all__ = ["MANAGER", "TOKENS", "accepted", "caller", "new_id", "own_model", "own_sampler", "own_session"]
 
 MANAGER: web.AppKey[Manager] = web.AppKey("manager", Manager)
+TOKENS: web.AppKey[Tokens] = web.AppKey("tokens", Tokens)
 _WAITING = "SELECT count(*) FROM requests WHERE tenant = ? AND state = 'waiting'"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sessions.journal.store import Journal
 
-__all__ = ["Key", "create", "revoke", "tenant_of"]
+__all__ = ["Key", "create", "id_of", "revoke", "tenant_of", "tenant_of_id"]
 
 _FORM = re.compile(r"tml-[A-Za-z0-9_-]{20,128}")
 
@@ -42,6 +42,18 @@ async def tenant_of(journal: Journal, secret: str) -> str | None:
     if not _FORM.fullmatch(secret):
         return None
     row = await journal.row("SELECT tenant FROM keys WHERE hash = ? AND revoked IS NULL", _hash(secret))
+    return row["tenant"] if row else None
+
+
+async def id_of(journal: Journal, secret: str) -> str | None:
+    """Return the id of a key; None when there is none."""
+    row = await journal.row("SELECT id FROM keys WHERE hash = ?", _hash(secret))
+    return row["id"] if row else None
+
+
+async def tenant_of_id(journal: Journal, id_: str) -> str | None:
+    """Return whose key has an id; None when it is nobody's, or has ended."""
+    row = await journal.row("SELECT tenant FROM keys WHERE id = ? AND revoked IS NULL", id_)
     return row["tenant"] if row else None
 
 
