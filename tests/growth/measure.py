@@ -37,8 +37,16 @@ def steps(case, phase) -> int:
 
 
 def slope(axis, phase):
-    """Return the slope of the last doubling in the log-log plane, and the steps for each byte of the last."""
-    cases = [axis.make(axis.unit * factor) for factor in (1, 2, 4)]
+    """Return the slope of a doubling in the log-log plane, and the steps for each byte of it.
+
+    What is done once from some size on is steep in one doubling, and not in the larger ones after it.
+    """
+    first = _slope(axis, phase, 1)
+    return first if first[0] <= STEEPEST else _slope(axis, phase, 4)
+
+
+def _slope(axis, phase, times):
+    cases = [axis.make(axis.unit * times * factor) for factor in (1, 2, 4)]
     counts = [steps(case, phase) for case in cases]
     sizes = [case.size for case in cases]
     first = max(counts[1] - counts[0], _LEAST * (sizes[1] - sizes[0]))

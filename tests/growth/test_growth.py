@@ -26,7 +26,7 @@ _MORE = ["trainjob-trl", "trainjob-torchtune", "jobset-vllm", "jobset-shell", "o
 
 def grown(*parts):
     command = [sys.executable, "-m", "tests.growth.measure", *parts]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=3600)
 
 
 @pytest.mark.parametrize("skeleton", [*_FEW, *(pytest.param(each, marks=pytest.mark.thorough) for each in _MORE)])
