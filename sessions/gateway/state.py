@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import sqlite3
+from collections.abc import Callable
 
 from aiohttp import web
 
@@ -60,7 +62,11 @@ async def _own(request: web.Request, query: str, what: str, id_: str) -> Row:
     return row
 
 
-async def accepted(request: web.Request, asked: entries.Request) -> bool:
+async def accepted(
+    request: web.Request,
+    asked: entries.Request,
+    keep: Callable[[sqlite3.Connection, entries.Request, float], bool] = entries.accept,
+) -> bool:
     """Keep a request in the journal; False when it is there already.
 
     Raises:
@@ -72,4 +78,4 @@ async def accepted(request: web.Request, asked: entries.Request) -> bool:
     if waiting is not None and waiting[0] >= context.config.limits.waiting:
         told = f"{waiting[0]} of your requests wait; send this one again later"
         raise web.HTTPTooManyRequests(text=told, headers={"Retry-After": "1"})
-    return await context.journal.run(entries.accept, asked, context.clock())
+    return await context.journal.run(keep, asked, context.clock())

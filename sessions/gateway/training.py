@@ -177,9 +177,6 @@ async def _promise(request: web.Request, model: str, seq: int, kind: str, data: 
         raise MissingError(f"{model[:200]}: this model was unloaded, or its session has ended")
     asked = entries.Request(caller(request), model, seq, kind, data)
     manager = request.app[MANAGER]
-    if await accepted(request, asked):
-        if seq <= row["done"]:
-            told = "this request came after the model had gone on without it"
-            await manager.context.journal.run(entries.given_up, asked.id, told, "server", manager.context.clock())
+    if await accepted(request, asked, entries.promise):
         manager.model(model).wake()
     return json({"request_id": asked.id, "model_id": model})

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sessions.journal.store import ChangedError, Row, digest
 
-__all__ = ["Request", "accept", "finish", "following", "forget", "given_up"]
+__all__ = ["Request", "accept", "finish", "following", "forget", "given_up", "promise", "skip"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,27 @@ def accept(connection: sqlite3.Connection, request: Request, now: float) -> bool
     if known is None or tuple(known) != (request.kind, digest(request.body)):
         raise ChangedError(f"seq_id {request.seq} of {request.target} was used before for another request")
     return False
+
+
+def promise(connection: sqlite3.Connection, request: Request, now: float) -> bool:
+    """Keep a request of a model, as `accept` does; one that the model will never come to fails in the same moment."""
+    if not accept(connection, request, now):
+        return False
+    model = connection.execute("SELECT done, unloaded FROM models WHERE id = ?", (request.target,)).fetchone()
+    if model["unloaded"] is not None:
+        given_up(connection, request.id, "the model was unloaded before this request", "user", now)
+    elif request.seq <= model["done"]:
+        given_up(connection, request.id, "this request came after the model had gone on without it", "server", now)
+    return True
+
+
+def skip(connection: sqlite3.Connection, target: str) -> int:
+    """Have a model go on with the first request that waits, and return the last number before it."""
+    query = "SELECT done, (SELECT min(seq) FROM requests WHERE target = ? AND seq > done AND state = 'waiting')"
+    done, first = connection.execute(query + " FROM models WHERE id = ?", (target, target)).fetchone()
+    through = int(done if first is None else first - 1)
+    connection.execute("UPDATE models SET done = ? WHERE id = ?", (through, target))
+    return through
 
 
 def finish(connection: sqlite3.Connection, id_: str, result: bytes, form: str, now: float) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 import orjson
 
 from sessions.engines.client import FailedError, LostError
+from sessions.journal import entries
 from sessions.journal.store import Journal
 from sessions.platforms.processes import Process
 from sessions.runs import paths, weights
@@ -22,6 +23,13 @@ __all__ = ["Manager"]
 
 _LOG = logging.getLogger(__name__)
 _REAP = 5.0  # seconds between looks for what has ended
+_OVER = "JOIN sessions ON sessions.id = session WHERE ended IS NOT NULL"
+_HELD_MODELS = f"SELECT models.id FROM models {_OVER} AND unloaded IS NULL"  # noqa: S608  # no value in it
+_HELD_WEIGHTS = f"SELECT samplers.id, folder FROM samplers {_OVER} AND folder IS NOT NULL"  # noqa: S608  # as above
+_LEFT = (
+    "SELECT requests.id FROM requests JOIN models ON models.id = requests.target"
+    " WHERE models.unloaded IS NOT NULL AND requests.state = 'waiting'"
+)
 
 
 class Manager:
@@ -44,6 +52,7 @@ class Manager:
         self.samples = Samples(self.context)
         self._models: dict[str, Model] = {}
         self._reaper: asyncio.Task[None] | None = None
+        self._since: float | None = None  # when this process could hear heartbeats first
 
     async def start(self) -> None:
         """Open the journal, start the engines, go on with what waits."""
@@ -76,14 +85,21 @@ class Manager:
         update = "UPDATE sessions SET ended = ?, status = ? WHERE id = ? AND ended IS NULL"
         if not await journal.execute(update, now, orjson.dumps(status).decode(), session):
             return False
-        for row in await journal.rows("SELECT id FROM models WHERE session = ? AND unloaded IS NULL", session):
+        await self._free()
+        return True
+
+    async def _free(self) -> None:
+        """Free what sessions hold that have ended, of which an earlier process may have freed a part."""
+        journal = self.context.journal
+        for row in await journal.rows(_HELD_MODELS):
             await self.unload(row["id"])
-        for row in await journal.rows(
-            "SELECT id, folder FROM samplers WHERE session = ? AND folder IS NOT NULL", session
-        ):
+        for row in await journal.rows(_HELD_WEIGHTS):
             await journal.execute("UPDATE samplers SET folder = NULL WHERE id = ?", row["id"])
             await weights.remove(journal, row["folder"])
-        return True
+        for row in await journal.rows(_LEFT):
+            told = "the model was unloaded before this request"
+            await journal.run(entries.given_up, row["id"], told, "user", self.context.clock())
+            self.context.futures.ended(row["id"])
 
     async def unload(self, model: str) -> None:
         """Free what a model holds. What waits for it fails; its checkpoints stay."""
@@ -96,9 +112,9 @@ class Manager:
         now = context.clock()
         await context.journal.execute("UPDATE models SET unloaded = ? WHERE id = ?", now, model)
         waiting = await context.journal.rows("SELECT id FROM requests WHERE target = ? AND state = 'waiting'", model)
-        fail = "UPDATE requests SET state = 'failed', result = ?, category = 'user', finished = ? WHERE id = ?"
         for row in waiting:
-            await context.journal.execute(fail, b"the model was unloaded before this request", now, row["id"])
+            told = "the model was unloaded before this request"
+            await context.journal.run(entries.given_up, row["id"], told, "user", now)
             context.futures.ended(row["id"])
         await context.journal.execute("UPDATE requests SET body = NULL WHERE target = ?", model)
         folder = paths.folder_of(context.config.root / "snapshots", model)
@@ -115,12 +131,15 @@ class Manager:
     async def reap(self) -> None:
         """End sessions without heartbeat, delete checkpoints that have expired, forget results that nobody fetches."""
         journal, limits, now = self.context.journal, self.context.config.limits, self.context.clock()
+        await self._free()
+        self._since = now if self._since is None else self._since
         query = "SELECT id FROM sessions WHERE ended IS NULL AND seen < ?"
-        for row in await journal.rows(query, now - limits.heartbeat):
+        silent = now - limits.heartbeat
+        for row in await journal.rows(query, silent) if self._since < silent else ():
             detail = f"no heartbeat for {limits.heartbeat:.0f} s"
             await self.end(row["id"], {"type": "cancelled", "detail": detail})
         for row in await journal.rows("SELECT path, folder FROM checkpoints WHERE expires < ?", now):
-            await journal.execute("DELETE FROM checkpoints WHERE path = ?", row["path"])
+            await journal.execute("DELETE FROM checkpoints WHERE path = ? AND expires < ?", row["path"], now)
             await weights.remove(journal, row["folder"])
         old = "DELETE FROM requests WHERE state <> 'waiting' AND finished < ? AND body IS NULL"
         await journal.execute(old, now - limits.retained)

@@ -91,10 +91,8 @@ class Model:
             self._waiting = None
             await self._execute(model, due)
         elif waiting and self._is_gap_over(waiting, model["done"] + 1):
-            _LOG.warning(
-                "model %s: goes on without requests %s to %s", self._id, model["done"] + 1, waiting[0]["seq"] - 1
-            )
-            await self._done(waiting[0]["seq"] - 1)
+            through = await self._context.journal.run(entries.skip, self._id)
+            _LOG.warning("model %s: goes on without requests %s to %s", self._id, model["done"] + 1, through)
         else:
             await self._wait(bool(waiting))
 
@@ -125,6 +123,9 @@ class Model:
             try:
                 await self._ready(model)
                 answer = await self._ask(model, due["seq"], due["kind"])
+                if due["kind"] == "load_weights":
+                    # Before it is told: what was loaded may be deleted or replaced from then on.
+                    await self._written(due["seq"])
             except Refused as error:
                 await self._fail(due, str(error), "user")
             except (LostError, FailedError) as error:
@@ -184,11 +185,19 @@ class Model:
         def change(connection: Any) -> None:
             entries.finish(connection, due["id"], result, form, now)
             connection.execute("UPDATE models SET done = ?, used = ? WHERE id = ?", (due["seq"], now, self._id))
+            if due["kind"] not in _CHANGES:
+                connection.execute("UPDATE requests SET body = NULL WHERE id = ?", (due["id"],))
+            if due["kind"] == "load_weights":
+                entries.forget(connection, self._id, due["seq"])
+                connection.execute("UPDATE models SET snapshot = ? WHERE id = ?", (due["seq"], self._id))
 
+        old = (await self._row())["snapshot"]
         await self._context.journal.run(change)
         self._context.futures.ended(due["id"])
-        if due["kind"] in {"optim_step", "load_weights"}:
+        if due["kind"] == "optim_step":
             await self._keep(due["seq"])
+        elif due["kind"] == "load_weights":
+            self._remove(old)
 
     async def _fail(self, due: Row, text: str, category: str) -> None:
         now = self._context.clock()
@@ -200,13 +209,10 @@ class Model:
         await self._context.journal.run(change)
         self._context.futures.ended(due["id"])
 
-    async def _done(self, seq: int) -> None:
-        await self._context.journal.execute("UPDATE models SET done = ? WHERE id = ?", seq, self._id)
-
     async def _keep(self, seq: int) -> None:
         """Have weights and optimizer on disk, and forget what they hold; until then the journal holds it."""
         try:
-            await self._context.trainer.engine.snapshot(self._id, self._snapshot(seq))
+            await self._written(seq)
         except (LostError, FailedError) as error:
             _LOG.warning("model %s: no snapshot after request %s: %s", self._id, seq, error)
             return
@@ -217,6 +223,12 @@ class Model:
             entries.forget(connection, self._id, seq)
 
         await self._context.journal.run(change)
+        self._remove(old)
+
+    async def _written(self, seq: int) -> None:
+        await self._context.trainer.engine.snapshot(self._id, self._snapshot(seq))
+
+    def _remove(self, old: int) -> None:
         if old >= 0:
             shutil.rmtree(self._snapshot(old), ignore_errors=True)
 

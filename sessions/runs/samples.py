@@ -66,14 +66,17 @@ class Samples:
         row = await self._context.journal.row(query, id_)
         if row is None:
             return
-        problem = ""
+        problem, folder = "", None
         for _ in range(self._context.config.limits.attempts):
             instance = await self._context.sampler.ready()
             try:
                 folder = await folder_of(self._context, row["target"])
                 result = await self._context.sampler.engine.sample(row["body"], folder)
             except Refused as error:
-                await self._fail(id_, str(error), "user")
+                problem = str(error)
+                if await self._has_moved(row["target"], folder):
+                    continue
+                await self._fail(id_, problem, "user")
             except (LostError, FailedError) as error:
                 problem = str(error)
                 await self._context.sampler.after(instance)
@@ -84,6 +87,13 @@ class Samples:
             return
         await self._fail(id_, f"the sampler failed at this request: {problem}", "server")
 
+    async def _has_moved(self, sampler: str, folder: str | None) -> bool:
+        """Tell whether a session of kind inflight has newer weights by now; the older ones may be gone."""
+        try:
+            return await folder_of(self._context, sampler) != folder
+        except Refused:
+            return False
+
     async def _fail(self, id_: str, text: str, category: str) -> None:
         await self._context.journal.run(entries.given_up, id_, text, category, self._context.clock())
         self._context.futures.ended(id_)
@@ -92,11 +102,14 @@ class Samples:
 async def folder_of(context: Context, sampler: str) -> str | None:
     """Return the folder of the weights that a sampling session samples from now; None for the base."""
     query = (
-        "SELECT samplers.folder, samplers.model, models.inflight FROM samplers"
+        "SELECT samplers.folder, samplers.model, models.inflight, sessions.ended FROM samplers"
+        " JOIN sessions ON sessions.id = samplers.session"
         " LEFT JOIN models ON models.id = samplers.model WHERE samplers.id = ?"
     )
     row: Row | None = await context.journal.row(query, sampler)
     if row is None:
         raise Refused(f"sampling_session_id: {sampler[:200]}: there is no such sampling session")
+    if row["ended"] is not None:
+        raise Refused(f"sampling_session_id: {sampler[:200]}: its session has ended; begin a new one")
     folder: str | None = row["inflight"] if row["model"] else row["folder"]
     return folder

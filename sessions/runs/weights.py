@@ -78,7 +78,8 @@ async def _note(context: Context, checkpoint: paths.Checkpoint, folder: Path, as
     await context.journal.execute(
         "INSERT INTO checkpoints (path, run, tenant, folder, size, created, expires, metadata)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET folder = excluded.folder,"
-        " size = excluded.size, created = excluded.created, expires = excluded.expires, metadata = excluded.metadata",
+        " size = excluded.size, created = excluded.created, expires = excluded.expires, metadata = excluded.metadata,"
+        " public = 0",
         str(checkpoint),
         checkpoint.run,
         asked["tenant"],
