@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -19,12 +20,17 @@ class Gateway:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.base = folder / "models" / "muster" / "bigram"
-        self.base.mkdir(parents=True)
-        (self.base / "config.json").write_text(json.dumps({"max_position_embeddings": 512}))
+        self.base = self.made(folder / "models" / "muster")
         self.port = 0
         self.process: subprocess.Popen[str] | None = None
         self.key = self.run("keys", "create", "team-a").strip()
+
+    def made(self, folder: Path) -> Path:
+        """Make the base model."""
+        base = folder / "bigram"
+        base.mkdir(parents=True)
+        (base / "config.json").write_text(json.dumps({"max_position_embeddings": 512}))
+        return base
 
     def run(self, *args: str) -> str:
         command = [sys.executable, "-m", "sessions.cli", *args, "--root", str(self.folder)]
@@ -90,3 +96,16 @@ class Gateway:
 
     def __exit__(self, *_):
         self.end()
+
+
+class Torch(Gateway):
+    """The same with the engines that it has by default, and a language model of 100 thousand parameters."""
+
+    ENGINES = ()
+
+    def made(self, folder: Path) -> Path:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of libraries that transformers looks for
+            from sessions.demo import tiny  # noqa: PLC0415  # the other tests need no torch
+
+            return tiny.make(folder / "tiny")
