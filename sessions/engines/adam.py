@@ -36,7 +36,7 @@ class AdamW:
 
     def __init__(self, named: Mapping[str, Tensor]) -> None:
         self._named = dict(named)
-        self._torch = torch.optim.AdamW(list(named.values()))
+        self._torch = torch.optim.AdamW(list(named.values()), foreach=True)
 
     def step(self, gradients: Sequence[Tensor], params: Adam) -> float:
         """Take gradients, in the order of the names, into the weights; answer their global norm before clipping.

@@ -21,7 +21,7 @@ from sessions.engines.base import Base
 from sessions.refusals import Refused
 from sessions.seam import Lora
 
-__all__ = ["ALPHA", "Adapter", "Layers"]
+__all__ = ["ALPHA", "Adapter", "Bundle", "Layers"]
 
 ALPHA = 32
 """Tinker's: the scale of an adapter is 32 / rank."""
@@ -49,12 +49,42 @@ class Adapter:
 
     def named(self) -> dict[str, Tensor]:
         """Return all matrices by their name in files, in the order of names."""
-        sides = {
-            f"{_PREFIX}{path}.lora_{side}.weight": each
-            for path, pair in self.pairs.items()
-            for side, each in zip("AB", pair, strict=True)
-        }
-        return dict(sorted(sides.items()))
+        return _named(self.pairs)
+
+    @property
+    def shape(self) -> tuple[int, tuple[str, ...]]:
+        """What adapters of one bundle have in common: their rank and layers."""
+        return self.lora.rank, tuple(self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Adapters of one shape, each for the same number of neighbouring rows, whose products are taken together.
+
+    Attributes:
+        pairs: A and B by the path of their layer, with a dimension in front where there are several adapters.
+        scale: of all.
+        rows: of all together; None for all rows that there are.
+    """
+
+    pairs: Mapping[str, tuple[Tensor, Tensor]]
+    scale: float
+    rows: int | None = None
+
+    @classmethod
+    def of(cls, adapters: Sequence[Adapter], rows: int | None = None) -> Bundle:
+        """Bundle adapters; the matrices of several are copies, with gradients of their own."""
+        first = adapters[0]
+        if len(adapters) == 1:
+            return cls(first.pairs, first.scale, rows)
+        return cls({path: _stacked([each.pairs[path] for each in adapters]) for path in first.pairs}, first.scale, rows)
+
+    def gradients(self, taken: Mapping[str, tuple[Tensor, Tensor]]) -> list[list[Tensor]]:
+        """Return what was found for `pairs` as a list for each adapter, in the order of `Adapter.named`."""
+        found = _named(taken)
+        if next(iter(found.values())).ndim == 2:
+            return [list(found.values())]
+        return [list(each) for each in zip(*(each.unbind() for each in found.values()), strict=True)]
 
 
 class Layers:
@@ -62,7 +92,7 @@ class Layers:
 
     def __init__(self, base: Base) -> None:
         self._device = base.device
-        self._active: Sequence[tuple[Adapter, int]] = ()
+        self._active: Sequence[Bundle] = ()
         self._layers = dict(_layers(base.model))
         self._fused = any(each.ndim == 3 for each in base.model.parameters())
         for path, (_, layer) in self._layers.items():
@@ -71,16 +101,13 @@ class Layers:
     @contextmanager
     def active(self, adapter: Adapter | None) -> Iterator[None]:
         """Compute with an adapter inside the block; None is the base."""
-        with self.shared([] if adapter is None else [(adapter, 0)]):
+        with self.shared([] if adapter is None else [Bundle.of([adapter])]):
             yield
 
     @contextmanager
-    def shared(self, adapters: Sequence[tuple[Adapter, int]]) -> Iterator[None]:
-        """Compute with several adapters inside the block, each for its number of rows, one after the other.
-
-        One adapter alone is for all rows; none at all is the base.
-        """
-        self._active = adapters
+    def shared(self, bundles: Sequence[Bundle]) -> Iterator[None]:
+        """Compute with bundles inside the block, each for its rows, one after the other; none at all is the base."""
+        self._active = bundles
         try:
             yield
         finally:
@@ -139,12 +166,12 @@ class Layers:
     def _hook(self, path: str) -> Any:
         def add(_layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
             if len(self._active) == 1:
-                return _adapted(self._active[0][0], path, inputs[0], output)
+                return _adapted(self._active[0], path, inputs[0], output)
             if not self._active:
                 return output
-            rows = [rows for _, rows in self._active]
+            rows = [each.rows or 0 for each in self._active]
             parts = zip(self._active, inputs[0].split(rows), output.split(rows), strict=True)
-            return torch.cat([_adapted(adapter, path, x, y) for (adapter, _), x, y in parts])
+            return torch.cat([_adapted(each, path, x, y) for each, x, y in parts])
 
         return add
 
@@ -163,11 +190,27 @@ class Layers:
         return chosen
 
 
-def _adapted(adapter: Adapter, path: str, x: Tensor, y: Tensor) -> Tensor:
-    if path not in adapter.pairs:
+def _adapted(bundle: Bundle, path: str, x: Tensor, y: Tensor) -> Tensor:
+    if path not in bundle.pairs:
         return y
-    a, b = adapter.pairs[path]
-    return (y + nn.functional.linear(nn.functional.linear(x.to(a.dtype), a), b) * adapter.scale).to(y.dtype)
+    a, b = (each if each.ndim == 3 else each[None] for each in bundle.pairs[path])
+    read = x.to(a.dtype).reshape(len(a), -1, a.shape[2])
+    wide = y.to(a.dtype).reshape(len(a), -1, b.shape[1])
+    return torch.baddbmm(wide, read @ a.mT, b.mT, alpha=bundle.scale).view(y.shape).to(y.dtype)
+
+
+def _stacked(pairs: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    a, b = (torch.stack([each.detach() for each in side]).requires_grad_() for side in zip(*pairs, strict=True))
+    return a, b
+
+
+def _named(pairs: Mapping[str, tuple[Tensor, Tensor]]) -> dict[str, Tensor]:
+    sides = {
+        f"{_PREFIX}{path}.lora_{side}.weight": each
+        for path, pair in pairs.items()
+        for side, each in zip("AB", pair, strict=True)
+    }
+    return dict(sorted(sides.items()))
 
 
 def _layers(model: Any) -> Iterator[tuple[str, tuple[_Kind, nn.Linear]]]:

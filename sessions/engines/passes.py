@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sessions.engines.adapters import Adapter, Layers
+from sessions.engines.adapters import Adapter, Bundle, Layers
 from sessions.engines.base import Base
-from sessions.engines.batches import packed, padded
+from sessions.engines.batches import dealt, padded
 from sessions.losses.formulas import loss_sum
 from sessions.seam import Step
 
@@ -52,7 +52,17 @@ class Work:
         return float(torch.stack(self.losses).sum())
 
 
-_Row: TypeAlias = tuple[Work, int]
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one model has in a pass."""
+
+    work: Work
+    places: Sequence[int]
+
+    @property
+    def shape(self) -> tuple[int, int, tuple[str, ...]]:
+        """What parts have in common whose adapters are taken together: rows, rank and layers."""
+        return len(self.places), *self.work.adapter.shape
 
 
 class Passes:
@@ -64,31 +74,32 @@ class Passes:
         self.budget = budget
 
     def run(self, works: Sequence[Work]) -> None:
-        """Fill in what each step gives. Rows of several models share passes; each adapter may stand once."""
-        rows = [(work, place) for work in works for place in range(len(work.inputs))]
-        for places in packed([len(work.step.data[place].tokens) for work, place in rows], self.budget):
-            self._pass([rows[place] for place in sorted(places)])
+        """Fill in what each step gives. Rows of several models share passes; each adapter may stand once.
 
-    def _pass(self, rows: Sequence[_Row]) -> None:
-        groups = [list(each) for _, each in groupby(rows, key=lambda row: id(row[0]))]
-        backward = any(not work.step.forward_only for work, _ in rows)
-        shares = [(group[0][0].adapter, len(group)) for group in groups]
-        with self._layers.shared(shares), torch.set_grad_enabled(backward):
-            p = iter(self._logprobs(rows))
-            losses = [self._loss(group, [next(p) for _ in group]) for group in groups]
+        Steps with a backward pass and those without do not share any.
+        """
+        for forward_only in (False, True):
+            some = [each for each in works if each.step.forward_only == forward_only]
+            for dealing in dealt([[len(datum.tokens) for datum in each.step.data] for each in some], self.budget):
+                self._pass(
+                    sorted(
+                        (_Part(some[number], sorted(places)) for number, places in dealing), key=lambda part: part.shape
+                    )
+                )
+
+    def _pass(self, parts: Sequence[_Part]) -> None:
+        backward = not parts[0].work.step.forward_only
+        bundles = [
+            Bundle.of([part.work.adapter for part in each], shape[0] * len(each))
+            for shape, each in ((shape, list(same)) for shape, same in groupby(parts, key=lambda part: part.shape))
+        ]
+        with self._layers.shared(bundles), torch.set_grad_enabled(backward):
+            p = iter(self._logprobs([(part.work, place) for part in parts for place in part.places]))
+            losses = [self._loss(part, [next(p) for _ in part.places]) for part in parts]
             if backward:
-                self._backward([group[0][0] for group in groups], losses)
+                _backward(parts, bundles, torch.stack(losses).sum())
 
-    @staticmethod
-    def _backward(works: Sequence[Work], losses: Sequence[Tensor]) -> None:
-        wanted = [(work, loss) for work, loss in zip(works, losses, strict=True) if not work.step.forward_only]
-        weights = [list(work.adapter.named().values()) for work, _ in wanted]
-        total = torch.stack([loss for _, loss in wanted]).sum()
-        found = iter(torch.autograd.grad(total, [each for some in weights for each in some]))
-        for (work, _), some in zip(wanted, weights, strict=True):
-            work.gradients = added(work.gradients, [next(found) for _ in some])
-
-    def _logprobs(self, rows: Sequence[_Row]) -> Sequence[Tensor]:
+    def _logprobs(self, rows: Sequence[tuple[Work, int]]) -> Sequence[Tensor]:
         """Return the log-probabilities of the targets of each row, float32 and flat.
 
         Without a mask: padding is on the right, and no token looks to its right.
@@ -101,9 +112,9 @@ class Passes:
         flat: Sequence[Tensor] = p[used].split([math.prod(each.shape) for each in wanted])
         return flat
 
-    def _loss(self, rows: Sequence[_Row], p: Sequence[Tensor]) -> Tensor:
+    def _loss(self, part: _Part, p: Sequence[Tensor]) -> Tensor:
         """Return the sum over rows of one model, in float64, and keep what is answered of them."""
-        work, inputs = rows[0][0], [work.inputs[place] for work, place in rows]
+        work, inputs = part.work, [part.work.inputs[place] for place in part.places]
         flat = {
             key: self._tensor(np.concatenate([each[key].ravel() for each in inputs]).astype(np.float64))
             for key in inputs[0]
@@ -112,12 +123,21 @@ class Passes:
         row = self._tensor(np.repeat(np.arange(len(p)), [each.numel() for each in p]))
         loss = loss_sum(work.step.loss, torch.cat(list(p)).double(), flat, work.config, row)
         work.losses.append(loss.detach())
-        for (_, place), each in zip(rows, p, strict=True):
+        for place, each in zip(part.places, p, strict=True):
             work.logprobs[place] = each.detach().cpu().numpy().reshape(work.inputs[place]["target_tokens"].shape)
         return loss
 
     def _tensor(self, array: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._base.device)
+
+
+def _backward(parts: Sequence[_Part], bundles: Sequence[Bundle], total: Tensor) -> None:
+    leaves = [each for bundle in bundles for pair in bundle.pairs.values() for each in pair]
+    found = iter(torch.autograd.grad(total, leaves))
+    taken = [{path: (next(found), next(found)) for path in bundle.pairs} for bundle in bundles]
+    gradients = [each for bundle, some in zip(bundles, taken, strict=True) for each in bundle.gradients(some)]
+    for part, each in zip(parts, gradients, strict=True):
+        part.work.gradients = added(part.work.gradients, each)
 
 
 def added(one: list[Tensor], other: list[Tensor]) -> list[Tensor]:

@@ -46,13 +46,14 @@ class TorchTrainer:
 
     Args:
         base: folder of the base model, as `from_pretrained` reads it.
-        budget: tokens of one pass, padding included; a step of more is divided.
+        budget: tokens of one pass, padding included; a step of more is divided. Passes of more than 4096 are slower on
+            a CPU, because they leave its caches.
         device: such as `cpu` or `cuda`.
         dtype: of the base; adapters and their optimizers are float32.
     """
 
     def __init__(
-        self, base: Path, *, budget: int = 8192, device: str = "cpu", dtype: torch.dtype = torch.float32
+        self, base: Path, *, budget: int = 4096, device: str = "cpu", dtype: torch.dtype = torch.float32
     ) -> None:
         self._base = Base(base, device=device, dtype=dtype)
         self._layers = Layers(self._base)

@@ -10,7 +10,7 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions.engines.batches import packed
+from sessions.engines.batches import dealt, packed
 from sessions.engines.trainer import TorchTrainer
 from sessions.losses.table import LOSSES
 from sessions.refusals import Refused
@@ -123,6 +123,26 @@ def test_passes_hold_every_sequence_once_within_the_budget(lengths, budget):
     passes = packed(lengths, budget)
     assert sorted(place for each in passes for place in each) == list(range(len(lengths)))
     assert all(len(each) == 1 or len(each) * max(lengths[place] for place in each) <= budget for each in passes)
+
+
+@given(st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=12), min_size=1, max_size=6), st.integers(1, 200))
+def test_shared_passes_hold_every_sequence_of_every_model_once_within_the_budget(lengths, budget):
+    passes = dealt(lengths, budget)
+    assert sorted((owner, place) for each in passes for owner, places in each for place in places) == [
+        (owner, place) for owner, each in enumerate(lengths) for place in range(len(each))
+    ]
+    for each in passes:
+        rows = [lengths[owner][place] for owner, places in each for place in places]
+        assert len(rows) == 1 or len(rows) * max(rows) <= budget
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=40), st.integers(1, 200))
+def test_a_model_alone_has_the_passes_that_it_has_without_others(lengths, budget):
+    assert [places for ((_, places),) in dealt([lengths], budget)] == packed(lengths, budget)
+
+
+def test_models_of_one_size_share_their_passes_in_equal_parts():
+    assert dealt([[5] * 4] * 3, 60) == [[(n, [0, 1, 2, 3]) for n in range(3)]]
 
 
 def test_gradients_of_several_steps_add_up_until_the_optimizer_takes_them(trainer):
@@ -416,17 +436,25 @@ def _mixed(trainer, prefix):
     ]
 
 
+def _alike(trainer, prefix):
+    """Four models of one shape, and a step of the same sizes for each."""
+    models = [_trained(trainer, f"{prefix}{number}", lora=Lora(rank=4, seed=number)) for number in range(4)]
+    return [(model, drawn.step(n, (4, 9, 2), loss="ppo")) for n, model in enumerate(models)]
+
+
 @pytest.mark.parametrize("budget", [8192, 20])
-def test_steps_of_several_models_in_shared_passes_give_what_they_give_alone(trainer, monkeypatch, budget):
+@pytest.mark.parametrize("made", [_mixed, _alike], ids=["mixed", "alike"])
+def test_steps_of_several_models_in_shared_passes_give_what_they_give_alone(trainer, monkeypatch, budget, made):
     monkeypatch.setattr(trainer._passes, "budget", budget)
-    shared, alone = _mixed(trainer, "shared"), _mixed(trainer, "alone")
+    shared, alone = made(trainer, "shared"), made(trainer, "alone")
     answers = trainer.steps(shared)
     for (model, _), (other, step), answer in zip(shared, alone, answers, strict=True):
         expected = trainer.step(other, step)
         for one, two in zip(answer.logprobs, expected.logprobs, strict=True):
             np.testing.assert_allclose(one, two, atol=1e-6, rtol=0)
         assert answer.metrics["loss:sum"] == pytest.approx(expected.metrics["loss:sum"], abs=1e-5)
-        torch.testing.assert_close(_gradients(trainer, model), _gradients(trainer, other), atol=1e-5, rtol=1e-5)
+        one, two = _gradients(trainer, model), _gradients(trainer, other)
+        assert (one - two).abs().max() <= 1e-6 * max(1, float(two.abs().max()))
 
 
 def test_a_step_that_fails_among_others_spoils_none_of_them(trainer):
