@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers.cache_utils import DynamicLayer
 
-from sessions.engines.adapters import Adapter, Layers
+from sessions.engines.adapters import Adapter, Bundle, Layers
 from sessions.engines.base import Base
 from sessions.engines.batches import padded
 from sessions.engines.choice import next_tokens
@@ -39,7 +39,7 @@ def computing(layers: Layers, rows: Sequence[Adapter | None]) -> AbstractContext
     groups = [list(group) for _, group in groupby(rows, key=id)]
     if len(groups) == 1:
         return layers.active(groups[0][0])
-    return layers.shared([(_PLAIN if group[0] is None else group[0], len(group)) for group in groups])
+    return layers.shared([Bundle.of([_PLAIN if group[0] is None else group[0]], len(group)) for group in groups])
 
 
 class Batch:
