@@ -21,6 +21,10 @@ export MUSTER_SDK_PYTHON := $(SDK_VENV)/bin/python
 # The Gateway of RL sessions and its engines, over the torch of TRL's folder.
 SESSIONS_PINS := requirements/sessions.txt
 SESSIONS_VENV := $(CACHE)/sessions-$(shell cat $(TRL_PINS) $(SESSIONS_PINS) | cksum | cut -d' ' -f1)
+# The recipes of tinker-cookbook, over both: a client's environment, which only their tests ask for.
+COOKBOOK_PINS := requirements/cookbook.txt
+COOKBOOK_VENV := $(CACHE)/cookbook-$(shell cat $(TRL_PINS) $(SESSIONS_PINS) $(COOKBOOK_PINS) | cksum | cut -d' ' -f1)
+export MUSTER_COOKBOOK_PYTHON := $(COOKBOOK_VENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # QUICK=1: without the tests that are marked thorough, and with the same drawn examples each time, as in `make test`.
 LESS := $(if $(QUICK),-m "not thorough" --hypothesis-profile=repeatable)
@@ -63,6 +67,13 @@ $(SESSIONS_VENV)/.done: | $(TRL_VENV)/.done
 	@$(PYTHON) -m venv $(SESSIONS_VENV)
 	@$(TRL_VENV)/bin/python -c "import site; print(site.getsitepackages()[0])" > $$($(SESSIONS_VENV)/bin/python -c "import site; print(site.getsitepackages()[0])")/torch.pth
 	@$(SESSIONS_VENV)/bin/pip install --quiet --no-deps -r $(SESSIONS_PINS)
+	@touch $@
+
+$(COOKBOOK_VENV)/.done: | $(SESSIONS_VENV)/.done
+	@echo "muster: installing tinker-cookbook once into $(COOKBOOK_VENV) (half a minute, 0.05 GB)"
+	@$(PYTHON) -m venv $(COOKBOOK_VENV)
+	@for each in $(SESSIONS_VENV) $(TRL_VENV); do $$each/bin/python -c "import site; print(site.getsitepackages()[0])"; done > $$($(COOKBOOK_VENV)/bin/python -c "import site; print(site.getsitepackages()[0])")/sessions.pth
+	@$(COOKBOOK_VENV)/bin/pip install --quiet --no-deps -r $(COOKBOOK_PINS)
 	@touch $@
 
 # matplotlib says on stderr when it looks for fonts the first time.
@@ -136,7 +147,7 @@ browser: $(VENV)/.dev
 contract: $(VENV)/.dev $(TRL_VENV)/.done $(SDK_VENV)/.done $(if $(QUICK),,$(VLLM_VENV)/.done)
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=15 tests/contract $(LESS)
 
-sessions: $(SESSIONS_VENV)/.done
+sessions: $(SESSIONS_VENV)/.done $(COOKBOOK_VENV)/.done
 	@$(SESSIONS_VENV)/bin/python -m pytest -q -n 2 --dist loadfile tests/sessions $(LESS)
 
 # With the helm, kind and kubectl that e2e builds, without a cluster and without Docker; quick, with kubectl alone.
@@ -150,7 +161,7 @@ prepare: $(VENV)/.dev
 binaries: $(VENV)/.dev
 	@$(BIN)/python -m e2e.run $(if $(QUICK),--quick) --prepare binaries
 
-downloads: $(VENV)/.dev $(TRL_VENV)/.done $(SDK_VENV)/.done $(SESSIONS_VENV)/.done
+downloads: $(VENV)/.dev $(TRL_VENV)/.done $(SDK_VENV)/.done $(SESSIONS_VENV)/.done $(COOKBOOK_VENV)/.done
 	@$(BIN)/python -m e2e.run $(if $(QUICK),--quick) --prepare images
 
 tiers: $(VENV)/.dev
