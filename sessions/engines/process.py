@@ -14,6 +14,7 @@ import importlib
 import logging
 import os
 import secrets
+import select
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -185,6 +186,11 @@ def _made(name: str, base: Path) -> Any:
     return getattr(importlib.import_module(module), kind)(base)
 
 
+def _is_orphan() -> bool:
+    """Tell whether standard input has ended while this process was loading its base model."""
+    return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
 async def _until_orphaned() -> None:
     """Wait until standard input ends: whoever started this process is gone, or wants it to end."""
     reader = asyncio.StreamReader()
@@ -211,6 +217,8 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     trainer = _made(args.trainer, args.base) if args.trainer else None
     sampler = _made(args.sampler, args.base) if args.sampler else None
+    if _is_orphan():
+        return  # the socket is that of an engine which another Gateway started meanwhile
     args.socket.unlink(missing_ok=True)
     asyncio.run(_serve(Service(trainer, sampler), args.socket))
 

@@ -6,6 +6,8 @@ import contextlib
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -14,6 +16,7 @@ from sessions.journal import entries
 from sessions.journal.store import Journal
 from sessions.runs.config import Config, Limits
 from sessions.runs.manager import Manager
+from tests.sessions.gateways import ROOT
 from tests.sessions.hand import datum
 from tests.sessions.test_order import EXAMPLES, PROBE
 
@@ -159,6 +162,16 @@ async def test_a_gateway_that_was_away_gives_each_session_the_time_of_a_heartbea
             assert bool(row[0]) is ended
     finally:
         await journal.close()
+
+
+def test_an_engine_whose_gateway_was_killed_while_it_loaded_leaves_the_socket_of_the_next_one_alone(tmp_path):
+    socket = tmp_path / "trainer.sock"
+    socket.write_text("of the next one")
+    command = [sys.executable, "-m", "sessions.engines.process", "--base", str(tmp_path), "--socket", str(socket)]
+    engine = subprocess.Popen([*command, "--trainer", "tests.sessions.bigram:Trainer"], stdin=subprocess.PIPE, cwd=ROOT)
+    engine.stdin.close()
+    assert engine.wait() == 0
+    assert socket.read_text() == "of the next one"
 
 
 def test_weights_that_replace_published_ones_are_not_published(shared, hand):
