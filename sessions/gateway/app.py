@@ -6,7 +6,20 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from sessions.gateway import futures, identity, records, sampling, service, training
+from sessions.gateway import (
+    accounts,
+    copies,
+    cursors,
+    custom_losses,
+    downloads,
+    futures,
+    identity,
+    records,
+    sampling,
+    searches,
+    service,
+    training,
+)
 from sessions.gateway.answers import errors
 from sessions.gateway.doors import door
 from sessions.gateway.state import MANAGER, TOKENS
@@ -16,13 +29,28 @@ from sessions.runs.manager import Manager
 
 __all__ = ["app"]
 
+_PARTS = (
+    accounts,
+    copies,
+    cursors,
+    custom_losses,
+    downloads,
+    futures,
+    identity,
+    records,
+    sampling,
+    searches,
+    service,
+    training,
+)
+
 
 def app(config: Config) -> web.Application:
     """Return the application; it starts the engines when it starts, and answers before they do."""
     made = web.Application(middlewares=[errors, door], client_max_size=config.limits.body)
     made[MANAGER] = Manager(config)
     made[TOKENS] = Tokens(config.root / "signing.key")
-    for part in (service, training, sampling, futures, records, identity):
+    for part in _PARTS:
         made.add_routes(part.routes)
     made.cleanup_ctx.append(_running)
     return made

@@ -19,8 +19,8 @@ __all__ = [
     "Optim",
     "Poll",
     "Save",
+    "SaveExternal",
     "SaveForSampler",
-    "Search",
 ]
 
 _Ttl = Annotated[int, Field(ge=3600, le=315_360_000)]
@@ -116,6 +116,17 @@ class SaveForSampler(_Strict):
     type: Literal["save_weights_for_sampler"] = "save_weights_for_sampler"
 
 
+class SaveExternal(_Strict):
+    """`save_weights_external`."""
+
+    model_id: str
+    path: str
+    seq_id: int = Field(ge=1)
+    ttl_seconds: _Ttl | None = None
+    age_encryption_recipients: list[str] | None = None
+    type: Literal["save_weights_external"] = "save_weights_external"
+
+
 class Load(_Strict):
     """`load_weights`: into a model that exists, or into a new one of a session."""
 
@@ -158,13 +169,3 @@ class Finish(_Strict):
 
     reason: _Reason
     detail: str | None = None
-
-
-class Search(BaseModel):
-    """`sessions/search`; the owner is the caller, whatever it says."""
-
-    session_id: str | None = None
-    user_metadata: _Metadata = Field(default_factory=dict)
-    display_name: str | None = None
-    limit: int = Field(default=50, ge=1, le=200)
-    cursor: Any = None

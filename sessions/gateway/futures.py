@@ -10,8 +10,8 @@ from aiohttp import web
 from sessions.gateway import bodies
 from sessions.gateway.answers import body, json, members
 from sessions.gateway.state import MANAGER, caller
-from sessions.journal import entries
 from sessions.journal.store import Row
+from sessions.runs import completions
 from sessions.runs.models import Context
 
 __all__ = ["routes"]
@@ -61,6 +61,6 @@ async def cancel_future(request: web.Request) -> web.Response:
     if row is not None and row["kind"] == "sample":
         manager.samples.cancel(id_)
         told = "the client cancelled this request"
-        await manager.context.journal.run(entries.given_up, id_, told, "user", manager.context.clock())
+        await manager.context.journal.run(completions.failed, id_, told, "user", manager.context.clock())
         manager.context.futures.ended(id_)
     return web.Response(status=204)

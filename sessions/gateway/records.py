@@ -9,11 +9,10 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from sessions.gateway import bodies
-from sessions.gateway.answers import MissingError, body, json, members
+from sessions.gateway.answers import MissingError, json, members
 from sessions.gateway.state import MANAGER, caller, own_model, own_session
 from sessions.journal.store import Row
-from sessions.runs import paths, weights
+from sessions.runs import events, paths, weights
 from sessions.seam import Refused
 
 __all__ = ["routes"]
@@ -21,19 +20,20 @@ __all__ = ["routes"]
 routes = web.RouteTableDef()
 _RUN = "/api/v1/training_runs/{run}"
 _CHECKPOINT = _RUN + "/checkpoints/{kind}/{name}"
+_TYPES = {"weights": "training", "sampler_weights": "sampler", "external_weights": "external"}
 _RUNS = "FROM models JOIN sessions ON sessions.id = models.session WHERE sessions.tenant = ?"
 
 
 @routes.get("/api/v1/training_runs")
 async def training_runs(request: web.Request) -> web.Response:
     """Answer a page of runs, the newest first."""
-    journal, tenant = request.app[MANAGER].context.journal, caller(request)
+    journal, project = request.app[MANAGER].context.journal, request.query.get("project_id")
     limit, offset = _page(request)
-    total = await journal.row(f"SELECT count(*) {_RUNS}", tenant)
-    query = f"SELECT models.*, sessions.tenant {_RUNS} ORDER BY models.created DESC, models.id LIMIT ? OFFSET ?"
-    rows = await journal.rows(query, tenant, limit, offset)
-    runs = [await _run(request, each) for each in rows]
-    return json({"training_runs": runs, "cursor": _cursor(limit, offset, total)})
+    query = f"SELECT models.id, sessions.about {_RUNS} ORDER BY models.created DESC, models.id"
+    ids = [row["id"] for row in await journal.rows(query, caller(request)) if project in {None, _project(row)}]
+    models = [await own_model(request, each) for each in ids[offset : offset + limit]]
+    runs = [await _run(request, each) for each in models]
+    return json({"training_runs": runs, "cursor": {"offset": offset, "limit": limit, "total_count": len(ids)}})
 
 
 @routes.get(_RUN)
@@ -69,6 +69,7 @@ async def delete_checkpoint(request: web.Request) -> web.Response:
     journal = request.app[MANAGER].context.journal
     await journal.execute("DELETE FROM checkpoints WHERE path = ?", row["path"])
     await weights.remove(journal, row["folder"])
+    await _note(request, "checkpoint_deleted", tinker_path=row["path"])
     return web.Response(status=204)
 
 
@@ -81,6 +82,7 @@ async def set_ttl(request: web.Request) -> web.Response:
     context = request.app[MANAGER].context
     expires = context.clock() + seconds if seconds is not None else None
     await context.journal.execute("UPDATE checkpoints SET expires = ? WHERE path = ?", expires, row["path"])
+    await _note(request, "checkpoint_expiry_set", tinker_path=row["path"], ttl_seconds=seconds)
     return web.Response(status=204)
 
 
@@ -118,16 +120,6 @@ async def sessions(request: web.Request) -> web.Response:
     return json({"sessions": [each["id"] for each in rows]})
 
 
-@routes.post("/api/v1/sessions/search")
-async def search(request: web.Request) -> web.Response:
-    """Answer the caller's sessions that a search means, one page."""
-    asked = await body(request, bodies.Search)
-    journal = request.app[MANAGER].context.journal
-    query = "SELECT * FROM sessions WHERE tenant = ? ORDER BY created DESC, id"
-    rows = [each for each in await journal.rows(query, caller(request)) if _is_meant(asked, each)]
-    return json({"sessions": [await _summary(request, each) for each in rows[: asked.limit]]})
-
-
 @routes.get("/api/v1/sessions/{id}")
 async def session_of(request: web.Request) -> web.Response:
     """Answer a session with its runs and samplers."""
@@ -150,9 +142,12 @@ async def session_of(request: web.Request) -> web.Response:
 async def set_project(request: web.Request) -> web.Response:
     """Note the project of a session."""
     session, project = await own_session(request, request.match_info["id"]), (await members(request)).get("project_id")
-    about = {**texts.loads(session["about"]), "project_id": str(project)}
+    if not isinstance(project, str) or not 1 <= len(project) <= 200:
+        raise Refused("project_id: is missing, or is not a text of 1 to 200 characters")
+    about = {**texts.loads(session["about"]), "project_id": project}
     update = "UPDATE sessions SET about = ? WHERE id = ?"
     await request.app[MANAGER].context.journal.execute(update, texts.dumps(about), session["id"])
+    await _note(request, "project_session_assigned", session_id=session["id"], project_id=project)
     return web.Response(status=204)
 
 
@@ -170,7 +165,13 @@ async def _public(request: web.Request, flag: int) -> web.Response:
     row = await _own_checkpoint(request)
     update = "UPDATE checkpoints SET public = ? WHERE path = ?"
     await request.app[MANAGER].context.journal.execute(update, flag, row["path"])
+    await _note(request, "checkpoint_published" if flag else "checkpoint_unpublished", tinker_path=row["path"])
     return web.Response(status=204)
+
+
+async def _note(request: web.Request, event: str, **details: Any) -> None:
+    context = request.app[MANAGER].context
+    await events.note(context.journal, caller(request), event, context.clock(), **details)
 
 
 async def _run(request: web.Request, model: Row) -> dict[str, Any]:
@@ -195,7 +196,7 @@ def _checkpoint(row: Row) -> dict[str, Any]:
     path = paths.parsed(row["path"])
     return {
         "checkpoint_id": f"{path.kind}/{path.name}",
-        "checkpoint_type": "training" if path.kind == "weights" else "sampler",
+        "checkpoint_type": _TYPES[path.kind],
         "time": _time(row["created"]),
         "tinker_path": row["path"],
         "size_bytes": row["size"],
@@ -205,37 +206,8 @@ def _checkpoint(row: Row) -> dict[str, Any]:
     }
 
 
-async def _summary(request: web.Request, session: Row) -> dict[str, Any]:
-    about = texts.loads(session["about"])
-    query = (
-        "SELECT count(*), sum(checkpoints.size) FROM checkpoints JOIN models ON models.id = checkpoints.run"
-        " WHERE models.session = ?"
-    )
-    counted = await request.app[MANAGER].context.journal.row(query, session["id"])
-    count, size = tuple(counted) if counted else (0, None)
-    return {
-        "session_id": session["id"],
-        "created_at": _time(session["created"]),
-        "owner": session["tenant"],
-        "project_id": about["project_id"] or "default",
-        "status": texts.loads(session["status"]),
-        "checkpoints_count": count,
-        "display_name": about["display_name"],
-        "user_metadata": _metadata(about["user_metadata"]),
-        "checkpoint_storage_bytes": size,
-    }
-
-
-def _is_meant(asked: bodies.Search, session: Row) -> bool:
-    about = texts.loads(session["about"])
-    metadata = _metadata(about["user_metadata"]) or {}
-    if any(metadata.get(key) != value for key, value in asked.user_metadata.items()):
-        return False
-    if asked.session_id is None and asked.display_name is None:
-        return True
-    words = (asked.display_name or "").casefold().split()
-    shown = (about["display_name"] or "").casefold()
-    return session["id"] == asked.session_id or bool(words and all(word in shown for word in words))
+def _project(row: Row) -> str:
+    return str(texts.loads(row["about"])["project_id"] or "default")
 
 
 def _metadata(of: dict[str, Any] | None) -> dict[str, str] | None:
@@ -247,11 +219,14 @@ def _time(seconds: float) -> str:
 
 
 def _page(request: web.Request) -> tuple[int, int]:
+    """Return how many rows are asked for, and after how many; whatever the scope, a caller sees his own."""
+    if request.query.get("access_scope", "owned") not in {"owned", "accessible"}:
+        raise Refused("access_scope: is neither owned nor accessible")
     try:
         limit, offset = int(request.query.get("limit", "50")), int(request.query.get("offset", "0"))
     except ValueError as error:
         raise Refused("limit: and offset: are whole numbers") from error
-    return min(max(limit, 1), 500), max(offset, 0)
+    return min(max(limit, 1), 500), min(max(offset, 0), 2**53)
 
 
 def _cursor(limit: int, offset: int, total: Row | None) -> dict[str, int]:

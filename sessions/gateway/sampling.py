@@ -8,7 +8,7 @@ from sessions.gateway import bodies
 from sessions.gateway.answers import MissingError, body, json, members, read
 from sessions.gateway.state import MANAGER, accepted, caller, own_sampler, own_session
 from sessions.journal import entries
-from sessions.runs import weights
+from sessions.runs import events, weights
 from sessions.seam import Refused
 from sessions.wire import samples
 
@@ -31,7 +31,8 @@ async def create_sampling_session(request: web.Request) -> web.Response:
         raise Refused("model_path: is missing; give it or a base_model")
     source = None
     if asked.model_path is not None:
-        source = await weights.readable(context.journal, asked.model_path, caller(request))
+        source = await weights.loadable(context.journal, asked.model_path, caller(request))
+        await events.read(context.journal, source, caller(request), "sample", context.clock())
     id_ = f"{session['id']}:sample:{asked.sampling_session_seq_id}"
     await context.journal.execute(
         "INSERT INTO samplers (id, session, base, path, folder, created) VALUES (?, ?, ?, ?, ?, ?)"

@@ -9,6 +9,7 @@ from aiohttp import web
 from sessions.gateway import bodies
 from sessions.gateway.answers import body, json, members
 from sessions.gateway.state import MANAGER, caller, new_id, own_session
+from sessions.runs import events
 
 __all__ = ["routes"]
 
@@ -69,6 +70,8 @@ async def create_session(request: web.Request) -> web.Response:
         '{"type": "active"}',
         texts.dumps(about),
     )
+    told = {"session_id": id_, "project_id": asked.project_id}
+    await events.note(context.journal, caller(request), "session_created", now, **told)
     return json({"type": "create_session", "session_id": id_})
 
 

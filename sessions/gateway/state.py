@@ -56,7 +56,8 @@ async def own_sampler(request: web.Request, id_: str) -> Row:
 
 
 async def _own(request: web.Request, query: str, what: str, id_: str) -> Row:
-    row = await request.app[MANAGER].context.journal.row(query, id_, caller(request))
+    found = "\0" not in id_  # which PostgreSQL takes for a fault
+    row = await request.app[MANAGER].context.journal.row(query, id_, caller(request)) if found else None
     if row is None:
         raise MissingError(f"{id_[:200]}: there is no such {what}, or it is not yours")
     return row

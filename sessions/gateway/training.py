@@ -14,8 +14,9 @@ from sessions.gateway.answers import MissingError, body, json, members, read
 from sessions.gateway.state import MANAGER, accepted, caller, own_model, own_session
 from sessions.journal import entries
 from sessions.journal.store import Row
-from sessions.runs import weights
+from sessions.runs import events, weights
 from sessions.seam import Refused
+from sessions.weights import encryption
 from sessions.wire import steps
 
 __all__ = ["routes"]
@@ -74,6 +75,14 @@ async def save_weights_for_sampler(request: web.Request) -> web.Response:
     return await _promise_json(request, asked.model_id, asked.seq_id, "save_weights_for_sampler", asked.model_dump())
 
 
+@routes.post("/api/v1/save_weights_external")
+async def save_weights_external(request: web.Request) -> web.Response:
+    """Keep that weights be saved to take away."""
+    asked = await body(request, bodies.SaveExternal)
+    encryption.recipients(asked.age_encryption_recipients or [])
+    return await _promise_json(request, asked.model_id, asked.seq_id, "save_weights_external", asked.model_dump())
+
+
 @routes.post("/api/v1/load_weights")
 async def load_weights(request: web.Request) -> web.Response:
     """Keep that weights be loaded, into a model that exists or into a new one."""
@@ -87,8 +96,10 @@ async def load_weights(request: web.Request) -> web.Response:
     if asked.base_model is not None:
         _base(request, asked.base_model)
     session = await _open_session(request, asked.session_id)
-    source = await weights.readable(request.app[MANAGER].context.journal, asked.path, caller(request))
-    origin = await request.app[MANAGER].context.journal.row("SELECT lora FROM models WHERE id = ?", source["run"])
+    context = request.app[MANAGER].context
+    source = await weights.loadable(context.journal, asked.path, caller(request))
+    await events.read(context.journal, source, caller(request), "train", context.clock())
+    origin = await context.journal.row("SELECT lora FROM models WHERE id = ?", source["run"])
     lora = orjson.loads(origin["lora"]) if origin else {}
     dumped = asked.model_dump()
     return await _new(request, session, asked.model_seq_id, "load_weights", lora, asked.user_metadata, dumped)

@@ -54,7 +54,8 @@ CREATE TABLE IF NOT EXISTS samplers (
     folder TEXT,                    -- of its weights; NULL for the base, and for kind inflight
     model TEXT,                     -- for kind inflight: whose weights
     created REAL NOT NULL,
-    clones INTEGER NOT NULL DEFAULT 0
+    clones INTEGER NOT NULL DEFAULT 0,
+    answered INTEGER NOT NULL DEFAULT 0     -- samples that have ended
 );
 CREATE TABLE IF NOT EXISTS checkpoints (
     path TEXT PRIMARY KEY,          -- tinker://RUN/weights/NAME or tinker://RUN/sampler_weights/NAME
@@ -66,4 +67,30 @@ CREATE TABLE IF NOT EXISTS checkpoints (
     expires REAL,
     public INTEGER NOT NULL DEFAULT 0,
     metadata TEXT                   -- JSON
+);
+CREATE TABLE IF NOT EXISTS events (
+    id TEXT PRIMARY KEY,
+    tenant TEXT NOT NULL,           -- who may read it
+    at REAL NOT NULL,
+    event TEXT NOT NULL,            -- RESOURCE_ACTION, such as checkpoint_saved
+    details TEXT NOT NULL           -- JSON
+);
+CREATE INDEX IF NOT EXISTS told ON events (tenant, at);
+CREATE TABLE IF NOT EXISTS usage (
+    hour INTEGER NOT NULL,          -- its first second
+    session TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    base TEXT NOT NULL,
+    kind TEXT NOT NULL,             -- training, sampling_prefill, sampling_sample or checkpoint
+    amount INTEGER NOT NULL,        -- tokens, or checkpoints
+    PRIMARY KEY (hour, session, kind)
+);
+CREATE INDEX IF NOT EXISTS used ON usage (tenant, hour);
+CREATE TABLE IF NOT EXISTS completions (
+    sampler TEXT NOT NULL,
+    clone INTEGER NOT NULL,         -- of a sampling client: its seq_id divided by a thousand million
+    number INTEGER NOT NULL,        -- in the order of their ends, from 1
+    request TEXT NOT NULL UNIQUE,
+    size INTEGER,                   -- bytes of the result; NULL for a failure
+    PRIMARY KEY (sampler, number)
 );

@@ -17,6 +17,7 @@ class Limits:
         heartbeat: seconds without one after which a session ends.
         poll: seconds that the answer to a poll is held; the client gives up after 45.
         retained: seconds that the result of a request can be fetched.
+        records: seconds that a tenant can look up what he did and used.
         waiting: requests of a tenant that may wait; beyond it 429.
         body: bytes of a request, after decompression; beyond it 413.
         attempts: how often a request is tried on engines that die of it.
@@ -26,6 +27,7 @@ class Limits:
     heartbeat: float = 600.0
     poll: float = 25.0
     retained: float = 3600.0
+    records: float = 90 * 86400.0
     waiting: int = 4096
     body: int = 64 << 20
     attempts: int = 3
@@ -43,6 +45,7 @@ class Config:
         limits: bounds.
         trainer: `MODULE:CLASS` of what trains.
         sampler: `MODULE:CLASS` of what samples.
+        url: where clients reach it, for the links that it answers; None for the address that each request was sent to.
     """
 
     root: Path
@@ -52,3 +55,4 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     trainer: str = "sessions.engines.trainer:TorchTrainer"
     sampler: str = "sessions.engines.sampler:TransformersSampler"
+    url: str | None = None

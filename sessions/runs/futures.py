@@ -15,9 +15,10 @@ class Futures:
         self._events: defaultdict[str, list[asyncio.Event]] = defaultdict(list)
 
     def ended(self, id_: str) -> None:
-        """Wake whoever waits for a request."""
-        for event in self._events.pop(id_, ()):
-            event.set()
+        """Wake whoever waits for a request, or for any request of its target."""
+        for each in (id_, id_.rpartition(":")[0]):  # the request, and whoever waits for any of its target
+            for event in self._events.pop(each, ()):
+                event.set()
 
     def watch(self, id_: str) -> asyncio.Event:
         """Return what will be set; look into the journal after this, or an end may be missed."""

@@ -13,7 +13,7 @@ from sessions.engines.client import FailedError, LostError
 from sessions.journal import entries
 from sessions.journal.store import Journal
 from sessions.platforms.processes import Process
-from sessions.runs import paths, weights
+from sessions.runs import events, paths, weights
 from sessions.runs.config import Config
 from sessions.runs.futures import Futures
 from sessions.runs.models import Context, Model
@@ -86,6 +86,9 @@ class Manager:
         if not await journal.execute(update, now, orjson.dumps(status).decode(), session):
             return False
         await self._free()
+        owner = await journal.row("SELECT tenant FROM sessions WHERE id = ?", session)
+        if owner is not None:
+            await events.note(journal, owner["tenant"], "session_ended", now, session_id=session, status=status)
         return True
 
     async def _free(self) -> None:
@@ -138,11 +141,15 @@ class Manager:
         for row in await journal.rows(query, silent) if self._since < silent else ():
             detail = f"no heartbeat for {limits.heartbeat:.0f} s"
             await self.end(row["id"], {"type": "cancelled", "detail": detail})
-        for row in await journal.rows("SELECT path, folder FROM checkpoints WHERE expires < ?", now):
+        for row in await journal.rows("SELECT path, folder, tenant FROM checkpoints WHERE expires < ?", now):
             await journal.execute("DELETE FROM checkpoints WHERE path = ? AND expires < ?", row["path"], now)
             await weights.remove(journal, row["folder"])
+            await events.note(journal, row["tenant"], "checkpoint_expired", now, tinker_path=row["path"])
+        await journal.execute("DELETE FROM events WHERE at < ?", now - limits.records)
+        await journal.execute("DELETE FROM usage WHERE hour < ?", now - limits.records)
         old = "DELETE FROM requests WHERE state <> 'waiting' AND finished < ? AND body IS NULL"
         await journal.execute(old, now - limits.retained)
+        await journal.execute("DELETE FROM completions WHERE request NOT IN (SELECT id FROM requests)")
         # The body of a sample is of no use once it is answered.
         await journal.execute(
             "UPDATE requests SET body = NULL WHERE kind = 'sample' AND state <> 'waiting' AND body IS NOT NULL"

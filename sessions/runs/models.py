@@ -23,7 +23,7 @@ from sessions.engines.client import FailedError, LostError
 from sessions.journal import entries
 from sessions.journal.store import Journal, Row
 from sessions.platforms.processes import Process
-from sessions.runs import weights
+from sessions.runs import external, usage, weights
 from sessions.runs.config import Config
 from sessions.runs.futures import Futures
 from sessions.seam import Refused
@@ -170,9 +170,11 @@ class Model:
         if kind == "optim_step":
             return await self._engine(seq, "optim", orjson.dumps(asked["adam_params"]))
         if kind == "load_weights":
-            source = await weights.readable(self._context.journal, asked["path"], asked["tenant"])
+            source = await weights.loadable(self._context.journal, asked["path"], asked["tenant"])
             await self._engine(seq, "load", orjson.dumps({"folder": source["folder"], "optimizer": asked["optimizer"]}))
             return orjson.dumps({"path": asked["path"], "model_id": self._id, "type": "load_weights"}), "json"
+        if kind == "save_weights_external":
+            return await external.save(self._context, model, seq, asked, self._engine)
         return await weights.save(self._context, model, seq, kind, asked, self._engine)
 
     async def _engine(self, seq: int, kind: str, body: bytes) -> tuple[bytes, str]:
@@ -181,9 +183,11 @@ class Model:
 
     async def _end(self, due: Row, result: bytes, form: str) -> None:
         now = self._context.clock()
+        used = usage.Used(self._context.config.name, usage.of(due["kind"], result))
 
         def change(connection: Any) -> None:
             entries.finish(connection, due["id"], result, form, now)
+            usage.note(connection, self._id, used, now)
             connection.execute("UPDATE models SET done = ?, used = ? WHERE id = ?", (due["seq"], now, self._id))
             if due["kind"] not in _CHANGES:
                 connection.execute("UPDATE requests SET body = NULL WHERE id = ?", (due["id"],))

@@ -12,7 +12,12 @@ from sessions.seam import Refused
 
 __all__ = ["Checkpoint", "checked", "folder_of", "parsed"]
 
-Kind = Literal["weights", "sampler_weights"]
+Kind = Literal["weights", "sampler_weights", "external_weights"]
+_KINDS: dict[str, Kind] = {
+    "weights": "weights",
+    "sampler_weights": "sampler_weights",
+    "external_weights": "external_weights",
+}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -40,11 +45,12 @@ def parsed(path: str) -> Checkpoint:
     """Return what a path names. Raises `Refused` when it is none."""
     scheme, _, rest = path.partition("://")
     parts = rest.split("/")
-    if scheme != "tinker" or len(parts) != 3 or parts[1] not in {"weights", "sampler_weights"}:
+    if scheme != "tinker" or len(parts) != 3 or parts[1] not in _KINDS:
         raise Refused(
-            f"path: {path[:100]!r} is not of the form tinker://RUN/weights/NAME or tinker://RUN/sampler_weights/NAME"
+            f"path: {path[:100]!r} is not of the form tinker://RUN/weights/NAME; sampler_weights and external_weights"
+            " may stand for weights"
         )
-    return Checkpoint(parts[0], "weights" if parts[1] == "weights" else "sampler_weights", checked(parts[2]))
+    return Checkpoint(parts[0], _KINDS[parts[1]], checked(parts[2]))
 
 
 def folder_of(root: Path, run: str, *below: str) -> Path:

@@ -6,8 +6,8 @@ import asyncio
 import logging
 
 from sessions.engines.client import FailedError, LostError
-from sessions.journal import entries
 from sessions.journal.store import Row
+from sessions.runs import completions, usage
 from sessions.runs.models import Context
 from sessions.seam import Refused
 
@@ -82,7 +82,8 @@ class Samples:
                 await self._context.sampler.after(instance)
                 continue
             else:
-                await self._context.journal.run(entries.finish, id_, result, "protobuf", self._context.clock())
+                used = usage.Used(self._context.config.name, usage.sampled(row["body"], result))
+                await self._context.journal.run(completions.answered, id_, result, used, self._context.clock())
                 self._context.futures.ended(id_)
             return
         await self._fail(id_, f"the sampler failed at this request: {problem}", "server")
@@ -95,7 +96,7 @@ class Samples:
             return False
 
     async def _fail(self, id_: str, text: str, category: str) -> None:
-        await self._context.journal.run(entries.given_up, id_, text, category, self._context.clock())
+        await self._context.journal.run(completions.failed, id_, text, category, self._context.clock())
         self._context.futures.ended(id_)
 
 

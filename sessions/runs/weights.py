@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from sessions.journal.store import Journal, Row
-from sessions.runs import paths
+from sessions.runs import events, paths
 from sessions.seam import Refused
 
 if TYPE_CHECKING:
     from sessions.runs.models import Context
 
-__all__ = ["place", "readable", "remove", "save"]
+__all__ = ["Ask", "loadable", "note", "place", "readable", "remove", "save"]
 
 Ask = Callable[[int, str, bytes], Awaitable[tuple[bytes, str]]]
 
@@ -33,6 +33,14 @@ async def readable(journal: Journal, path: str, tenant: str) -> Row:
     row = await journal.row("SELECT * FROM checkpoints WHERE path = ?", str(paths.parsed(path)))
     if row is None or (row["tenant"] != tenant and not row["public"]):
         raise Refused(f"path: {path[:200]}: there are no such weights, or they are not yours")
+    return row
+
+
+async def loadable(journal: Journal, path: str, tenant: str) -> Row:
+    """Return a checkpoint that an engine can load. Raises `Refused` as `readable` does, and for external weights."""
+    row = await readable(journal, path, tenant)
+    if paths.parsed(row["path"]).kind == "external_weights":
+        raise Refused(f"path: {path[:200]}: external weights are to be taken away; save others to load or sample from")
     return row
 
 
@@ -60,7 +68,7 @@ async def save(  # noqa: PLR0913  # what a request to save is made of
         await _free(context.journal, checkpoint, folder)
     await ask(seq, "save", orjson.dumps({"folder": str(folder), "optimizer": full}))
     if checkpoint:
-        await _note(context, checkpoint, folder, asked)
+        await note(context, checkpoint, folder, asked)
         return orjson.dumps({"path": str(checkpoint), "type": kind}), "json"
     return await _sampler(context, model, folder, asked)
 
@@ -71,8 +79,9 @@ async def _free(journal: Journal, checkpoint: paths.Checkpoint, folder: Path) ->
         raise Refused(f"path: a checkpoint {checkpoint.name!r} exists; pass overwrite=True, or another name")
 
 
-async def _note(context: Context, checkpoint: paths.Checkpoint, folder: Path, asked: dict[str, Any]) -> None:
-    now = context.clock()
+async def note(context: Context, checkpoint: paths.Checkpoint, folder: Path, asked: dict[str, Any]) -> int:
+    """Tell the journal of weights that have a name, and return their bytes; those that had it before go."""
+    now, size = context.clock(), await asyncio.to_thread(_size, folder)
     ttl = asked.get("ttl_seconds")
     old = await context.journal.row("SELECT folder FROM checkpoints WHERE path = ?", str(checkpoint))
     await context.journal.execute(
@@ -84,13 +93,15 @@ async def _note(context: Context, checkpoint: paths.Checkpoint, folder: Path, as
         checkpoint.run,
         asked["tenant"],
         str(folder),
-        await asyncio.to_thread(_size, folder),
+        size,
         now,
         now + ttl if ttl else None,
         json.dumps(asked["user_metadata"]) if asked.get("user_metadata") else None,
     )
+    await events.note(context.journal, asked["tenant"], "checkpoint_saved", now, tinker_path=str(checkpoint))
     if old is not None and old["folder"] != str(folder):
         await remove(context.journal, old["folder"])
+    return size
 
 
 def _size(folder: Path) -> int:

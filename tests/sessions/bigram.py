@@ -114,4 +114,5 @@ class Sampler:
         if request.prompt_logprobs:
             all_ = _softened(table, request.prompt[:-1])
             prompt = np.array([np.nan, *all_[np.arange(len(request.prompt) - 1), request.prompt[1:]]], np.float32)
+            prompt[: -request.last_n if request.last_n else 0] = np.nan
         return Sampled(tuple(sequences), prompt)

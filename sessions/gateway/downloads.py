@@ -1,0 +1,87 @@
+"""Links that need no key: each is signed, is good for one file and ends after an hour."""
+
+from __future__ import annotations
+
+import json as texts
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlencode
+
+from aiohttp import web
+
+from sessions.gateway.answers import MissingError, json
+from sessions.gateway.state import MANAGER, TOKENS, caller, own_session
+from sessions.gateway.traces import trace
+from sessions.runs import events, external, paths
+from sessions.runs.models import Context
+from sessions.seam import Refused
+
+__all__ = ["routes"]
+
+routes = web.RouteTableDef()
+_SECONDS = 3600
+_URLS = "/api/v1/training_runs/{run}/checkpoints/{kind}/{name}/external_weights_urls"
+_OVER = "this link is over, or is none of this Gateway's; ask for a new one"
+
+
+@routes.get(_URLS)
+async def external_weights_urls(request: web.Request) -> web.Response:
+    """Answer a link for each file of external weights."""
+    run, kind, name = (unquote(request.match_info[each]) for each in ("run", "kind", "name"))
+    path = paths.parsed(f"tinker://{run}/{kind}/{name}")
+    if path.kind != "external_weights":
+        raise Refused("path: only external weights have links; save them with save_weights_external")
+    context, tenant = request.app[MANAGER].context, caller(request)
+    row = await context.journal.row("SELECT * FROM checkpoints WHERE path = ? AND tenant = ?", str(path), tenant)
+    if row is None:
+        raise MissingError(f"{str(path)[:300]}: there is no such checkpoint, or it is not yours")
+    await events.read(context.journal, row, tenant, "download", context.clock())
+    urls = {each: _link(request, str(path), file=each) for each in external.files(Path(row["folder"]))}
+    expires = datetime.fromtimestamp(context.clock() + _SECONDS, UTC)
+    return json({"urls": urls, "expires": expires.isoformat()})
+
+
+@routes.get("/api/v1/sessions/{id}/trace_export")
+async def trace_export(request: web.Request) -> web.Response:
+    """Answer a link to the trace of a session, which is made when it is fetched."""
+    session = await own_session(request, request.match_info["id"])
+    return json({"status": "ready", "url": _link(request, f"session:{session['id']}")})
+
+
+def _link(request: web.Request, subject: str, **claims: Any) -> str:
+    token = request.app[TOKENS].issue("download", subject, _SECONDS, tenant=caller(request), **claims)
+    at = request.app[MANAGER].context.config.url or str(request.url.origin())
+    return f"{at}/api/v1/download?{urlencode({'token': token})}"
+
+
+@routes.get("/api/v1/download")
+async def download(request: web.Request) -> web.StreamResponse:
+    """Answer what a link is for."""
+    told = request.app[TOKENS].read("download", request.query.get("token", ""))
+    if told is None:
+        raise web.HTTPForbidden(text=_OVER)
+    context, subject = request.app[MANAGER].context, str(told["sub"])
+    if subject.startswith("session:"):
+        return await _trace(context, subject.removeprefix("session:"))
+    return await _file(context, subject, str(told.get("tenant")), str(told.get("file")))
+
+
+async def _trace(context: Context, session: str) -> web.Response:
+    made = texts.dumps(await trace(context.journal, session))
+    return web.Response(text=made, content_type="application/json", headers=_as(f"{session}.json"))
+
+
+async def _file(context: Context, path: str, tenant: str, name: str) -> web.StreamResponse:
+    row = await context.journal.row("SELECT folder FROM checkpoints WHERE path = ? AND tenant = ?", path, tenant)
+    if row is None or name not in external.files(Path(row["folder"])):
+        raise MissingError("what this link was for has been deleted")
+    return web.FileResponse(Path(row["folder"]) / name, headers=_as(name))
+
+
+def _as(name: str) -> dict[str, str]:
+    return {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+    }
