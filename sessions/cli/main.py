@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--context", type=int, help="tokens that the model reads at most; as its configuration says")
     serve.add_argument("--trainer", metavar="MODULE:CLASS", help="what trains; torch and peft by default")
     serve.add_argument("--sampler", metavar="MODULE:CLASS", help="what samples; transformers by default")
+    serve.add_argument("--url", metavar="URL", help="where clients reach it, for links; as each request by default")
     keys = commands.add_parser("keys", help="make, list and end API keys", allow_abbrev=False)
     actions = keys.add_subparsers(title="actions", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make a key, which is shown once", allow_abbrev=False)
@@ -69,7 +70,7 @@ def _serve(args: argparse.Namespace) -> int:
     settings = json.loads((args.base / "config.json").read_text())
     context = args.context or int(settings.get("max_position_embeddings", 2048))
     config = Config(args.root.resolve(), args.base.resolve(), args.name or str(args.base.resolve()), context)
-    chosen = {each: getattr(args, each) for each in ("trainer", "sampler") if getattr(args, each)}
+    chosen = {each: getattr(args, each) for each in ("trainer", "sampler", "url") if getattr(args, each)}
     config = dataclasses.replace(config, **chosen)
     with suppress(KeyboardInterrupt):
         asyncio.run(_run(config, args.host, args.port))
