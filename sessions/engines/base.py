@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
@@ -22,10 +23,13 @@ class Base:
     """
 
     def __init__(self, folder: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True)
+        self._take(folder, model.requires_grad_(False).eval().to(device), device)
+
+    def _take(self, folder: Path, model: Any, device: str) -> None:
         self.name = folder.name
         self.device = torch.device(device)
-        self.model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True)
-        self.model.requires_grad_(False).eval().to(self.device)
+        self.model = model
         text = self.model.config.get_text_config()
         self.context: int = text.max_position_embeddings
         self.vocabulary: int = text.vocab_size

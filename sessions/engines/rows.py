@@ -21,18 +21,18 @@ class Row:
     Attributes:
         ticket: of its request.
         request: what it is sampled by.
-        adapter: what it is sampled from; None is the base.
         most: how many tokens it may have.
         stops: where it ends earlier.
+        adapter: what it is sampled from; None is the base.
         chances: its own generator, so that it does not depend on the rows beside it.
     """
 
     ticket: int
     request: Sampling
-    adapter: Adapter | None
     most: int
     stops: Stops
-    chances: np.random.Generator
+    adapter: Adapter | None = None
+    chances: np.random.Generator = field(default_factory=np.random.default_rng)
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     top: list[tuple[list[int], list[float]]] = field(default_factory=list)

@@ -90,7 +90,7 @@ class TransformersSampler:
         stops = Stops(request.stop, self._ends, self._tokenizer)
         opened = _Open(request, None if request.weights is None else self._weights[request.weights])
         opened.rows = [
-            Row(ticket, request, opened.adapter, most, stops, _generator(request.seed, number))
+            Row(ticket, request, most, stops, opened.adapter, _generator(request.seed, number))
             for number in range(request.count)
         ]
         self._open[ticket] = opened

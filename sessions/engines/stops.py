@@ -36,6 +36,16 @@ class Stops:
         self._window = max((len(each.encode()) for each in self._texts), default=0) + _LEAD
         self._tokenizer = tokenizer
 
+    @property
+    def ids(self) -> frozenset[int]:
+        """The tokens that end it."""
+        return self._ids
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether its text must be looked at after each token."""
+        return bool(self._texts)
+
     def reached(self, tokens: Sequence[int]) -> bool:
         """Return whether the last of these tokens ends the sequence."""
         if tokens[-1] in self._ids:
