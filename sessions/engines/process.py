@@ -1,6 +1,6 @@
 """An engine as a process: `python -m sessions.engines.process`, which answers a Gateway over a Unix socket.
 
-HTTP with one worker thread behind it: what a model is asked runs one after the other, samples run together (`turns`).
+HTTP with one worker thread behind it: what a model is asked runs one after the other, samples run together (`desk`).
 Each training request has its number; asked again for the last one, the engine answers what it answered, so that a lost
 answer applies no gradient twice. The process ends when its standard input does, so none is left when its Gateway is
 killed.
@@ -25,7 +25,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from sessions.engines.turns import Turns
+from sessions.engines.desk import Desk
 from sessions.seam import Adam, Lora, Refused, Sampler, Trainer
 from sessions.wire import samples, steps
 
@@ -54,7 +54,7 @@ class Service:
         self._instance = secrets.token_hex(8)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
         self._last: dict[str, tuple[int, _Answer]] = {}
-        self._turns = Turns(sampler, self._work) if sampler else None
+        self._desk = Desk(sampler, self._work) if sampler else None
 
     def app(self) -> web.Application:
         """Return the routes."""
@@ -114,11 +114,11 @@ class Service:
 
     async def _sample(self, request: web.Request) -> web.Response:
         folder = request.query.get("folder")
-        if self._turns is None:
+        if self._desk is None:
             return _json({"error": "this engine does not sample"}, 422)
         try:
             wanted = samples.sampling(samples.parsed(await request.read()), folder)
-            sampled = await self._turns.ask(wanted, Path(folder) if folder else None, lambda: request.transport is None)
+            sampled = await self._desk.ask(wanted, Path(folder) if folder else None, lambda: request.transport is None)
         except Refused as error:
             return _json({"error": str(error)}, 422)
         except Exception as error:  # noqa: BLE001  # whoever asked gets an answer
@@ -127,7 +127,7 @@ class Service:
         return web.Response(body=samples.response(sampled), content_type=_PROTOBUF)
 
     async def _sampling(self, _: web.Application) -> Any:
-        task = asyncio.create_task(self._turns.run()) if self._turns else None
+        task = asyncio.create_task(self._desk.run()) if self._desk else None
         if task is not None:
             task.add_done_callback(_ended)
         yield

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from sessions.engines.turns import Turns
+from sessions.engines.desk import Desk
 from sessions.seam import BrokenError, Refused, Sampled, Sampling
 
 
@@ -69,21 +69,21 @@ class Batches:
         return [Refused("odd") if int(each.prompt[0]) % 2 else Sampled(targets=each.prompt) for each in requests]
 
 
-class Desk:
+class Thread:
     """A sampler at work on a thread, as in the process of an engine."""
 
     def __init__(self, sampler):
         self.sampler = sampler
         self._thread = ThreadPoolExecutor(1)
-        self._turns = Turns(sampler, self._work)
-        self.task = asyncio.create_task(self._turns.run())
+        self._desk = Desk(sampler, self._work)
+        self.task = asyncio.create_task(self._desk.run())
 
     async def _work(self, work, *args):
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
 
     def ask(self, number, weights=None, gone=lambda: False, **rest):
         request = Sampling(weights, np.array([number]), **rest)
-        return asyncio.create_task(self._turns.ask(request, weights, gone))
+        return asyncio.create_task(self._desk.ask(request, weights, gone))
 
     async def until(self, condition):
         async with asyncio.timeout(60):
@@ -98,7 +98,7 @@ class Desk:
 
 @pytest.fixture
 async def desk():
-    made = Desk(Scripted())
+    made = Thread(Scripted())
     yield made
     await made.close()
 
@@ -182,7 +182,7 @@ async def test_a_sampler_that_is_broken_ends_the_work(desk):
 
 
 async def test_a_sampler_of_batches_gets_what_waits_in_batches_of_64():
-    desk = Desk(Batches())
+    desk = Thread(Batches())
     answers = await asyncio.gather(*(desk.ask(number) for number in range(130)), return_exceptions=True)
     assert [isinstance(each, Refused) for each in answers] == [bool(number % 2) for number in range(130)]
     assert max(desk.sampler.sizes) == 64

@@ -14,7 +14,7 @@ from typing import Any
 from sessions.engines.tickets import Batchwise
 from sessions.seam import BrokenError, Continuous, Refused, Sampled, Sampler, Sampling
 
-__all__ = ["Turns"]
+__all__ = ["Desk"]
 
 _LOG = logging.getLogger(__name__)
 _STEPS = 16  # of a sampler between looks whether somebody has gone
@@ -30,7 +30,7 @@ class _Prompt:
     answer: asyncio.Future[Sampled]
 
 
-class Turns:
+class Desk:
     """Gives a sampler what it is asked for as it comes, on the one thread that may use it.
 
     Args:
