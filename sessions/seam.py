@@ -28,6 +28,7 @@ __all__ = [
     "Sampler",
     "Sampling",
     "Sequence_",
+    "Sharing",
     "Step",
     "Trainer",
 ]
@@ -128,6 +129,24 @@ class Trainer(Protocol):
 
     def unload(self, model: str) -> None:
         """Forget a model; nothing happens when there is none."""
+
+
+@runtime_checkable
+class Sharing(Trainer, Protocol):
+    """A trainer that takes steps of several models together.
+
+    Its `save` may run in a second thread while other models are at work.
+    """
+
+    def steps(self, work: Sequence[tuple[str, Step]]) -> Sequence[tuple[Outputs, str | None] | Refused]:
+        """Add the gradients of steps, each of another model; one that is refused spoils none of the others.
+
+        Returns:
+            What each gives and its layout, which is None for one that shared nothing; a `Refused` in its place.
+        """
+
+    def again(self, model: str, step: Step, layout: str) -> Outputs:
+        """Do what `steps` did with one of them, to the same bits on a CPU. Raises `Refused`, `ValueError`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 import orjson
 
 from sessions.seam import Refused
 
-__all__ = ["Engine", "FailedError", "LostError"]
+__all__ = ["Engine", "FailedError", "LostError", "Trained"]
 
 _LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=5)  # a pass may take as long as it takes
 
@@ -21,6 +21,14 @@ class LostError(Exception):
 
 class FailedError(Exception):
     """The engine failed at a request; its model there is gone."""
+
+
+class Trained(NamedTuple):
+    """What a model answered: a body, its content type, and the layout of a step that shared passes."""
+
+    body: bytes
+    form: str
+    layout: str | None
 
 
 class Engine:
@@ -39,15 +47,24 @@ class Engine:
 
     async def state(self) -> dict[str, Any]:
         """Return `instance`, new for each process, and `models` with the last number of each. Raises `LostError`."""
-        return dict(orjson.loads((await self._ask("GET", "/state"))[0]))
+        return dict(orjson.loads(await self._ask("GET", "/state")))
 
-    async def train(self, model: str, seq: int, kind: str, body: bytes) -> tuple[bytes, str]:
-        """Return the body of an answer and its content type. Raises `Refused`, `LostError` and `FailedError`."""
-        return await self._ask("POST", f"/models/{model}/{seq}/{kind}", data=body)
+    async def train(self, model: str, seq: int, kind: str, body: bytes, layout: str = "") -> Trained:
+        """Return the answer of a model. Raises `Refused`, `LostError` and `FailedError`.
+
+        Args:
+            model: that is asked.
+            seq: number of the request.
+            kind: of it.
+            body: of it.
+            layout: how a step that runs again shared passes, `alone` where it did not; empty where it may share.
+        """
+        headers = {"Layout": layout} if layout else {}
+        return await self._whole("POST", f"/models/{model}/{seq}/{kind}", data=body, headers=headers)
 
     async def snapshot(self, model: str, folder: Path) -> int:
         """Have a model written with its optimizer, and return which request it is the state after."""
-        answer, _ = await self._ask("POST", f"/models/{model}/snapshot", data=orjson.dumps({"folder": str(folder)}))
+        answer = await self._ask("POST", f"/models/{model}/snapshot", data=orjson.dumps({"folder": str(folder)}))
         return int(orjson.loads(answer)["seq"])
 
     async def unload(self, model: str) -> None:
@@ -57,16 +74,19 @@ class Engine:
     async def sample(self, body: bytes, folder: str | None) -> bytes:
         """Return a `SampleResponse`. Raises `Refused`, `LostError` and `FailedError`."""
         params = {"folder": folder} if folder else {}
-        return (await self._ask("POST", "/sample", data=body, params=params))[0]
+        return await self._ask("POST", "/sample", data=body, params=params)
 
-    async def _ask(self, method: str, path: str, **options: Any) -> tuple[bytes, str]:
+    async def _ask(self, method: str, path: str, **options: Any) -> bytes:
+        return (await self._whole(method, path, **options)).body
+
+    async def _whole(self, method: str, path: str, **options: Any) -> Trained:
         try:
             async with self._session.request(method, f"http://engine{path}", **options) as response:
                 body = await response.read()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise LostError(f"the engine does not answer: {type(error).__name__}") from error
         if response.status == 200:
-            return body, response.content_type
+            return Trained(body, response.content_type, response.headers.get("Layout"))
         text = (
             str(orjson.loads(body)["error"])
             if response.content_type == "application/json"

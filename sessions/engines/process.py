@@ -1,15 +1,16 @@
 """An engine as a process: `python -m sessions.engines.process`, which answers a Gateway over a Unix socket.
 
-HTTP with one worker thread behind it: what a model is asked runs one after the other, samples run together (`desk`).
-Each training request has its number; asked again for the last one, the engine answers what it answered, so that a lost
-answer applies no gradient twice. The process ends when its standard input does, so none is left when its Gateway is
-killed.
+HTTP with one worker thread behind it: what a model is asked runs one after the other, steps of several models share
+passes (`turns`), samples run together (`desk`). Each training request has its number; asked again for the last one, the
+engine answers what it answered, so that a lost answer applies no gradient twice. The process ends when its standard
+input does, so none is left when its Gateway is killed.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import importlib
 import logging
 import os
@@ -26,7 +27,8 @@ import orjson
 from aiohttp import web
 
 from sessions.engines.desk import Desk
-from sessions.seam import Adam, Lora, Refused, Sampler, Trainer
+from sessions.engines.turns import Turns
+from sessions.seam import Adam, Lora, Refused, Sampler, Sharing, Trainer
 from sessions.wire import samples, steps
 
 __all__ = ["Service", "main"]
@@ -39,6 +41,7 @@ _JSON, _PROTOBUF = "application/json", "application/x-protobuf"
 class _Answer:
     body: bytes
     form: str
+    layout: str | None = None  # of a step that shared passes
 
 
 class Service:
@@ -53,6 +56,10 @@ class Service:
         self._trainer = trainer
         self._instance = secrets.token_hex(8)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
+        # Files are written beside the passes where the trainer allows it: to flush them takes long, and no processor.
+        beside = isinstance(trainer, Sharing)
+        self._files = ThreadPoolExecutor(1, thread_name_prefix="files") if beside else self._thread
+        self._turns = Turns(trainer, self._thread)
         self._last: dict[str, tuple[int, _Answer]] = {}
         self._desk = Desk(sampler, self._work) if sampler else None
 
@@ -72,7 +79,8 @@ class Service:
         return app
 
     async def _state(self, _: web.Request) -> web.Response:
-        return _json({"instance": self._instance, "models": {name: seq for name, (seq, _) in self._last.items()}})
+        models = {name: seq for name, (seq, _) in self._last.items()}
+        return _json({"instance": self._instance, "models": models, "waiting": self._turns.waiting})
 
     async def _train(self, request: web.Request) -> web.Response:
         model, seq, kind = request.match_info["model"], int(request.match_info["seq"]), request.match_info["kind"]
@@ -83,7 +91,7 @@ class Service:
             return _json({"error": f"{model}: is not a model of this engine"}, 404)
         if answer is None or seq > last or (fresh and seq != last):
             try:
-                answer = await self._work(_KINDS[kind], self._trainer, model, body)
+                answer = await self._done(model, kind, body, request.headers.get("Layout", ""))
             except Refused as error:
                 return _json({"error": str(error)}, 422)
             except Exception as error:  # noqa: BLE001  # whoever asked gets an answer
@@ -93,14 +101,24 @@ class Service:
             self._last[model] = (seq, answer)
         elif seq < last:
             return _json({"error": f"{model}: is at request {last}, so request {seq} is over"}, 409)
-        return web.Response(body=answer.body, content_type=answer.form)
+        headers = {"Layout": answer.layout} if answer.layout else {}
+        return web.Response(body=answer.body, content_type=answer.form, headers=headers)
+
+    async def _done(self, model: str, kind: str, body: bytes, layout: str) -> _Answer:
+        if kind == "step":
+            outputs, shared = await asyncio.wrap_future(self._turns.step(model, body, layout))
+            return _Answer(steps.outputs(outputs), _PROTOBUF, shared)
+        thread = self._files if kind == "save" else self._thread
+        done: _Answer = await self._work(_KINDS[kind], self._trainer, model, body, thread=thread)
+        return done
 
     async def _snapshot(self, request: web.Request) -> web.Response:
         model, folder = request.match_info["model"], Path((await request.json())["folder"])
         if model not in self._last or self._trainer is None:
             return _json({"error": f"{model}: is not a model of this engine"}, 404)
         seq = self._last[model][0]
-        await self._work(lambda trainer: trainer.save(model, folder, optimizer=True), self._trainer)
+        save = functools.partial(self._trainer.save, model, folder, optimizer=True)
+        await self._work(save, thread=self._files)
         return _json({"seq": seq})
 
     async def _unload(self, request: web.Request) -> web.Response:
@@ -109,8 +127,8 @@ class Service:
             await self._work(lambda trainer: trainer.unload(model), self._trainer)
         return _json({})
 
-    async def _work(self, work: Callable[..., Any], *args: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
+    async def _work(self, work: Callable[..., Any], *args: Any, thread: ThreadPoolExecutor | None = None) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(thread or self._thread, work, *args)
 
     async def _sample(self, request: web.Request) -> web.Response:
         folder = request.query.get("folder")
@@ -147,10 +165,6 @@ def _create(trainer: Trainer, model: str, body: bytes) -> _Answer:
     return _Answer(b"{}", _JSON)
 
 
-def _step(trainer: Trainer, model: str, body: bytes) -> _Answer:
-    return _Answer(steps.outputs(trainer.step(model, steps.step(body))), _PROTOBUF)
-
-
 def _optim(trainer: Trainer, model: str, body: bytes) -> _Answer:
     return _Answer(orjson.dumps({"metrics": trainer.optim(model, Adam(**orjson.loads(body)))}), _JSON)
 
@@ -169,7 +183,6 @@ def _load(trainer: Trainer, model: str, body: bytes) -> _Answer:
 
 _KINDS: dict[str, Callable[[Trainer, str, bytes], _Answer]] = {
     "create": _create,
-    "step": _step,
     "optim": _optim,
     "save": _save,
     "load": _load,

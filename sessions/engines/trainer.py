@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from torch import Tensor
 from sessions.engines.adam import AdamW, checked
 from sessions.engines.adapters import ALPHA, Adapter, Layers
 from sessions.engines.base import Base
+from sessions.engines.layouts import company, layouts
 from sessions.engines.passes import Inputs, Passes, Work, added
 from sessions.losses.checks import config_of, inputs_of
 from sessions.refusals import Refused
@@ -30,6 +32,8 @@ __all__ = ["ADAPTER", "CONFIG", "OPTIMIZER", "TorchTrainer", "adapter_of"]
 ADAPTER = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"
 OPTIMIZER = "optimizer.safetensors"
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -66,26 +70,35 @@ class TorchTrainer:
 
     def step(self, model: str, step: Step) -> Outputs:
         """Add the gradient of a step. Raises `Refused`, also for gradients that overflow; nothing has changed then."""
-        (answer,) = self.steps([(model, step)])
-        if isinstance(answer, Refused):
-            raise answer
-        return answer
+        work = self._prepared(model, step)
+        self._passes.run([work])
+        return self._taken(model, work)
 
-    def steps(self, work: Sequence[tuple[str, Step]]) -> list[Outputs | Refused]:
+    def steps(self, work: Sequence[tuple[str, Step]]) -> list[tuple[Outputs, str | None] | Refused]:
         """Add the gradients of steps of different models, in shared passes; a `Refused` in the place of a failed one.
 
-        A pass of several models costs less than a pass of each. It rounds differently in the last bits, so replaying
-        gives the same bits only when the same steps are shared again.
+        A pass of several models costs less than a pass of each. It rounds differently in the last bits, so a step that
+        runs again needs its layout.
 
         Args:
             work: each model at most once.
         """
-        answers: list[Outputs | Refused] = []
-        ready = [self._prepared(model, step) for model, step in work]
-        self._passes.run([each for each in ready if isinstance(each, Work)])
+        ready = [_refusable(self._prepared, model, step) for model, step in work]
+        shared = [each for each in ready if isinstance(each, Work)]
+        self._passes.run(shared)
+        told = iter(layouts(shared))
+        answers: list[tuple[Outputs, str | None] | Refused] = []
         for (model, _), each in zip(work, ready, strict=True):
-            answers.append(each if isinstance(each, Refused) else self._taken(model, each))
+            answer = each if isinstance(each, Refused) else _refusable(self._taken, model, each)
+            layout = None if isinstance(each, Refused) else next(told)
+            answers.append(answer if isinstance(answer, Refused) else (answer, layout))
         return answers
+
+    def again(self, model: str, step: Step, layout: str) -> Outputs:
+        """Add the gradient of a step as `steps` did. Raises `Refused`, and `ValueError` for another step's layout."""
+        work = self._prepared(model, step)
+        self._passes.run(company(layout, work, self._layers))
+        return self._taken(model, work)
 
     def optim(self, model: str, params: Adam) -> Mapping[str, float]:
         """Take the gradients into the weights. Raises `Refused` where there are none, or they overflowed."""
@@ -121,19 +134,16 @@ class TorchTrainer:
             raise Refused(f"model_id: {model[:80]}: there is no such model: create it or load it first")
         return self._models[model]
 
-    def _prepared(self, model: str, step: Step) -> Work | Refused:
+    def _prepared(self, model: str, step: Step) -> Work:
         if not step.data:
-            return Refused("forward_backward: data: is empty: send at least one datum")
-        try:
-            inputs = [self._inputs(step.loss, datum) for datum in step.data]
-            return Work(self._model(model).adapter, step, inputs, config_of(step.loss, step.config))
-        except Refused as refusal:
-            return refusal
+            raise Refused("forward_backward: data: is empty: send at least one datum")
+        inputs = [self._inputs(step.loss, datum) for datum in step.data]
+        return Work(self._model(model).adapter, step, inputs, config_of(step.loss, step.config))
 
-    def _taken(self, model: str, work: Work) -> Outputs | Refused:
+    def _taken(self, model: str, work: Work) -> Outputs:
         loss, held = work.loss, self._models[model]
         if not math.isfinite(loss) or not bool(torch.isfinite(torch.nn.utils.get_total_norm(work.gradients))):
-            return Refused(f"forward_backward: {work.step.loss} overflowed: send smaller advantages, or newer logprobs")
+            raise Refused(f"forward_backward: {work.step.loss} overflowed: send smaller advantages, or newer logprobs")
         held.pending = added(held.pending, work.gradients)
         return Outputs([work.logprobs[place] for place in range(len(work.inputs))], {"loss:sum": loss})
 
@@ -153,6 +163,14 @@ def adapter_of(folder: Path, layers: Layers) -> Adapter:
     if not isinstance(about, dict) or about.keys() != {each.name for each in fields(Lora)}:
         raise Refused(f"weights: {folder.name}: is not an adapter: pass a checkpoint of a LoRA model")
     return layers.filled(Lora(**about), tensors.read(folder, ADAPTER), folder.name)
+
+
+def _refusable(do: Callable[P, T], *args: P.args, **named: P.kwargs) -> T | Refused:
+    """Return a refusal instead of raising it."""
+    try:
+        return do(*args, **named)
+    except Refused as refusal:
+        return refusal
 
 
 def _held(adapter: Adapter) -> _Model:

@@ -94,3 +94,9 @@ CREATE TABLE IF NOT EXISTS completions (
     size INTEGER,                   -- bytes of the result; NULL for a failure
     PRIMARY KEY (sampler, number)
 );
+CREATE TABLE IF NOT EXISTS layouts (
+    target TEXT NOT NULL,           -- a model
+    seq INTEGER NOT NULL,           -- of a step since its last snapshot
+    layout TEXT NOT NULL,           -- JSON of `engines/layouts`: how it shared passes with other models
+    PRIMARY KEY (target, seq)
+);

@@ -120,6 +120,7 @@ class Manager:
             await context.journal.run(entries.given_up, row["id"], told, "user", now)
             context.futures.ended(row["id"])
         await context.journal.execute("UPDATE requests SET body = NULL WHERE target = ?", model)
+        await context.journal.execute("DELETE FROM layouts WHERE target = ?", model)
         folder = paths.folder_of(context.config.root / "snapshots", model)
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 

@@ -15,12 +15,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from sessions.engines.client import FailedError, LostError
-from sessions.journal import entries
+from sessions.engines.turns import ALONE
+from sessions.journal import entries, layouts
 from sessions.journal.store import Journal, Row
 from sessions.platforms.processes import Process
 from sessions.runs import external, usage, weights
@@ -45,6 +46,12 @@ class Context:
     trainer: Process
     sampler: Process
     clock: Callable[[], float] = field(default=time.time)
+
+
+class _Result(NamedTuple):
+    body: bytes
+    form: str
+    layout: str | None = None
 
 
 class Model:
@@ -122,7 +129,8 @@ class Model:
             instance = await self._context.trainer.ready()
             try:
                 await self._ready(model)
-                answer = await self._ask(model, due["seq"], due["kind"])
+                # What an engine died of is tried alone, so that it takes no step of another model with it.
+                answer = await self._ask(model, due["seq"], due["kind"], "" if attempt == 1 else ALONE)
                 if due["kind"] == "load_weights":
                     # Before it is told: what was loaded may be deleted or replaced from then on.
                     await self._written(due["seq"])
@@ -134,7 +142,7 @@ class Model:
                 self._instance, problem = "", str(error)
                 continue
             else:
-                await self._end(due, *answer)
+                await self._end(due, answer)
             return
         await self._fail(due, f"the engine failed at this request: {problem}", "server")
 
@@ -150,19 +158,23 @@ class Model:
         query = (
             "SELECT seq, kind FROM requests WHERE target = ? AND seq > ? AND seq <= ? AND state = 'done' ORDER BY seq"
         )
+        shared = await self._context.journal.run(layouts.of, self._id)
         for row in await self._context.journal.rows(query, self._id, model["snapshot"], model["done"]):
             if row["kind"] in _CHANGES:
-                await self._ask(model, row["seq"], row["kind"])
+                await self._ask(model, row["seq"], row["kind"], shared.get(row["seq"], ALONE))
         self._instance = instance
 
-    async def _ask(self, model: Row, seq: int, kind: str) -> tuple[bytes, str]:
-        """Return the result of a request and its form."""
+    async def _ask(self, model: Row, seq: int, kind: str, layout: str) -> _Result:
+        """Return the result of a request; a layout is that of a step that runs again."""
         row = await self._context.journal.row("SELECT body FROM requests WHERE target = ? AND seq = ?", self._id, seq)
         if row is None or row["body"] is None:
             raise FailedError(f"request {seq} is not in the journal any more")
         body: bytes = row["body"]
         if kind in {"forward_backward", "forward"}:
-            return await self._engine(seq, "step", body)
+            return _Result(*await self._context.trainer.engine.train(self._id, seq, "step", body, layout))
+        return _Result(*await self._other(model, seq, kind, body))
+
+    async def _other(self, model: Row, seq: int, kind: str, body: bytes) -> tuple[bytes, str]:
         asked: dict[str, Any] = orjson.loads(body)
         if kind == "create_model":
             await self._engine(seq, "create", model["lora"].encode())
@@ -178,16 +190,19 @@ class Model:
         return await weights.save(self._context, model, seq, kind, asked, self._engine)
 
     async def _engine(self, seq: int, kind: str, body: bytes) -> tuple[bytes, str]:
-        answer, form = await self._context.trainer.engine.train(self._id, seq, kind, body)
-        return answer, "protobuf" if form == "application/x-protobuf" else "json"
+        answer = await self._context.trainer.engine.train(self._id, seq, kind, body)
+        return answer.body, answer.form
 
-    async def _end(self, due: Row, result: bytes, form: str) -> None:
+    async def _end(self, due: Row, result: _Result) -> None:
         now = self._context.clock()
-        used = usage.Used(self._context.config.name, usage.of(due["kind"], result))
+        form = "protobuf" if result.form == "application/x-protobuf" else "json"
+        used = usage.Used(self._context.config.name, usage.of(due["kind"], result.body))
 
         def change(connection: Any) -> None:
-            entries.finish(connection, due["id"], result, form, now)
+            entries.finish(connection, due["id"], result.body, form, now)
             usage.note(connection, self._id, used, now)
+            if result.layout:
+                layouts.keep(connection, self._id, due["seq"], result.layout)
             connection.execute("UPDATE models SET done = ?, used = ? WHERE id = ?", (due["seq"], now, self._id))
             if due["kind"] not in _CHANGES:
                 connection.execute("UPDATE requests SET body = NULL WHERE id = ?", (due["id"],))
@@ -225,6 +240,7 @@ class Model:
         def change(connection: Any) -> None:
             connection.execute("UPDATE models SET snapshot = ? WHERE id = ?", (seq, self._id))
             entries.forget(connection, self._id, seq)
+            layouts.forget(connection, self._id, seq)
 
         await self._context.journal.run(change)
         self._remove(old)

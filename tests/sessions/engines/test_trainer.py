@@ -448,13 +448,34 @@ def test_steps_of_several_models_in_shared_passes_give_what_they_give_alone(trai
     monkeypatch.setattr(trainer._passes, "budget", budget)
     shared, alone = made(trainer, "shared"), made(trainer, "alone")
     answers = trainer.steps(shared)
-    for (model, _), (other, step), answer in zip(shared, alone, answers, strict=True):
+    for (model, _), (other, step), (answer, _) in zip(shared, alone, answers, strict=True):
         expected = trainer.step(other, step)
         for one, two in zip(answer.logprobs, expected.logprobs, strict=True):
             np.testing.assert_allclose(one, two, atol=1e-6, rtol=0)
         assert answer.metrics["loss:sum"] == pytest.approx(expected.metrics["loss:sum"], abs=1e-5)
         one, two = _gradients(trainer, model), _gradients(trainer, other)
         assert (one - two).abs().max() <= 1e-6 * max(1, float(two.abs().max()))
+
+
+@pytest.mark.parametrize("made", [_mixed, _alike], ids=["mixed", "alike"])
+def test_a_step_that_shared_passes_runs_again_to_the_same_bits_without_the_others(trainer, base, tmp_path, made):
+    shared = made(trainer, "m")
+    for model, _ in shared:
+        trainer.save(model, tmp_path / model, optimizer=True)
+    answers = trainer.steps(shared)
+    other = TorchTrainer(base)
+    for (model, step), (answer, layout) in zip(shared, answers, strict=True):
+        other.load(model, tmp_path / model, optimizer=True)
+        again = other.again(model, step, layout)
+        assert again.metrics == answer.metrics
+        assert all(np.array_equal(one, two) for one, two in zip(again.logprobs, answer.logprobs, strict=True))
+        assert torch.equal(_gradients(other, model), _gradients(trainer, model))
+
+
+def test_a_layout_of_another_step_is_a_fault(trainer):
+    (_, layout), _ = trainer.steps(_alike(trainer, "m")[:2])
+    with pytest.raises(ValueError, match="not one of this step"):
+        trainer.again("m0", drawn.step(lengths=(3,)), layout)
 
 
 def test_a_step_that_fails_among_others_spoils_none_of_them(trainer):
@@ -465,6 +486,7 @@ def test_a_step_that_fails_among_others_spoils_none_of_them(trainer):
     only = (work[2][0], replace(work[2][1], forward_only=True))
     answers = trainer.steps([work[0], overflow, ("gone", drawn.step()), only])
     assert "overflowed" in str(answers[1])
+    assert answers[3][1] is None  # it shared no pass, for it has no gradient
     assert "no such model" in str(answers[2])
     gradient = _gradients(trainer, work[0][0])
     assert trainer._models[work[1][0]].pending == trainer._models[work[2][0]].pending == []
