@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
+    "MOST",
     "CreateModel",
     "CreateSamplingSession",
     "CreateSession",
@@ -23,6 +24,8 @@ __all__ = [
     "SaveForSampler",
 ]
 
+MOST = 2**53
+"""The largest number of a request: what JSON carries exactly, and the journal keeps."""
 _Ttl = Annotated[int, Field(ge=3600, le=315_360_000)]
 _Metadata = dict[str, str]
 
@@ -58,7 +61,7 @@ class CreateModel(_Strict):
     """`create_model`."""
 
     session_id: str
-    model_seq_id: int = Field(ge=0)
+    model_seq_id: int = Field(ge=0, le=MOST)
     base_model: str
     user_metadata: dict[str, Any] | None = None
     lora_config: _Lora | None = None
@@ -80,7 +83,7 @@ class Optim(_Strict):
 
     adam_params: _Adam
     model_id: str
-    seq_id: int = Field(ge=1)
+    seq_id: int = Field(ge=1, le=MOST)
     type: Literal["optim_step"] = "optim_step"
 
 
@@ -96,7 +99,7 @@ class Save(_Strict):
 
     model_id: str
     path: str | None = None
-    seq_id: int = Field(ge=1)
+    seq_id: int = Field(ge=1, le=MOST)
     ttl_seconds: _Ttl | None = None
     overwrite: bool = False
     user_metadata: _Metadata | None = None
@@ -108,9 +111,9 @@ class SaveForSampler(_Strict):
 
     model_id: str
     path: str | None = None
-    sampling_session_seq_id: int | None = Field(default=None, ge=0)
+    sampling_session_seq_id: int | None = Field(default=None, ge=0, le=MOST)
     kind: Literal["snapshot", "inflight"] = "snapshot"
-    seq_id: int = Field(ge=1)
+    seq_id: int = Field(ge=1, le=MOST)
     ttl_seconds: _Ttl | None = None
     user_metadata: _Metadata | None = None
     type: Literal["save_weights_for_sampler"] = "save_weights_for_sampler"
@@ -121,7 +124,7 @@ class SaveExternal(_Strict):
 
     model_id: str
     path: str
-    seq_id: int = Field(ge=1)
+    seq_id: int = Field(ge=1, le=MOST)
     ttl_seconds: _Ttl | None = None
     age_encryption_recipients: list[str] | None = None
     type: Literal["save_weights_external"] = "save_weights_external"
@@ -131,9 +134,9 @@ class Load(_Strict):
     """`load_weights`: into a model that exists, or into a new one of a session."""
 
     model_id: str | None = None
-    seq_id: int | None = Field(default=None, ge=1)
+    seq_id: int | None = Field(default=None, ge=1, le=MOST)
     session_id: str | None = None
-    model_seq_id: int | None = Field(default=None, ge=0)
+    model_seq_id: int | None = Field(default=None, ge=0, le=MOST)
     base_model: str | None = None
     user_metadata: dict[str, Any] | None = None
     path: str
@@ -147,7 +150,7 @@ class CreateSamplingSession(_Strict):
     """`create_sampling_session`."""
 
     session_id: str
-    sampling_session_seq_id: int = Field(ge=0)
+    sampling_session_seq_id: int = Field(ge=0, le=MOST)
     base_model: str | None = None
     model_path: str | None = None
     type: Literal["create_sampling_session"] = "create_sampling_session"

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
+from sessions.gateway import bodies
 from sessions.gateway.answers import body, json
 from sessions.gateway.state import MANAGER, caller, new_id, own_session
 from sessions.journal.store import ChangedError, Row
@@ -38,7 +39,7 @@ class _Copy(BaseModel):
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
     session_id: str | None = None
-    model_seq_id: int | None = Field(default=None, ge=0)
+    model_seq_id: int | None = Field(default=None, ge=0, le=bodies.MOST)
     destination_project_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     source_path: str
     ttl_seconds: Annotated[int, Field(ge=3600, le=315_360_000)] | None = None

@@ -10,10 +10,12 @@ from sessions.gateway import bodies
 from sessions.gateway.answers import body, json, members
 from sessions.gateway.state import MANAGER, caller, new_id, own_session
 from sessions.runs import events
+from sessions.seam import Refused
 
 __all__ = ["routes"]
 
 routes = web.RouteTableDef()
+_ABOUT = 1 << 16
 _CONFIG = {
     "pjwt_auth_enabled": True,
     "credential_default_source": "api_key",
@@ -61,6 +63,8 @@ async def create_session(request: web.Request) -> web.Response:
     context = request.app[MANAGER].context
     now, id_ = context.clock(), new_id()
     about = asked.model_dump(exclude={"type"})
+    if len(texts.dumps(about)) > _ABOUT:
+        raise Refused(f"user_metadata: is more than {_ABOUT} bytes with the tags; keep large things elsewhere")
     await context.journal.execute(
         "INSERT INTO sessions (id, tenant, created, seen, status, about) VALUES (?, ?, ?, ?, ?, ?)",
         id_,

@@ -48,7 +48,7 @@ class Request(_Strict):
     base_model: str | None = None
     model_path: str | None = None
     sampling_session_id: str | None = None
-    seq_id: int | None = None
+    seq_id: int | None = Field(default=None, ge=0, lt=2**63)
     prompt_logprobs: bool | None = None
     topk_prompt_logprobs: int = Field(default=0, ge=0, le=1000)
     topk_sample_logprobs: int = Field(default=0, ge=0, le=1000)

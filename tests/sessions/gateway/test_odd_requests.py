@@ -1,0 +1,134 @@
+"""Requests that no client sends: each is refused with a sentence, and none is a fault of the Gateway."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+ODD = {
+    "nothing": "%20",
+    "a NUL": "a%00b",
+    "above": "..%2F..%2Fetc",
+    "encoded twice": "a%252Fb",
+    "a colon": "a%3Atrain%3A0",
+    "no text": "%FF%FE",
+    "a quote": "'%20OR%201=1%20--",
+    "wide": "%F0%9F%98%80",
+    "very long": "x" * 3000,
+}
+GETS = [
+    "training_runs/{}",
+    "training_runs/{}/checkpoints",
+    "training_runs/{}/checkpoints/external_weights/{}/external_weights_urls",
+    "training_runs/a/checkpoints/{}/b/external_weights_urls",
+    "sessions/{}",
+    "sessions/{}/trace_export",
+    "samplers/{}",
+    "download?token={}",
+    "audit?day={}",
+    "audit?event_type={}",
+    "billing/usage/events?starting_on={}&ending_before=2026-11-24T00:00:00Z",
+    "training_runs?limit={}",
+    "sessions?access_scope={}",
+]
+
+
+@pytest.fixture(scope="module")
+def http(shared):
+    with httpx.Client(base_url=f"{shared.url}/api/v1/", headers={"X-API-Key": shared.key}, timeout=60) as made:
+        yield made
+
+
+def refused(answer):
+    """Return whether a request was refused with one sentence, as the mistake of whoever sent it."""
+    assert 400 <= answer.status_code < 500, (answer.status_code, answer.text)
+    sentence = answer.json()["detail"]
+    return bool(sentence) and len(sentence) < 600 and "Traceback" not in sentence
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("route", GETS)
+def test_an_odd_name_is_refused(http, route, odd):
+    assert refused(http.get(route.replace("{}", odd)))
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_an_odd_name_changes_nothing(http, odd):
+    for method, route, body in (
+        ("PUT", f"sessions/{odd}/project", {"project_id": "p"}),
+        ("POST", f"sessions/{odd}/finish", {"reason": {"type": "success"}}),
+        ("DELETE", f"training_runs/{odd}/checkpoints/weights/{odd}", None),
+        ("POST", f"training_runs/a/checkpoints/weights/{odd}/publish", None),
+        ("PUT", f"training_runs/{odd}/checkpoints/external_weights/{odd}/ttl", {"ttl_seconds": 7200}),
+    ):
+        assert refused(http.request(method, route, json=body))
+
+
+def test_storage_of_an_odd_project_is_none(http):
+    for odd in ODD.values():
+        if len(odd) < 1000:
+            assert http.get(f"billing/usage/checkpoints/current?project_id={odd}").json()["data"] == []
+            assert http.get(f"training_runs?project_id={odd}").json()["training_runs"] == []
+
+
+BODIES = {
+    "copy_weights": {"source_path": "tinker://a/weights/b", "destination_project_id": "p"},
+    "create_custom_loss": None,
+    "retrieve_futures": {"target": {"sampling_session_id": "a"}},
+    "save_weights_external": {"model_id": "a", "path": "b", "seq_id": 1},
+    "sessions/search": {},
+    "create_session": {},
+}
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff", b'"x"', b"null", b'{"a": 1e999}'], ids=str)
+@pytest.mark.parametrize(
+    "route", [route for route, body in BODIES.items() if body is not None] + ["create_custom_loss"]
+)
+def test_a_body_that_is_not_what_the_route_takes_is_refused(http, route, content):
+    assert refused(http.post(route, content=content))
+
+
+ODD_VALUES = [None, 3, -1, 2**70, 1.5, [], {}, "", "a\0b", "../..", "x" * 10_000, ["x"] * 200_000, {"x": {"x": {}}}]
+
+
+@pytest.mark.parametrize(
+    ("route", "field"),
+    [
+        *(("copy_weights", name) for name in ("source_path", "session_id", "model_seq_id", "ttl_seconds")),
+        *(("retrieve_futures", name) for name in ("target", "prev_cursor", "timeout", "retrieved_request_ids")),
+        *(("save_weights_external", name) for name in ("path", "seq_id", "model_id", "age_encryption_recipients")),
+    ],
+)
+def test_a_value_of_another_kind_is_refused(http, route, field):
+    for value in ODD_VALUES:
+        assert refused(http.post(route, json={**BODIES[route], field: value}))
+
+
+@pytest.mark.parametrize(
+    "field", ["display_name", "user_metadata", "project_ids", "owner", "statuses", "limit", "cursor"]
+)
+def test_an_odd_search_finds_nothing_or_is_refused(http, field):
+    for value in ODD_VALUES:
+        answer = http.post("sessions/search", json={field: value})
+        assert answer.status_code == 200 or refused(answer)
+
+
+@pytest.mark.parametrize("route", [*BODIES, "sessions/a/project", "sessions/a/finish"])
+def test_a_body_beyond_the_limit_is_refused(shared, http, route):
+    def much():
+        for _ in range(65):
+            yield b" " * (1 << 20)
+
+    method = "PUT" if route.endswith("project") else "POST"
+    try:
+        answer = http.request(method, route, content=much())
+    except httpx.TransportError:
+        return  # the connection was closed before all of it was sent
+    assert refused(answer)
+
+
+def test_a_session_that_would_fill_the_journal_is_refused(http):
+    answer = http.post("create_session", json={"user_metadata": {"x": "y" * 100_000}})
+    assert refused(answer)
+    assert "user_metadata" in answer.json()["detail"]
