@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import dataclasses
 import json
+import shutil
 import signal
 import socket
 import sys
@@ -16,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from sessions.engines import names
 from sessions.journal.store import Journal
 from sessions.runs import tenants
 
@@ -47,7 +49,11 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--port", type=int, default=8080, help="TCP port, 8080 by default; 0 chooses a free one")
     serve.add_argument("--context", type=int, help="tokens that the model reads at most; as its configuration says")
     serve.add_argument("--trainer", metavar="MODULE:CLASS", help="what trains; torch and peft by default")
-    serve.add_argument("--sampler", metavar="MODULE:CLASS", help="what samples; transformers by default")
+    what = f"what samples: {', '.join(names.SAMPLERS)} or MODULE:CLASS; transformers by default"
+    serve.add_argument("--sampler", default="transformers", metavar="NAME", help=what)
+    serve.add_argument("--sampler-python", metavar="FILE", help="interpreter of the sampler, such as one that has vLLM")
+    option = "of the sampler, such as rank=32 of vllm; may be given several times"
+    serve.add_argument("--sampler-option", action="append", default=[], metavar="KEY=VALUE", help=option)
     serve.add_argument("--url", metavar="URL", help="where clients reach it, for links; as each request by default")
     keys = commands.add_parser("keys", help="make, list and end API keys", allow_abbrev=False)
     actions = keys.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -70,11 +76,24 @@ def _serve(args: argparse.Namespace) -> int:
     settings = json.loads((args.base / "config.json").read_text())
     context = args.context or int(settings.get("max_position_embeddings", 2048))
     config = Config(args.root.resolve(), args.base.resolve(), args.name or str(args.base.resolve()), context)
-    chosen = {each: getattr(args, each) for each in ("trainer", "sampler", "url") if getattr(args, each)}
-    config = dataclasses.replace(config, **chosen)
+    config = dataclasses.replace(
+        config,
+        trainer=args.trainer or config.trainer,
+        sampler=names.sampler(args.sampler),
+        sampler_python=_interpreter(args.sampler_python),
+        sampler_options=names.options(args.sampler_option),
+        url=args.url,
+    )
     with suppress(KeyboardInterrupt):
         asyncio.run(_run(config, args.host, args.port))
     return 0
+
+
+def _interpreter(name: str | None) -> str | None:
+    found = shutil.which(name) if name else None
+    if name and found is None:
+        raise ValueError(f"--sampler-python: {name}: is no program: pass the python of the sampler's environment")
+    return found
 
 
 async def _run(config: Config, host: str, port: int) -> None:

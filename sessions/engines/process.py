@@ -12,12 +12,13 @@ import argparse
 import asyncio
 import functools
 import importlib
+import json
 import logging
 import os
 import secrets
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,9 +195,18 @@ def _json(body: object, status: int = 200) -> web.Response:
     return web.Response(body=orjson.dumps(body), content_type=_JSON, status=status)
 
 
-def _made(name: str, base: Path) -> Any:
+def _made(name: str, base: Path, options: Sequence[str] = ()) -> Any:
     module, _, kind = name.partition(":")
-    return getattr(importlib.import_module(module), kind)(base)
+    return getattr(importlib.import_module(module), kind)(base, **dict(map(_option, options)))
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """Return the name and the value of an option: JSON where it is that, else text."""
+    name, _, value = text.partition("=")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def _is_orphan() -> bool:
@@ -226,10 +236,12 @@ def main() -> None:
     parser.add_argument("--socket", type=Path, required=True, help="Unix socket to make")
     parser.add_argument("--trainer", metavar="MODULE:CLASS", help="what trains; nothing by default")
     parser.add_argument("--sampler", metavar="MODULE:CLASS", help="what samples; nothing by default")
+    option = "of the sampler's constructor, such as rank=32; may be given several times"
+    parser.add_argument("--sampler-option", action="append", default=[], metavar="KEY=VALUE", help=option)
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     trainer = _made(args.trainer, args.base) if args.trainer else None
-    sampler = _made(args.sampler, args.base) if args.sampler else None
+    sampler = _made(args.sampler, args.base, args.sampler_option) if args.sampler else None
     if _is_orphan():
         return  # the socket is that of an engine which another Gateway started meanwhile
     args.socket.unlink(missing_ok=True)

@@ -26,10 +26,11 @@ class Process:
         name: for the log and the files.
         folder: for its socket and its log.
         arguments: of `python -m sessions.engines.process`, without the socket.
+        python: interpreter that has the packages of the engine; None is that of this process.
     """
 
-    def __init__(self, name: str, folder: Path, arguments: Sequence[str]) -> None:
-        self.name = name
+    def __init__(self, name: str, folder: Path, arguments: Sequence[str], python: str | None = None) -> None:
+        self.name, self._python = name, python or sys.executable
         self._folder, self._arguments = folder, arguments
         self._socket = folder / f"{name}.sock"
         self._up = asyncio.Event()
@@ -102,7 +103,7 @@ class Process:
 
     async def _run(self) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), "HF_HUB_OFFLINE": "1"}
-        command = [sys.executable, "-m", "sessions.engines.process", *self._arguments, "--socket", str(self._socket)]
+        command = [self._python, "-m", "sessions.engines.process", *self._arguments, "--socket", str(self._socket)]
         with (self._folder / f"{self.name}.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *command, stdin=asyncio.subprocess.PIPE, stdout=log, stderr=log, env=environment

@@ -46,6 +46,8 @@ class Config:
         trainer: `MODULE:CLASS` of what trains.
         sampler: `MODULE:CLASS` of what samples.
         url: where clients reach it, for the links that it answers; None for the address that each request was sent to.
+        sampler_python: interpreter that it runs in, such as one that has vLLM; None is that of the Gateway.
+        sampler_options: of its constructor, as `KEY=VALUE`.
     """
 
     root: Path
@@ -56,3 +58,5 @@ class Config:
     trainer: str = "sessions.engines.trainer:TorchTrainer"
     sampler: str = "sessions.engines.sampler:TransformersSampler"
     url: str | None = None
+    sampler_python: str | None = None
+    sampler_options: tuple[str, ...] = ()

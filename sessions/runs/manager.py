@@ -42,12 +42,13 @@ class Manager:
     def __init__(self, config: Config) -> None:
         run = config.root / "run"
         base = ["--base", str(config.base)]
+        sampler = ["--sampler", config.sampler, *(f"--sampler-option={each}" for each in config.sampler_options)]
         self.context = Context(
             config,
             Journal(config.root / "journal.sqlite"),
             Futures(),
             Process("trainer", run, [*base, "--trainer", config.trainer]),
-            Process("sampler", run, [*base, "--sampler", config.sampler]),
+            Process("sampler", run, [*base, *sampler], config.sampler_python),
         )
         self.samples = Samples(self.context)
         self._models: dict[str, Model] = {}
