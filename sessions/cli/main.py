@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from sessions.engines import names
-from sessions.journal.store import Journal
+from sessions.journal.places import journal_at
+from sessions.journal.store import AwayError, Journal
 from sessions.runs import tenants
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         return int(args.run(args))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, AwayError) as error:
         print(f"sessions: {error}", file=sys.stderr)
         return 2
 
@@ -64,7 +65,12 @@ def _parser() -> argparse.ArgumentParser:
     revoke.add_argument("id", metavar="ID", help="first characters, as `keys ls` shows them")
     shown = commands.add_parser("ls", help="list sessions", allow_abbrev=False)
     runs = ((serve, _serve), (create, _create), (listing, _keys), (revoke, _revoke), (shown, _sessions))
+    serve.add_argument(
+        "--replica", default=socket.gethostname(), help="of Gateways on one --journal, which one this is"
+    )
+    serve.add_argument("--lease", type=float, default=10.0, metavar="SECONDS", help="until another takes over; 10")
     for command, run in runs:
+        command.add_argument("--journal", metavar="URL", help="postgresql://…, where Gateways share a journal")
         command.add_argument("--root", type=Path, required=True, metavar="FOLDER", help="journal, weights and sockets")
         command.set_defaults(run=run)
     return parser
@@ -83,6 +89,9 @@ def _serve(args: argparse.Namespace) -> int:
         sampler_python=_interpreter(args.sampler_python),
         sampler_options=names.options(args.sampler_option),
         url=args.url,
+        journal=args.journal,
+        replica=args.replica,
+        limits=dataclasses.replace(config.limits, lease=args.lease),
     )
     with suppress(KeyboardInterrupt):
         asyncio.run(_run(config, args.host, args.port))
@@ -116,20 +125,20 @@ async def _run(config: Config, host: str, port: int) -> None:
 
 
 def _create(args: argparse.Namespace) -> int:
-    key = asyncio.run(_with(args.root, lambda journal: tenants.create(journal, args.tenant, time.time())))
+    key = asyncio.run(_with(args, lambda journal: tenants.create(journal, args.tenant, time.time())))
     print(key.secret)
     return 0
 
 
 def _keys(args: argparse.Namespace) -> int:
-    rows = asyncio.run(_with(args.root, lambda journal: journal.rows("SELECT * FROM keys ORDER BY created")))
+    rows = asyncio.run(_with(args, lambda journal: journal.rows("SELECT * FROM keys ORDER BY created")))
     for row in rows:
         print(f"{row['id']}  {row['tenant']:20}  {_time(row['created'])}  {'revoked' if row['revoked'] else 'valid'}")
     return 0
 
 
 def _revoke(args: argparse.Namespace) -> int:
-    if asyncio.run(_with(args.root, lambda journal: tenants.revoke(journal, args.id, time.time()))):
+    if asyncio.run(_with(args, lambda journal: tenants.revoke(journal, args.id, time.time()))):
         return 0
     print(f"sessions: {args.id}: there is no such key, or it has ended", file=sys.stderr)
     return 1
@@ -140,7 +149,7 @@ def _sessions(args: argparse.Namespace) -> int:
         "SELECT sessions.*, count(models.id) AS runs, sum(models.done) AS steps FROM sessions"
         " LEFT JOIN models ON models.session = sessions.id GROUP BY sessions.id ORDER BY sessions.created"
     )
-    for row in asyncio.run(_with(args.root, lambda journal: journal.rows(query))):
+    for row in asyncio.run(_with(args, lambda journal: journal.rows(query))):
         status = json.loads(row["status"])["type"]
         print(
             f"{row['id']}  {row['tenant']:20}  {_time(row['created'])}  {status:16}"
@@ -149,8 +158,8 @@ def _sessions(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _with(root: Path, use: Callable[[Journal], Awaitable[T]]) -> T:
-    journal = Journal(root / "journal.sqlite")
+async def _with(args: argparse.Namespace, use: Callable[[Journal], Awaitable[T]]) -> T:
+    journal = journal_at(args.journal, args.root)
     await journal.open()
     try:
         return await use(journal)

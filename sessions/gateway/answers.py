@@ -11,7 +11,7 @@ import zstandard
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
-from sessions.journal.store import ChangedError
+from sessions.journal.store import AwayError, ChangedError
 from sessions.seam import Refused
 
 __all__ = ["MissingError", "body", "errors", "json", "members", "read"]
@@ -69,6 +69,9 @@ async def members(request: web.Request) -> dict[str, Any]:
     return found
 
 
+_STATUSES = ((Refused, 422), (ChangedError, 409), (MissingError, 404))
+
+
 @web.middleware
 async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer exceptions; the client shows `detail` to its user."""
@@ -76,12 +79,11 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         return await handler(request)
     except web.HTTPException as error:
         return error if error.status < 400 else _told(error.status, error.text or error.reason)
-    except Refused as error:
-        return _told(422, str(error))
-    except ChangedError as error:
-        return _told(409, str(error))
-    except MissingError as error:
-        return _told(404, str(error))
+    except (Refused, ChangedError, MissingError) as error:
+        return _told(next(status for kind, status in _STATUSES if isinstance(error, kind)), str(error))
+    except AwayError as error:
+        _LOG.warning("%s: %s", request.path, error)
+        return _told(503, "the journal does not answer at the moment; send this again")
     except Exception:  # noqa: BLE001  # whoever asked gets an answer
         _LOG.exception("%s %s failed", request.method, request.path)
         return _told(500, "the Gateway failed at this request; its log says how")

@@ -12,7 +12,7 @@ from sessions.gateway.answers import body, json, members
 from sessions.gateway.state import MANAGER, caller
 from sessions.journal.store import Row
 from sessions.runs import completions
-from sessions.runs.models import Context
+from sessions.runs.manager import Manager
 
 __all__ = ["routes"]
 
@@ -34,10 +34,10 @@ async def retrieve_future(request: web.Request) -> web.Response:
             row = await context.journal.row(_FIND, id_, caller(request))
     finally:
         context.futures.leave(id_, event)
-    return _answer(context, id_, row)
+    return _answer(request.app[MANAGER], id_, row)
 
 
-def _answer(context: Context, id_: str, row: Row | None) -> web.Response:
+def _answer(manager: Manager, id_: str, row: Row | None) -> web.Response:
     if row is None:
         return json({"detail": f"{id_[:200]}: there is no such request, or its result is not kept any more"}, 410)
     if row["state"] == "done":
@@ -45,10 +45,9 @@ def _answer(context: Context, id_: str, row: Row | None) -> web.Response:
         return web.Response(body=row["result"], content_type=form)
     if row["state"] == "failed":
         return json({"error": row["result"].decode(), "category": row["category"]})
-    engine = context.sampler if row["kind"] == "sample" else context.trainer
     answer = {"type": "try_again", "request_id": id_, "queue_state": "active"}
-    if not engine.is_up:
-        answer |= {"queue_state": "paused_capacity", "queue_state_reason": engine.waits_for}
+    if why := manager.waits_for(row["kind"]):
+        answer |= {"queue_state": "paused_capacity", "queue_state_reason": why}
     return json(answer)
 
 

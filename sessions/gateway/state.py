@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import sqlite3
 from collections.abc import Callable
 
 from aiohttp import web
@@ -11,7 +10,7 @@ from aiohttp import web
 from sessions.gateway.answers import MissingError
 from sessions.gateway.tokens import Tokens
 from sessions.journal import entries
-from sessions.journal.store import Row
+from sessions.journal.store import Connection, Row
 from sessions.runs.manager import Manager
 
 __all__ = ["MANAGER", "TOKENS", "accepted", "caller", "new_id", "own_model", "own_sampler", "own_session"]
@@ -66,7 +65,7 @@ async def _own(request: web.Request, query: str, what: str, id_: str) -> Row:
 async def accepted(
     request: web.Request,
     asked: entries.Request,
-    keep: Callable[[sqlite3.Connection, entries.Request, float], bool] = entries.accept,
+    keep: Callable[[Connection, entries.Request, float], bool] = entries.accept,
 ) -> bool:
     """Keep a request in the journal; False when it is there already.
 

@@ -6,12 +6,14 @@ ends as failed; sent again, it is the same request.
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 
-from sessions.journal.store import ChangedError, Row, digest
+from sessions.journal.store import ChangedError, Connection, Row, digest
 
 __all__ = ["Request", "accept", "finish", "following", "forget", "given_up", "promise", "skip"]
+
+_LOCKED = "UPDATE models SET done = done WHERE id = ? RETURNING done, unloaded"
+"""Reads a model and keeps its row until the end of the transaction, in words that SQLite knows as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Request:
         return f"{self.target}:{self.seq}"
 
 
-def accept(connection: sqlite3.Connection, request: Request, now: float) -> bool:
+def accept(connection: Connection, request: Request, now: float) -> bool:
     """Keep a request; False when it is there already.
 
     Raises:
@@ -66,11 +68,12 @@ def accept(connection: sqlite3.Connection, request: Request, now: float) -> bool
     return False
 
 
-def promise(connection: sqlite3.Connection, request: Request, now: float) -> bool:
+def promise(connection: Connection, request: Request, now: float) -> bool:
     """Keep a request of a model, as `accept` does; one that the model will never come to fails in the same moment."""
+    # Before it is kept: another Gateway may just have the model go on without it, or unload it.
+    model = connection.execute(_LOCKED, (request.target,)).fetchone()
     if not accept(connection, request, now):
         return False
-    model = connection.execute("SELECT done, unloaded FROM models WHERE id = ?", (request.target,)).fetchone()
     if model["unloaded"] is not None:
         given_up(connection, request.id, "the model was unloaded before this request", "user", now)
     elif request.seq <= model["done"]:
@@ -78,16 +81,17 @@ def promise(connection: sqlite3.Connection, request: Request, now: float) -> boo
     return True
 
 
-def skip(connection: sqlite3.Connection, target: str) -> int:
+def skip(connection: Connection, target: str) -> int:
     """Have a model go on with the first request that waits, and return the last number before it."""
-    query = "SELECT done, (SELECT min(seq) FROM requests WHERE target = ? AND seq > done AND state = 'waiting')"
-    done, first = connection.execute(query + " FROM models WHERE id = ?", (target, target)).fetchone()
+    done = connection.execute(_LOCKED, (target,)).fetchone()["done"]
+    query = "SELECT min(seq) FROM requests WHERE target = ? AND seq > ? AND state = 'waiting'"
+    (first,) = connection.execute(query, (target, done)).fetchone()
     through = int(done if first is None else first - 1)
     connection.execute("UPDATE models SET done = ? WHERE id = ?", (through, target))
     return through
 
 
-def finish(connection: sqlite3.Connection, id_: str, result: bytes, form: str, now: float) -> None:
+def finish(connection: Connection, id_: str, result: bytes, form: str, now: float) -> None:
     """Keep the result of a request."""
     connection.execute(
         "UPDATE requests SET state = 'done', result = ?, form = ?, finished = ? WHERE id = ? AND state = 'waiting'",
@@ -95,7 +99,7 @@ def finish(connection: sqlite3.Connection, id_: str, result: bytes, form: str, n
     )
 
 
-def given_up(connection: sqlite3.Connection, id_: str, text: str, category: str, now: float) -> None:
+def given_up(connection: Connection, id_: str, text: str, category: str, now: float) -> None:
     """Keep that a request failed; its body is of no use any more."""
     connection.execute(
         "UPDATE requests SET state = 'failed', result = ?, category = ?, body = NULL, finished = ?"
@@ -104,13 +108,14 @@ def given_up(connection: sqlite3.Connection, id_: str, text: str, category: str,
     )
 
 
-def following(connection: sqlite3.Connection, target: str, after: int) -> list[Row]:
+def following(connection: Connection, target: str, after: int) -> list[Row]:
     """Return what waits for a target and has a number above another, in order, without bodies."""
     query = "SELECT id, seq, kind FROM requests WHERE target = ? AND seq > ? AND state = 'waiting' ORDER BY seq"
-    return connection.execute(query, (target, after)).fetchall()
+    rows: list[Row] = connection.execute(query, (target, after)).fetchall()
+    return rows
 
 
-def forget(connection: sqlite3.Connection, target: str, through: int) -> None:
+def forget(connection: Connection, target: str, through: int) -> None:
     """Drop the bodies of what a snapshot holds."""
     connection.execute(
         "UPDATE requests SET body = NULL WHERE target = ? AND seq <= ? AND state <> 'waiting'", (target, through)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
+from sessions.journal.store import Connection
 
 __all__ = ["forget", "keep", "of"]
 
 
-def keep(connection: sqlite3.Connection, target: str, seq: int, layout: str) -> None:
+def keep(connection: Connection, target: str, seq: int, layout: str) -> None:
     """Keep the layout of a step."""
     connection.execute(
         "INSERT INTO layouts (target, seq, layout) VALUES (?, ?, ?)"
@@ -16,12 +16,12 @@ def keep(connection: sqlite3.Connection, target: str, seq: int, layout: str) -> 
     )
 
 
-def of(connection: sqlite3.Connection, target: str) -> dict[int, str]:
+def of(connection: Connection, target: str) -> dict[int, str]:
     """Return the layouts of a model's steps by their numbers; a step that is not there shared nothing."""
     found = connection.execute("SELECT seq, layout FROM layouts WHERE target = ?", (target,)).fetchall()
     return {int(row[0]): str(row[1]) for row in found}
 
 
-def forget(connection: sqlite3.Connection, target: str, through: int) -> None:
+def forget(connection: Connection, target: str, through: int) -> None:
     """Drop the layouts of steps that a snapshot holds."""
     connection.execute("DELETE FROM layouts WHERE target = ? AND seq <= ?", (target, through))

@@ -1,4 +1,10 @@
--- The journal of one Gateway, as SQLite has it. Times are seconds since 1970.
+-- The journal, as SQLite has it; `postgres.py` takes its own types for REAL, INTEGER and BLOB. Times are seconds since 1970.
+CREATE TABLE IF NOT EXISTS leases (
+    name TEXT PRIMARY KEY,          -- 'engines': whoever holds it executes what is in the journal
+    holder TEXT NOT NULL,           -- a Gateway, new at each of its starts
+    number INTEGER NOT NULL,        -- one more at each change of the holder
+    until REAL NOT NULL             -- by the clock of the database
+);
 CREATE TABLE IF NOT EXISTS keys (
     id TEXT PRIMARY KEY,            -- the first characters of the key, which people may see
     hash TEXT NOT NULL UNIQUE,      -- SHA-256 of the whole key

@@ -1,20 +1,18 @@
-"""The journal in SQLite: one file, one connection, one thread; every change is on disk before it is answered."""
+"""What a journal is, wherever it is kept: functions run on it one transaction at a time; what was answered is on disk.
+
+Statements are written once, for SQLite and for PostgreSQL: values stand as `?`, and no statement uses what only one of
+the two knows.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from importlib import resources
-from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-__all__ = ["ChangedError", "Journal", "Row"]
+__all__ = ["AwayError", "ChangedError", "Connection", "Cursor", "Journal", "LostLeaseError", "Row", "digest"]
 
-Row = sqlite3.Row
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -23,48 +21,76 @@ class ChangedError(Exception):
     """A number was used again for another request."""
 
 
-class Journal:
-    """Runs functions on the connection, one at a time and each in one transaction, beside the event loop."""
+class AwayError(Exception):
+    """The journal does not answer; whether the last change was kept is not known, and it may be sent again."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
-        self._connection: sqlite3.Connection | None = None
 
+class LostLeaseError(Exception):
+    """Another Gateway has the engines now, so nothing of this one's may be kept any more."""
+
+
+class Row(Protocol):
+    """One row: its values by their names, or by their numbers."""
+
+    def __getitem__(self, key: str | int, /) -> Any:
+        """Return a value."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the values."""
+
+    def keys(self) -> Sequence[str]:
+        """Return the names."""
+
+
+class Cursor(Protocol):
+    """What came of a statement."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were changed."""
+
+    def fetchone(self) -> Any:
+        """Return the next row; None when there is none."""
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows that are left."""
+
+
+class Connection(Protocol):
+    """Where statements of one transaction run."""
+
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
+        """Run a statement, whose values stand as `?`."""
+
+
+class Journal(ABC):
+    """Runs functions on a connection, each in one transaction, beside the event loop."""
+
+    is_shared = False
+    """Whether other Gateways may have the same journal."""
+
+    @abstractmethod
     async def open(self) -> None:
-        """Open the file, and make it when there is none."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._open)
+        """Be ready, and make the tables where there are none. Raises `AwayError`."""
 
-    def _open(self) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._connection = sqlite3.connect(self._file, isolation_level=None)
-        self._connection.row_factory = sqlite3.Row
-        # FULL: what was answered is kept through a loss of power as well, not only through the end of the process.
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "busy_timeout = 10000"):
-            self._connection.execute(f"PRAGMA {pragma}")
-        self._connection.executescript(resources.files(__package__).joinpath("schema.sql").read_text())
-
+    @abstractmethod
     async def close(self) -> None:
-        """Close the file; what runs ends first."""
-        if self._connection is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
-        self._thread.shutdown()
+        """Let go; what runs ends first."""
 
-    async def run(self, change: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
-        """Run a function on the connection in one transaction; an exception takes everything back."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, change, args, named)
+    @abstractmethod
+    async def run(self, change: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
+        """Run a function on a connection in one transaction; an exception takes everything back.
 
-    def _run(self, change: Callable[..., T], args: Sequence[Any], named: Mapping[str, Any]) -> T:
-        if self._connection is None:
-            raise RuntimeError("the journal is not open")
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            answer = change(self._connection, *args, **named)
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
-        return answer
+        Raises:
+            AwayError: when the journal does not answer.
+        """
+
+    async def watch(self, tell: Callable[[str | None], None]) -> None:  # noqa: B027  # one Gateway has nothing to hear
+        """Tell what Gateways write, until it is cancelled; a journal of one Gateway ends at once.
+
+        Args:
+            tell: is called with `new KIND ID`, `ended ID` or `unloaded MODEL`; with None after a silence.
+        """
 
     async def rows(self, query: str, *values: Any) -> list[Row]:
         """Return all rows of a query."""
@@ -79,12 +105,11 @@ class Journal:
         return await self.run(_execute, statement, values)
 
 
-def _rows(connection: sqlite3.Connection, query: str, values: Sequence[Any]) -> list[Row]:
-    with closing(connection.execute(query, values)) as cursor:
-        return cursor.fetchall()
+def _rows(connection: Connection, query: str, values: Sequence[Any]) -> list[Row]:
+    return connection.execute(query, values).fetchall()
 
 
-def _execute(connection: sqlite3.Connection, statement: str, values: Sequence[Any]) -> int:
+def _execute(connection: Connection, statement: str, values: Sequence[Any]) -> int:
     return connection.execute(statement, values).rowcount
 
 

@@ -46,7 +46,8 @@ class Process:
         return self._process.pid if self._process else None
 
     async def start(self) -> None:
-        """Start it; `ready` waits until it answers."""
+        """Start it, for the first time or after `close`; `ready` waits until it answers."""
+        self._failures, self.instance = 0, ""
         self._folder.mkdir(parents=True, exist_ok=True)
         self.engine = Engine(self._socket)
         self._task = asyncio.create_task(self._keep())
@@ -86,6 +87,7 @@ class Process:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
+        self._up.clear()
         await self._end()
         await self.engine.close()
 

@@ -21,6 +21,7 @@ class Limits:
         waiting: requests of a tenant that may wait; beyond it 429.
         body: bytes of a request, after decompression; beyond it 413.
         attempts: how often a request is tried on engines that die of it.
+        lease: seconds after which another Gateway of the same journal takes over from one that says nothing.
     """
 
     gap: float = 30.0
@@ -31,6 +32,7 @@ class Limits:
     waiting: int = 4096
     body: int = 64 << 20
     attempts: int = 3
+    lease: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Config:
         url: where clients reach it, for the links that it answers; None for the address that each request was sent to.
         sampler_python: interpreter that it runs in, such as one that has vLLM; None is that of the Gateway.
         sampler_options: of its constructor, as `KEY=VALUE`.
+        journal: URL of a PostgreSQL database that Gateways share; None for SQLite in `root`.
+        replica: of Gateways that share a journal and `root`, which one this is.
     """
 
     root: Path
@@ -60,3 +64,5 @@ class Config:
     url: str | None = None
     sampler_python: str | None = None
     sampler_options: tuple[str, ...] = ()
+    journal: str | None = None
+    replica: str = "gateway"

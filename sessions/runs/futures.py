@@ -9,7 +9,7 @@ __all__ = ["Futures"]
 
 
 class Futures:
-    """Waits for ends that are in the journal; this process makes all of them."""
+    """Waits for ends that are in the journal, whichever Gateway put them there."""
 
     def __init__(self) -> None:
         self._events: defaultdict[str, list[asyncio.Event]] = defaultdict(list)
@@ -19,6 +19,11 @@ class Futures:
         for each in (id_, id_.rpartition(":")[0]):  # the request, and whoever waits for any of its target
             for event in self._events.pop(each, ()):
                 event.set()
+
+    def all(self) -> None:
+        """Wake everybody, because an end may have been missed."""
+        for id_ in list(self._events):
+            self.ended(id_)
 
     def watch(self, id_: str) -> asyncio.Event:
         """Return what will be set; look into the journal after this, or an end may be missed."""

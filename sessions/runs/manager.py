@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
+import secrets
 import shutil
 from contextlib import suppress
+from typing import IO
 
 import orjson
 
 from sessions.engines.client import FailedError, LostError
 from sessions.journal import entries
-from sessions.journal.store import Journal
+from sessions.journal.places import journal_at
+from sessions.journal.store import AwayError, Journal, LostLeaseError
 from sessions.platforms.processes import Process
 from sessions.runs import events, paths, weights
 from sessions.runs.config import Config
 from sessions.runs.futures import Futures
+from sessions.runs.locks import locked
 from sessions.runs.models import Context, Model
 from sessions.runs.samples import Samples
+from sessions.runs.terms import Elsewhere, Terms
 
 __all__ = ["Manager"]
 
 _LOG = logging.getLogger(__name__)
 _REAP = 5.0  # seconds between looks for what has ended
+_LEAST = 0.1  # seconds between two of them, however much is told
 _OVER = "JOIN sessions ON sessions.id = session WHERE ended IS NOT NULL"
 _HELD_MODELS = f"SELECT models.id FROM models {_OVER} AND unloaded IS NULL"  # noqa: S608  # no value in it
 _HELD_WEIGHTS = f"SELECT samplers.id, folder FROM samplers {_OVER} AND folder IS NOT NULL"  # noqa: S608  # as above
@@ -40,45 +47,109 @@ class Manager:
     """
 
     def __init__(self, config: Config) -> None:
-        run = config.root / "run"
+        journal = journal_at(config.journal, config.root)
+        self._folder = config.root / "run" / config.replica if journal.is_shared else config.root / "run"
         base = ["--base", str(config.base)]
         sampler = ["--sampler", config.sampler, *(f"--sampler-option={each}" for each in config.sampler_options)]
         self.context = Context(
             config,
-            Journal(config.root / "journal.sqlite"),
+            journal,
             Futures(),
-            Process("trainer", run, [*base, "--trainer", config.trainer]),
-            Process("sampler", run, [*base, *sampler], config.sampler_python),
+            Process("trainer", self._folder, [*base, "--trainer", config.trainer]),
+            Process("sampler", self._folder, [*base, *sampler], config.sampler_python),
         )
-        self.samples = Samples(self.context)
+        self.samples: Samples | Elsewhere = Elsewhere()
         self._models: dict[str, Model] = {}
-        self._reaper: asyncio.Task[None] | None = None
         self._since: float | None = None  # when this process could hear heartbeats first
+        self._working: Context | None = None
+        holder = f"{config.replica}:{secrets.token_hex(8)}"
+        self._terms = Terms(journal, holder, config.limits.lease, self._begin, self._stop)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._lock: IO[bytes] | None = None
+        self._look = asyncio.Event()
 
     async def start(self) -> None:
-        """Open the journal, start the engines, go on with what waits."""
-        await self.context.journal.open()
-        await self.context.trainer.start()
-        await self.context.sampler.start()
-        for row in await self.context.journal.rows("SELECT id FROM models WHERE unloaded IS NULL"):
-            self.model(row["id"])
-        await self.samples.resume()
-        self._reaper = asyncio.create_task(self._reap())
+        """Open the journal, and go on with what waits, here or where another Gateway has the engines."""
+        self._lock = locked(self._folder)
+        journal = self.context.journal
+        await journal.open()
+        if not journal.is_shared:
+            await self._begin(journal, 0)
+        works = (self._terms.keep(), journal.watch(self._told)) if journal.is_shared else ()
+        self._tasks = [asyncio.create_task(each) for each in (*works, self._reap())]
 
     async def close(self) -> None:
         """Stop everything; what was accepted stays in the journal."""
-        if self._reaper is not None:
-            self._reaper.cancel()
-            await asyncio.gather(self._reaper, return_exceptions=True)
-        await asyncio.gather(*(each.close() for each in self._models.values()), self.samples.close())
-        await asyncio.gather(self.context.trainer.close(), self.context.sampler.close())
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._stop()
+        await self._terms.close()
         await self.context.journal.close()
+        if self._lock is not None:
+            self._lock.close()
 
-    def model(self, id_: str) -> Model:
+    async def _begin(self, journal: Journal, term: int) -> None:
+        """Start the engines, go on with what waits."""
+        self._working = dataclasses.replace(self.context, journal=journal, term=term)
+        self.samples = Samples(self._working)
+        await self.context.trainer.start()
+        await self.context.sampler.start()
+        await self._go_on()
+
+    async def _stop(self) -> None:
+        """Stop what works here."""
+        if self._working is None:
+            return
+        self._working, models, samples = None, list(self._models.values()), self.samples
+        self._models, self.samples = {}, Elsewhere()
+        await asyncio.gather(*(each.close() for each in models))
+        if isinstance(samples, Samples):
+            await samples.close()
+        await asyncio.gather(self.context.trainer.close(), self.context.sampler.close())
+
+    async def _go_on(self) -> None:
+        """Have here what the journal has: requests and ends that nobody told of."""
+        if self._working is None or not isinstance(self.samples, Samples):
+            return
+        held = list(self._models)  # before it is asked which there are: one may be made meanwhile
+        known = {row["id"] for row in await self._working.journal.rows("SELECT id FROM models WHERE unloaded IS NULL")}
+        for model in [each for each in held if each not in known]:
+            await self._forget(model)
+        waiting = "SELECT DISTINCT target FROM requests WHERE state = 'waiting' AND kind <> 'sample'"
+        for row in await self._working.journal.rows(waiting):
+            if row["target"] in known:
+                self.model(row["target"]).wake()
+        await self.samples.resume()
+
+    def _told(self, notice: str | None) -> None:
+        """Take what the journal tells of other Gateways, and of this one."""
+        what, _, rest = (notice or "").partition(" ")
+        if what == "ended":
+            self.context.futures.ended(rest)
+        elif what == "new":
+            kind, _, id_ = rest.partition(" ")
+            self.samples.begin(id_) if kind == "sample" else self.model(id_.rpartition(":")[0]).wake()
+        elif what == "":
+            self.context.futures.all()
+            self._look.set()
+        else:
+            self._look.set()
+
+    def model(self, id_: str) -> Model | Elsewhere:
         """Return what executes the requests of a model."""
+        if self._working is None:
+            return Elsewhere()
         if id_ not in self._models:
-            self._models[id_] = Model(self.context, id_)
+            self._models[id_] = Model(self._working, id_)
         return self._models[id_]
+
+    def waits_for(self, kind: str) -> str | None:
+        """Return why requests of a kind have to wait for an engine at the moment; None when they need not."""
+        if self._working is None:
+            return None if self._terms.is_elsewhere else "no Gateway has engines at the moment; one takes over soon"
+        engine = self.context.sampler if kind == "sample" else self.context.trainer
+        return None if engine.is_up else engine.waits_for
 
     async def end(self, session: str, status: object) -> bool:
         """End a session and free what its models hold; False when it has ended before."""
@@ -108,11 +179,7 @@ class Manager:
     async def unload(self, model: str) -> None:
         """Free what a model holds. What waits for it fails; its checkpoints stay."""
         context = self.context
-        if model in self._models:
-            await self._models.pop(model).close()
-        with suppress(LostError, FailedError):
-            if context.trainer.is_up:
-                await context.trainer.engine.unload(model)
+        await self._forget(model)
         now = context.clock()
         await context.journal.execute("UPDATE models SET unloaded = ? WHERE id = ?", now, model)
         waiting = await context.journal.rows("SELECT id FROM requests WHERE target = ? AND state = 'waiting'", model)
@@ -122,16 +189,35 @@ class Manager:
             context.futures.ended(row["id"])
         await context.journal.execute("UPDATE requests SET body = NULL WHERE target = ?", model)
         await context.journal.execute("DELETE FROM layouts WHERE target = ?", model)
-        folder = paths.folder_of(context.config.root / "snapshots", model)
+        await self._clear(model)
+
+    async def _forget(self, model: str) -> None:
+        """Stop to work on a model, and have the engine forget it."""
+        if model in self._models:
+            await self._models.pop(model).close()
+        with suppress(LostError, FailedError):
+            if self.context.trainer.is_up:
+                await self.context.trainer.engine.unload(model)
+        await self._clear(model)
+
+    async def _clear(self, model: str) -> None:
+        folder = paths.folder_of(self.context.config.root / "snapshots", model)
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def _reap(self) -> None:
         while True:
-            await asyncio.sleep(_REAP)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._look.wait(), _REAP)
+            self._look.clear()
             try:
-                await self.reap()
+                await self._go_on()
+                if self._working is not None:
+                    await self.reap()
+            except (AwayError, LostLeaseError) as error:
+                _LOG.warning("what has ended could not be removed: %s; it is tried again", error)
             except Exception:  # noqa: BLE001  # tried again
                 _LOG.exception("what has ended could not be removed; it is tried again")
+            await asyncio.sleep(_LEAST)
 
     async def reap(self) -> None:
         """End sessions without heartbeat, delete checkpoints that have expired, forget results that nobody fetches."""

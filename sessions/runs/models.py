@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import shutil
 import time
 from collections.abc import Callable
@@ -22,7 +23,7 @@ import orjson
 from sessions.engines.client import FailedError, LostError
 from sessions.engines.turns import ALONE
 from sessions.journal import entries, layouts
-from sessions.journal.store import Journal, Row
+from sessions.journal.store import AwayError, Journal, LostLeaseError, Row
 from sessions.platforms.processes import Process
 from sessions.runs import external, usage, weights
 from sessions.runs.config import Config
@@ -38,7 +39,17 @@ _CHANGES = ("create_model", "forward_backward", "optim_step", "load_weights")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What all of a Gateway shares."""
+    """What all of a Gateway shares.
+
+    Attributes:
+        config: of the Gateway.
+        journal: what handlers use; for what executes requests, one that only the holder of the lease can use.
+        futures: who waits for what.
+        trainer: the engine that trains.
+        sampler: the engine that samples.
+        clock: seconds since 1970.
+        term: number of the lease; 0 where a journal has one Gateway only.
+    """
 
     config: Config
     journal: Journal
@@ -46,6 +57,7 @@ class Context:
     trainer: Process
     sampler: Process
     clock: Callable[[], float] = field(default=time.time)
+    term: int = 0
 
 
 class _Result(NamedTuple):
@@ -84,6 +96,11 @@ class Model:
                 await self._turn()
             except asyncio.CancelledError:
                 raise
+            except LostLeaseError:
+                return  # whoever has the lease now goes on
+            except AwayError as error:
+                _LOG.warning("model %s: %s; its turn is taken again", self._id, error)
+                await asyncio.sleep(random.uniform(0.5, 1))  # noqa: S311  # no secret
             except Exception:  # noqa: BLE001  # taken again
                 _LOG.exception("model %s: its turn failed and is taken again", self._id)
                 await asyncio.sleep(1)

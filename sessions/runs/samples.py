@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 
 from sessions.engines.client import FailedError, LostError
-from sessions.journal.store import Row
+from sessions.journal.store import AwayError, LostLeaseError, Row
 from sessions.runs import completions, usage
 from sessions.runs.models import Context
 from sessions.seam import Refused
@@ -54,12 +55,22 @@ class Samples:
 
     async def _answer(self, id_: str) -> None:
         try:
-            await self._try(id_)
+            await self._through_outages(id_)
         except asyncio.CancelledError:
             raise
+        except LostLeaseError:
+            return  # whoever has the lease now goes on
         except Exception as error:  # noqa: BLE001  # whoever asked gets an answer
             _LOG.exception("request %s failed", id_)
             await self._fail(id_, f"the Gateway failed at this request: {type(error).__name__}", "server")
+
+    async def _through_outages(self, id_: str) -> None:
+        while True:
+            try:
+                return await self._try(id_)
+            except AwayError as error:
+                _LOG.warning("request %s: %s; it is tried again", id_, error)
+                await asyncio.sleep(random.uniform(0.5, 1))  # noqa: S311  # no secret
 
     async def _try(self, id_: str) -> None:
         query = "SELECT target, body FROM requests WHERE id = ? AND state = 'waiting'"

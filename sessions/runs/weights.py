@@ -63,7 +63,7 @@ async def save(  # noqa: PLR0913  # what a request to save is made of
     full = kind == "save_weights"
     name = paths.checked(asked["path"]) if asked.get("path") else None
     checkpoint = paths.Checkpoint(model["id"], "weights" if full else "sampler_weights", name) if name else None
-    folder = place(context.config.root, "weights" if full else "sampler_weights", model["id"], str(seq))
+    folder = place(context.config.root, "weights" if full else "sampler_weights", model["id"], _number(context, seq))
     if checkpoint and full and not asked.get("overwrite"):
         await _free(context.journal, checkpoint, folder)
     await ask(seq, "save", orjson.dumps({"folder": str(folder), "optimizer": full}))
@@ -71,6 +71,11 @@ async def save(  # noqa: PLR0913  # what a request to save is made of
         await note(context, checkpoint, folder, asked)
         return orjson.dumps({"path": str(checkpoint), "type": kind}), "json"
     return await _sampler(context, model, folder, asked)
+
+
+def _number(context: Context, seq: int) -> str:
+    """Return the name of a folder into which no engine of an earlier term can still be writing."""
+    return f"{seq}.{context.term}" if context.term else str(seq)
 
 
 async def _free(journal: Journal, checkpoint: paths.Checkpoint, folder: Path) -> None:
@@ -132,6 +137,6 @@ async def _sampler(context: Context, model: Row, folder: Path, asked: dict[str, 
 
 async def remove(journal: Journal, folder: str) -> None:
     """Remove a folder of weights that no sampling session samples from and no checkpoint names."""
-    query = "SELECT 1 FROM samplers WHERE folder = ?1 UNION ALL SELECT 1 FROM checkpoints WHERE folder = ?1"
-    if await journal.row(query, folder) is None:
+    query = "SELECT 1 FROM samplers WHERE folder = ? UNION ALL SELECT 1 FROM checkpoints WHERE folder = ?"
+    if await journal.row(query, folder, folder) is None:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

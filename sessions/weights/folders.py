@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import glob
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,8 +30,10 @@ def whole(folder: Path) -> Iterator[Path]:
     Raises:
         NoSpace: when the storage is full.
     """
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
+    for left in folder.parent.glob(f".{glob.escape(folder.name)}.*.partial"):
+        shutil.rmtree(left, ignore_errors=True)
+    # A name of its own: where the Gateway of another engine was taken for dead, both may write this folder.
+    partial = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
     try:
         partial.mkdir(parents=True)
         yield partial

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sessions import databases
 from tests.sessions.gateways import Gateway
 
 ROOT = Path(__file__).parents[2]
@@ -33,16 +34,32 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 
 
+@pytest.fixture(scope="session")
+def database():
+    """Debian's PostgreSQL server."""
+    if not databases.IS_THERE:
+        pytest.skip("there is no PostgreSQL server here: apt-get install postgresql")
+    server = databases.Server()
+    yield server
+    server.end()
+
+
+@pytest.fixture(scope="session")
+def place(request):
+    """Return where a journal is, by its kind: None for SQLite, a URL for PostgreSQL."""
+    return lambda kind: request.getfixturevalue("database").url() if kind == "postgresql" else None
+
+
 @pytest.fixture
-def gateway(tmp_path):
-    with Gateway(tmp_path) as made:
+def gateway(tmp_path, place, request):
+    with Gateway(tmp_path, place(getattr(request, "param", "sqlite"))) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory):
+def shared(tmp_path_factory, place, request):
     """One Gateway for tests that leave each other alone."""
-    with Gateway(tmp_path_factory.mktemp("gateway")) as made:
+    with Gateway(tmp_path_factory.mktemp("gateway"), place(getattr(request, "param", "sqlite"))) as made:
         yield made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import signal
 import subprocess
@@ -18,8 +19,12 @@ class Gateway:
 
     ENGINES = ("--trainer", "tests.sessions.bigram:Trainer", "--sampler", "tests.sessions.bigram:Sampler")
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    LEASE = "5"
+
+    def __init__(self, folder: Path, journal: str | None = None, replica: str = "one") -> None:
+        self.folder, self.replica = folder, replica
+        self._journal = ["--journal", journal] if journal else []
+        self._run = folder / "run" / replica if journal else folder / "run"
         self.base = self.made(folder / "models" / "muster")
         self.port = 0
         self.process: subprocess.Popen[str] | None = None
@@ -32,8 +37,15 @@ class Gateway:
         (base / "config.json").write_text(json.dumps({"max_position_embeddings": 512}))
         return base
 
+    def beside(self, replica: str) -> Gateway:
+        """Return another Gateway on the same journal, to be started."""
+        other = copy.copy(self)
+        other.replica, other.port, other.process = replica, 0, None
+        other._run = self.folder / "run" / replica
+        return other
+
     def run(self, *args: str) -> str:
-        command = [sys.executable, "-m", "sessions.cli", *args, "--root", str(self.folder)]
+        command = [sys.executable, "-m", "sessions.cli", *args, "--root", str(self.folder), *self._journal]
         return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
 
     def start(self) -> None:
@@ -46,8 +58,10 @@ class Gateway:
             str(self.folder),
             "--base",
             str(self.base),
+            *self._journal,
+            *("--replica", self.replica, "--lease", self.LEASE),
         ]
-        with (self.folder / "gateway.log").open("ab") as log:
+        with (self.folder / f"gateway-{self.replica}.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, "--port", str(self.port), *self.ENGINES],
                 stdout=subprocess.PIPE,
@@ -67,25 +81,36 @@ class Gateway:
         self.process.wait()
         self.process.stdout.close()
 
-    def engine(self, role: str) -> int:
+    def engine(self, role: str, within: float = 60) -> int:
         """Return the process of an engine, which is there now."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + within
         while time.monotonic() < deadline:
-            for folder in Path("/proc").iterdir():
-                if folder.name.isdigit() and self._is(folder, role):
-                    return int(folder.name)
+            if found := self._engines(role):
+                return found[0]
             time.sleep(0.02)
         raise AssertionError(f"there is no {role}")
+
+    def without(self, role: str) -> None:
+        """Wait until there is no such engine."""
+        deadline = time.monotonic() + 60
+        while self._engines(role):
+            assert time.monotonic() < deadline, f"there is a {role}"
+            time.sleep(0.02)
+
+    def _engines(self, role: str) -> list[int]:
+        folders = (each for each in Path("/proc").iterdir() if each.name.isdigit())
+        return [int(each.name) for each in folders if self._is(each, role)]
 
     def _is(self, folder: Path, role: str) -> bool:
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
         except OSError:
             return False
-        return str(self.folder / "run" / f"{role}.sock").encode() in words
+        return str(self._run / f"{role}.sock").encode() in words
 
     def end(self) -> None:
         if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
             self.process.wait()
             self.process.stdout.close()

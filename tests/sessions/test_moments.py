@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from sessions.journal import entries
-from sessions.journal.store import Journal
+from sessions.journal.sqlite import SqliteJournal
 from sessions.runs.config import Config, Limits
 from sessions.runs.manager import Manager
 from tests.sessions.gateways import ROOT
@@ -43,7 +43,7 @@ def pass_of(seq):
 
 @pytest.fixture
 async def journal(tmp_path):
-    made = Journal(tmp_path / "journal.sqlite")
+    made = SqliteJournal(tmp_path / "journal.sqlite")
     await made.open()
     await made.execute(_SESSION, "s", 0.0)
     await made.execute(_MODEL, "s:train:0", "s", 3)

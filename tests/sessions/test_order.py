@@ -4,6 +4,7 @@ import pytest
 
 from tests.sessions.hand import datum
 
+pytestmark = pytest.mark.parametrize("shared", ["sqlite", "postgresql"], indirect=True)
 PROBE = [1, 2, 3, 4, 5, 6, 7, 8]
 EXAMPLES = [[1, 2, 3], [2, 3, 4, 5], [7, 8, 1], [3, 1, 2, 2], [5, 6]]
 
