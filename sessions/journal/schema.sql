@@ -82,6 +82,7 @@ CREATE TABLE IF NOT EXISTS events (
     details TEXT NOT NULL           -- JSON
 );
 CREATE INDEX IF NOT EXISTS told ON events (tenant, at);
+CREATE INDEX IF NOT EXISTS told_before ON events (at);
 CREATE TABLE IF NOT EXISTS usage (
     hour INTEGER NOT NULL,          -- its first second
     session TEXT NOT NULL,

@@ -236,8 +236,8 @@ class Manager:
         await journal.execute("DELETE FROM events WHERE at < ?", now - limits.records)
         await journal.execute("DELETE FROM usage WHERE hour < ?", now - limits.records)
         old = "DELETE FROM requests WHERE state <> 'waiting' AND finished < ? AND body IS NULL"
-        await journal.execute(old, now - limits.retained)
-        await journal.execute("DELETE FROM completions WHERE request NOT IN (SELECT id FROM requests)")
+        if await journal.execute(old, now - limits.retained):
+            await journal.execute("DELETE FROM completions WHERE request NOT IN (SELECT id FROM requests)")
         # The body of a sample is of no use once it is answered.
         await journal.execute(
             "UPDATE requests SET body = NULL WHERE kind = 'sample' AND state <> 'waiting' AND body IS NOT NULL"
