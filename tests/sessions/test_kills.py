@@ -57,13 +57,19 @@ def plain(tmp_path_factory):
 @pytest.fixture(scope="module")
 def torch(tmp_path_factory):
     with Torch(tmp_path_factory.mktemp("torch")) as made:
-        yield made, errands.run(made)
+        undisturbed = errands.run(made)
+        assert failures(undisturbed) == []
+        yield made, undisturbed
+
+
+def failures(answers):
+    return [each for burst in answers for each in burst if isinstance(each, dict) and "error" in each]
 
 
 def test_a_run_answers_the_same_when_nothing_happens_and_tells_no_failure(plain):
     gateway, undisturbed = plain
     assert errands.run(gateway) == undisturbed
-    assert not [each for burst in undisturbed for each in burst if isinstance(each, dict) and "error" in each]
+    assert failures(undisturbed) == []
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(each, marks=pytest.mark.thorough) for each in range(2, 21))])

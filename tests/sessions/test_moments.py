@@ -18,6 +18,7 @@ from sessions.runs.config import Config, Limits
 from sessions.runs.manager import Manager
 from tests.sessions.gateways import ROOT
 from tests.sessions.hand import datum
+from tests.sessions.test_ends_of_processes import raw
 from tests.sessions.test_order import EXAMPLES, PROBE
 
 _SESSION = (
@@ -162,6 +163,28 @@ async def test_a_gateway_that_was_away_gives_each_session_the_time_of_a_heartbea
             assert bool(row[0]) is ended
     finally:
         await journal.close()
+
+
+def test_a_checkpoint_goes_when_its_time_is_over_and_who_samples_from_it_keeps_its_weights(gateway, hand):
+    one = hand(gateway)
+    one.create()
+    one.post("save_weights_for_sampler", {"model_id": one.model, "seq_id": 1, "path": "a", "ttl_seconds": 3600})
+    path = one.result(f"{one.model}:1")["path"]
+    made = {"session_id": one.session, "sampling_session_seq_id": 0, "model_path": path}
+    sampler = one.post("create_sampling_session", made)["sampling_session_id"]
+    asked = {
+        "sampling_session_id": sampler,
+        "prompt": {"chunks": [{"tokens": [1, 2], "type": "encoded_text"}]},
+        "sampling_params": {"max_tokens": 4, "seed": 5},
+    }
+    before = raw(one, one.post("asample", asked | {"seq_id": 0})["request_id"])
+    with opened(gateway) as journal:
+        journal.execute("UPDATE checkpoints SET expires = 1")
+        while journal.execute("SELECT count(*) FROM checkpoints").fetchone() != (0,):
+            one.http.get("/api/v1/healthz")
+    os.kill(gateway.engine("sampler"), signal.SIGKILL)  # so that it has to read them again
+    assert raw(one, one.post("asample", asked | {"seq_id": 1})["request_id"]) == before
+    one.post("create_sampling_session", made | {"sampling_session_seq_id": 1}, expect=422)
 
 
 def test_an_engine_whose_gateway_was_killed_while_it_loaded_leaves_the_socket_of_the_next_one_alone(tmp_path):
