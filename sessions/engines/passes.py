@@ -19,7 +19,7 @@ from sessions.engines.batches import dealt, padded
 from sessions.losses.formulas import loss_sum
 from sessions.seam import Step
 
-__all__ = ["Inputs", "Passes", "Work", "added"]
+__all__ = ["Inputs", "Part", "Passes", "Work", "added"]
 
 Inputs: TypeAlias = Mapping[str, NDArray[np.generic]]
 
@@ -53,7 +53,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """What one model has in a pass."""
 
     work: Work
@@ -81,13 +81,14 @@ class Passes:
         for forward_only in (False, True):
             some = [each for each in works if each.step.forward_only == forward_only]
             for dealing in dealt([[len(datum.tokens) for datum in each.step.data] for each in some], self.budget):
-                self._pass(
+                self.compute(
                     sorted(
-                        (_Part(some[number], sorted(places)) for number, places in dealing), key=lambda part: part.shape
+                        (Part(some[number], sorted(places)) for number, places in dealing), key=lambda part: part.shape
                     )
                 )
 
-    def _pass(self, parts: Sequence[_Part]) -> None:
+    def compute(self, parts: Sequence[Part]) -> None:
+        """Compute one pass, of parts that are sorted by their shape."""
         backward = not parts[0].work.step.forward_only
         bundles = [
             Bundle.of([part.work.adapter for part in each], shape[0] * len(each))
@@ -112,7 +113,7 @@ class Passes:
         flat: Sequence[Tensor] = p[used].split([math.prod(each.shape) for each in wanted])
         return flat
 
-    def _loss(self, part: _Part, p: Sequence[Tensor]) -> Tensor:
+    def _loss(self, part: Part, p: Sequence[Tensor]) -> Tensor:
         """Return the sum over rows of one model, in float64, and keep what is answered of them."""
         work, inputs = part.work, [part.work.inputs[place] for place in part.places]
         flat = {
@@ -131,7 +132,7 @@ class Passes:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._base.device)
 
 
-def _backward(parts: Sequence[_Part], bundles: Sequence[Bundle], total: Tensor) -> None:
+def _backward(parts: Sequence[Part], bundles: Sequence[Bundle], total: Tensor) -> None:
     leaves = [each for bundle in bundles for pair in bundle.pairs.values() for each in pair]
     found = iter(torch.autograd.grad(total, leaves))
     taken = [{path: (next(found), next(found)) for path in bundle.pairs} for bundle in bundles]

@@ -70,6 +70,11 @@ class TransformersSampler:
         self._waiting: deque[Row] = deque()
         self._batches: list[Batch] = []
 
+    @property
+    def model(self) -> Any:
+        """The base, of transformers."""
+        return self._base.model
+
     def load(self, weights: str, folder: Path) -> None:
         """Take an adapter that `Trainer.save` wrote. Raises `Refused`; one of this name stays as it was then."""
         self._weights[weights] = adapter_of(folder, self._layers)

@@ -27,7 +27,7 @@ from sessions.refusals import Refused
 from sessions.seam import Adam, Datum, Lora, Outputs, Step
 from sessions.weights import manifest, tensors
 
-__all__ = ["ADAPTER", "CONFIG", "OPTIMIZER", "TorchTrainer", "adapter_of"]
+__all__ = ["ADAPTER", "CONFIG", "OPTIMIZER", "Held", "TorchTrainer", "adapter_of"]
 
 ADAPTER = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"
@@ -37,8 +37,8 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Model:
-    """`pending` are the gradients since the last optimizer step, in the order of names; empty for none."""
+class Held:
+    """A model; `pending` are the gradients since the last optimizer step, in the order of names; empty for none."""
 
     adapter: Adapter
     optimizer: AdamW
@@ -62,7 +62,7 @@ class TorchTrainer:
         self._base = Base(base, device=device, dtype=dtype)
         self._layers = Layers(self._base)
         self._passes = Passes(self._base, self._layers, budget)
-        self._models: dict[str, _Model] = {}
+        self._models: dict[str, Held] = {}
 
     def create(self, model: str, lora: Lora) -> None:
         """Make a model. Without a seed its name is one, so that a repeated call gives the same bits."""
@@ -129,7 +129,7 @@ class TorchTrainer:
         """Forget a model."""
         self._models.pop(model, None)
 
-    def _model(self, model: str) -> _Model:
+    def _model(self, model: str) -> Held:
         if model not in self._models:
             raise Refused(f"model_id: {model[:80]}: there is no such model: create it or load it first")
         return self._models[model]
@@ -173,11 +173,11 @@ def _refusable(do: Callable[P, T], *args: P.args, **named: P.kwargs) -> T | Refu
         return refusal
 
 
-def _held(adapter: Adapter) -> _Model:
+def _held(adapter: Adapter) -> Held:
     named = adapter.named()
     for each in named.values():
         each.requires_grad_(True)
-    return _Model(adapter, AdamW(named))
+    return Held(adapter, AdamW(named))
 
 
 def _seed(model: str) -> int:

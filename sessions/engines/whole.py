@@ -1,0 +1,182 @@
+"""Full fine-tuning: one model, which is all weights of the base, behind the same seam as adapters.
+
+A client of tinker 0.38.0 always sends a `LoraConfig`; one of rank 0 asks for all weights here. Tensors have the names
+of the module in transformers, and those that are tied are written once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+
+from sessions.engines.adam import AdamW
+from sessions.engines.adapters import Adapter
+from sessions.engines.passes import Part, Passes, added
+from sessions.engines.sampler import TransformersSampler
+from sessions.engines.trainer import OPTIMIZER, Held, TorchTrainer
+from sessions.refusals import Refused
+from sessions.seam import Lora, Sampled, Sampling
+from sessions.weights import manifest, tensors
+
+__all__ = ["MODEL", "WholeSampler", "WholeTrainer"]
+
+MODEL = "model.safetensors"
+_CONFIG = "config.json"
+_ALL = Lora(rank=0)
+
+
+class WholeTrainer(TorchTrainer):
+    """A `Trainer` of all weights of one model; gradients and both moments of AdamW are as large as the model.
+
+    Args:
+        base: folder of the base model, as `from_pretrained` reads it.
+        budget: tokens of one pass, padding included; a step of more is divided.
+        device: such as `cpu` or `cuda`.
+        dtype: of the weights and their optimizer.
+    """
+
+    def __init__(
+        self, base: Path, *, budget: int = 4096, device: str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> None:
+        super().__init__(base, budget=budget, device=device, dtype=dtype)
+        self._folder = base
+        self._base.model.requires_grad_(True)
+        self._weights = _named(self._base.model)
+        self._passes = _Passes(self._base, self._layers, budget)
+
+    def create(self, model: str, lora: Lora) -> None:
+        """Begin with the weights of the base. Raises `Refused` for an adapter, and for a second model."""
+        if replace(lora, seed=None) != _ALL:
+            raise Refused(
+                f"lora_config.rank: {lora.rank}: all weights are trained here: pass rank=0, and leave train_mlp, "
+                "train_attn and train_unembed true"
+            )
+        self._only(model)
+        _take(self._weights, _named(_read(self._folder, self._base.model.dtype)))
+        self._hold(model)
+
+    def save(self, model: str, folder: Path, *, optimizer: bool) -> None:
+        """Write all weights, and the optimizer beside them."""
+        held = self._model(model)
+        files = {MODEL: dict(self._weights)} | ({OPTIMIZER: held.optimizer.state()} if optimizer else {})
+        config = json.dumps(self._base.model.config.to_dict(), indent=1, default=str)
+        tensors.publish(folder, files, {_CONFIG: config}, {"kind": "full", "base": self._base.name})
+
+    def load(self, model: str, folder: Path, *, optimizer: bool) -> None:
+        """Take what `save` wrote. Raises `Refused`; the weights stay as they were then."""
+        self._only(model)
+        found = whole_of(folder, self._weights)
+        state = tensors.read(folder, OPTIMIZER) if optimizer else {}
+        fresh = AdamW(self._weights)
+        fresh.restore(state, folder.name)
+        _take(self._weights, found)
+        self._hold(model, fresh)
+
+    def _hold(self, model: str, optimizer: AdamW | None = None) -> None:
+        self._models[model] = Held(Adapter(_ALL, {}), optimizer or AdamW(self._weights))
+
+    def _only(self, model: str) -> None:
+        for other in self._models:
+            if other != model:
+                raise Refused("model_id: all weights are trained here, of one model at a time: unload the other first")
+
+
+class _Passes(Passes):
+    """Passes of one model whose gradients are those of all weights."""
+
+    def compute(self, parts: Sequence[Part]) -> None:
+        (part,) = parts
+        weights = list(_named(self._base.model).values())
+        backward = not part.work.step.forward_only
+        with torch.set_grad_enabled(backward):
+            loss = self._loss(part, self._logprobs([(part.work, place) for place in part.places]))
+            if backward:
+                found = torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)
+                part.work.gradients = added(part.work.gradients, list(found))
+
+
+class WholeSampler:
+    """A `Sampler` of whole models, of which one is in memory; another one is read, and verified, when it is asked for.
+
+    Args:
+        base: folder of the base model and its tokenizer, as `from_pretrained` reads it.
+        options: of `TransformersSampler`.
+    """
+
+    def __init__(self, base: Path, **options: Any) -> None:
+        self._folder = base
+        self._inner = TransformersSampler(base, **options)
+        self._weights = _named(self._inner.model)
+        self._folders: dict[str, Path] = {}
+        self._now: str | None = None
+
+    def load(self, weights: str, folder: Path) -> None:
+        """Take a model that `WholeTrainer.save` wrote. Raises `Refused` for a torn one."""
+        whole_of(folder, self._weights)
+        self._folders[weights] = folder
+        if self._now == weights:
+            self._now = ""  # of this name, but not these
+
+    def unload(self, weights: str) -> None:
+        """Forget weights."""
+        self._folders.pop(weights, None)
+
+    def sample(self, requests: Sequence[Sampling]) -> Sequence[Sampled | Refused]:
+        """Answer each request in its place, those of the model in memory first."""
+        out: list[Sampled | Refused] = [Sampled()] * len(requests)
+        for weights in sorted({each.weights for each in requests}, key=lambda name: (name != self._now, name or "")):
+            places = [place for place, each in enumerate(requests) if each.weights == weights]
+            for place, answer in zip(places, self._answers(weights, [requests[each] for each in places]), strict=True):
+                out[place] = answer
+        return out
+
+    def _answers(self, weights: str | None, requests: Sequence[Sampling]) -> Sequence[Sampled | Refused]:
+        try:
+            self._swap(weights)
+        except Refused as refusal:
+            return [refusal] * len(requests)
+        return self._inner.sample([replace(each, weights=None) for each in requests])
+
+    def _swap(self, weights: str | None) -> None:
+        if weights == self._now:
+            return
+        if weights is None:
+            found = _named(_read(self._folder, self._inner.model.dtype))
+        elif weights in self._folders:
+            found = whole_of(self._folders[weights], self._weights)
+        else:
+            raise Refused(f"model_path: {weights[:80]}: is not loaded: create the sampling client again")
+        _take(self._weights, found)
+        self._now = weights
+
+
+def whole_of(folder: Path, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights that a trainer saved. Raises `Refused` for torn ones, and those of another model."""
+    if manifest.read(folder).about.get("kind") != "full":
+        raise Refused(f"weights: {folder.name}: are not a whole model: pass a checkpoint of full fine-tuning")
+    found = tensors.read(folder, MODEL)
+    if {name: each.shape for name, each in found.items()} != {name: each.shape for name, each in like.items()}:
+        raise Refused(f"weights: {folder.name}: do not fit this base model: pass a checkpoint that was made on it")
+    return found
+
+
+def _named(model: Any) -> dict[str, Tensor]:
+    """Return the weights by name, in the order of names; tied ones stand once."""
+    return dict(sorted(model.named_parameters()))
+
+
+def _read(folder: Path, dtype: torch.dtype) -> Any:
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True)
+
+
+def _take(weights: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, each in weights.items():
+            each.copy_(found[name])
