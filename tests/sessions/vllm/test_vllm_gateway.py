@@ -48,7 +48,7 @@ def test_trainer_and_sampler_agree_through_the_client_and_a_killed_sampler_is_fo
             client.forward_backward([datum(TEXT)], "cross_entropy")
             client.optim_step(types.AdamParams(learning_rate=1e-2)).result()
         expected = client.forward([datum(TEXT)], "cross_entropy").result().loss_fn_outputs[0]["logprobs"].data
-        sampling = client.save_weights_and_get_sampling_client()
+        sampling = client.save_weights_and_get_sampling_client().result()
         scored = sampling.compute_logprobs(types.ModelInput.from_ints(TEXT)).result()
         np.testing.assert_allclose(scored[1:], expected, atol=1e-4)
         params = types.SamplingParams(max_tokens=300, seed=5, stop=[])
