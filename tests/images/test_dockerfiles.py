@@ -32,9 +32,9 @@ def pins(path):
     return [line for line in lines if line]
 
 
-def test_there_are_images_of_trainings_and_of_the_webhook():
-    assert {"trl", "torchtune", "vllm", "webhook"} <= set(DOCKERFILES)
-    assert {"trl", "torchtune", "vllm"} <= set(WITH_TORCH)
+def test_there_are_images_of_trainings_of_sessions_and_of_the_webhook():
+    assert {"trl", "torchtune", "vllm", "engine", "gateway", "webhook"} <= set(DOCKERFILES)
+    assert {"trl", "torchtune", "vllm", "engine"} <= set(WITH_TORCH)
 
 
 @every_image
@@ -145,3 +145,30 @@ def test_the_contract_tests_run_on_what_the_images_of_trainings_hold():
     for line in (line for file in files.split() for line in pins(REPOSITORY / file)):
         name, _, version = line.partition("==")
         assert versions.setdefault(name, version) == version, line
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        (
+            "gateway/requirements.txt",
+            ["engine/requirements.txt", "../requirements/run.txt", "../requirements/sessions.txt"],
+        ),
+        ("engine/requirements.txt", ["trl/requirements.txt", "../requirements/sessions.txt"]),
+        ("engine/requirements-vllm.txt", ["gateway/requirements.txt"]),
+    ],
+)
+def test_sessions_run_on_the_versions_that_they_are_tested_with(name, others):
+    versions = dict(line.split("==") for line in pins(IMAGES / name))
+    for other in others:
+        theirs = dict(line.split("==") for line in pins(IMAGES / other))
+        assert versions.keys() & theirs.keys()
+        assert {each: theirs[each] for each in versions.keys() & theirs.keys()}.items() <= versions.items(), other
+
+
+def test_torch_and_what_comes_with_it_is_not_pinned_again_for_the_engine_and_is_not_in_the_gateway():
+    for name in ("engine", "gateway"):
+        ours = {line.partition("==")[0] for line in pins(IMAGES / name / "requirements.txt")}
+        assert not ours & {"torch", "triton", "vllm", "trl"}
+    shared = {line.partition("==")[0] for line in pins(IMAGES / "torch.txt")}
+    assert not shared & {line.partition("==")[0] for line in pins(IMAGES / "engine" / "requirements.txt")}

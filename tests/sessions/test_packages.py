@@ -1,0 +1,49 @@
+"""A Gateway needs no torch: it is imported where only the packages of its image are."""
+
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+from tests.sessions.gateways import ROOT
+
+PINS = ROOT / "images" / "gateway" / "requirements.txt"
+
+
+@pytest.fixture
+def packages(tmp_path):
+    """A folder with the packages of the image and no others."""
+    lines = (line.partition("#")[0].strip() for line in PINS.read_text().splitlines())
+    for name in (line.partition("==")[0] for line in lines if line):
+        tops = {file.parts[0] for file in metadata.files(name)} - {".."}
+        for top in tops:
+            if not (tmp_path / top).exists():
+                (tmp_path / top).symlink_to(metadata.distribution(name).locate_file(top))
+    return tmp_path
+
+
+def run(packages, *words):
+    """Run a Python that has these packages, and sees no environment."""
+    return subprocess.run(
+        [sys.executable, "-S", *words],
+        env={"PYTHONPATH": f"{packages}:{ROOT}"},
+        cwd=packages,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_gateway_and_its_command_line_are_imported_without_torch(packages):
+    for module in ("torch", "transformers", "safetensors", "peft", "httpx"):
+        assert f"No module named '{module}'" in run(packages, "-c", f"import {module}").stderr
+    done = run(packages, "-c", "import sessions.gateway.app, sessions.engines.process, sessions.cli.main")
+    assert done.returncode == 0, done.stderr
+    assert run(packages, "-m", "sessions.cli", "serve", "--help").returncode == 0
+
+
+def test_a_key_is_made_where_only_the_gateway_is(packages, tmp_path):
+    done = run(packages, "-m", "sessions.cli", "keys", "create", "team-a", "--root", str(tmp_path / "state"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("tml-")
