@@ -17,9 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from sessions.cli import durations
 from sessions.engines import names
 from sessions.journal.places import journal_at
-from sessions.journal.store import AwayError, Journal
+from sessions.journal.store import AwayError, Journal, Row
 from sessions.runs import tenants
 
 if TYPE_CHECKING:
@@ -60,11 +61,23 @@ def _parser() -> argparse.ArgumentParser:
     actions = keys.add_subparsers(title="actions", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make a key, which is shown once", allow_abbrev=False)
     create.add_argument("tenant", metavar="TENANT", help="whose sessions it opens")
+    create.add_argument("--scopes", default=",".join(tenants.SCOPES), help="of train,sample,read,admin; all by default")
+    create.add_argument("--expires", type=durations.seconds, metavar="TIME", help="after which it ends, such as 30d")
+    rotate = actions.add_parser("rotate", help="make a key that follows another", allow_abbrev=False)
+    rotate.add_argument("id", metavar="ID", help="first characters of the old one, as `keys ls` shows them")
+    rotate.add_argument("--overlap", type=durations.seconds, default=86400.0, help="until the old one ends; 24h")
     listing = actions.add_parser("ls", help="list keys by their first characters", allow_abbrev=False)
     revoke = actions.add_parser("revoke", help="end a key", allow_abbrev=False)
     revoke.add_argument("id", metavar="ID", help="first characters, as `keys ls` shows them")
     shown = commands.add_parser("ls", help="list sessions", allow_abbrev=False)
-    runs = ((serve, _serve), (create, _create), (listing, _keys), (revoke, _revoke), (shown, _sessions))
+    runs = (
+        (serve, _serve),
+        (create, _create),
+        (listing, _keys),
+        (revoke, _revoke),
+        (rotate, _rotate),
+        (shown, _sessions),
+    )
     serve.add_argument(
         "--replica", default=socket.gethostname(), help="of Gateways on one --journal, which one this is"
     )
@@ -125,7 +138,18 @@ async def _run(config: Config, host: str, port: int) -> None:
 
 
 def _create(args: argparse.Namespace) -> int:
-    key = asyncio.run(_with(args, lambda journal: tenants.create(journal, args.tenant, time.time())))
+    now, scopes = time.time(), tenants.checked(args.scopes)
+    expires = now + args.expires if args.expires else None
+    key = asyncio.run(_with(args, lambda journal: tenants.create(journal, args.tenant, now, scopes, expires)))
+    print(key.secret)
+    return 0
+
+
+def _rotate(args: argparse.Namespace) -> int:
+    key = asyncio.run(_with(args, lambda journal: tenants.rotate(journal, args.id, time.time(), args.overlap)))
+    if key is None:
+        print(f"sessions: {args.id}: there is no such key, or it has ended", file=sys.stderr)
+        return 1
     print(key.secret)
     return 0
 
@@ -133,8 +157,16 @@ def _create(args: argparse.Namespace) -> int:
 def _keys(args: argparse.Namespace) -> int:
     rows = asyncio.run(_with(args, lambda journal: journal.rows("SELECT * FROM keys ORDER BY created")))
     for row in rows:
-        print(f"{row['id']}  {row['tenant']:20}  {_time(row['created'])}  {'revoked' if row['revoked'] else 'valid'}")
+        print(f"{row['id']}  {row['tenant']:20}  {_time(row['created'])}  {_validity(row):32}  {row['scopes']}")
     return 0
+
+
+def _validity(key: Row) -> str:
+    if key["revoked"] is not None:
+        return "revoked"
+    if key["expires"] is None:
+        return "valid"
+    return f"{'valid until' if key['expires'] > time.time() else 'ended'} {_time(key['expires'])}"
 
 
 def _revoke(args: argparse.Namespace) -> int:

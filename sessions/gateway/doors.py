@@ -6,6 +6,7 @@ from aiohttp import web
 
 from sessions.gateway import identity
 from sessions.gateway.answers import Handler, json
+from sessions.gateway.scopes import needed
 
 __all__ = ["door"]
 
@@ -16,13 +17,17 @@ _RENEW = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
 
 @web.middleware
 async def door(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Find the tenant of a key, or answer 401."""
+    """Find the tenant of a key, or answer 401; 403 where the key is not for that."""
     if request.path in _OPEN:
         return await handler(request)
-    tenant = await identity.tenant_of(request)
-    if tenant is None and request.headers.get("X-API-Key", "").startswith("eyJ"):
+    right = await identity.right_of(request)
+    if right is None and request.headers.get("X-API-Key", "").startswith("eyJ"):
         return json({"detail": "the token is over, or not of this Gateway; exchange the API key again"}, 401, _RENEW)
-    if tenant is None:
+    if right is None:
         return json({"detail": "the API key is not known here; ask for one, and set TINKER_API_KEY"}, 401)
-    request["tenant"] = tenant
+    scopes = needed(request.method, request.path)
+    if scopes and not scopes & right.scopes:
+        told = f"the API key {right.id} has no scope {' or '.join(sorted(scopes))}; ask for a key that has it"
+        return json({"detail": told}, 403)
+    request["tenant"], request["key"] = right.tenant, right.id
     return await handler(request)

@@ -8,7 +8,7 @@ from sessions.gateway.answers import json
 from sessions.gateway.state import MANAGER, TOKENS, caller
 from sessions.runs import tenants
 
-__all__ = ["routes", "tenant_of"]
+__all__ = ["right_of", "routes"]
 
 routes = web.RouteTableDef()
 _SECONDS = 900  # the client renews a token after half its life
@@ -20,15 +20,14 @@ async def auth_token(request: web.Request) -> web.Response:
     secret, tenant = request.headers["X-API-Key"], caller(request)
     if secret.startswith("eyJ"):
         return json({"jwt": secret})
-    key = await tenants.id_of(request.app[MANAGER].context.journal, secret)
-    told = {"org_id": tenant, "email": "", "key": key}
+    told = {"org_id": tenant, "email": "", "key": request["key"]}
     return json({"jwt": request.app[TOKENS].issue("api", f"tml:user:{tenant}", _SECONDS, **told)})
 
 
-async def tenant_of(request: web.Request) -> str | None:
-    """Return whose key or token a request has; None when it is nobody's, and a token of a key that has ended is."""
-    journal, secret = request.app[MANAGER].context.journal, request.headers.get("X-API-Key", "")
+async def right_of(request: web.Request) -> tenants.Right | None:
+    """Return what a key or token opens; None when it is nobody's, and a token of a key that has ended is."""
+    context, secret = request.app[MANAGER].context, request.headers.get("X-API-Key", "")
     if not secret.startswith("eyJ"):
-        return await tenants.tenant_of(journal, secret)
+        return await tenants.right_of(context.journal, secret, context.clock())
     told = request.app[TOKENS].read("api", secret)
-    return await tenants.tenant_of_id(journal, str(told.get("key"))) if told else None
+    return await tenants.right_of_id(context.journal, str(told.get("key")), context.clock()) if told else None

@@ -23,7 +23,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import psycopg
 from psycopg.adapt import Loader
 
-from sessions.journal.store import AwayError, Connection, Journal
+from sessions.journal.store import LATER, AwayError, Connection, Journal
 from sessions.refusals import Refused
 
 __all__ = ["PATIENCE", "Link", "PostgresJournal"]
@@ -205,4 +205,6 @@ def _made(connection: Connection) -> None:
         r"\b(REAL|INTEGER|BLOB)\b", lambda found: _TYPES[found[0]], folder.joinpath("schema.sql").read_text()
     )
     connection.execute(schema)
+    for table, name, form in LATER:
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {name} {_TYPES.get(form, form)}")
     connection.execute(folder.joinpath("notices.sql").read_text())

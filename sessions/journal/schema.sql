@@ -10,7 +10,9 @@ CREATE TABLE IF NOT EXISTS keys (
     hash TEXT NOT NULL UNIQUE,      -- SHA-256 of the whole key
     tenant TEXT NOT NULL,
     created REAL NOT NULL,
-    revoked REAL
+    revoked REAL,
+    scopes TEXT NOT NULL DEFAULT 'train,sample,read,admin',
+    expires REAL
 );
 CREATE TABLE IF NOT EXISTS sessions (
     id TEXT PRIMARY KEY,

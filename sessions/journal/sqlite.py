@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sessions.journal.store import Connection, Journal
+from sessions.journal.store import LATER, Connection, Journal
 
 __all__ = ["SqliteJournal"]
 
@@ -38,6 +38,9 @@ class SqliteJournal(Journal):
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "busy_timeout = 10000"):
             self._connection.execute(f"PRAGMA {pragma}")
         self._connection.executescript(resources.files(__package__).joinpath("schema.sql").read_text())
+        for table, name, form in LATER:
+            if name not in {row["name"] for row in self._connection.execute(f"PRAGMA table_info({table})")}:
+                self._connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {form}")
 
     async def close(self) -> None:
         """Close the file; what runs ends first."""

@@ -11,8 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-__all__ = ["AwayError", "ChangedError", "Connection", "Cursor", "Journal", "LostLeaseError", "Row", "digest"]
+__all__ = ["LATER", "AwayError", "ChangedError", "Connection", "Cursor", "Journal", "LostLeaseError", "Row", "digest"]
 
+LATER = (("keys", "scopes", "TEXT NOT NULL DEFAULT 'train,sample,read,admin'"), ("keys", "expires", "REAL"))
+"""Columns that a journal of an earlier version lacks: table, name, type."""
 P = ParamSpec("P")
 T = TypeVar("T")
 

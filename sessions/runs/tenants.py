@@ -7,9 +7,12 @@ import re
 import secrets
 from dataclasses import dataclass
 
-from sessions.journal.store import Journal
+from sessions.journal.store import Connection, Journal, Row
 
-__all__ = ["Key", "create", "id_of", "revoke", "tenant_of", "tenant_of_id"]
+__all__ = ["SCOPES", "Key", "Right", "checked", "create", "revoke", "right_of", "right_of_id", "rotate"]
+
+SCOPES = ("train", "sample", "read", "admin")
+_VALID = "revoked IS NULL AND (expires IS NULL OR expires > ?)"
 
 _FORM = re.compile(r"tml-[A-Za-z0-9_-]{20,128}")
 
@@ -22,14 +25,60 @@ class Key:
     secret: str
 
 
-async def create(journal: Journal, tenant: str, now: float) -> Key:
-    """Make a key of a tenant."""
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What a valid key opens: the sessions of a tenant, for what its scopes say."""
+
+    id: str
+    tenant: str
+    scopes: frozenset[str]
+
+
+def checked(scopes: str) -> str:
+    """Return scopes as the journal has them. Raises `ValueError` for one that there is not."""
+    asked = {each.strip() for each in scopes.split(",")}
+    if not asked <= set(SCOPES):
+        raise ValueError(f"--scopes: {scopes!r}: take some of {', '.join(SCOPES)}, with commas between them")
+    return ",".join(each for each in SCOPES if each in asked)
+
+
+async def create(
+    journal: Journal, tenant: str, now: float, scopes: str = ",".join(SCOPES), expires: float | None = None
+) -> Key:
+    """Make a key of a tenant.
+
+    Args:
+        journal: where its hash is kept.
+        tenant: whose sessions it opens.
+        now: seconds since 1970.
+        scopes: as `checked` returns them.
+        expires: seconds since 1970; None for never.
+    """
+    return await journal.run(_created, tenant, now, scopes, expires)
+
+
+def _created(connection: Connection, tenant: str, now: float, scopes: str, expires: float | None) -> Key:
     secret = f"tml-{secrets.token_urlsafe(32)}"
     key = Key(secret[:12], secret)
-    await journal.execute(
-        "INSERT INTO keys (id, hash, tenant, created) VALUES (?, ?, ?, ?)", key.id, _hash(secret), tenant, now
+    connection.execute(
+        "INSERT INTO keys (id, hash, tenant, created, scopes, expires) VALUES (?, ?, ?, ?, ?, ?)",
+        (key.id, _hash(secret), tenant, now, scopes, expires),
     )
     return key
+
+
+async def rotate(journal: Journal, id_: str, now: float, overlap: float) -> Key | None:
+    """Make a key with the rights of another, which ends after an overlap; None when there is none, or it has ended."""
+    return await journal.run(_rotated, id_, now, overlap)
+
+
+def _rotated(connection: Connection, id_: str, now: float, overlap: float) -> Key | None:
+    old = connection.execute(f"SELECT * FROM keys WHERE id = ? AND {_VALID}", (id_, now)).fetchone()  # noqa: S608  # no value in it
+    if old is None:
+        return None
+    ends = now + overlap if old["expires"] is None else min(old["expires"], now + overlap)
+    connection.execute("UPDATE keys SET expires = ? WHERE id = ?", (ends, id_))
+    return _created(connection, old["tenant"], now, old["scopes"], None)
 
 
 async def revoke(journal: Journal, id_: str, now: float) -> bool:
@@ -37,24 +86,20 @@ async def revoke(journal: Journal, id_: str, now: float) -> bool:
     return bool(await journal.execute("UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL", now, id_))
 
 
-async def tenant_of(journal: Journal, secret: str) -> str | None:
-    """Return whose key this is; None when it is nobody's."""
+async def right_of(journal: Journal, secret: str, now: float) -> Right | None:
+    """Return what a key opens; None when it is nobody's, or has ended."""
     if not _FORM.fullmatch(secret):
         return None
-    row = await journal.row("SELECT tenant FROM keys WHERE hash = ? AND revoked IS NULL", _hash(secret))
-    return row["tenant"] if row else None
+    return _right(await journal.row(f"SELECT * FROM keys WHERE hash = ? AND {_VALID}", _hash(secret), now))  # noqa: S608  # as above
 
 
-async def id_of(journal: Journal, secret: str) -> str | None:
-    """Return the id of a key; None when there is none."""
-    row = await journal.row("SELECT id FROM keys WHERE hash = ?", _hash(secret))
-    return row["id"] if row else None
+async def right_of_id(journal: Journal, id_: str, now: float) -> Right | None:
+    """Return what the key of an id opens; None when there is none, or it has ended."""
+    return _right(await journal.row(f"SELECT * FROM keys WHERE id = ? AND {_VALID}", id_, now))  # noqa: S608  # as above
 
 
-async def tenant_of_id(journal: Journal, id_: str) -> str | None:
-    """Return whose key has an id; None when it is nobody's, or has ended."""
-    row = await journal.row("SELECT tenant FROM keys WHERE id = ? AND revoked IS NULL", id_)
-    return row["tenant"] if row else None
+def _right(row: Row | None) -> Right | None:
+    return Right(row["id"], row["tenant"], frozenset(row["scopes"].split(","))) if row else None
 
 
 def _hash(secret: str) -> str:

@@ -35,10 +35,13 @@ def http(shared):
         yield made
 
 
-@pytest.fixture(scope="module")
-def stranger(shared):
-    key = shared.run("keys", "create", "team-b").strip()
+@pytest.fixture
+def stranger(shared, request):
+    """Another tenant, for this test alone."""
+    tenant = request.node.name.replace("_", "-")[-30:].strip("-")
+    key = shared.run("keys", "create", tenant).strip()
     with httpx.Client(base_url=f"{shared.url}/api/v1/", headers={"X-API-Key": key}, timeout=60) as made:
+        made.tenant = tenant
         yield made
 
 
@@ -200,7 +203,7 @@ def test_the_owner_of_published_weights_is_told_who_reads_them(http, stranger, r
     told = [each for day in days for each in http.get(f"audit?event_type=checkpoints&day={day}").json()["entries"]]
     told = [each for each in told if each["tinker_path"] == path]
     assert [each["event"] for each in told] == ["checkpoint_saved", "checkpoint_published", "checkpoint_read"]
-    assert (told[-1]["event_details"]["user"], told[-1]["purpose"]) == ("tml:user:team-b", "copy")
+    assert (told[-1]["event_details"]["user"], told[-1]["purpose"]) == (f"tml:user:{stranger.tenant}", "copy")
 
 
 @pytest.mark.parametrize(
