@@ -200,6 +200,7 @@ class Model:
             return await self._engine(seq, "optim", orjson.dumps(asked["adam_params"]))
         if kind == "load_weights":
             source = await weights.loadable(self._context.journal, asked["path"], asked["tenant"])
+            await weights.check_fit(self._context.journal, source, model)
             await self._engine(seq, "load", orjson.dumps({"folder": source["folder"], "optimizer": asked["optimizer"]}))
             return orjson.dumps({"path": asked["path"], "model_id": self._id, "type": "load_weights"}), "json"
         if kind == "save_weights_external":

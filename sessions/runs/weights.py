@@ -18,7 +18,7 @@ from sessions.seam import Refused
 if TYPE_CHECKING:
     from sessions.runs.models import Context
 
-__all__ = ["Ask", "loadable", "note", "place", "readable", "remove", "save"]
+__all__ = ["Ask", "check_fit", "loadable", "note", "place", "readable", "remove", "save"]
 
 Ask = Callable[[int, str, bytes], Awaitable[tuple[bytes, str]]]
 
@@ -42,6 +42,15 @@ async def loadable(journal: Journal, path: str, tenant: str) -> Row:
     if paths.parsed(row["path"]).kind == "external_weights":
         raise Refused(f"path: {path[:200]}: external weights are to be taken away; save others to load or sample from")
     return row
+
+
+async def check_fit(journal: Journal, source: Row, model: Row) -> None:
+    """Check that a checkpoint has the layers and the rank of a model. Raises `Refused`, for get_info would be wrong."""
+    origin = await journal.row("SELECT lora FROM models WHERE id = ?", source["run"])
+    has, wants = ({**json.loads(each["lora"]), "seed": None} for each in (origin or model, model))
+    if differing := sorted(key for key in wants if has.get(key) != wants[key]):
+        told = ", ".join(f"{key} {has.get(key)} and not {wants[key]}" for key in differing)
+        raise Refused(f"path: these weights have {told}; make a client with create_training_client_from_state")
 
 
 async def save(  # noqa: PLR0913  # what a request to save is made of

@@ -96,6 +96,17 @@ def test_a_state_without_its_optimizer_begins_a_new_one(service, client):
     assert learn(other)[1].metrics["steps:sum"] == 1
 
 
+def test_a_state_of_another_rank_is_not_loaded_into_a_model(service, shared, client):
+    other = service.create_lora_training_client(str(shared.base), rank=8).result()
+    path = other.save_state("eight").result().path
+    with pytest.warns(FutureWarning, match="DEPRECATED"):
+        loading = client.load_state(path)
+    with pytest.raises(tinker.RequestFailedError, match="rank 8 and not 4") as raised:
+        loading.result()
+    assert raised.value.category == "user"
+    assert service.create_training_client_from_state(path).result().get_info().lora_rank == 8
+
+
 def test_a_name_is_taken_once_unless_it_is_overwritten(client):
     client.save_state("best").result()
     with pytest.raises(tinker.RequestFailedError, match="pass overwrite=True"):
