@@ -40,7 +40,9 @@ def _measure(pid: int, url: str, key: str, service: tinker.ServiceClient, base: 
     http = httpx.Client(base_url=url, headers={"X-API-Key": key})
     calls = {
         "healthz, which touches nothing": lambda: [http.get("/api/v1/healthz") for _ in range(_CALLS)],
-        "get_info, one look into the journal": lambda: [client.get_info() for _ in range(_CALLS)],
+        "get_server_capabilities, the key only": lambda: [
+            http.get("/api/v1/get_server_capabilities") for _ in range(_CALLS)
+        ],
         "forward_backward, one after the other": lambda: [
             client.forward_backward([datum], "cross_entropy").result() for _ in range(_CALLS)
         ],
