@@ -51,12 +51,13 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--port", type=int, default=8080, help="TCP port, 8080 by default; 0 chooses a free one")
     serve.add_argument("--context", type=int, help="tokens that the model reads at most; as its configuration says")
     serve.add_argument("--trainer", metavar="MODULE:CLASS", help="what trains; torch and peft by default")
-    what = f"what samples: {', '.join(names.SAMPLERS)} or MODULE:CLASS; transformers by default"
-    serve.add_argument("--sampler", default="transformers", metavar="NAME", help=what)
+    what = f"what samples: {', '.join(names.SAMPLERS)} or MODULE:CLASS; transformers by default, whole with --full"
+    serve.add_argument("--sampler", metavar="NAME", help=what)
     serve.add_argument("--sampler-python", metavar="FILE", help="interpreter of the sampler, such as one that has vLLM")
     option = "of the sampler, such as rank=32 of vllm; may be given several times"
     serve.add_argument("--sampler-option", action="append", default=[], metavar="KEY=VALUE", help=option)
     serve.add_argument("--url", metavar="URL", help="where clients reach it, for links; as each request by default")
+    serve.add_argument("--full", action="store_true", help="train all weights of one model, and no adapters")
     keys = commands.add_parser("keys", help="make, list and end API keys", allow_abbrev=False)
     actions = keys.add_subparsers(title="actions", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make a key, which is shown once", allow_abbrev=False)
@@ -95,10 +96,12 @@ def _serve(args: argparse.Namespace) -> int:
     settings = json.loads((args.base / "config.json").read_text())
     context = args.context or int(settings.get("max_position_embeddings", 2048))
     config = Config(args.root.resolve(), args.base.resolve(), args.name or str(args.base.resolve()), context)
+    trainer = names.WHOLE_TRAINER if args.full else config.trainer
     config = dataclasses.replace(
         config,
-        trainer=args.trainer or config.trainer,
-        sampler=names.sampler(args.sampler),
+        trainer=args.trainer or trainer,
+        sampler=names.sampler(args.sampler, full=args.full),
+        full=args.full,
         sampler_python=_interpreter(args.sampler_python),
         sampler_options=names.options(args.sampler_option),
         url=args.url,

@@ -16,6 +16,7 @@ __all__ = [
     "CreateSession",
     "Finish",
     "Load",
+    "LoraConfig",
     "ModelOnly",
     "Optim",
     "Poll",
@@ -45,8 +46,10 @@ class CreateSession(_Strict):
     type: Literal["create_session"] = "create_session"
 
 
-class _Lora(_Strict):
-    rank: int = Field(default=32, ge=1, le=1024)
+class LoraConfig(_Strict):
+    """Of `create_model`."""
+
+    rank: int = Field(default=32, ge=0, le=1024)  # 0 is full fine-tuning, where it is served
     seed: int | None = None
     train_unembed: bool = True
     train_mlp: bool = True
@@ -64,7 +67,7 @@ class CreateModel(_Strict):
     model_seq_id: int = Field(ge=0, le=MOST)
     base_model: str
     user_metadata: dict[str, Any] | None = None
-    lora_config: _Lora | None = None
+    lora_config: LoraConfig | None = None
     optimizer_config: _AdamOptimizer = _AdamOptimizer()
     type: Literal["create_model"] = "create_model"
 

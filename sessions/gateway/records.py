@@ -108,7 +108,7 @@ async def weights_info(request: web.Request) -> web.Response:
         raise MissingError(f"{row['path']}: its run is not known any more")
     lora = texts.loads(model["lora"])
     flags = {key: lora[key] for key in ("train_unembed", "train_mlp", "train_attn")}
-    return json({"base_model": model["base"], "is_lora": True, "lora_rank": lora["rank"], **flags})
+    return json({"base_model": model["base"], "is_lora": lora["rank"] > 0, "lora_rank": lora["rank"] or None, **flags})
 
 
 @routes.get("/api/v1/sessions")
@@ -183,8 +183,8 @@ async def _run(request: web.Request, model: Row) -> dict[str, Any]:
         "training_run_id": model["id"],
         "base_model": model["base"],
         "model_owner": model["tenant"],
-        "is_lora": True,
-        "lora_rank": texts.loads(model["lora"])["rank"],
+        "is_lora": (rank := texts.loads(model["lora"])["rank"]) > 0,
+        "lora_rank": rank or None,
         "last_request_time": _time(model["used"]),
         "last_checkpoint": _checkpoint(last) if last else None,
         "last_sampler_checkpoint": _checkpoint(sampler) if sampler else None,

@@ -29,9 +29,8 @@ async def create_model(request: web.Request) -> web.Response:
     """Make a model, whose id the client can predict."""
     asked = await body(request, bodies.CreateModel)
     _base(request, asked.base_model)
-    if asked.lora_config is None:
-        raise Refused("lora_config: is missing; full fine-tuning is not done here yet")
-    lora = asked.lora_config.model_dump()
+    lora = (asked.lora_config or bodies.LoraConfig(rank=0)).model_dump()
+    _kind(request, lora["rank"])
     if not (lora["train_mlp"] or lora["train_attn"] or lora["train_unembed"]):
         raise Refused("lora_config: trains nothing; set one of train_mlp, train_attn and train_unembed")
     session = await _open_session(request, asked.session_id)
@@ -115,8 +114,8 @@ async def get_info(request: web.Request) -> web.Response:
             "type": "get_info",
             "model_data": {"arch": "causal-lm", "model_name": model["base"], "tokenizer_id": model["base"]},
             "model_id": model["id"],
-            "is_lora": True,
-            "lora_rank": lora["rank"],
+            "is_lora": lora["rank"] > 0,
+            "lora_rank": lora["rank"] or None,
             "model_name": model["base"],
         }
     )
@@ -140,6 +139,14 @@ def _base(request: web.Request, name: str) -> None:
     known = request.app[MANAGER].context.config.name
     if name != known:
         raise Refused(f"base_model: {name[:200]}: is not served here; {known} is")
+
+
+def _kind(request: web.Request, rank: int) -> None:
+    full = request.app[MANAGER].context.config.full
+    if full and rank > 0:
+        raise Refused(f"lora_config.rank: {rank}: all weights are trained here; pass rank=0")
+    if rank == 0 and not full:
+        raise Refused("lora_config.rank: 0: adapters are trained here; pass a rank, or ask for a Gateway with --full")
 
 
 async def _open_session(request: web.Request, id_: str) -> Row:

@@ -52,6 +52,7 @@ class Config:
         sampler_options: of its constructor, as `KEY=VALUE`.
         journal: URL of a PostgreSQL database that Gateways share; None for SQLite in `root`.
         replica: of Gateways that share a journal and `root`, which one this is.
+        full: whether all weights of one model are trained, and no adapters.
     """
 
     root: Path
@@ -66,3 +67,4 @@ class Config:
     sampler_options: tuple[str, ...] = ()
     journal: str | None = None
     replica: str = "gateway"
+    full: bool = False
