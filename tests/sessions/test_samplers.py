@@ -12,7 +12,7 @@ from tests.sessions.gateways import ROOT, Gateway
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--sampler", "vlm"], "--sampler: vlm: pass transformers, vllm or MODULE:CLASS"),
+        (["--sampler", "vlm"], "--sampler: vlm: pass transformers, vllm, whole or MODULE:CLASS"),
         (["--sampler-python", "/no/python"], "--sampler-python: /no/python: is no program"),
         (["--sampler-option", "rank"], "--sampler-option: rank: pass KEY=VALUE"),
         (["--sampler-option", "a b=3"], "--sampler-option: a b=3: pass KEY=VALUE"),
