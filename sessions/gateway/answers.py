@@ -78,7 +78,7 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except web.HTTPException as error:
-        return error if error.status < 400 else _told(error.status, error.text or error.reason)
+        return error if error.status < 400 else _told(error.status, error.text or error.reason, _kept(error))
     except (Refused, ChangedError, MissingError) as error:
         return _told(next(status for kind, status in _STATUSES if isinstance(error, kind)), str(error))
     except AwayError as error:
@@ -89,6 +89,10 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         return _told(500, "the Gateway failed at this request; its log says how")
 
 
-def _told(status: int, text: str) -> web.Response:
+def _kept(error: web.HTTPException) -> dict[str, str]:
+    return {name: error.headers[name] for name in ("Retry-After", "Allow") if name in error.headers}
+
+
+def _told(status: int, text: str, headers: Mapping[str, str] | None = None) -> web.Response:
     detail: dict[str, Any] = {"detail": text[:2000], "error": text[:2000]}
-    return json(detail, status)
+    return json(detail, status, headers)

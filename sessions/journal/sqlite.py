@@ -58,8 +58,9 @@ class SqliteJournal(Journal):
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             answer = change(self._connection, *args, **named)
+            self._connection.execute("COMMIT")
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            if self._connection.in_transaction:  # some errors have ended it
+                self._connection.execute("ROLLBACK")
             raise
-        self._connection.execute("COMMIT")
         return answer

@@ -93,11 +93,15 @@ class Process:
 
     async def _keep(self) -> None:
         while True:
-            self._socket.unlink(missing_ok=True)
-            await self._run()
+            self._process = None
+            try:
+                self._socket.unlink(missing_ok=True)
+                await self._run()
+            except OSError as error:
+                _LOG.warning("engine %s could not be started: %s", self.name, error)
             self._up.clear()
             self._failures = 0 if self.instance else self._failures + 1
-            code = self._process.returncode if self._process else None
+            code = self._process.returncode if self._process else "no process"
             pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)]
             _LOG.warning("engine %s ended with %s; it is started again in %s s", self.name, code, pause)
             self.instance = ""
