@@ -93,21 +93,23 @@ class Process:
 
     async def _keep(self) -> None:
         while True:
-            self._process = None
-            try:
-                self._socket.unlink(missing_ok=True)
-                await self._run()
-            except OSError as error:
-                _LOG.warning("engine %s could not be started: %s", self.name, error)
+            code = await self._tried()
             self._up.clear()
             self._failures = 0 if self.instance else self._failures + 1
-            code = self._process.returncode if self._process else "no process"
             pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)]
             _LOG.warning("engine %s ended with %s; it is started again in %s s", self.name, code, pause)
             self.instance = ""
             await asyncio.sleep(pause)
 
-    async def _run(self) -> None:
+    async def _tried(self) -> int | str:
+        """Run it once, and return what it ended with."""
+        try:
+            self._socket.unlink(missing_ok=True)
+            return await self._run()
+        except OSError as error:
+            return str(error)
+
+    async def _run(self) -> int:
         environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), "HF_HUB_OFFLINE": "1"}
         command = [self._python, "-m", "sessions.engines.process", *self._arguments, "--socket", str(self._socket)]
         with (self._folder / f"{self.name}.log").open("ab") as log:
@@ -121,7 +123,7 @@ class Process:
                 self._up.set()
             except LostError:
                 await asyncio.wait([ended], timeout=_LOOK)
-        await ended
+        return await ended
 
     async def _end(self) -> None:
         if self._process is None or self._process.returncode is not None:
