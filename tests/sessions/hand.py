@@ -29,9 +29,19 @@ class Hand:
         self.model = f"{self.session}:train:0"
         self.base = str(gateway.base)
 
-    def post(self, route, body, expect=200):
-        answer = self.http.post(f"/api/v1/{route}", json=body)
+    def send(self, route, expect, **body):
+        """Send a request, and again while the journal is away, as the client does: a machine may stall."""
+        deadline = time.monotonic() + 120
+        while True:
+            answer = self.http.post(f"/api/v1/{route}", **body)
+            if answer.status_code != 503 or expect == 503 or time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
         assert answer.status_code == expect, answer.text
+        return answer
+
+    def post(self, route, body, expect=200):
+        answer = self.send(route, expect, json=body)
         return answer.json() if answer.content else None
 
     def create(self, seed=7):
@@ -45,8 +55,7 @@ class Hand:
             types.ForwardBackwardRequest(forward_backward_input=given, model_id=self.model, seq_id=seq)
         )
         message.forward_only = forward_only
-        answer = self.http.post("/api/v1/forward_backward", content=message.SerializeToString(), headers=PROTOBUF)
-        assert answer.status_code == expect, answer.text
+        answer = self.send("forward_backward", expect, content=message.SerializeToString(), headers=PROTOBUF)
         return answer.json().get("request_id")
 
     def optim(self, seq, rate=0.1, expect=200):
@@ -65,6 +74,9 @@ class Hand:
             try:
                 answer = self.poll(id_)
             except httpx.TransportError:
+                time.sleep(0.05)
+                continue
+            if answer.status_code == 503:
                 time.sleep(0.05)
                 continue
             assert answer.status_code == 200, answer.text
