@@ -1,10 +1,12 @@
-"""`python -m sessions.cli`: serve a Gateway, make and end its keys, see its sessions."""
+"""`muster sessions`: serve a Gateway, make and end its keys, see and end its sessions, delete checkpoints."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import dataclasses
+import functools
+import io
 import json
 import shutil
 import signal
@@ -12,28 +14,33 @@ import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from sessions.cli import durations
+from sessions.cli import durations, looking
+from sessions.cli.texts import clean, moment
 from sessions.engines import names
 from sessions.journal.places import journal_at
 from sessions.journal.store import AwayError, Journal, Row
 from sessions.runs import tenants
 
 if TYPE_CHECKING:
+    from aiohttp.web import AppRunner
+
     from sessions.runs.config import Config
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 T = TypeVar("T")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 when it is done, 1 when there is nothing of that name, 2 when it cannot be done."""
-    args = _parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    args = parser().parse_args(argv)
     try:
         return int(args.run(args))
     except (OSError, ValueError, AwayError) as error:
@@ -41,9 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m sessions.cli", description=__doc__, allow_abbrev=False)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+def parser() -> argparse.ArgumentParser:
+    """Return the parser; after parsing, `run` takes the arguments and returns the exit code."""
+    top = argparse.ArgumentParser(prog="muster sessions", description=__doc__.partition(": ")[2], allow_abbrev=False)
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     serve = commands.add_parser("serve", help="run a Gateway that speaks the Tinker API", allow_abbrev=False)
     serve.add_argument("--base", type=Path, required=True, metavar="FOLDER", help="folder of the base model")
     serve.add_argument("--name", metavar="NAME", help="how clients name the base model; its folder by default")
@@ -58,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--sampler-option", action="append", default=[], metavar="KEY=VALUE", help=option)
     serve.add_argument("--url", metavar="URL", help="where clients reach it, for links; as each request by default")
     serve.add_argument("--full", action="store_true", help="train all weights of one model, and no adapters")
+    serve.add_argument(
+        "--metrics", type=int, metavar="PORT", help="TCP port of /metrics, for Prometheus; none by default"
+    )
     keys = commands.add_parser("keys", help="make, list and end API keys", allow_abbrev=False)
     actions = keys.add_subparsers(title="actions", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make a key, which is shown once", allow_abbrev=False)
@@ -70,15 +81,8 @@ def _parser() -> argparse.ArgumentParser:
     listing = actions.add_parser("ls", help="list keys by their first characters", allow_abbrev=False)
     revoke = actions.add_parser("revoke", help="end a key", allow_abbrev=False)
     revoke.add_argument("id", metavar="ID", help="first characters, as `keys ls` shows them")
-    shown = commands.add_parser("ls", help="list sessions", allow_abbrev=False)
-    runs = (
-        (serve, _serve),
-        (create, _create),
-        (listing, _keys),
-        (revoke, _revoke),
-        (rotate, _rotate),
-        (shown, _sessions),
-    )
+    looks = [(command, functools.partial(_look, look)) for command, look in looking.add(commands)]
+    runs = ((serve, _serve), (create, _create), (listing, _keys), (revoke, _revoke), (rotate, _rotate), *looks)
     serve.add_argument(
         "--replica", default=socket.gethostname(), help="of Gateways on one --journal, which one this is"
     )
@@ -87,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--journal", metavar="URL", help="postgresql://…, where Gateways share a journal")
         command.add_argument("--root", type=Path, required=True, metavar="FOLDER", help="journal, weights and sockets")
         command.set_defaults(run=run)
-    return parser
+    return top
 
 
 def _serve(args: argparse.Namespace) -> int:
@@ -110,7 +114,7 @@ def _serve(args: argparse.Namespace) -> int:
         limits=dataclasses.replace(config.limits, lease=args.lease),
     )
     with suppress(KeyboardInterrupt):
-        asyncio.run(_run(config, args.host, args.port))
+        asyncio.run(_run(config, args.host, args.port, args.metrics))
     return 0
 
 
@@ -121,23 +125,37 @@ def _interpreter(name: str | None) -> str | None:
     return found
 
 
-async def _run(config: Config, host: str, port: int) -> None:
+async def _run(config: Config, host: str, port: int, metrics: int | None) -> None:
     """Serve until the process is told to end."""
     from aiohttp import web  # noqa: PLC0415  # the other commands need no server
 
-    from sessions.gateway.app import app  # noqa: PLC0415  # as above
+    from sessions.gateway import app, scrapes  # noqa: PLC0415  # as above
+    from sessions.gateway.state import MANAGER  # noqa: PLC0415  # as above
 
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-    runner = web.AppRunner(app(config), access_log=None, auto_decompress=False)  # answers.read bounds it
-    await runner.setup()
-    bound = socket.create_server((host, port))
-    await web.SockSite(runner, bound).start()
-    print(f"serving the Tinker API on http://{host}:{bound.getsockname()[1]}", flush=True)
-    try:
+    made = app.app(config)
+    runner = web.AppRunner(made, access_log=None, auto_decompress=False)  # answers.read bounds it
+    beside = web.AppRunner(scrapes.app(made[MANAGER]), access_log=None)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(runner.cleanup)
+        await runner.setup()
+        bound = await _bound(runner, host, port)
+        print(f"serving the Tinker API on http://{host}:{bound}", flush=True)
+        if metrics is not None:
+            stack.push_async_callback(beside.cleanup)
+            await beside.setup()
+            print(f"serving metrics on http://{host}:{await _bound(beside, host, metrics)}/metrics", flush=True)
         await ended.wait()
-    finally:
-        await runner.cleanup()
+
+
+async def _bound(runner: AppRunner, host: str, port: int) -> int:
+    """Have an application answer at a port, and return the port."""
+    from aiohttp import web  # noqa: PLC0415  # as above
+
+    listening = socket.create_server((host, port))
+    await web.SockSite(runner, listening).start()
+    return int(listening.getsockname()[1])
 
 
 def _create(args: argparse.Namespace) -> int:
@@ -160,7 +178,8 @@ def _rotate(args: argparse.Namespace) -> int:
 def _keys(args: argparse.Namespace) -> int:
     rows = asyncio.run(_with(args, lambda journal: journal.rows("SELECT * FROM keys ORDER BY created")))
     for row in rows:
-        print(f"{row['id']}  {row['tenant']:20}  {_time(row['created'])}  {_validity(row):32}  {row['scopes']}")
+        made, tenant = moment(row["created"]), clean(row["tenant"])
+        print(f"{row['id']}  {tenant:20}  {made}  {_validity(row):32}  {row['scopes']}")
     return 0
 
 
@@ -169,7 +188,7 @@ def _validity(key: Row) -> str:
         return "revoked"
     if key["expires"] is None:
         return "valid"
-    return f"{'valid until' if key['expires'] > time.time() else 'ended'} {_time(key['expires'])}"
+    return f"{'valid until' if key['expires'] > time.time() else 'ended'} {moment(key['expires'])}"
 
 
 def _revoke(args: argparse.Namespace) -> int:
@@ -179,18 +198,12 @@ def _revoke(args: argparse.Namespace) -> int:
     return 1
 
 
-def _sessions(args: argparse.Namespace) -> int:
-    query = (
-        "SELECT sessions.*, count(models.id) AS runs, sum(models.done) AS steps FROM sessions"
-        " LEFT JOIN models ON models.session = sessions.id GROUP BY sessions.id ORDER BY sessions.created"
-    )
-    for row in asyncio.run(_with(args, lambda journal: journal.rows(query))):
-        status = json.loads(row["status"])["type"]
-        print(
-            f"{row['id']}  {row['tenant']:20}  {_time(row['created'])}  {status:16}"
-            f"  {row['runs']} runs, {row['steps'] or 0} requests"
-        )
-    return 0
+def _look(look: looking.Look, args: argparse.Namespace) -> int:
+    if not args.journal:
+        looking.there(args.root)
+    with suppress(KeyboardInterrupt):
+        return asyncio.run(_with(args, lambda journal: look(journal, args)))
+    return 130  # as a shell reports it
 
 
 async def _with(args: argparse.Namespace, use: Callable[[Journal], Awaitable[T]]) -> T:
@@ -200,7 +213,3 @@ async def _with(args: argparse.Namespace, use: Callable[[Journal], Awaitable[T]]
         return await use(journal)
     finally:
         await journal.close()
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

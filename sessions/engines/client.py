@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,9 +38,11 @@ class Engine:
 
     Args:
         socket: where it listens, once it does.
+        busy: is entered as long as it has work.
     """
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, socket: Path, busy: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+        self._busy = busy
         self._session = aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(socket), limit=0), timeout=_LIMIT)
 
     async def close(self) -> None:
@@ -60,11 +64,13 @@ class Engine:
             layout: how a step that runs again shared passes, `alone` where it did not; empty where it may share.
         """
         headers = {"Layout": layout} if layout else {}
-        return await self._whole("POST", f"/models/{model}/{seq}/{kind}", data=body, headers=headers)
+        with self._busy():
+            return await self._whole("POST", f"/models/{model}/{seq}/{kind}", data=body, headers=headers)
 
     async def snapshot(self, model: str, folder: Path) -> int:
         """Have a model written with its optimizer, and return which request it is the state after."""
-        answer = await self._ask("POST", f"/models/{model}/snapshot", data=orjson.dumps({"folder": str(folder)}))
+        with self._busy():
+            answer = await self._ask("POST", f"/models/{model}/snapshot", data=orjson.dumps({"folder": str(folder)}))
         return int(orjson.loads(answer)["seq"])
 
     async def unload(self, model: str) -> None:
@@ -74,7 +80,8 @@ class Engine:
     async def sample(self, body: bytes, folder: str | None) -> bytes:
         """Return a `SampleResponse`. Raises `Refused`, `LostError` and `FailedError`."""
         params = {"folder": folder} if folder else {}
-        return await self._ask("POST", "/sample", data=body, params=params)
+        with self._busy():
+            return await self._ask("POST", "/sample", data=body, params=params)
 
     async def _ask(self, method: str, path: str, **options: Any) -> bytes:
         return (await self._whole(method, path, **options)).body

@@ -12,7 +12,7 @@ from aiohttp import web
 from sessions.gateway.answers import MissingError, json, members
 from sessions.gateway.state import MANAGER, caller, own_model, own_session
 from sessions.journal.store import Row
-from sessions.runs import events, paths, weights
+from sessions.runs import endings, events, paths, weights
 from sessions.seam import Refused
 
 __all__ = ["routes"]
@@ -66,10 +66,8 @@ async def checkpoints(request: web.Request) -> web.Response:
 async def delete_checkpoint(request: web.Request) -> web.Response:
     """Delete a checkpoint; its weights go when no sampling session samples from them."""
     row = await _own_checkpoint(request)
-    journal = request.app[MANAGER].context.journal
-    await journal.execute("DELETE FROM checkpoints WHERE path = ?", row["path"])
-    await weights.remove(journal, row["folder"])
-    await _note(request, "checkpoint_deleted", tinker_path=row["path"])
+    context = request.app[MANAGER].context
+    await endings.delete(context.journal, row, context.clock())
     return web.Response(status=204)
 
 

@@ -110,7 +110,9 @@ def given_up(connection: Connection, id_: str, text: str, category: str, now: fl
 
 def following(connection: Connection, target: str, after: int) -> list[Row]:
     """Return what waits for a target and has a number above another, in order, without bodies."""
-    query = "SELECT id, seq, kind FROM requests WHERE target = ? AND seq > ? AND state = 'waiting' ORDER BY seq"
+    query = (
+        "SELECT id, seq, kind, created FROM requests WHERE target = ? AND seq > ? AND state = 'waiting' ORDER BY seq"
+    )
     rows: list[Row] = connection.execute(query, (target, after)).fetchall()
     return rows
 

@@ -109,3 +109,11 @@ CREATE TABLE IF NOT EXISTS layouts (
     layout TEXT NOT NULL,           -- JSON of `engines/layouts`: how it shared passes with other models
     PRIMARY KEY (target, seq)
 );
+CREATE TABLE IF NOT EXISTS steps (
+    target TEXT NOT NULL,           -- a model
+    number INTEGER NOT NULL,        -- of its optimizer steps, from 1; the last ones are kept
+    tokens INTEGER NOT NULL,        -- of its passes
+    metrics TEXT NOT NULL,          -- JSON, by NAME:REDUCTION
+    at REAL,                        -- its end; NULL while passes are added
+    PRIMARY KEY (target, number)
+);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import sys
@@ -11,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sessions.engines.client import Engine, LostError
+from sessions.metrics import Metrics
 
 __all__ = ["Process"]
 
@@ -26,11 +28,14 @@ class Process:
         name: for the log and the files.
         folder: for its socket and its log.
         arguments: of `python -m sessions.engines.process`, without the socket.
+        metrics: of the Gateway.
         python: interpreter that has the packages of the engine; None is that of this process.
     """
 
-    def __init__(self, name: str, folder: Path, arguments: Sequence[str], python: str | None = None) -> None:
-        self.name, self._python = name, python or sys.executable
+    def __init__(
+        self, name: str, folder: Path, arguments: Sequence[str], metrics: Metrics, python: str | None = None
+    ) -> None:
+        self.name, self._metrics, self._python = name, metrics, python or sys.executable
         self._folder, self._arguments = folder, arguments
         self._socket = folder / f"{name}.sock"
         self._up = asyncio.Event()
@@ -49,7 +54,7 @@ class Process:
         """Start it, for the first time or after `close`; `ready` waits until it answers."""
         self._failures, self.instance = 0, ""
         self._folder.mkdir(parents=True, exist_ok=True)
-        self.engine = Engine(self._socket)
+        self.engine = Engine(self._socket, functools.partial(self._metrics.busy, self.name))
         self._task = asyncio.create_task(self._keep())
 
     async def ready(self) -> str:
@@ -95,6 +100,7 @@ class Process:
         while True:
             code = await self._tried()
             self._up.clear()
+            self._metrics.restarted(self.name)
             self._failures = 0 if self.instance else self._failures + 1
             pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)]
             _LOG.warning("engine %s ended with %s; it is started again in %s s", self.name, code, pause)

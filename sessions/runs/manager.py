@@ -8,16 +8,15 @@ import logging
 import secrets
 import shutil
 from contextlib import suppress
-from typing import IO
-
-import orjson
+from typing import IO, Any
 
 from sessions.engines.client import FailedError, LostError
 from sessions.journal import entries
 from sessions.journal.places import journal_at
 from sessions.journal.store import AwayError, Journal, LostLeaseError
+from sessions.metrics import Metrics
 from sessions.platforms.processes import Process
-from sessions.runs import events, paths, weights
+from sessions.runs import endings, events, paths, weights
 from sessions.runs.config import Config
 from sessions.runs.futures import Futures
 from sessions.runs.locks import locked
@@ -47,7 +46,7 @@ class Manager:
     """
 
     def __init__(self, config: Config) -> None:
-        journal = journal_at(config.journal, config.root)
+        journal, metrics = journal_at(config.journal, config.root), Metrics()
         self._folder = config.root / "run" / config.replica if journal.is_shared else config.root / "run"
         base = ["--base", str(config.base)]
         sampler = ["--sampler", config.sampler, *(f"--sampler-option={each}" for each in config.sampler_options)]
@@ -55,8 +54,9 @@ class Manager:
             config,
             journal,
             Futures(),
-            Process("trainer", self._folder, [*base, "--trainer", config.trainer]),
-            Process("sampler", self._folder, [*base, *sampler], config.sampler_python),
+            Process("trainer", self._folder, [*base, "--trainer", config.trainer], metrics),
+            Process("sampler", self._folder, [*base, *sampler], metrics, config.sampler_python),
+            metrics,
         )
         self.samples: Samples | Elsewhere = Elsewhere()
         self._models: dict[str, Model] = {}
@@ -151,16 +151,11 @@ class Manager:
         engine = self.context.sampler if kind == "sample" else self.context.trainer
         return None if engine.is_up else engine.waits_for
 
-    async def end(self, session: str, status: object) -> bool:
+    async def end(self, session: str, status: dict[str, Any]) -> bool:
         """End a session and free what its models hold; False when it has ended before."""
-        journal, now = self.context.journal, self.context.clock()
-        update = "UPDATE sessions SET ended = ?, status = ? WHERE id = ? AND ended IS NULL"
-        if not await journal.execute(update, now, orjson.dumps(status).decode(), session):
+        if not await endings.end(self.context.journal, session, status, self.context.clock()):
             return False
         await self._free()
-        owner = await journal.row("SELECT tenant FROM sessions WHERE id = ?", session)
-        if owner is not None:
-            await events.note(journal, owner["tenant"], "session_ended", now, session_id=session, status=status)
         return True
 
     async def _free(self) -> None:
@@ -235,6 +230,7 @@ class Manager:
             await events.note(journal, row["tenant"], "checkpoint_expired", now, tinker_path=row["path"])
         await journal.execute("DELETE FROM events WHERE at < ?", now - limits.records)
         await journal.execute("DELETE FROM usage WHERE hour < ?", now - limits.records)
+        await journal.execute("DELETE FROM steps WHERE at < ?", now - limits.records)
         old = "DELETE FROM requests WHERE state <> 'waiting' AND finished < ? AND body IS NULL"
         if await journal.execute(old, now - limits.retained):
             await journal.execute("DELETE FROM completions WHERE request NOT IN (SELECT id FROM requests)")

@@ -22,8 +22,9 @@ import orjson
 
 from sessions.engines.client import FailedError, LostError
 from sessions.engines.turns import ALONE
-from sessions.journal import entries, layouts
+from sessions.journal import entries, layouts, progress
 from sessions.journal.store import AwayError, Journal, LostLeaseError, Row
+from sessions.metrics import Metrics
 from sessions.platforms.processes import Process
 from sessions.runs import external, usage, weights
 from sessions.runs.config import Config
@@ -56,6 +57,7 @@ class Context:
     futures: Futures
     trainer: Process
     sampler: Process
+    metrics: Metrics
     clock: Callable[[], float] = field(default=time.time)
     term: int = 0
 
@@ -141,9 +143,10 @@ class Model:
         return now - self._waiting[1] > self._context.config.limits.gap
 
     async def _execute(self, model: Row, due: Row) -> None:
-        problem = ""
+        problem, asked = "", None
         for attempt in range(1, self._context.config.limits.attempts + 1):
             instance = await self._context.trainer.ready()
+            asked = self._context.clock() if asked is None else asked
             try:
                 await self._ready(model)
                 # What an engine died of is tried alone, so that it takes no step of another model with it.
@@ -159,7 +162,7 @@ class Model:
                 self._instance, problem = "", str(error)
                 continue
             else:
-                await self._end(due, answer)
+                await self._end(due, answer, asked)
             return
         await self._fail(due, f"the engine failed at this request: {problem}", "server")
 
@@ -211,7 +214,7 @@ class Model:
         answer = await self._context.trainer.engine.train(self._id, seq, kind, body)
         return answer.body, answer.form
 
-    async def _end(self, due: Row, result: _Result) -> None:
+    async def _end(self, due: Row, result: _Result, asked: float) -> None:
         now = self._context.clock()
         form = "protobuf" if result.form == "application/x-protobuf" else "json"
         used = usage.Used(self._context.config.name, usage.of(due["kind"], result.body))
@@ -219,6 +222,7 @@ class Model:
         def change(connection: Any) -> None:
             entries.finish(connection, due["id"], result.body, form, now)
             usage.note(connection, self._id, used, now)
+            self._progress(connection, due["kind"], result.body, used, now)
             if result.layout:
                 layouts.keep(connection, self._id, due["seq"], result.layout)
             connection.execute("UPDATE models SET done = ?, used = ? WHERE id = ?", (due["seq"], now, self._id))
@@ -231,10 +235,20 @@ class Model:
         old = (await self._row())["snapshot"]
         await self._context.journal.run(change)
         self._context.futures.ended(due["id"])
+        self._context.metrics.ended(due["kind"], asked - due["created"], self._context.clock() - asked)
+        self._context.metrics.used(used.amounts)
         if due["kind"] == "optim_step":
             await self._keep(due["seq"])
         elif due["kind"] == "load_weights":
             self._remove(old)
+
+    def _progress(self, connection: Any, kind: str, result: bytes, used: usage.Used, now: float) -> None:
+        if kind == "forward_backward":
+            progress.passed(connection, self._id, used.amounts.get("training", 0), usage.metrics(kind, result))
+        elif kind == "optim_step":
+            progress.stepped(connection, self._id, usage.metrics(kind, result), now)
+        elif kind == "load_weights":
+            progress.forgotten(connection, self._id)
 
     async def _fail(self, due: Row, text: str, category: str) -> None:
         now = self._context.clock()
@@ -245,6 +259,7 @@ class Model:
 
         await self._context.journal.run(change)
         self._context.futures.ended(due["id"])
+        self._context.metrics.failed(due["kind"], category)
 
     async def _keep(self, seq: int) -> None:
         """Have weights and optimizer on disk, and forget what they hold; until then the journal holds it."""

@@ -73,13 +73,14 @@ class Samples:
                 await asyncio.sleep(random.uniform(0.5, 1))  # noqa: S311  # no secret
 
     async def _try(self, id_: str) -> None:
-        query = "SELECT target, body FROM requests WHERE id = ? AND state = 'waiting'"
+        query = "SELECT target, body, created FROM requests WHERE id = ? AND state = 'waiting'"
         row = await self._context.journal.row(query, id_)
         if row is None:
             return
-        problem, folder = "", None
+        problem, folder, asked = "", None, None
         for _ in range(self._context.config.limits.attempts):
             instance = await self._context.sampler.ready()
+            asked = self._context.clock() if asked is None else asked
             try:
                 folder = await folder_of(self._context, row["target"])
                 result = await self._context.sampler.engine.sample(row["body"], folder)
@@ -96,6 +97,8 @@ class Samples:
                 used = usage.Used(self._context.config.name, usage.sampled(row["body"], result))
                 await self._context.journal.run(completions.answered, id_, result, used, self._context.clock())
                 self._context.futures.ended(id_)
+                self._context.metrics.ended("sample", asked - row["created"], self._context.clock() - asked)
+                self._context.metrics.used(used.amounts)
             return
         await self._fail(id_, f"the sampler failed at this request: {problem}", "server")
 
@@ -109,6 +112,7 @@ class Samples:
     async def _fail(self, id_: str, text: str, category: str) -> None:
         await self._context.journal.run(completions.failed, id_, text, category, self._context.clock())
         self._context.futures.ended(id_)
+        self._context.metrics.failed("sample", category)
 
 
 async def folder_of(context: Context, sampler: str) -> str | None:

@@ -10,7 +10,7 @@ import orjson
 
 from sessions.wire.schema import messages
 
-__all__ = ["HOUR", "Used", "note", "of", "sampled"]
+__all__ = ["HOUR", "Used", "metrics", "note", "of", "sampled"]
 
 HOUR = 3600
 _ADD = (
@@ -56,6 +56,13 @@ def of(kind: str, result: bytes) -> dict[str, int]:
         return {}
     output = messages.ForwardBackwardOutput.FromString(result)
     return {"training": sum(_rows(each.fields["logprobs"]) for each in output.loss_fn_outputs)}
+
+
+def metrics(kind: str, result: bytes) -> dict[str, float]:
+    """Return what an engine measured in a pass or a step of the optimizer."""
+    if kind == "optim_step":
+        return dict(orjson.loads(result).get("metrics") or {})
+    return dict(messages.ForwardBackwardOutput.FromString(result).metrics) if kind == "forward_backward" else {}
 
 
 def _rows(tensor: Any) -> int:

@@ -1,0 +1,33 @@
+"""Metrics at an address of their own, which needs no key: nothing in them names a tenant, a session or a token."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from sessions.metrics import CONTENT_TYPE
+from sessions.runs.manager import Manager
+
+__all__ = ["app"]
+
+_WAITING = "SELECT kind, count(*) AS some FROM requests WHERE state = 'waiting' GROUP BY kind"
+_OPEN = "SELECT count(*) AS some FROM sessions WHERE ended IS NULL"
+
+
+def app(manager: Manager) -> web.Application:
+    """Return an application that answers `/metrics`; the manager is started and closed elsewhere."""
+
+    async def metrics(_: web.Request) -> web.Response:
+        await _look(manager)
+        return web.Response(body=manager.context.metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+    made = web.Application(client_max_size=1024)
+    made.router.add_get("/metrics", metrics)
+    return made
+
+
+async def _look(manager: Manager) -> None:
+    context = manager.context
+    waiting = {row["kind"]: row["some"] for row in await context.journal.rows(_WAITING)}
+    open_ = await context.journal.row(_OPEN)
+    up = {each.name: each.is_up for each in (context.trainer, context.sampler)}
+    context.metrics.looked(waiting, up, open_["some"] if open_ else 0)
