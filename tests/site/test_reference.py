@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from sessions.cli import main as sessions
 from tests.operations import pages
 from tools.site import commands, configuration
 from webhook import configs
@@ -45,11 +46,13 @@ def test_a_page_of_the_reference_is_the_one_that_make_reference_writes(page):
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
 def test_each_option_that_the_help_of_a_command_names_is_on_the_page(command, capsys):
+    words, elsewhere = command.words.split()[1:], command.words.startswith("muster sessions ")
+    parser = sessions.parser() if elsewhere else arguments.parser()
     with pytest.raises(SystemExit):
-        arguments.parser().parse_args([*command.words.split()[1:], "--help"])
+        parser.parse_args([*words[elsewhere:], "--help"])
     helped = re.findall(r"^ +(-.*?)(?:  |$)", capsys.readouterr().out, re.MULTILINE)
     options = {option for line in helped for option in re.findall(r"(?<![\w-])--?[a-z][\w-]*", line)}
-    assert {"-h", "--help", "--version"} <= options
+    assert {"-h", "--help"} | (set() if elsewhere else {"--version"}) <= options
     shown = section("docs/reference/commands.md", command.words)
     lacking = [each for each in options - set(commands.EVERYWHERE) if not re.search(rf"`(.*, )?{each}[ ,`]", shown)]
     assert lacking == []
@@ -58,7 +61,8 @@ def test_each_option_that_the_help_of_a_command_names_is_on_the_page(command, ca
 
 def test_each_word_of_the_command_line_that_leads_to_a_command_is_found():
     words = {command.words for command in COMMANDS}
-    assert {"muster check", "muster audit verify", "muster serve"} <= words
+    assert {"muster check", "muster audit verify", "muster serve", "muster sessions checkpoints rm"} <= words
+    assert "muster sessions" not in words
     assert "muster audit" not in words
 
 

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sessions.cli import main as sessions
 from tools.site import tables
 from webhook.cli import arguments
 
@@ -15,11 +16,14 @@ _INTRODUCTION = """\
 # Commands and options
 
 Every command of `muster`, as `muster COMMAND --help` lists them. What the commands have in common, exit codes and
-output for programs, is in [the command line](../cli.md). Each command also knows `-h`, `--help`, `-v` and `--version`.
+output for programs, is in [the command line](../cli.md). Each command also knows `-h`, `--help`, `-v` and `--version`;
+those of `muster sessions`, which an extra of the package brings ([sessions](../sessions.md)), know the first two.
 
-This page is written by `make reference` from the parser (`webhook/cli/arguments`).
+This page is written by `make reference` from the parsers (`webhook/cli/arguments`, `sessions/cli`).
 """
 _Leading = argparse._SubParsersAction  # noqa: SLF001  # the class has no public name
+_ELSEWHERE = {"muster sessions": sessions.parser}
+"""Parsers of commands that are programs of their own."""
 EVERYWHERE = ("-h", "--help", "-v", "--version")
 """Options that each command has."""
 
@@ -56,7 +60,7 @@ def commands(parser: argparse.ArgumentParser | None = None, summary: str = "") -
     for action in below:
         told = {each.dest: each.help or "" for each in action._choices_actions}  # noqa: SLF001  # as above
         for name, inner in action.choices.items():
-            yield from commands(inner, told.get(name, ""))
+            yield from commands(_ELSEWHERE.get(inner.prog, lambda own=inner: own)(), told.get(name, ""))
 
 
 def page() -> str:

@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
         add(commands.add_parser)
     for add in (jobs.strategies, clusters.status, clusters.claims, clusters.doctor, clusters.install):
         add(commands.add_parser)
-    for add in (clusters.upgrade, clusters.uninstall, clusters.serve, logs.audit, _completion):
+    for add in (clusters.upgrade, clusters.uninstall, clusters.serve, logs.audit, _sessions, _completion):
         add(commands.add_parser)
     return top
 
@@ -35,6 +35,12 @@ def parser() -> argparse.ArgumentParser:
 def _program() -> str:
     """Return how the command was called; kubectl runs `kubectl muster` as the program `kubectl-muster`."""
     return "kubectl muster" if Path(sys.argv[0]).name.startswith("kubectl-muster") else "muster"
+
+
+def _sessions(add: options.Adder) -> None:
+    told = "serve the Tinker API for RL sessions, and see and end them"
+    command = add("sessions", help=told, allow_abbrev=False, add_help=False)
+    command.set_defaults(command="sessions", words=())
 
 
 def _completion(add: options.Adder) -> None:

@@ -21,7 +21,12 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("-v", "--version", action=_Version, nargs=0, help="print the version and exit")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Take paths between and behind options too, which argparse would leave over, and refuse what is left."""
+        """Take paths between and behind options too, which argparse would leave over, and refuse what is left.
+
+        A command whose default has `words` takes all as they are, for another program's parser.
+        """
+        if args is not None and self.get_default("words") is not None:
+            return argparse.Namespace(**{**self._defaults, "words": list(args)}), []
         alone = self._subparsers is None or self.get_default("action") is not None
         if not alone and set(sys.argv[1:] if args is None else args) <= {"--"}:
             self._help_instead()

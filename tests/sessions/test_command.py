@@ -1,0 +1,36 @@
+"""`muster sessions` as it is typed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from tests.sessions.gateways import ROOT
+
+
+def muster(*words, cwd=ROOT):
+    code = f"import sys; from webhook.cli.main import main; sys.exit(main({list(words)!r}))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
+
+
+def test_the_command_becomes_the_program_with_its_output_and_exit_code(tmp_path):
+    made = muster("sessions", "keys", "create", "team-a", "--root", str(tmp_path))
+    assert (made.returncode, made.stderr) == (0, "")
+    listed = muster("sessions", "keys", "ls", "--root", str(tmp_path))
+    assert listed.stdout.startswith(f"{made.stdout[:12]}  team-a ")
+    assert muster("sessions", "show", "none", "--root", str(tmp_path)).returncode == 1
+    refused = muster("sessions", "sing")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("usage: muster sessions ")
+
+
+def test_a_folder_of_that_name_where_it_is_called_is_not_run(tmp_path):
+    trap = tmp_path / "sessions" / "cli"
+    trap.mkdir(parents=True)
+    for each in (trap.parent / "__init__.py", trap / "__init__.py", trap / "__main__.py"):
+        each.write_text("print('trapped')")
+    listed = muster("sessions", "keys", "ls", "--root", str(tmp_path / "state"), cwd=tmp_path)
+    assert (listed.returncode, listed.stdout, listed.stderr) == (0, "", "")
