@@ -147,7 +147,7 @@ browser: $(VENV)/.dev
 contract: $(VENV)/.dev $(TRL_VENV)/.done $(SDK_VENV)/.done $(if $(QUICK),,$(VLLM_VENV)/.done)
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=15 tests/contract $(LESS)
 
-sessions: $(SESSIONS_VENV)/.done $(COOKBOOK_VENV)/.done $(if $(QUICK),,$(VLLM_VENV)/.done)
+sessions: $(SESSIONS_VENV)/.done $(if $(QUICK),,$(COOKBOOK_VENV)/.done $(VLLM_VENV)/.done)
 	@$(SESSIONS_VENV)/bin/python -m pytest -q -n 2 --dist loadfile tests/sessions $(LESS)
 
 # With the helm, kind and kubectl that e2e builds, without a cluster and without Docker; quick, with kubectl alone.
@@ -161,7 +161,7 @@ prepare: $(VENV)/.dev
 binaries: $(VENV)/.dev
 	@$(BIN)/python -m e2e.run $(if $(QUICK),--quick) --prepare binaries
 
-downloads: $(VENV)/.dev $(TRL_VENV)/.done $(SDK_VENV)/.done $(SESSIONS_VENV)/.done $(COOKBOOK_VENV)/.done
+downloads: $(VENV)/.dev $(TRL_VENV)/.done $(SDK_VENV)/.done $(SESSIONS_VENV)/.done
 	@$(BIN)/python -m e2e.run $(if $(QUICK),--quick) --prepare images
 
 tiers: $(VENV)/.dev

@@ -86,6 +86,7 @@ def test_one_that_is_killed_is_followed_by_the_other_with_the_same_weights(pair,
     second.engine("trainer")
 
 
+@pytest.mark.thorough
 def test_one_that_was_paused_past_its_lease_keeps_nothing_of_what_it_lost(pair, hand, anywhere):
     first, second = pair
     undisturbed = trained(hand(first))

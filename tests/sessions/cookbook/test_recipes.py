@@ -17,6 +17,7 @@ def metrics(log, name):
     return [each[name] for each in steps if name in each]
 
 
+@pytest.mark.thorough
 def test_the_math_recipe_trains_and_trainer_and_sampler_agree(recipe, torch_gateway, wall, tmp_path):
     recipe(
         *("-m", "tinker_cookbook.recipes.math_rl.train", "env=arithmetic", "renderer_name=role_colon"),
