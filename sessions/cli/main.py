@@ -69,6 +69,8 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--metrics", type=int, metavar="PORT", help="TCP port of /metrics, for Prometheus; none by default"
     )
+    what = "TOML with what each tenant may have and ask for (docs/sessions.md)"
+    serve.add_argument("--limits", type=Path, metavar="FILE", help=what)
     keys = commands.add_parser("keys", help="make, list and end API keys", allow_abbrev=False)
     actions = keys.add_subparsers(title="actions", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make a key, which is shown once", allow_abbrev=False)
@@ -95,7 +97,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from sessions.runs.config import Config  # noqa: PLC0415  # the other commands need no server
+    from sessions.runs import quotas  # noqa: PLC0415  # the other commands need no server
+    from sessions.runs.config import Config  # noqa: PLC0415  # as above
 
     settings = json.loads((args.base / "config.json").read_text())
     context = args.context or int(settings.get("max_position_embeddings", 2048))
@@ -111,6 +114,7 @@ def _serve(args: argparse.Namespace) -> int:
         url=args.url,
         journal=args.journal,
         replica=args.replica,
+        quotas=quotas.read(args.limits) if args.limits else config.quotas,
         limits=dataclasses.replace(config.limits, lease=args.lease),
     )
     with suppress(KeyboardInterrupt):

@@ -13,7 +13,7 @@ from sessions.gateway import bodies
 from sessions.gateway.answers import body, json
 from sessions.gateway.state import MANAGER, caller, new_id, own_session
 from sessions.journal.store import ChangedError, Row
-from sessions.runs import events, paths, weights
+from sessions.runs import events, paths, quotas, weights
 from sessions.seam import Refused
 
 __all__ = ["routes"]
@@ -60,7 +60,8 @@ async def copy_weights(request: web.Request) -> web.Response:
     run = f"{session}:train:{asked.model_seq_id or 0}"
     of = paths.parsed(source["path"])
     copy = paths.Checkpoint(run, of.kind, of.name)
-    new = await context.journal.run(_kept, tenant, session, asked, source, copy, context.clock())
+    quota = context.config.quotas.of(tenant)
+    new = await context.journal.run(_kept, tenant, quota, session, asked, source, copy, context.clock())
     if new:
         await events.read(context.journal, source, tenant, "copy", context.clock())
         about = {"tinker_path": str(copy), "source_path": source["path"], "user": f"tml:user:{tenant}"}
@@ -79,9 +80,18 @@ async def _session(request: web.Request, asked: _Copy) -> str:
 
 
 def _kept(  # noqa: PLR0913  # what a copy is made of
-    connection: Any, tenant: str, session: str, asked: _Copy, source: Row, copy: paths.Checkpoint, now: float
+    connection: Any,
+    tenant: str,
+    quota: quotas.Quota,
+    session: str,
+    asked: _Copy,
+    source: Row,
+    copy: paths.Checkpoint,
+    now: float,
 ) -> bool:
     """Keep a copy; False when it is there already. Raises `ChangedError` where its place is taken."""
+    if source["tenant"] != tenant:  # a copy of his own shares its bytes
+        quotas.has_room(connection, tenant, quota, str(copy), source["folder"], source["size"])
     about: dict[str, Any] = {"tags": [], "user_metadata": None, "display_name": None, "sdk_version": ""}
     text = texts.dumps({**about, "project_id": asked.destination_project_id})
     connection.execute(_SESSION, (session, tenant, now, now, now, _STATUS, text))

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json as texts
+from collections.abc import Sequence
 
 from aiohttp import web
 
 from sessions.gateway import bodies
 from sessions.gateway.answers import body, json, members
 from sessions.gateway.state import MANAGER, caller, new_id, own_session
-from sessions.runs import events
+from sessions.journal.store import Connection
+from sessions.runs import events, quotas
 from sessions.seam import Refused
 
 __all__ = ["routes"]
 
 routes = web.RouteTableDef()
 _ABOUT = 1 << 16
+_INSERT = "INSERT INTO sessions (id, tenant, created, seen, status, about) VALUES (?, ?, ?, ?, ?, ?)"
 _CONFIG = {
     "pjwt_auth_enabled": True,
     "credential_default_source": "api_key",
@@ -65,18 +68,17 @@ async def create_session(request: web.Request) -> web.Response:
     about = asked.model_dump(exclude={"type"})
     if len(texts.dumps(about)) > _ABOUT:
         raise Refused(f"user_metadata: is more than {_ABOUT} bytes with the tags; keep large things elsewhere")
-    await context.journal.execute(
-        "INSERT INTO sessions (id, tenant, created, seen, status, about) VALUES (?, ?, ?, ?, ?, ?)",
-        id_,
-        caller(request),
-        now,
-        now,
-        '{"type": "active"}',
-        texts.dumps(about),
-    )
+    tenant = caller(request)
+    values = (id_, tenant, now, now, '{"type": "active"}', texts.dumps(about))
+    await context.journal.run(_kept, tenant, context.config.quotas.of(tenant), values)
     told = {"session_id": id_, "project_id": asked.project_id}
-    await events.note(context.journal, caller(request), "session_created", now, **told)
+    await events.note(context.journal, tenant, "session_created", now, **told)
     return json({"type": "create_session", "session_id": id_})
+
+
+def _kept(connection: Connection, tenant: str, quota: quotas.Quota, values: Sequence[object]) -> None:
+    quotas.session(connection, tenant, quota)
+    connection.execute(_INSERT, values)
 
 
 @routes.post("/api/v1/session_heartbeat")

@@ -75,7 +75,8 @@ async def accepted(
     """
     context = request.app[MANAGER].context
     waiting = await context.journal.row(_WAITING, asked.tenant)
-    if waiting is not None and waiting[0] >= context.config.limits.waiting:
-        told = f"{waiting[0]} of your requests wait; send this one again later"
+    most = context.config.quotas.of(asked.tenant).waiting_requests
+    if waiting is not None and waiting[0] >= most:
+        told = f"waiting_requests: {waiting[0]} of your requests wait, and {most} may; send this one again later"
         raise web.HTTPTooManyRequests(text=told, headers={"Retry-After": "1"})
     return await context.journal.run(keep, asked, context.clock())

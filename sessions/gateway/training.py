@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as texts
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -13,8 +14,8 @@ from sessions.gateway import bodies
 from sessions.gateway.answers import MissingError, body, json, members, read
 from sessions.gateway.state import MANAGER, accepted, caller, own_model, own_session
 from sessions.journal import entries
-from sessions.journal.store import Row
-from sessions.runs import events, weights
+from sessions.journal.store import Connection, Row
+from sessions.runs import events, quotas, weights
 from sessions.seam import Refused
 from sessions.weights import encryption
 from sessions.wire import steps
@@ -22,6 +23,10 @@ from sessions.wire import steps
 __all__ = ["routes"]
 
 routes = web.RouteTableDef()
+_INSERT = (
+    "INSERT INTO models (id, session, base, lora, metadata, created, used, done, snapshot)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, -1, -1) ON CONFLICT DO NOTHING"
+)
 
 
 @routes.post("/api/v1/create_model")
@@ -170,18 +175,17 @@ async def _new(  # noqa: PLR0913  # what a model is made of
     id_, now = f"{session['id']}:train:{number}", context.clock()
     # A seed is drawn here, so that an engine that starts anew makes the same model again.
     values = {**lora, "seed": lora.get("seed") if lora.get("seed") is not None else secrets.randbits(31)}
-    await context.journal.execute(
-        "INSERT INTO models (id, session, base, lora, metadata, created, used, done, snapshot)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, -1, -1) ON CONFLICT DO NOTHING",
-        id_,
-        session["id"],
-        context.config.name,
-        texts.dumps(values),
-        texts.dumps(metadata or {}),
-        now,
-        now,
-    )
+    row = (id_, session["id"], context.config.name, texts.dumps(values), texts.dumps(metadata or {}), now, now)
+    tenant = caller(request)
+    await context.journal.run(_kept, tenant, context.config.quotas.of(tenant), row)
     return await _promise_json(request, id_, 0, kind, asked)
+
+
+def _kept(connection: Connection, tenant: str, quota: quotas.Quota, row: Sequence[object]) -> None:
+    """Keep a model, unless it is there already."""
+    if connection.execute("SELECT 1 FROM models WHERE id = ?", row[:1]).fetchone() is None:
+        quotas.model(connection, tenant, quota)
+        connection.execute(_INSERT, row)
 
 
 async def _promise_json(request: web.Request, model: str, seq: int, kind: str, asked: dict[str, Any]) -> web.Response:

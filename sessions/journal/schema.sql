@@ -14,6 +14,9 @@ CREATE TABLE IF NOT EXISTS keys (
     scopes TEXT NOT NULL DEFAULT 'train,sample,read,admin',
     expires REAL
 );
+CREATE TABLE IF NOT EXISTS tenants (
+    id TEXT PRIMARY KEY             -- whoever counts for a tenant holds the row, so that no other does meanwhile
+);
 CREATE TABLE IF NOT EXISTS sessions (
     id TEXT PRIMARY KEY,
     tenant TEXT NOT NULL,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sessions.runs.quotas import Quotas
+
 __all__ = ["Config", "Limits"]
 
 
@@ -18,7 +20,6 @@ class Limits:
         poll: seconds that the answer to a poll is held; the client gives up after 45.
         retained: seconds that the result of a request can be fetched.
         records: seconds that a tenant can look up what he did and used.
-        waiting: requests of a tenant that may wait; beyond it 429.
         body: bytes of a request, after decompression; beyond it 413.
         attempts: how often a request is tried on engines that die of it.
         lease: seconds after which another Gateway of the same journal takes over from one that says nothing.
@@ -29,7 +30,6 @@ class Limits:
     poll: float = 25.0
     retained: float = 3600.0
     records: float = 90 * 86400.0
-    waiting: int = 4096
     body: int = 64 << 20
     attempts: int = 3
     lease: float = 10.0
@@ -53,6 +53,7 @@ class Config:
         journal: URL of a PostgreSQL database that Gateways share; None for SQLite in `root`.
         replica: of Gateways that share a journal and `root`, which one this is.
         full: whether all weights of one model are trained, and no adapters.
+        quotas: what tenants may have and ask for.
     """
 
     root: Path
@@ -68,3 +69,4 @@ class Config:
     journal: str | None = None
     replica: str = "gateway"
     full: bool = False
+    quotas: Quotas = field(default_factory=Quotas)

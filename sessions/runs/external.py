@@ -44,6 +44,7 @@ async def save(context: Context, model: Row, seq: int, asked: dict[str, Any], as
     taken = "SELECT 1 FROM checkpoints WHERE path = ? AND folder <> ?"
     if await context.journal.row(taken, str(checkpoint), str(folder)):
         raise Refused(f"path: external weights {checkpoint.name!r} exist; delete them first, or pass another name")
+    await weights.room(context, checkpoint, folder, asked["tenant"])
     to = asked.get("age_encryption_recipients") or []
     if to:
         await _encrypted(folder, seq, to, ask)

@@ -11,15 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from sessions.journal.store import Journal, Row
-from sessions.runs import events, paths
+from sessions.journal.store import Connection, Journal, Row
+from sessions.runs import events, paths, quotas
 from sessions.seam import Refused
 
 if TYPE_CHECKING:
     from sessions.runs.models import Context
 
-__all__ = ["Ask", "check_fit", "loadable", "note", "place", "readable", "remove", "save"]
+__all__ = ["Ask", "check_fit", "loadable", "note", "place", "readable", "remove", "room", "save"]
 
+_INSERT = (
+    "INSERT INTO checkpoints (path, run, tenant, folder, size, created, expires, metadata)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET folder = excluded.folder,"
+    " size = excluded.size, created = excluded.created, expires = excluded.expires, metadata = excluded.metadata,"
+    " public = 0"
+)
+_LIKE = "SELECT max(size) FROM checkpoints WHERE run = ? AND path LIKE ?"
 Ask = Callable[[int, str, bytes], Awaitable[tuple[bytes, str]]]
 
 
@@ -75,6 +82,8 @@ async def save(  # noqa: PLR0913  # what a request to save is made of
     folder = place(context.config.root, "weights" if full else "sampler_weights", model["id"], _number(context, seq))
     if checkpoint and full and not asked.get("overwrite"):
         await _free(context.journal, checkpoint, folder)
+    if checkpoint:
+        await room(context, checkpoint, folder, asked["tenant"])
     await ask(seq, "save", orjson.dumps({"folder": str(folder), "optimizer": full}))
     if checkpoint:
         await note(context, checkpoint, folder, asked)
@@ -93,29 +102,41 @@ async def _free(journal: Journal, checkpoint: paths.Checkpoint, folder: Path) ->
         raise Refused(f"path: a checkpoint {checkpoint.name!r} exists; pass overwrite=True, or another name")
 
 
+async def room(context: Context, checkpoint: paths.Checkpoint, folder: Path, tenant: str) -> None:
+    """Look before weights are written whether as many as the run had before may still be kept. Raises `Refused`."""
+    like = await context.journal.row(_LIKE, checkpoint.run, f"tinker://%/{checkpoint.kind}/%")
+    quota, size = context.config.quotas.of(tenant), int(like[0] or 0) if like else 0
+    # Those that the new ones replace are still there while they are written.
+    await context.journal.run(quotas.has_room, tenant, quota, "", str(folder), size)
+
+
 async def note(context: Context, checkpoint: paths.Checkpoint, folder: Path, asked: dict[str, Any]) -> int:
-    """Tell the journal of weights that have a name, and return their bytes; those that had it before go."""
+    """Tell the journal of weights that have a name, and return their bytes; those that had it before go.
+
+    Raises:
+        Refused: when the tenant may not keep as many bytes; what was written goes.
+    """
     now, size = context.clock(), await asyncio.to_thread(_size, folder)
     ttl = asked.get("ttl_seconds")
     old = await context.journal.row("SELECT folder FROM checkpoints WHERE path = ?", str(checkpoint))
-    await context.journal.execute(
-        "INSERT INTO checkpoints (path, run, tenant, folder, size, created, expires, metadata)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET folder = excluded.folder,"
-        " size = excluded.size, created = excluded.created, expires = excluded.expires, metadata = excluded.metadata,"
-        " public = 0",
-        str(checkpoint),
-        checkpoint.run,
-        asked["tenant"],
-        str(folder),
-        size,
-        now,
-        now + ttl if ttl else None,
-        json.dumps(asked["user_metadata"]) if asked.get("user_metadata") else None,
-    )
+    expires = now + ttl if ttl else None
+    metadata = json.dumps(asked["user_metadata"]) if asked.get("user_metadata") else None
+    named = (str(checkpoint), checkpoint.run, asked["tenant"], str(folder), size, now, expires, metadata)
+    try:
+        await context.journal.run(_kept, context.config.quotas.of(asked["tenant"]), named)
+    except Refused:
+        await remove(context.journal, str(folder))
+        raise
     await events.note(context.journal, asked["tenant"], "checkpoint_saved", now, tinker_path=str(checkpoint))
     if old is not None and old["folder"] != str(folder):
         await remove(context.journal, old["folder"])
     return size
+
+
+def _kept(connection: Connection, quota: quotas.Quota, named: tuple[Any, ...]) -> None:
+    path, _, tenant, folder, size, *_ = named
+    quotas.has_room(connection, tenant, quota, path, folder, size)
+    connection.execute(_INSERT, named)
 
 
 def _size(folder: Path) -> int:

@@ -1,0 +1,147 @@
+"""How much a tenant may have and ask for, and what is said to one who has it.
+
+What can be counted is counted in the journal, so that all Gateways of one journal count the same; a count and what
+follows from it are one transaction, in which no other counts for the same tenant.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sessions.journal.store import Connection
+from sessions.refusals import Refused
+
+__all__ = ["Quota", "Quotas", "has_room", "model", "read", "session", "stored"]
+
+_MOST = 2**53
+_Count = Annotated[int, Field(ge=1, le=_MOST)]
+_HOLD = "INSERT INTO tenants (id) VALUES (?) ON CONFLICT (id) DO UPDATE SET id = excluded.id"
+_SESSIONS = "SELECT count(*) FROM sessions WHERE tenant = ? AND ended IS NULL"
+_MODELS = (
+    "SELECT count(*) FROM models JOIN sessions ON sessions.id = models.session"
+    " WHERE sessions.tenant = ? AND sessions.ended IS NULL AND models.unloaded IS NULL"
+)
+_STORED = (
+    "SELECT sum(size) FROM (SELECT folder, max(size) AS size FROM checkpoints"
+    " WHERE tenant = ? AND path <> ? AND folder <> ? GROUP BY folder) AS folders"
+)
+_ASK = "or ask who runs this Gateway for more"
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Quota(_Closed):
+    """What one tenant may have; the defaults are far above what one person uses.
+
+    Attributes:
+        requests_per_second: that each Gateway takes in the long run, without polls and heartbeats; beyond it 429.
+        burst: requests that it takes at once.
+        waiting_requests: that are accepted and not yet answered; beyond it 429.
+        open_sessions: that have not ended.
+        models: of open sessions that are not unloaded.
+        checkpoint_bytes: of all checkpoints; copies share theirs.
+    """
+
+    requests_per_second: float = Field(default=500.0, gt=0, le=1e6)
+    burst: _Count = 5000
+    waiting_requests: _Count = 4096
+    open_sessions: _Count = 1000
+    models: _Count = 1000
+    checkpoint_bytes: _Count = 1 << 40
+
+
+class Quotas(_Closed):
+    """The quotas of all tenants.
+
+    Attributes:
+        default: of a tenant without one of his own.
+        tenants: what is different for some of them, by their names.
+    """
+
+    default: Quota = Quota()
+    tenants: dict[str, Quota] = Field(default_factory=dict, max_length=10_000)
+
+    def of(self, tenant: str) -> Quota:
+        """Return the quota of a tenant."""
+        return self.tenants.get(tenant, self.default)
+
+
+def read(path: Path) -> Quotas:
+    """Return the quotas in a file of TOML: a table `default`, and a table `tenants.NAME` for who has others.
+
+    Raises:
+        ValueError: when it is not such a file; the text says where.
+        OSError: when it cannot be read.
+    """
+    try:
+        given = tomllib.loads(path.read_text())
+        return Quotas.model_validate(_merged(given))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"--limits: {path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"--limits: {path}: is not TOML: {error}") from error
+
+
+def _merged(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the document with the default in each tenant's table, where that says nothing else."""
+    default, tenants = given.get("default", {}), given.get("tenants", {})
+    if not isinstance(default, dict) or not isinstance(tenants, dict):
+        return given
+    own = {name: {**default, **table} if isinstance(table, dict) else table for name, table in tenants.items()}
+    return {**given, "tenants": own}
+
+
+def session(connection: Connection, tenant: str, quota: Quota) -> None:
+    """Have no other count for the tenant in this transaction. Raises `Refused` when he has all sessions he may have."""
+    count = _count(connection, _SESSIONS, tenant)
+    if count >= quota.open_sessions:
+        raise Refused(
+            f"open_sessions: {count} of your sessions are open, and {quota.open_sessions} may be; end one, {_ASK}"
+        )
+
+
+def model(connection: Connection, tenant: str, quota: Quota) -> None:
+    """Have no other count for the tenant in this transaction. Raises `Refused` when he has all models he may have."""
+    count = _count(connection, _MODELS, tenant)
+    if count >= quota.models:
+        raise Refused(f"models: {count} of your models are loaded, and {quota.models} may be; unload one, {_ASK}")
+
+
+def has_room(connection: Connection, tenant: str, quota: Quota, path: str, folder: str, size: int) -> None:  # noqa: PLR0913  # what a checkpoint is made of
+    """Have no other count for the tenant in this transaction.
+
+    Args:
+        connection: of the journal, in a transaction.
+        tenant: whose checkpoint it is.
+        quota: of the tenant.
+        path: of the checkpoint, whose earlier weights go when it is kept.
+        folder: of its weights, which count once.
+        size: bytes that it has, or that it is thought to have.
+
+    Raises:
+        Refused: when the tenant's checkpoints would have more bytes than they may.
+    """
+    held = stored(connection, tenant, path, folder)
+    if held + size > quota.checkpoint_bytes:
+        raise Refused(
+            f"checkpoint_bytes: your checkpoints have {held} bytes, this one has {size}, and"
+            f" {quota.checkpoint_bytes} may be kept; delete some, {_ASK}"
+        )
+
+
+def stored(connection: Connection, tenant: str, path: str = "", folder: str = "") -> int:
+    """Return the bytes of a tenant's checkpoints without that at a path and those in a folder."""
+    connection.execute(_HOLD, (tenant,))
+    return int(connection.execute(_STORED, (tenant, path, folder)).fetchone()[0] or 0)
+
+
+def _count(connection: Connection, query: str, tenant: str) -> int:
+    connection.execute(_HOLD, (tenant,))
+    return int(connection.execute(query, (tenant,)).fetchone()[0])

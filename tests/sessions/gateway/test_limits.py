@@ -1,0 +1,159 @@
+"""What one tenant may have and ask for, with the client and by hand."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import tinker
+from tinker import types
+
+from sessions.gateway.rates import Buckets
+from sessions.runs import quotas
+from tests.sessions.gateways import Gateway
+from tests.sessions.hand import datum
+
+LIMITS = """
+[default]
+requests_per_second = 500
+
+[tenants.team-a]
+requests_per_second = 10
+burst = 8
+
+[tenants.slow]
+requests_per_second = 0.001
+burst = 4
+
+[tenants.small]
+open_sessions = 2
+models = 1
+
+[tenants.full]
+checkpoint_bytes = 1
+"""
+
+
+class Limited(Gateway):
+    """A Gateway with limits."""
+
+    def __init__(self, folder, journal=None):
+        (folder / "limits.toml").write_text(LIMITS)
+        self.ENGINES = (*Gateway.ENGINES, "--limits", str(folder / "limits.toml"))
+        super().__init__(folder, journal)
+        self.keys = {name: self.run("keys", "create", name).strip() for name in ("slow", "small", "full", "team-b")}
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def limited(tmp_path_factory, place, request):
+    with Limited(tmp_path_factory.mktemp("limited"), place(request.param)) as made:
+        yield made
+
+
+def told(hand, route, body, status=422):
+    return hand.post(route, body, status)["detail"]
+
+
+def test_a_client_that_asks_too_fast_slows_down_and_all_of_it_comes_through(limited):
+    began = time.monotonic()
+    with tinker.ServiceClient(base_url=limited.url, api_key=limited.key) as service:
+        training = service.create_lora_training_client(base_model=str(limited.base), rank=4).result()
+        steps = [training.forward_backward([datum([1, 2, 3])], "cross_entropy") for _ in range(6)]
+        assert [each.result().metrics["loss:sum"] for each in steps]
+        training.optim_step(types.AdamParams(learning_rate=0.1)).result()
+        sampling = training.save_weights_and_get_sampling_client().result()
+        prompt, params = types.ModelInput.from_ints([1, 2]), types.SamplingParams(max_tokens=2)
+        samples = [sampling.sample(prompt, 1, params) for _ in range(24)]
+        assert all(each.result().sequences for each in samples)
+    least = (6 + 24 - 8) / 10  # what a bucket of 8 with 10 a second lets through, no sooner
+    assert time.monotonic() - began > least
+
+
+def test_who_asked_too_fast_is_told_when_to_come_again_and_still_gets_his_results(limited, hand):
+    slow = hand(limited, limited.keys["slow"])
+    created = slow.create()["model_id"]
+    step = slow.step(1, [datum([1, 2, 3])])
+    slow.post("get_info", {"model_id": created})
+    refused = slow.http.post("/api/v1/get_info", json={"model_id": created})
+    assert (refused.status_code, refused.headers["Retry-After"].isdigit()) == (429, True)
+    assert refused.json()["detail"].startswith("requests_per_second: you ask more than 0.001 times a second")
+    assert slow.result(step).metrics["loss:sum"] > 0
+    assert slow.post("session_heartbeat", {"session_id": slow.session})
+    other = hand(limited, limited.keys["team-b"])
+    other.create()
+    assert all(other.step(seq, [datum([1, 2])]) for seq in range(1, 20))
+
+
+def test_sessions_and_models_end_at_their_limits_until_others_end(limited, hand):
+    first = hand(limited, limited.keys["small"])
+    second = hand(limited, limited.keys["small"])
+    session = {"tags": [], "user_metadata": None, "sdk_version": "0.38.0"}
+    assert told(first, "create_session", session) == (
+        "open_sessions: 2 of your sessions are open, and 2 may be; end one, or ask who runs this Gateway for more"
+    )
+    first.create()
+    assert first.create()["model_id"] == first.model, "the same request again is no other model"
+    body = {"session_id": second.session, "model_seq_id": 0, "base_model": second.base, "lora_config": {"rank": 4}}
+    assert told(second, "create_model", body).startswith("models: 1 of your models are loaded, and 1 may be; unload")
+    first.post("unload_model", {"model_id": first.model})
+    assert second.create()["model_id"] == second.model
+    first.post(f"sessions/{first.session}/finish", {"reason": {"type": "success"}}, 204)
+    assert first.post("create_session", session)["session_id"]
+
+
+def test_bytes_of_checkpoints_end_at_their_limit_and_what_was_written_goes(limited, hand):
+    full = hand(limited, limited.keys["full"])
+    full.create()
+    body = {"model_id": full.model, "path": "one", "seq_id": 1}
+    answer = full.result(full.post("save_weights", body)["request_id"])
+    assert answer["category"] == "user"
+    assert answer["error"].startswith("checkpoint_bytes: your checkpoints have 0 bytes, this one has ")
+    assert answer["error"].endswith("and 1 may be kept; delete some, or ask who runs this Gateway for more")
+    assert not [each for each in (limited.folder / "weights").rglob(f"{full.session}*/*/*") if each.is_file()]
+    assert full.http.get("/api/v1/checkpoints").json()["checkpoints"] == []
+    output = full.result(full.step(2, [datum([1, 2, 3])]))
+    assert output.metrics["loss:sum"] > 0, "the model goes on"
+
+
+def test_a_copy_of_anothers_weights_counts_and_one_of_ones_own_does_not(limited, hand):
+    owner = hand(limited, limited.keys["team-b"])
+    owner.create()
+    path = owner.result(owner.post("save_weights", {"model_id": owner.model, "path": "p", "seq_id": 1})["request_id"])
+    run = path["path"].removeprefix("tinker://").partition("/")[0]
+    owner.http.post(f"/api/v1/training_runs/{run}/checkpoints/weights/p/publish")
+    body = {"source_path": path["path"], "destination_project_id": "mine"}
+    assert owner.post("copy_weights", body)["tinker_path"]
+    full = hand(limited, limited.keys["full"])
+    assert told(full, "copy_weights", body).startswith("checkpoint_bytes: ")
+
+
+def test_a_bucket_fills_in_the_time_that_it_says():
+    now = [0.0]
+    buckets, quota = Buckets(lambda: now[0]), quotas.Quota(requests_per_second=2, burst=2)
+    assert [buckets.wait("a", quota) for _ in range(3)] == [0, 0, 0.5]
+    assert buckets.wait("b", quota) == 0
+    now[0] = 0.5
+    assert [buckets.wait("a", quota) for _ in range(2)] == [0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[default]\nmodel = 3", "default.model: Extra inputs are not permitted"),
+        ("[tenants.a]\nmodels = 0", "tenants.a.models: Input should be greater than or equal to 1"),
+        ("tenants = 3", "tenants: Input should be a valid dictionary"),
+        ("[default", "is not TOML"),
+    ],
+)
+def test_a_file_that_says_something_else_is_refused_in_one_sentence(tmp_path, text, says):
+    path = tmp_path / "limits.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"--limits: .*limits.toml: {says}"):
+        quotas.read(path)
+
+
+def test_what_a_tenant_has_of_his_own_leaves_the_rest_as_the_default_says(tmp_path):
+    path = tmp_path / "limits.toml"
+    path.write_text("[default]\nmodels = 7\n[tenants.a]\nopen_sessions = 3\n")
+    read = quotas.read(path)
+    assert (read.of("a").models, read.of("a").open_sessions, read.of("b").open_sessions) == (7, 3, 1000)
