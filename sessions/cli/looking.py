@@ -23,7 +23,12 @@ Look = Callable[[Journal, argparse.Namespace], Awaitable[int]]
 """A command on an open journal; it returns its exit code."""
 _PAUSE = 1.0  # seconds between looks of `show --follow`
 _CLEAR = "\x1b[H\x1b[2J"
-_BY_USER = {"type": "cancelled", "detail": "the operator of the Gateway ended this session"}
+_SESSIONS = (
+    "SELECT new.id, new.tenant, new.created, new.status, count(models.id) AS runs, sum(models.done) AS requests FROM"
+    " (SELECT * FROM sessions ORDER BY created DESC, id LIMIT ?) AS new LEFT JOIN models ON models.session = new.id"
+    " GROUP BY new.id, new.tenant, new.created, new.status ORDER BY new.created DESC, new.id"
+)
+_BY_OPERATOR = {"type": "cancelled", "detail": "the operator of the Gateway ended this session"}
 
 
 def add(commands: _SubParsersAction[Any]) -> list[tuple[argparse.ArgumentParser, Look]]:
@@ -66,12 +71,7 @@ def _of(which: Any) -> None:
 
 
 async def _sessions(journal: Journal, args: argparse.Namespace) -> int:
-    query = (
-        "SELECT id, tenant, created, status, (SELECT count(*) FROM models WHERE session = sessions.id) AS runs,"
-        " (SELECT sum(done) FROM models WHERE session = sessions.id) AS requests"
-        " FROM sessions ORDER BY created DESC, id LIMIT ?"
-    )
-    found = [_session(row) for row in await journal.rows(query, args.limit + 1)]
+    found = [_session(row) for row in await journal.rows(_SESSIONS, args.limit + 1)]
     return _told(args, "sessions", found, _session_line)
 
 
@@ -130,7 +130,7 @@ def _missing(session: str) -> int:
 async def _end(journal: Journal, args: argparse.Namespace) -> int:
     from sessions.runs import endings  # noqa: PLC0415  # the other commands need no weights
 
-    if await endings.end(journal, args.session, _BY_USER, time.time()):
+    if await endings.end(journal, args.session, _BY_OPERATOR, time.time()):
         return 0
     if await journal.row("SELECT 1 FROM sessions WHERE id = ?", args.session) is None:
         return _missing(args.session)

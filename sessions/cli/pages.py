@@ -27,6 +27,8 @@ def _session(view: Mapping[str, Any]) -> Iterator[str]:
     yield f"  began {view['created']}, last heard of {view['seen']}"
     if view["ended"]:
         yield f"  ended {view['ended']}: {clean(view['detail'] or 'as its client said')}"
+    else:
+        yield from (f"  {clean(why, 400)}" for why in view["engines"].values() if why)
     used = view["used"]
     yield (
         f"  tokens: {used.get('training', 0):,} trained, {used.get('sampling_prefill', 0):,} read and"

@@ -38,7 +38,8 @@ _QUEUE = (
     " ORDER BY seq LIMIT ?"
 )
 _QUEUED = "SELECT count(*) AS some FROM requests WHERE target = ? AND state = 'waiting'"
-_CHECKPOINTS = "SELECT path FROM checkpoints WHERE run = ? ORDER BY created DESC, path"
+_KEPT = "SELECT count(*) AS some FROM checkpoints WHERE run = ?"
+_LAST = "SELECT path FROM checkpoints WHERE run = ? ORDER BY created DESC, path LIMIT 1"
 
 
 async def view(journal: Journal, root: Path, id_: str) -> dict[str, Any] | None:
@@ -102,7 +103,7 @@ async def _engine(root: Path, name: str) -> str | None:
 async def _run(journal: Journal, model: Row, engine: str | None) -> dict[str, Any]:
     steps = [_step(each) for each in (await journal.rows(_DONE, model["id"], _STEPS))[::-1]]
     queued = await journal.row(_QUEUED, model["id"])
-    checkpoints = [each["path"] for each in await journal.rows(_CHECKPOINTS, model["id"])]
+    kept, last = await journal.row(_KEPT, model["id"]), await journal.row(_LAST, model["id"])
     return {
         "id": model["id"],
         "base": model["base"],
@@ -114,8 +115,8 @@ async def _run(journal: Journal, model: Row, engine: str | None) -> dict[str, An
         "steps": steps[-1]["number"] if steps else 0,
         "tokens_per_second": _rate(steps),
         "last_steps": steps,
-        "checkpoints": len(checkpoints),
-        "last_checkpoint": checkpoints[0] if checkpoints else None,
+        "checkpoints": kept["some"] if kept else 0,
+        "last_checkpoint": last["path"] if last else None,
         "waiting": queued["some"] if queued else 0,
         "queue": _queue(await journal.rows(_QUEUE, model["id"], model["done"], _WAITING), model["done"], engine),
     }

@@ -18,11 +18,12 @@ from sessions.journal import progress
 from tests.sessions.gateways import ROOT, Gateway
 from tests.sessions.hand import PROTOBUF, datum
 
+of_both = pytest.mark.parametrize("shared", ["sqlite", "postgresql"], indirect=True)
 BAD = "\x1b]0;owned\x07\u202eevil"
 
 
 def command(gateway, *args):
-    line = [sys.executable, "-m", "sessions.cli", *args, "--root", str(gateway.folder)]
+    line = [sys.executable, "-m", "sessions.cli", *args, "--root", str(gateway.folder), *gateway._journal]
     return subprocess.run(line, capture_output=True, text=True, cwd=ROOT, check=False)
 
 
@@ -35,6 +36,7 @@ def saved(one, seq, name):
     return one.result(one.post("save_weights", body)["request_id"])["path"]
 
 
+@of_both
 def test_a_run_is_shown_with_the_tokens_and_metrics_of_its_steps(shared, hand):
     one = hand(shared)
     one.create()
@@ -65,6 +67,7 @@ def test_a_step_whose_passes_ran_again_on_another_trainer_is_counted_once(gatewa
     assert [(each["number"], each["tokens"]) for each in run["last_steps"]] == [(1, 3)]
 
 
+@pytest.mark.parametrize("gateway", ["sqlite", "postgresql"], indirect=True)
 def test_what_waits_is_shown_with_the_reason(gateway, hand):
     one = hand(gateway)
     one.create()
@@ -85,6 +88,7 @@ def test_what_waits_is_shown_with_the_reason(gateway, hand):
     assert run["queue"][2]["why"] == "request 3 has not arrived"
     assert view["engines"]["sampler"] is None
     assert "3 requests wait, first forward_backward 1 since" in text
+    assert f"\n  {view['engines']['trainer']}\n" in text
 
 
 def test_failures_are_shown_and_names_that_a_tenant_chose_cannot_move_the_cursor(shared, hand):
@@ -115,6 +119,7 @@ def test_the_view_that_follows_ends_with_its_session(shared, hand):
     assert last["detail"] == "the operator of the Gateway ended this session"
 
 
+@of_both
 def test_a_session_that_its_operator_ended_is_over_for_its_client(shared, hand):
     one = hand(shared)
     one.create()
@@ -144,6 +149,7 @@ def test_sessions_are_listed_up_to_a_limit(gateway, hand):
     assert command(gateway, "ls", "--limit", "0").returncode == 2
 
 
+@of_both
 def test_checkpoints_are_listed_and_deleted_by_path_run_and_session(shared, hand):
     one, other = hand(shared), hand(shared)
     for each in (one, other):
@@ -164,7 +170,7 @@ def test_checkpoints_are_listed_and_deleted_by_path_run_and_session(shared, hand
 
 def test_looking_makes_no_journal_where_there_is_none(tmp_path):
     nowhere = Gateway.__new__(Gateway)
-    nowhere.folder = tmp_path / "nowhere"
+    nowhere.folder, nowhere._journal = tmp_path / "nowhere", []
     done = command(nowhere, "ls")
     assert done.returncode == 2
     assert done.stderr == f"sessions: {nowhere.folder}: no Gateway has a journal there; pass the --root of `serve`\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 
 import httpx
@@ -12,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tinker import types
 
 from sessions.metrics import KINDS, Metrics
-from tests.sessions.gateways import Gateway
+from tests.sessions.gateways import ROOT, Gateway
 from tests.sessions.hand import datum
 
 
@@ -106,6 +107,20 @@ def test_a_name_that_nobody_foresaw_makes_no_series_of_its_own():
     assert found["requests_waiting", "other"] == 2
     assert found["requests_waiting", "sample"] == 1
     assert len(found) - before == 2 + len(KINDS) + 1
+
+
+def test_each_series_has_a_row_on_the_page_with_its_labels():
+    page = (ROOT / "docs" / "sessions.md").read_text()
+    rows = dict(re.findall(r"^\| `(muster_sessions_\w+)` \|([^|]*)\|", page, re.MULTILINE))
+    metrics = Metrics()
+    metrics.ended("sample", 1, 1)
+    metrics.looked({}, {"trainer": True}, 0)
+    series = {}
+    for family in text_string_to_metric_families(metrics.render().decode()):
+        name = family.name + ("_total" if family.type == "counter" else "")
+        if not family.name.endswith("_created"):
+            series[name] = {label for sample in family.samples for label in sample.labels} - {"le"}
+    assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows.items()} == series
 
 
 def test_an_engine_is_busy_as_long_as_any_request_is_with_it():
