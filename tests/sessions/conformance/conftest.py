@@ -7,7 +7,7 @@ import pytest
 def world(tmp_path_factory):
     """A Gateway with a tokenizer beside its base, and clients of it."""
     from tests.sessions.conformance.worlds import World, tokenizer_in  # noqa: PLC0415  # they need the client
-    from tests.sessions.gateways import Gateway  # noqa: PLC0415
+    from tests.sessions.gateways import Gateway  # noqa: PLC0415  # as above
 
     gateway = Gateway(tmp_path_factory.mktemp("gateway"))
     tokenizer_in(gateway.base)
