@@ -71,6 +71,8 @@ def parser() -> argparse.ArgumentParser:
     )
     what = "TOML with what each tenant may have and ask for (docs/sessions.md)"
     serve.add_argument("--limits", type=Path, metavar="FILE", help=what)
+    what = "audit log of sessions and checkpoints, which `muster audit` reads; none by default"
+    serve.add_argument("--audit", type=Path, metavar="FILE", help=what)
     keys = commands.add_parser("keys", help="make, list and end API keys", allow_abbrev=False)
     actions = keys.add_subparsers(title="actions", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make a key, which is shown once", allow_abbrev=False)
@@ -114,6 +116,7 @@ def _serve(args: argparse.Namespace) -> int:
         url=args.url,
         journal=args.journal,
         replica=args.replica,
+        audit=args.audit,
         quotas=quotas.read(args.limits) if args.limits else config.quotas,
         limits=dataclasses.replace(config.limits, lease=args.lease),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from aiohttp import web
@@ -30,6 +31,7 @@ from sessions.runs.manager import Manager
 
 __all__ = ["app"]
 
+_PATIENCE = 5.0  # seconds in which the last records are written
 _PARTS = (
     accounts,
     copies,
@@ -54,8 +56,22 @@ def app(config: Config) -> web.Application:
     made[TOKENS] = Tokens(config.root / "signing.key")
     for part in _PARTS:
         made.add_routes(part.routes)
-    made.cleanup_ctx.append(_running)
+    made.cleanup_ctx.extend((_audited, _running))
     return made
+
+
+async def _audited(made: web.Application) -> AsyncIterator[None]:
+    """Have events written, until everything that notes them has ended."""
+    context = made[MANAGER].context
+    if context.config.audit is None:
+        yield
+        return
+    from sessions.runs import audits  # noqa: PLC0415  # who has no audit log needs nothing of the webhook's
+
+    log = audits.writer(context.config.audit)
+    context.journal.heard = lambda *event: log.submit(audits.record(*event))
+    yield
+    await asyncio.to_thread(log.close, _PATIENCE)
 
 
 async def _running(made: web.Application) -> AsyncIterator[None]:

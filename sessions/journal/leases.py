@@ -65,6 +65,7 @@ class Fenced(Journal):
 
     def __init__(self, journal: Journal, holder: str, number: int) -> None:
         self._journal, self._holder, self._number = journal, holder, number
+        self.heard = journal.heard
 
     async def open(self) -> None:
         """Do nothing."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 __all__ = ["LATER", "AwayError", "ChangedError", "Connection", "Cursor", "Journal", "LostLeaseError", "Row", "digest"]
@@ -70,6 +70,8 @@ class Journal(ABC):
 
     is_shared = False
     """Whether other Gateways may have the same journal."""
+    heard: Callable[[str, str, float, Mapping[str, Any]], object] | None = None
+    """Hears of each event that this Gateway has kept: its tenant, name, time and details."""
 
     @abstractmethod
     async def open(self) -> None:

@@ -54,6 +54,7 @@ class Config:
         replica: of Gateways that share a journal and `root`, which one this is.
         full: whether all weights of one model are trained, and no adapters.
         quotas: what tenants may have and ask for.
+        audit: file of the audit log; None for none.
     """
 
     root: Path
@@ -70,3 +71,4 @@ class Config:
     replica: str = "gateway"
     full: bool = False
     quotas: Quotas = field(default_factory=Quotas)
+    audit: Path | None = None

@@ -36,6 +36,8 @@ async def note(journal: Journal, tenant: str, event: str, now: float, **details:
     """
     told = orjson.dumps({key: value for key, value in details.items() if value is not None}).decode()
     await journal.execute(_INSERT, secrets.token_hex(12), tenant, now, event, told)
+    if journal.heard is not None:
+        journal.heard(tenant, event, now, details)
 
 
 async def read(journal: Journal, checkpoint: Row, tenant: str, purpose: str, now: float) -> None:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import datetime
 from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
 
-from strategies.changes.restores import APPLIED_RULE
-
 __all__ = [
     "BOOKKEEPING",
     "SCHEMA",
     "Decision",
     "Digest",
+    "EventDetails",
     "Link",
     "Mode",
     "Omitted",
@@ -25,6 +24,7 @@ __all__ = [
     "Phase",
     "Record",
     "RecordedChange",
+    "RecordedEvent",
     "RecordedFinding",
     "RecordedObject",
     "RecordedRuntime",
@@ -35,9 +35,10 @@ __all__ = [
     "timestamp",
 ]
 
-SCHEMA = "muster.dev/audit/v1"
-BOOKKEEPING: Final = frozenset({APPLIED_RULE})
-"""Rules of changes in which Muster stores its own memory; notices for people omit these changes."""
+SCHEMA: Final = "muster.dev/audit/v1"
+BOOKKEEPING: Final = frozenset({"core/applied"})
+"""Rules of changes in which Muster stores its own memory (`strategies.changes.restores`); notices for people omit these
+changes. The rule is written out here, so that who only writes a log needs nothing of the domain."""
 
 # The second argument of Annotated is the regular expression that `schemas.check` uses.
 Time: TypeAlias = Annotated[str, r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"]
@@ -111,6 +112,27 @@ class RecordedFinding(TypedDict):
     rule: str
 
 
+class EventDetails(TypedDict):
+    """What an event of RL sessions was about: names and paths, and never what people wrote."""
+
+    session_id: NotRequired[str]
+    project_id: NotRequired[str]
+    tinker_path: NotRequired[str]
+    source_path: NotRequired[str]
+    purpose: NotRequired[str]
+    status: NotRequired[str]
+
+
+class RecordedEvent(TypedDict):
+    """What happened to a session or a checkpoint of RL sessions; such a record has no runtime, changes or findings.
+
+    `name` is RESOURCE_ACTION, such as `checkpoint_saved`.
+    """
+
+    name: str
+    details: EventDetails
+
+
 class Omitted(TypedDict):
     """How many changes and findings a record has no room for."""
 
@@ -119,7 +141,7 @@ class Omitted(TypedDict):
 
 
 class Record(TypedDict):
-    """One admission decision, as the admission pipeline records it."""
+    """One admission decision, as the admission pipeline records it, or one event of RL sessions."""
 
     schema: Literal["muster.dev/audit/v1"]
     time: Time
@@ -140,6 +162,7 @@ class Record(TypedDict):
     latencyMicroseconds: int
     message: NotRequired[str]
     omitted: NotRequired[Omitted]
+    event: NotRequired[RecordedEvent]
 
 
 class Link(TypedDict):

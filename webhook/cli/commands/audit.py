@@ -199,4 +199,6 @@ def _line(record: records.Sealed) -> str:
         f"findings={len(record['findings'])}",
         f"uid={record['uid']}",
     ]
+    if "event" in record:  # of RL sessions, which have no framework and change no job
+        parts = [*parts[:2], record["event"]["name"], parts[4], parts[7], parts[-1]]
     return problems.clean("  ".join(parts + ["dry-run"] * record["dryRun"]))
