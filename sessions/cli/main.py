@@ -73,6 +73,9 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--limits", type=Path, metavar="FILE", help=what)
     what = "audit log of sessions and checkpoints, which `muster audit` reads; none by default"
     serve.add_argument("--audit", type=Path, metavar="FILE", help=what)
+    serve.add_argument("--ranks", type=int, default=1, metavar="N", help="processes, or GPUs, that --full uses")
+    option = "of the trainer, such as device=cuda; may be given several times"
+    serve.add_argument("--trainer-option", action="append", default=[], metavar="KEY=VALUE", help=option)
     keys = commands.add_parser("keys", help="make, list and end API keys", allow_abbrev=False)
     actions = keys.add_subparsers(title="actions", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make a key, which is shown once", allow_abbrev=False)
@@ -105,10 +108,11 @@ def _serve(args: argparse.Namespace) -> int:
     settings = json.loads((args.base / "config.json").read_text())
     context = args.context or int(settings.get("max_position_embeddings", 2048))
     config = Config(args.root.resolve(), args.base.resolve(), args.name or str(args.base.resolve()), context)
-    trainer = names.WHOLE_TRAINER if args.full else config.trainer
+    trainer, ranks = names.trainer(args.trainer, full=args.full, ranks=args.ranks)
     config = dataclasses.replace(
         config,
-        trainer=args.trainer or trainer,
+        trainer=trainer or config.trainer,
+        trainer_options=(*ranks, *names.options(args.trainer_option, "trainer")),
         sampler=names.sampler(args.sampler, full=args.full),
         full=args.full,
         sampler_python=_interpreter(args.sampler_python),

@@ -44,7 +44,7 @@ class AdamW:
         Raises:
             Refused: for gradients whose norm is not finite; nothing has changed then.
         """
-        norm = torch.nn.utils.get_total_norm(gradients)
+        norm = self._norm(gradients)
         if not torch.isfinite(norm):
             raise Refused("optim_step: the gradients overflowed: load a checkpoint, and send smaller losses")
         try:
@@ -67,7 +67,7 @@ class AdamW:
         if state and {key: self._shape(key) for key in self._keys()} != {k: tuple(v.shape) for k, v in state.items()}:
             raise Refused(f"weights: {source}: the optimizer does not fit its weights: load without the optimizer")
         for name, each in self._named.items() if state else ():
-            self._torch.state[each] = {part: self._placed(state[f"{name}.{part}"], part, each) for part in _PARTS}
+            self._torch.state[each] = {part: self._placed(state[f"{name}.{part}"], part, name) for part in _PARTS}
 
     def _take(self, gradients: Sequence[Tensor], norm: Tensor, params: Adam) -> None:
         for each, gradient in zip(self._named.values(), gradients, strict=True):
@@ -89,9 +89,11 @@ class AdamW:
         name, _, part = key.rpartition(".")
         return () if part == "step" else tuple(self._named[name].shape)
 
-    @staticmethod
-    def _placed(tensor: Tensor, part: str, weight: Tensor) -> Tensor:
-        return tensor.clone() if part == "step" else tensor.to(weight.device)
+    def _norm(self, gradients: Sequence[Tensor]) -> Tensor:
+        return torch.nn.utils.get_total_norm(gradients)
+
+    def _placed(self, tensor: Tensor, part: str, name: str) -> Tensor:
+        return tensor.clone() if part == "step" else tensor.to(self._named[name].device)
 
 
 def _number(name: str, value: float, below: float) -> None:

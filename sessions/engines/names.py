@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["SAMPLERS", "WHOLE_TRAINER", "options", "sampler"]
+__all__ = ["MOST_RANKS", "RANKS", "SAMPLERS", "WHOLE_TRAINER", "options", "sampler", "trainer"]
 
 SAMPLERS = {
     "transformers": "sessions.engines.sampler:TransformersSampler",
@@ -13,6 +13,9 @@ SAMPLERS = {
 }
 WHOLE_TRAINER = "sessions.engines.whole:WholeTrainer"
 """What trains with `--full`."""
+RANKS = "sessions.engines.ranks:joined"
+"""The same, on several ranks."""
+MOST_RANKS = 64
 
 
 def sampler(name: str | None, *, full: bool = False) -> str:
@@ -33,9 +36,24 @@ def sampler(name: str | None, *, full: bool = False) -> str:
     return name
 
 
-def options(given: Sequence[str]) -> tuple[str, ...]:
-    """Return options of a sampler as they are. Raises `ValueError` for one that has no value."""
+def trainer(given: str | None, *, full: bool, ranks: int) -> tuple[str | None, tuple[str, ...]]:
+    """Return the `MODULE:CLASS` of a trainer, None for the one of adapters, and its options.
+
+    Raises:
+        ValueError: for several ranks of what one process trains.
+    """
+    if ranks == 1:
+        return given or (WHOLE_TRAINER if full else None), ()
+    if not full or given:
+        raise ValueError(f"--ranks: {ranks}: all weights are trained on several, and nothing else: pass --full alone")
+    if not 2 <= ranks <= MOST_RANKS:
+        raise ValueError(f"--ranks: {ranks}: pass 1 to {MOST_RANKS}")
+    return RANKS, (f"ranks={ranks}",)
+
+
+def options(given: Sequence[str], of: str = "sampler") -> tuple[str, ...]:
+    """Return options of an engine as they are. Raises `ValueError` for one that has no value."""
     for each in given:
         if not each.partition("=")[0].isidentifier() or "=" not in each:
-            raise ValueError(f"--sampler-option: {each[:80]}: pass KEY=VALUE, such as rank=32")
+            raise ValueError(f"--{of}-option: {each[:80]}: pass KEY=VALUE, such as rank=32")
     return tuple(given)

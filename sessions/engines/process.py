@@ -238,9 +238,10 @@ def main() -> None:
     parser.add_argument("--sampler", metavar="MODULE:CLASS", help="what samples; nothing by default")
     option = "of the sampler's constructor, such as rank=32; may be given several times"
     parser.add_argument("--sampler-option", action="append", default=[], metavar="KEY=VALUE", help=option)
+    parser.add_argument("--trainer-option", action="append", default=[], metavar="KEY=VALUE", help="of the trainer's")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    trainer = _made(args.trainer, args.base) if args.trainer else None
+    trainer = _made(args.trainer, args.base, args.trainer_option) if args.trainer else None
     sampler = _made(args.sampler, args.base, args.sampler_option) if args.sampler else None
     if _is_orphan():
         return  # the socket is that of an engine which another Gateway started meanwhile

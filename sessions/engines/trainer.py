@@ -142,10 +142,13 @@ class TorchTrainer:
 
     def _taken(self, model: str, work: Work) -> Outputs:
         loss, held = work.loss, self._models[model]
-        if not math.isfinite(loss) or not bool(torch.isfinite(torch.nn.utils.get_total_norm(work.gradients))):
+        if not math.isfinite(loss) or not bool(torch.isfinite(self._norm(work.gradients))):
             raise Refused(f"forward_backward: {work.step.loss} overflowed: send smaller advantages, or newer logprobs")
         held.pending = added(held.pending, work.gradients)
         return Outputs([work.logprobs[place] for place in range(len(work.inputs))], {"loss:sum": loss})
+
+    def _norm(self, gradients: Sequence[Tensor]) -> Tensor:
+        return torch.nn.utils.get_total_norm(gradients)
 
     def _inputs(self, loss: str, datum: Datum) -> Inputs:
         if not 1 <= len(datum.tokens) <= self._base.context:

@@ -25,7 +25,7 @@ from sessions.refusals import Refused
 from sessions.seam import Lora, Sampled, Sampling
 from sessions.weights import manifest, tensors
 
-__all__ = ["MODEL", "WholeSampler", "WholeTrainer"]
+__all__ = ["MODEL", "WholeSampler", "WholeTrainer", "named", "whole_of"]
 
 MODEL = "model.safetensors"
 _CONFIG = "config.json"
@@ -48,7 +48,7 @@ class WholeTrainer(TorchTrainer):
         super().__init__(base, budget=budget, device=device, dtype=dtype)
         self._folder = base
         self._base.model.requires_grad_(True)
-        self._weights = _named(self._base.model)
+        self._weights = named(self._base.model)
         self._passes = _Passes(self._base, self._layers, budget)
 
     def create(self, model: str, lora: Lora) -> None:
@@ -59,13 +59,20 @@ class WholeTrainer(TorchTrainer):
                 "train_attn and train_unembed true"
             )
         self._only(model)
-        _take(self._weights, _named(_read(self._folder, self._base.model.dtype)))
+        self._take(named(_read(self._folder, self._base.model.dtype)))
         self._hold(model)
 
     def save(self, model: str, folder: Path, *, optimizer: bool) -> None:
         """Write all weights, and the optimizer beside them."""
+        self.publish(folder, self.files(model, optimizer=optimizer))
+
+    def files(self, model: str, *, optimizer: bool) -> dict[str, Mapping[str, Tensor]]:
+        """Return what `save` writes, by file and name."""
         held = self._model(model)
-        files = {MODEL: dict(self._weights)} | ({OPTIMIZER: held.optimizer.state()} if optimizer else {})
+        return {MODEL: self._weights} | ({OPTIMIZER: held.optimizer.state()} if optimizer else {})
+
+    def publish(self, folder: Path, files: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Write what `files` returned."""
         config = json.dumps(self._base.model.config.to_dict(), indent=1, default=str)
         tensors.publish(folder, files, {_CONFIG: config}, {"kind": "full", "base": self._base.name})
 
@@ -74,13 +81,19 @@ class WholeTrainer(TorchTrainer):
         self._only(model)
         found = whole_of(folder, self._weights)
         state = tensors.read(folder, OPTIMIZER) if optimizer else {}
-        fresh = AdamW(self._weights)
+        fresh = self._fresh()
         fresh.restore(state, folder.name)
-        _take(self._weights, found)
+        self._take(found)
         self._hold(model, fresh)
 
     def _hold(self, model: str, optimizer: AdamW | None = None) -> None:
-        self._models[model] = Held(Adapter(_ALL, {}), optimizer or AdamW(self._weights))
+        self._models[model] = Held(Adapter(_ALL, {}), optimizer or self._fresh())
+
+    def _fresh(self) -> AdamW:
+        return AdamW(self._weights)
+
+    def _take(self, found: Mapping[str, Tensor]) -> None:
+        _take(self._weights, found)
 
     def _only(self, model: str) -> None:
         for other in self._models:
@@ -93,7 +106,7 @@ class _Passes(Passes):
 
     def compute(self, parts: Sequence[Part]) -> None:
         (part,) = parts
-        weights = list(_named(self._base.model).values())
+        weights = list(named(self._base.model).values())
         backward = not part.work.step.forward_only
         with torch.set_grad_enabled(backward):
             loss = self._loss(part, self._logprobs([(part.work, place) for place in part.places]))
@@ -113,7 +126,7 @@ class WholeSampler:
     def __init__(self, base: Path, **options: Any) -> None:
         self._folder = base
         self._inner = TransformersSampler(base, **options)
-        self._weights = _named(self._inner.model)
+        self._weights = named(self._inner.model)
         self._folders: dict[str, Path] = {}
         self._now: str | None = None
 
@@ -148,7 +161,7 @@ class WholeSampler:
         if weights == self._now:
             return
         if weights is None:
-            found = _named(_read(self._folder, self._inner.model.dtype))
+            found = named(_read(self._folder, self._inner.model.dtype))
         elif weights in self._folders:
             found = whole_of(self._folders[weights], self._weights)
         else:
@@ -167,7 +180,7 @@ def whole_of(folder: Path, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def _named(model: Any) -> dict[str, Tensor]:
+def named(model: Any) -> dict[str, Tensor]:
     """Return the weights by name, in the order of names; tied ones stand once."""
     return dict(sorted(model.named_parameters()))
 

@@ -52,6 +52,7 @@ class Config:
         sampler_options: of its constructor, as `KEY=VALUE`.
         journal: URL of a PostgreSQL database that Gateways share; None for SQLite in `root`.
         replica: of Gateways that share a journal and `root`, which one this is.
+        trainer_options: of the trainer's constructor, as `KEY=VALUE`.
         full: whether all weights of one model are trained, and no adapters.
         quotas: what tenants may have and ask for.
         audit: file of the audit log; None for none.
@@ -69,6 +70,7 @@ class Config:
     sampler_options: tuple[str, ...] = ()
     journal: str | None = None
     replica: str = "gateway"
+    trainer_options: tuple[str, ...] = ()
     full: bool = False
     quotas: Quotas = field(default_factory=Quotas)
     audit: Path | None = None

@@ -50,11 +50,12 @@ class Manager:
         self._folder = config.root / "run" / config.replica if journal.is_shared else config.root / "run"
         base = ["--base", str(config.base)]
         sampler = ["--sampler", config.sampler, *(f"--sampler-option={each}" for each in config.sampler_options)]
+        trainer = ["--trainer", config.trainer, *(f"--trainer-option={each}" for each in config.trainer_options)]
         self.context = Context(
             config,
             journal,
             Futures(),
-            Process("trainer", self._folder, [*base, "--trainer", config.trainer], metrics),
+            Process("trainer", self._folder, [*base, *trainer], metrics),
             Process("sampler", self._folder, [*base, *sampler], metrics, config.sampler_python),
             metrics,
         )

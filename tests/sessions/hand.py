@@ -44,8 +44,8 @@ class Hand:
         answer = self.send(route, expect, json=body)
         return answer.json() if answer.content else None
 
-    def create(self, seed=7):
-        lora = {"rank": 4, "seed": seed, "train_unembed": True, "train_mlp": True, "train_attn": True}
+    def create(self, seed=7, rank=4):
+        lora = {"rank": rank, "seed": seed, "train_unembed": True, "train_mlp": True, "train_attn": True}
         body = {"session_id": self.session, "model_seq_id": 0, "base_model": self.base, "lora_config": lora}
         return self.result(self.post("create_model", body)["request_id"])
 

@@ -83,3 +83,23 @@ def test_a_sampler_that_does_not_read_what_is_trained_is_refused(name, full):
 def test_the_sampler_by_default_is_the_one_for_what_is_trained():
     assert names.sampler(None) == names.SAMPLERS["transformers"]
     assert names.sampler(None, full=True) == names.SAMPLERS["whole"]
+
+
+@pytest.mark.parametrize(
+    ("given", "full", "ranks", "text"),
+    [
+        (None, False, 2, "--ranks: 2: all weights are trained on several, and nothing else: pass --full alone"),
+        ("my.own:Trainer", True, 2, "--ranks: 2: all weights are trained on several"),
+        (None, True, 0, "--ranks: 0: pass 1 to 64"),
+        (None, True, 65, "--ranks: 65: pass 1 to 64"),
+    ],
+)
+def test_ranks_of_what_one_process_trains_are_refused(given, full, ranks, text):
+    with pytest.raises(ValueError, match=text):
+        names.trainer(given, full=full, ranks=ranks)
+
+
+def test_ranks_are_told_to_the_trainer_of_all_weights():
+    assert names.trainer(None, full=True, ranks=2) == (names.RANKS, ("ranks=2",))
+    assert names.trainer(None, full=True, ranks=1) == (names.WHOLE_TRAINER, ())
+    assert names.trainer(None, full=False, ranks=1) == (None, ())

@@ -1,0 +1,96 @@
+"""A program: two ranks and one alone do the same; it writes how far they are apart, as JSON.
+
+A process of its own, because it ends when a rank does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from sessions.engines import ranks
+from sessions.engines.whole import WholeTrainer
+from sessions.refusals import Refused
+from sessions.seam import Adam, Lora
+from sessions.weights import manifest, tensors
+from tests.sessions.engines import drawn
+
+ADAM = Adam(learning_rate=1e-3, weight_decay=0.01, grad_clip_norm=1.0)
+STEPS = [
+    drawn.step(0),
+    drawn.step(1, (30, 2, 7), loss="importance_sampling"),
+    drawn.step(2, (7,)),  # the other rank has nothing
+    drawn.step(3, (40, 40, 40, 3, 9), loss="gspo"),
+    drawn.step(4, (11, 12, 13), loss="cispo"),
+]
+FILES = ("model.safetensors", "optimizer.safetensors")
+
+
+def main(base, folder):
+    one, many = WholeTrainer(base, budget=64), ranks.joined(base, ranks=2, budget=64, patience=60)
+    both = (one, many)
+    for each in both:
+        each.create("m", Lora(rank=0))
+    told = {"losses": [], "logprobs": [], "norms": [], "refused": refusals(many)}
+    for step in STEPS:
+        mine, its = (each.step("m", step) for each in both)
+        tokens = sum(len(each.tokens) for each in step.data)  # a loss is a sum over them
+        told["losses"].append(far(mine.metrics["loss:sum"], its.metrics["loss:sum"]) / tokens)
+        told["logprobs"] += [far(*pair) for pair in zip(mine.logprobs, its.logprobs, strict=True)]
+        mine, its = (each.optim("m", ADAM)["grad_norm:mean"] for each in both)
+        told["norms"].append(far(mine, its) / mine)
+    one.save("m", folder / "one", optimizer=True)
+    many.save("m", folder / "many", optimizer=True)
+    told["weights"] = apart(folder / "one", folder / "many")
+    told["named alike"] = listed(folder / "one") == listed(folder / "many")
+    many.load("m", folder / "one", optimizer=True)
+    many.save("m", folder / "again", optimizer=True)
+    written = [[(folder / name / file).read_bytes() for file in FILES] for name in ("one", "again")]
+    told["read and written"] = written[0] == written[1]
+    one.load("m", folder / "many", optimizer=True)
+    many.load("m", folder / "many", optimizer=True)
+    for step in STEPS:
+        for each in both:
+            each.step("m", step)
+            each.optim("m", ADAM)
+    one.save("m", folder / "one", optimizer=True)
+    many.save("m", folder / "many", optimizer=True)
+    told["goes on"] = apart(folder / "one", folder / "many")
+    (folder / "told.json").write_text(json.dumps(told))
+
+
+def refusals(many):
+    """Return what ranks answer to what cannot be; they answer afterwards as before."""
+    calls = (
+        lambda: many.create("m", Lora(rank=8)),
+        lambda: many.create("other", Lora(rank=0)),
+        lambda: many.optim("m", ADAM),
+        lambda: many.load("m", Path("/no/such"), optimizer=False),
+    )
+    found = []
+    for call in calls:
+        try:
+            call()
+        except Refused as refusal:
+            found.append(str(refusal))
+    return found
+
+
+def far(one, other):
+    return float(np.abs(np.asarray(one, float) - np.asarray(other, float)).max())
+
+
+def apart(one, other):
+    pairs = [(tensors.read(one, name), tensors.read(other, name)) for name in FILES]
+    return max(far(mine[key], its[key]) for mine, its in pairs for key in mine)
+
+
+def listed(folder):
+    return {name: each.tensors for name, each in manifest.read(folder).files.items()}
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
