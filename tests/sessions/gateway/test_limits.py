@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 
 import pytest
@@ -56,6 +57,13 @@ def told(hand, route, body, status=422):
 
 def test_a_client_that_asks_too_fast_slows_down_and_all_of_it_comes_through(limited):
     began = time.monotonic()
+    loop(limited)
+    least = (6 + 24 - 8) / 10  # what a bucket of 8 with 10 a second lets through, no sooner
+    assert time.monotonic() - began > least
+    gc.collect()  # what the client leaves open is found while this test's own filters hold
+
+
+def loop(limited):
     with tinker.ServiceClient(base_url=limited.url, api_key=limited.key) as service:
         training = service.create_lora_training_client(base_model=str(limited.base), rank=4).result()
         steps = [training.forward_backward([datum([1, 2, 3])], "cross_entropy") for _ in range(6)]
@@ -65,8 +73,6 @@ def test_a_client_that_asks_too_fast_slows_down_and_all_of_it_comes_through(limi
         prompt, params = types.ModelInput.from_ints([1, 2]), types.SamplingParams(max_tokens=2)
         samples = [sampling.sample(prompt, 1, params) for _ in range(24)]
         assert all(each.result().sequences for each in samples)
-    least = (6 + 24 - 8) / 10  # what a bucket of 8 with 10 a second lets through, no sooner
-    assert time.monotonic() - began > least
 
 
 def test_who_asked_too_fast_is_told_when_to_come_again_and_still_gets_his_results(limited, hand):
