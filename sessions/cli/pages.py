@@ -41,7 +41,8 @@ def _session(view: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _run(run: Mapping[str, Any]) -> Iterator[str]:
-    yield f"run {clean(run['id'])}: {clean(run['base'])}, LoRA of rank {run['rank']}"
+    trained = f"LoRA of rank {run['rank']}" if run["rank"] else "all weights"
+    yield f"run {clean(run['id'])}: {clean(run['base'])}, {trained}"
     yield f"  {_progress(run)}"
     if run["last_steps"]:
         metrics = list(run["last_steps"][-1]["metrics"].items())[:_METRICS]

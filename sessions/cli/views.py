@@ -54,7 +54,8 @@ async def view(journal: Journal, root: Path, id_: str) -> dict[str, Any] | None:
     if row is None:
         return None
     used = await journal.rows("SELECT kind, sum(amount) AS some FROM usage WHERE session = ? GROUP BY kind", id_)
-    engines = {each: await _engine(root, each) for each in ("trainer", "sampler")}
+    folder = await _folder(journal, root)
+    engines = {each: await _engine(folder, each) for each in ("trainer", "sampler")}
     runs = [await _run(journal, each, engines["trainer"]) for each in await journal.rows(_MODELS, id_, _RUNS)]
     failed = await journal.rows(_FAILED, id_, id_, _ERRORS)
     return {
@@ -87,14 +88,22 @@ def _moment(seconds: float | None) -> str | None:
     return None if seconds is None else moment(seconds)
 
 
-async def _engine(root: Path, name: str) -> str | None:
+async def _folder(journal: Journal, root: Path) -> Path:
+    """Return where the sockets of the engines are: of several Gateways, those of the one that executes."""
+    if not journal.is_shared:
+        return root / "run"
+    row = await journal.row("SELECT holder FROM leases WHERE name = 'engines'")
+    return root / "run" / (row["holder"].rpartition(":")[0] if row else "")
+
+
+async def _engine(folder: Path, name: str) -> str | None:
     """Return why an engine does not answer; None when it does."""
-    engine = Engine(root / "run" / f"{name}.sock")
+    engine = Engine(folder / f"{name}.sock")
     try:
         await asyncio.wait_for(engine.state(), _ANSWERS)
     except (LostError, TimeoutError):
-        log = root / "run" / f"{name}.log"
-        return f"the {name} does not answer: it is starting, or no Gateway runs on {root}; see {log}"
+        where = f"its Gateway does not run on this machine; see {folder / name}.log"
+        return f"the {name} does not answer: it is starting, or {where}"
     finally:
         await engine.close()
     return None

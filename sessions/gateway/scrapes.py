@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from sessions.journal.store import AwayError
 from sessions.metrics import CONTENT_TYPE
 from sessions.runs.manager import Manager
 
@@ -17,7 +18,10 @@ def app(manager: Manager) -> web.Application:
     """Return an application that answers `/metrics`; the manager is started and closed elsewhere."""
 
     async def metrics(_: web.Request) -> web.Response:
-        await _look(manager)
+        try:
+            await _look(manager)
+        except AwayError as error:
+            raise web.HTTPServiceUnavailable(text=str(error)) from error
         return web.Response(body=manager.context.metrics.render(), headers={"Content-Type": CONTENT_TYPE})
 
     made = web.Application(client_max_size=1024)

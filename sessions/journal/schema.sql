@@ -120,3 +120,4 @@ CREATE TABLE IF NOT EXISTS steps (
     at REAL,                        -- its end; NULL while passes are added
     PRIMARY KEY (target, number)
 );
+CREATE INDEX IF NOT EXISTS stepped ON steps (at);
