@@ -79,6 +79,7 @@ def test_a_trainer_of_all_weights_that_is_killed_goes_on_with_the_same_bits(whol
     assert trained(hand(whole), lambda: os.kill(whole.engine("trainer"), signal.SIGKILL)) == undisturbed
 
 
+@pytest.mark.filterwarnings("ignore:DEPRECATED. TrainingClient.load_state:FutureWarning")  # there is one model only
 def test_weights_are_saved_loaded_and_sampled_by_the_client(whole):
     with tinker.ServiceClient(base_url=whole.url, api_key=whole.key) as service:
         client = service.create_lora_training_client(str(whole.base), rank=0).result()
