@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json as texts
 import secrets
 from collections.abc import Sequence
@@ -177,14 +178,17 @@ async def _new(  # noqa: PLR0913  # what a model is made of
     values = {**lora, "seed": lora.get("seed") if lora.get("seed") is not None else secrets.randbits(31)}
     row = (id_, session["id"], context.config.name, texts.dumps(values), texts.dumps(metadata or {}), now, now)
     tenant = caller(request)
-    await context.journal.run(_kept, tenant, context.config.quotas.of(tenant), row)
+    keep = functools.partial(_kept, alone=context.config.full)
+    await context.journal.run(keep, tenant, context.config.quotas.of(tenant), row)
     return await _promise_json(request, id_, 0, kind, asked)
 
 
-def _kept(connection: Connection, tenant: str, quota: quotas.Quota, row: Sequence[object]) -> None:
-    """Keep a model, unless it is there already."""
+def _kept(connection: Connection, tenant: str, quota: quotas.Quota, row: Sequence[object], *, alone: bool) -> None:
+    """Keep a model, unless it is there already. Raises `Refused` for one too many."""
     if connection.execute("SELECT 1 FROM models WHERE id = ?", row[:1]).fetchone() is None:
         quotas.model(connection, tenant, quota)
+        if alone and connection.execute("SELECT 1 FROM models WHERE unloaded IS NULL").fetchone() is not None:
+            raise Refused("base_model: all weights are trained here, of one model at a time; ask again when it is over")
         connection.execute(_INSERT, row)
 
 

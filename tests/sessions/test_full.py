@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -16,15 +18,15 @@ from tests.sessions.hand import datum
 EXAMPLES = [[1, 2, 3], [2, 3, 4, 5], [7, 8, 1]]
 
 
-@pytest.fixture(scope="module")
-def full(tmp_path_factory):
-    made = Gateway(tmp_path_factory.mktemp("gateway"))
+@pytest.fixture
+def full(tmp_path):
+    made = Gateway(tmp_path)
     made.ENGINES = ("--full", *Gateway.ENGINES)
     with made:
         yield made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def service(full):
     with tinker.ServiceClient(base_url=full.url, api_key=full.key) as made:
         yield made
@@ -45,12 +47,28 @@ def test_a_client_asks_for_all_weights_by_rank_0_and_trains_them(service, full, 
         one.http.get("/api/v1/training_runs").json()["training_runs"][0],
     ):
         assert (found["is_lora"], found["lora_rank"]) == (False, None)
-    copy = service.create_training_client_from_state(path).result()
-    mine, its = (
-        each.forward([datum([1, 2, 3, 4])], "cross_entropy").result().loss_fn_outputs[0]["logprobs"].data
-        for each in (client, copy)
-    )
-    np.testing.assert_array_equal(mine, its)
+    before = _thought(client)
+    client.forward_backward([datum(each) for each in EXAMPLES], "cross_entropy").result()
+    client.optim_step(types.AdamParams(learning_rate=0.1)).result()
+    with pytest.warns(FutureWarning, match="load_state"):
+        client.load_state(path).result()
+    np.testing.assert_array_equal(_thought(client), before)
+
+
+def _thought(client):
+    return client.forward([datum([1, 2, 3, 4])], "cross_entropy").result().loss_fn_outputs[0]["logprobs"].data
+
+
+def test_a_second_model_is_refused_until_the_first_is_over_although_no_engine_holds_it(full, hand):
+    first, second = hand(full), hand(full)
+    asked = {"model_seq_id": 0, "base_model": first.base}
+    assert first.result(first.post("create_model", {**asked, "session_id": first.session})["request_id"])
+    os.kill(full.engine("trainer"), signal.SIGKILL)
+    asked["session_id"] = second.session
+    assert "of one model at a time" in second.post("create_model", asked, expect=422)["detail"]
+    assert first.logprobs(1, [1, 2, 3])
+    first.post(f"sessions/{first.session}/finish", {"reason": {"type": "success"}}, expect=204)
+    assert second.result(second.post("create_model", asked)["request_id"])["model_id"] == second.model
 
 
 def test_a_model_without_a_lora_config_is_one_of_all_weights(full, hand):
