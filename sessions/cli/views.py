@@ -100,7 +100,8 @@ async def _engine(folder: Path, name: str) -> str | None:
     """Return why an engine does not answer; None when it does."""
     engine = Engine(folder / f"{name}.sock")
     try:
-        await asyncio.wait_for(engine.state(), _ANSWERS)
+        async with asyncio.timeout(_ANSWERS):
+            await engine.state()
     except (LostError, TimeoutError):
         where = f"its Gateway does not run on this machine; see {folder / name}.log"
         return f"the {name} does not answer: it is starting, or {where}"

@@ -59,7 +59,8 @@ async def _ends(request: web.Request, sampler: str, asked: _Poll, until: float) 
             if found or loop.time() >= until:
                 return found
             with suppress(TimeoutError):
-                await asyncio.wait_for(event.wait(), until - loop.time())
+                async with asyncio.timeout_at(until):
+                    await event.wait()
         finally:
             context.futures.leave(sampler, event)
 

@@ -29,8 +29,9 @@ async def retrieve_future(request: web.Request) -> web.Response:
     try:
         row = await context.journal.row(_FIND, id_, caller(request))
         if row is not None and row["state"] == "waiting":
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(event.wait(), context.config.limits.poll)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(context.config.limits.poll):
+                    await event.wait()
             row = await context.journal.row(_FIND, id_, caller(request))
     finally:
         context.futures.leave(id_, event)

@@ -170,7 +170,8 @@ async def _listened(link: psycopg.AsyncConnection[Any], tell: Callable[[str | No
     while True:
         async for notice in link.notifies(timeout=_QUIET):
             tell(notice.payload)
-        await asyncio.wait_for(link.execute("SELECT 1"), PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            await link.execute("SELECT 1")
 
 
 def _linked(url: str) -> Link:

@@ -137,7 +137,8 @@ class Process:
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            await asyncio.wait_for(self._process.wait(), 5)
+            async with asyncio.timeout(5):
+                await self._process.wait()
         except TimeoutError:
             self._process.kill()
             await self._process.wait()

@@ -203,7 +203,8 @@ class Manager:
     async def _reap(self) -> None:
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), _REAP)
+                async with asyncio.timeout(_REAP):
+                    await self._look.wait()
             self._look.clear()
             try:
                 await self._go_on()

@@ -125,7 +125,8 @@ class Model:
     async def _wait(self, for_gap: bool) -> None:
         limit = self._context.config.limits.gap / 10 if for_gap else None
         try:
-            await asyncio.wait_for(self._woken.wait(), limit)
+            async with asyncio.timeout(limit):
+                await self._woken.wait()
         except TimeoutError:
             return
 

@@ -133,7 +133,8 @@ class Denials:
 
     async def _news_within(self, seconds: float | None) -> None:
         try:
-            await asyncio.wait_for(self._news.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
         except TimeoutError:
             return
 

@@ -139,7 +139,8 @@ class Reports:
 
     async def _news_within(self, seconds: float | None) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
 
     async def _turn(self, namespace: str) -> float:
         """Write the report of a namespace, or postpone it; return the seconds to wait before the next."""
