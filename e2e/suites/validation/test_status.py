@@ -63,8 +63,8 @@ def test_who_waits_for_a_seat_is_told_behind_whom(there: Space, kubectl: Kubectl
     assert seat["claim"] == CLAIM
     assert [each["name"] for each in seat["holders"]] == ["job first"]
     assert len(seat["waiting"]) == 1
-    (sentence, *_) = statuses.lines(kubectl, "second", "-n", there.name)[1:]
-    assert sentence.startswith(f"  waits for a seat on ResourceClaim {CLAIM}, behind job first for ")
+    told = " ".join(" ".join(statuses.lines(kubectl, "second", "-n", there.name)[1:]).split())  # however it is wrapped
+    assert told.startswith(f"waits for a seat on ResourceClaim {CLAIM}, behind job first for ")
 
 
 def test_a_training_of_the_wrong_size_is_told_and_fails_the_check(there: Space, kubectl: Kubectl) -> None:
