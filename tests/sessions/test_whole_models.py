@@ -107,6 +107,7 @@ def scored(client):
     return output.loss_fn_outputs[0]["logprobs"].data
 
 
+@pytest.mark.thorough
 def test_a_rank_that_is_killed_ends_all_and_they_go_on_with_the_same_bits(ranks, hand, plain):
     first = ranks.engine("trainer")
     assert trained(hand(ranks), lambda: os.kill(ranks.second(), signal.SIGKILL)) == plain
