@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import warnings
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from tests.sessions import databases
 from tests.sessions.gateways import Gateway
 
 ROOT = Path(__file__).parents[2]
+IS_THERE = importlib.util.find_spec("tinker") is not None
 # They run in an environment of their own (`make sessions`), which has torch and the client.
-if importlib.util.find_spec("tinker") is None:
+if not IS_THERE:
     collect_ignore_glob = ["*"]
 else:
     os.environ |= {"HF_HUB_OFFLINE": "1", "TINKER_TELEMETRY": "0", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
@@ -26,12 +28,15 @@ else:
     settings.load_profile("sessions")
 
 
-def pytest_collection_modifyitems(items):
+def pytest_configure(config):
     """The client closes the sockets of its pools when the collector finds them, and Python warns of each."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+    if not IS_THERE:
+        return
+    config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
+    config.addinivalue_line("filterwarnings", "ignore:unclosed:ResourceWarning")
+    # Those lines are for tests; pytest collects once more after the last one.
+    warnings.simplefilter("ignore", pytest.PytestUnraisableExceptionWarning)
+    warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
 
 
 @pytest.fixture(scope="session")

@@ -192,9 +192,15 @@ def search_sessions(world, call):
     assert world.session not in ids(user_metadata={"why": "another"})
     assert world.session not in ids(statuses=[{"type": "cancelled"}])
     assert ids(session_id=world.session, statuses=[{"type": "active"}]) == [world.session]
-    first = call(SessionSearchRequest(limit=1))
-    second = call(SessionSearchRequest(limit=1, cursor=first.next_cursor))
-    assert [each.session_id for page in (first, second) for each in page.sessions] == ids(limit=2)
+    about = {"tags": [], "user_metadata": None, "sdk_version": "0.38.0", "display_name": "pages"}
+    for _ in range(3):
+        httpx.post(
+            f"{world.gateway.url}/api/v1/create_session", json=about, headers={"X-API-Key": world.gateway.key}
+        ).raise_for_status()
+    first = call(SessionSearchRequest(limit=1, display_name="pages"))
+    second = call(SessionSearchRequest(limit=2, display_name="pages", cursor=first.next_cursor))
+    assert [len(first.sessions), len(second.sessions), second.next_cursor] == [1, 2, None]
+    assert [each.session_id for page in (first, second) for each in page.sessions] == ids(display_name="pages")
 
 
 @shows("a session whose runs are listed under the project", "RestClient.assign_session_project")
