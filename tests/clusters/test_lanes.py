@@ -22,11 +22,13 @@ def test_every_suite_runs_once_in_each_tier_but_those_that_need_one_or_are_asked
     assert not any(each.quick for each in runs)
 
 
-def test_the_quick_runs_have_one_cluster_of_each_tier_and_every_suite_that_needs_no_further_programs():
+def test_the_quick_runs_have_a_cluster_of_each_tier_at_once_and_every_suite_that_needs_no_further_programs():
     runs = plans.quick(TIERS)
 
-    assert sorted(each.tier for each in runs) == sorted(TIERS)
+    assert sorted(each.tier for each in runs[:2]) == sorted(TIERS)
+    assert {each.tier for each in runs[2:]} == {"control-plane"}
     assert all(each.quick for each in runs)
+    assert all(count == 1 for count in Counter((run.tier, suite) for run in runs for suite in run.suites).values())
     assert {suite for each in runs for suite in each.suites} == SUITES - {"releases", "load"}
     assert plans.modules({suite for each in runs for suite in each.suites}) == set()
 
