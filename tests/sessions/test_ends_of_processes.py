@@ -30,7 +30,7 @@ def trained(one, disturb=lambda _: None):
     return one.logprobs(1 + STEPS * 6, PROBE)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(each, marks=pytest.mark.thorough) for each in (2, 3))])
 def test_a_trainer_that_is_killed_at_any_point_loses_no_gradient_and_applies_none_twice(gateway, hand, seed):
     chance = random.Random(seed)  # noqa: S311  # when to kill, no secret
     undisturbed = trained(hand(gateway))

@@ -18,7 +18,8 @@ from sessions.journal import progress
 from tests.sessions.gateways import ROOT, Gateway
 from tests.sessions.hand import PROTOBUF, datum
 
-of_both = pytest.mark.parametrize("shared", ["sqlite", "postgresql"], indirect=True)
+BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.thorough)]
+of_both = pytest.mark.parametrize("shared", BOTH, indirect=True)
 BAD = "\x1b]0;owned\x07\u202eevil"
 
 
@@ -67,7 +68,7 @@ def test_a_step_whose_passes_ran_again_on_another_trainer_is_counted_once(gatewa
     assert [(each["number"], each["tokens"]) for each in run["last_steps"]] == [(1, 3)]
 
 
-@pytest.mark.parametrize("gateway", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.parametrize("gateway", BOTH, indirect=True)
 def test_what_waits_is_shown_with_the_reason(gateway, hand):
     one = hand(gateway)
     one.create()

@@ -74,6 +74,7 @@ def trained(one, disturb=lambda: None):
     return answers
 
 
+@pytest.mark.thorough
 def test_a_trainer_of_all_weights_that_is_killed_goes_on_with_the_same_bits(whole, hand):
     undisturbed = trained(hand(whole))
     assert trained(hand(whole), lambda: os.kill(whole.engine("trainer"), signal.SIGKILL)) == undisturbed

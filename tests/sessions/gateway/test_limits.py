@@ -45,7 +45,7 @@ class Limited(Gateway):
         self.keys = {name: self.run("keys", "create", name).strip() for name in ("slow", "small", "full", "team-b")}
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.thorough)])
 def limited(tmp_path_factory, place, request):
     with Limited(tmp_path_factory.mktemp("limited"), place(request.param)) as made:
         yield made
