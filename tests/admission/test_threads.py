@@ -41,3 +41,27 @@ def test_a_debugger_goes_on_in_a_process_that_has(before):
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 100
+
+
+HANGS = """
+import sys, threading
+from webhook.admission import threads
+gate = threading.Event()
+thread = threads.Ended(gate.wait, "hanging")
+thread.start()
+set_ = getattr({module}, {function!r})
+set_(lambda *_: None)
+assert thread.tell()
+gate.set()
+thread._thread.join()
+assert not thread.tell()
+set_(None)
+"""
+
+
+@pytest.mark.parametrize("function", ["sys.settrace", "sys.setprofile", "threading.settrace", "threading.setprofile"])
+def test_a_debugger_goes_on_beside_a_thread_that_hangs_in_c(function):
+    module, _, name = function.partition(".")
+    command = [sys.executable, "-c", HANGS.format(module=module, function=name)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -29,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sources = sorted({folder.partition("/")[0] for folder in asked.folders})
     try:
         if not asked.reuse:
-            measures.measure(root, build / "measured", sources, asked.tests.split(), asked.workers)
+            measures.measure(root, build / "measured", sources, shlex.split(asked.tests), asked.workers)
         measured = measures.load(root, build / "measured")
         strata = {folder: list(_mutants(root, folder)) for folder in asked.folders}
         print(
