@@ -1,9 +1,9 @@
 """An engine as a process: `python -m sessions.engines.process`, which answers a Gateway over a Unix socket.
 
-HTTP with one worker thread behind it: what a model is asked runs one after the other, steps of several models share
-passes (`turns`), samples run together (`desk`). Each training request has its number; asked again for the last one, the
-engine answers what it answered, so that a lost answer applies no gradient twice. The process ends when its standard
-input does, so none is left when its Gateway is killed.
+HTTP with one worker thread behind it: what a model is asked runs one after the other, in the order in which it came,
+steps of several models share passes (`turns`), samples run together (`desk`). Each training request has its number;
+asked again for the last one, also while that runs, the engine answers what it answered, so that a lost answer applies
+no gradient twice. The process ends when its standard input does, so none is left when its Gateway is killed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import orjson
 from aiohttp import web
@@ -62,6 +63,7 @@ class Service:
         self._files = ThreadPoolExecutor(1, thread_name_prefix="files") if beside else self._thread
         self._turns = Turns(trainer, self._thread)
         self._last: dict[str, tuple[int, _Answer]] = {}
+        self._orders: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._desk = Desk(sampler, self._work) if sampler else None
 
     def app(self) -> web.Application:
@@ -86,6 +88,10 @@ class Service:
     async def _train(self, request: web.Request) -> web.Response:
         model, seq, kind = request.match_info["model"], int(request.match_info["seq"]), request.match_info["kind"]
         body = await request.read()
+        async with self._order(model):
+            return await self._answered(request, model, seq, kind, body)
+
+    async def _answered(self, request: web.Request, model: str, seq: int, kind: str, body: bytes) -> web.Response:
         last, answer = self._last.get(model, (-1, None))
         fresh = kind in _MAKES
         if answer is None and not fresh:
@@ -98,12 +104,18 @@ class Service:
             except Exception as error:  # noqa: BLE001  # whoever asked gets an answer
                 _LOG.exception("request %s of %s failed", seq, model)
                 self._last.pop(model, None)  # half of a gradient may be there; the Gateway makes the model anew
-                return _json({"error": f"{type(error).__name__}: {error}"[:1000]}, 500)
+                return _failed(error)
             self._last[model] = (seq, answer)
+            if fresh and request.transport is None:
+                await self._forget(model)  # it was unloaded meanwhile, or is asked for again
         elif seq < last:
             return _json({"error": f"{model}: is at request {last}, so request {seq} is over"}, 409)
         headers = {"Layout": answer.layout} if answer.layout else {}
         return web.Response(body=answer.body, content_type=answer.form, headers=headers)
+
+    def _order(self, model: str) -> asyncio.Lock:
+        """Return what the requests of a model wait for, so that one is over when the next begins."""
+        return self._orders.setdefault(model, asyncio.Lock())
 
     async def _done(self, model: str, kind: str, body: bytes, layout: str) -> _Answer:
         if kind == "step":
@@ -115,18 +127,28 @@ class Service:
 
     async def _snapshot(self, request: web.Request) -> web.Response:
         model, folder = request.match_info["model"], Path((await request.json())["folder"])
-        if model not in self._last or self._trainer is None:
-            return _json({"error": f"{model}: is not a model of this engine"}, 404)
-        seq = self._last[model][0]
-        save = functools.partial(self._trainer.save, model, folder, optimizer=True)
-        await self._work(save, thread=self._files)
-        return _json({"seq": seq})
+        async with self._order(model):
+            if model not in self._last or self._trainer is None:
+                return _json({"error": f"{model}: is not a model of this engine"}, 404)
+            save = functools.partial(self._trainer.save, model, folder, optimizer=True)
+            try:
+                await self._work(save, thread=self._files)
+            except Exception as error:  # noqa: BLE001  # whoever asked gets an answer
+                _LOG.exception("a snapshot of %s failed", model)
+                return _failed(error)
+            return _json({"seq": self._last[model][0]})
 
     async def _unload(self, request: web.Request) -> web.Response:
         model = request.match_info["model"]
-        if self._last.pop(model, None) is not None:
-            await self._work(lambda trainer: trainer.unload(model), self._trainer)
+        async with self._order(model):
+            await self._forget(model)
         return _json({})
+
+    async def _forget(self, model: str) -> None:
+        """Have the trainer forget a model, also one at which it failed."""
+        self._last.pop(model, None)
+        if self._trainer is not None:
+            await self._work(self._trainer.unload, model)
 
     async def _work(self, work: Callable[..., Any], *args: Any, thread: ThreadPoolExecutor | None = None) -> Any:
         return await asyncio.get_running_loop().run_in_executor(thread or self._thread, work, *args)
@@ -142,7 +164,7 @@ class Service:
             return _json({"error": str(error)}, 422)
         except Exception as error:  # noqa: BLE001  # whoever asked gets an answer
             _LOG.exception("a sample failed")
-            return _json({"error": f"{type(error).__name__}: {error}"[:1000]}, 500)
+            return _failed(error)
         return web.Response(body=samples.response(sampled), content_type=_PROTOBUF)
 
     async def _sampling(self, _: web.Application) -> Any:
@@ -193,6 +215,10 @@ _MAKES = frozenset({"create", "load"})
 
 def _json(body: object, status: int = 200) -> web.Response:
     return web.Response(body=orjson.dumps(body), content_type=_JSON, status=status)
+
+
+def _failed(error: Exception) -> web.Response:
+    return _json({"error": f"{type(error).__name__}: {error}"[:1000]}, 500)
 
 
 def _made(name: str, base: Path, options: Sequence[str] = ()) -> Any:
