@@ -28,6 +28,7 @@ from sessions.runs import tenants
 if TYPE_CHECKING:
     from aiohttp.web import AppRunner
 
+    from sessions.platforms.processes import Process
     from sessions.runs.config import Config
 
 __all__ = ["main", "parser"]
@@ -157,7 +158,18 @@ async def _run(config: Config, host: str, port: int, metrics: int | None) -> Non
             stack.push_async_callback(beside.cleanup)
             await beside.setup()
             print(f"serving metrics on http://{host}:{await _bound(beside, host, metrics)}/metrics", flush=True)
-        await ended.wait()
+        await _until(ended, (made[MANAGER].context.trainer, made[MANAGER].context.sampler))
+
+
+async def _until(ended: asyncio.Event, engines: Sequence[Process]) -> None:
+    """Wait for the end. Raises `ValueError` where an engine cannot be made of what was typed."""
+    waits = [asyncio.create_task(each.wait()) for each in (ended, *(engine.refused for engine in engines))]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for each in waits:
+        each.cancel()
+    for engine in engines:
+        if engine.refused.is_set():
+            raise ValueError(engine.refusal)
 
 
 async def _bound(runner: AppRunner, host: str, port: int) -> int:

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 import transformers
 
+from sessions.refusals import Refused
+
 __all__ = ["Base"]
 
 
@@ -20,9 +22,13 @@ class Base:
         context: the longest sequence, in tokens.
         vocabulary: how many tokens there are.
         device: where it computes.
+
+    Raises:
+        Refused: for a device that is not there.
     """
 
     def __init__(self, folder: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        _reach(device)
         model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True)
         self._take(folder, model.requires_grad_(False).eval().to(device), device)
 
@@ -33,3 +39,12 @@ class Base:
         text = self.model.config.get_text_config()
         self.context: int = text.max_position_embeddings
         self.vocabulary: int = text.vocab_size
+
+
+def _reach(device: str) -> None:
+    """Raise `Refused` for a device that is not there, before a model is read for it."""
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as fault:
+        why = str(fault).partition("\n")[0].rstrip(".")
+        raise Refused(f"device: {device}: {why}: pass cpu, or cuda where PyTorch sees a GPU") from fault

@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import functools
-import importlib
-import json
 import logging
 import os
 import secrets
@@ -28,6 +26,7 @@ from weakref import WeakValueDictionary
 import orjson
 from aiohttp import web
 
+from sessions.engines import options
 from sessions.engines.desk import Desk
 from sessions.engines.turns import Turns
 from sessions.seam import Adam, Lora, Refused, Sampler, Sharing, Trainer
@@ -221,18 +220,16 @@ def _failed(error: Exception) -> web.Response:
     return _json({"error": f"{type(error).__name__}: {error}"[:1000]}, 500)
 
 
-def _made(name: str, base: Path, options: Sequence[str] = ()) -> Any:
-    module, _, kind = name.partition(":")
-    return getattr(importlib.import_module(module), kind)(base, **dict(map(_option, options)))
-
-
-def _option(text: str) -> tuple[str, Any]:
-    """Return the name and the value of an option: JSON where it is that, else text."""
-    name, _, value = text.partition("=")
+def _made(name: str, args: argparse.Namespace, given: Sequence[str], of: str) -> Any:
+    """Make an engine, or end the process: with the last line of the log, why it cannot be made of what was given."""
     try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
+        make = options.maker(name, of)
+        return make(args.base, **options.arguments(make, given, of))
+    except (ValueError, OSError, ImportError) as error:
+        if not isinstance(error, Refused):
+            _LOG.exception("the %s cannot be made", of)
+        sys.stderr.write(f"{options.sentence(error)}\n")
+        sys.exit(options.REFUSED)
 
 
 def _is_orphan() -> bool:
@@ -267,8 +264,8 @@ def main() -> None:
     parser.add_argument("--trainer-option", action="append", default=[], metavar="KEY=VALUE", help="of the trainer's")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    trainer = _made(args.trainer, args.base, args.trainer_option) if args.trainer else None
-    sampler = _made(args.sampler, args.base, args.sampler_option) if args.sampler else None
+    trainer = _made(args.trainer, args, args.trainer_option, "trainer") if args.trainer else None
+    sampler = _made(args.sampler, args, args.sampler_option, "sampler") if args.sampler else None
     if _is_orphan():
         return  # the socket is that of an engine which another Gateway started meanwhile
     args.socket.unlink(missing_ok=True)

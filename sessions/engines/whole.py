@@ -120,12 +120,16 @@ class WholeSampler:
 
     Args:
         base: folder of the base model and its tokenizer, as `from_pretrained` reads it.
-        options: of `TransformersSampler`.
+        budget: tokens of one batch, with those to come and padding; what is over it waits.
+        device: such as `cpu` or `cuda`.
+        dtype: of the weights.
     """
 
-    def __init__(self, base: Path, **options: Any) -> None:
+    def __init__(
+        self, base: Path, *, budget: int = 65536, device: str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> None:
         self._folder = base
-        self._inner = TransformersSampler(base, **options)
+        self._inner = TransformersSampler(base, budget=budget, device=device, dtype=dtype)
         self._weights = named(self._inner.model)
         self._folders: dict[str, Path] = {}
         self._now: str | None = None

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sessions.engines.client import Engine, LostError
+from sessions.engines.options import REFUSED
 from sessions.metrics import Metrics
 
 __all__ = ["Process"]
@@ -19,6 +20,7 @@ __all__ = ["Process"]
 _LOG = logging.getLogger(__name__)
 _LOOK = 0.05  # seconds between looks whether it answers
 _PAUSES = (0.1, 0.5, 1, 2, 5, 10)
+_LINE = 2048  # bytes at the end of a log, among which its last line is looked for
 
 
 class Process:
@@ -30,6 +32,10 @@ class Process:
         arguments: of `python -m sessions.engines.process`, without the socket.
         metrics: of the Gateway.
         python: interpreter that has the packages of the engine; None is that of this process.
+
+    Attributes:
+        refused: is set when it cannot be made of its arguments, unless it was made of them before.
+        refusal: why, in one sentence.
     """
 
     def __init__(
@@ -38,7 +44,9 @@ class Process:
         self.name, self._metrics, self._python = name, metrics, python or sys.executable
         self._folder, self._arguments = folder, arguments
         self._socket = folder / f"{name}.sock"
-        self._up = asyncio.Event()
+        self._log = folder / f"{name}.log"
+        self._up, self.refused = asyncio.Event(), asyncio.Event()
+        self._was_up, self.refusal = False, ""
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
         self._failures = 0
@@ -101,11 +109,21 @@ class Process:
             code = await self._tried()
             self._up.clear()
             self._metrics.restarted(self.name)
+            self._was_up = self._was_up or bool(self.instance)
             self._failures = 0 if self.instance else self._failures + 1
             pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)]
-            _LOG.warning("engine %s ended with %s; it is started again in %s s", self.name, code, pause)
+            self._tell(code, pause)
             self.instance = ""
             await asyncio.sleep(pause)
+
+    def _tell(self, code: int | str, pause: float) -> None:
+        """Tell why it ended, where its log does."""
+        why = _last_line(self._log) if code in {1, REFUSED} and not self.instance else ""
+        if code == REFUSED and not self._was_up:
+            self.refusal = f"the {self.name} cannot start: {why}"
+            self.refused.set()
+        else:
+            _LOG.warning("engine %s ended with %s; it is started again in %s s. %s", self.name, code, pause, why)
 
     async def _tried(self) -> int | str:
         """Run it once, and return what it ended with."""
@@ -118,7 +136,7 @@ class Process:
     async def _run(self) -> int:
         environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), "HF_HUB_OFFLINE": "1"}
         command = [self._python, "-m", "sessions.engines.process", *self._arguments, "--socket", str(self._socket)]
-        with (self._folder / f"{self.name}.log").open("ab") as log:
+        with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *command, stdin=asyncio.subprocess.PIPE, stdout=log, stderr=log, env=environment
             )
@@ -142,3 +160,9 @@ class Process:
         except TimeoutError:
             self._process.kill()
             await self._process.wait()
+
+
+def _last_line(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LINE))
+        return (file.read().decode(errors="replace").strip().splitlines() or [""])[-1]

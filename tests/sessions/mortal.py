@@ -1,4 +1,4 @@
-"""A trainer whose process ends at once when it is asked for the last token of its vocabulary."""
+"""Trainers whose process ends: at once when asked for the last token of its vocabulary, or at its start."""
 
 from __future__ import annotations
 
@@ -13,3 +13,12 @@ class Trainer(bigram.Trainer):
         if any((datum.inputs["target_tokens"] == bigram.SIZE - 1).any() for datum in step.data):
             os.kill(os.getpid(), signal.SIGKILL)
         return super().step(model, step)
+
+
+class Whim(bigram.Trainer):
+    """Cannot be made while there is a file `no` in the folder of its base."""
+
+    def __init__(self, base):
+        if (base / "no").exists():
+            raise ValueError("no")
+        super().__init__(base)

@@ -34,3 +34,12 @@ def test_a_folder_of_that_name_where_it_is_called_is_not_run(tmp_path):
         each.write_text("print('trapped')")
     listed = muster("sessions", "keys", "ls", "--root", str(tmp_path / "state"), cwd=tmp_path)
     assert (listed.returncode, listed.stdout, listed.stderr) == (0, "", "")
+
+
+def test_what_an_engine_does_not_take_is_said_in_one_sentence_and_ends_serve(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    words = ["--root", str(tmp_path / "state"), "--base", str(tmp_path), "--port", "0"]
+    engines = ["--trainer", "tests.sessions.bigram:Trainer", "--sampler", "tests.sessions.bigram:Sampler"]
+    served = muster("sessions", "serve", *words, *engines, "--sampler-option", "memroy=0.4")
+    told = "the sampler cannot start: --sampler-option: memroy: Sampler does not take it: leave it out"
+    assert (served.returncode, served.stderr) == (2, f"sessions: {told}\n")

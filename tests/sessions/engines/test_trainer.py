@@ -493,3 +493,9 @@ def test_a_step_that_fails_among_others_spoils_none_of_them(trainer):
     trainer._models[work[0][0]].pending = []
     trainer.step(*work[0])
     torch.testing.assert_close(gradient, _gradients(trainer, work[0][0]), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("device", ["nowhere", "cuda:99"])
+def test_a_device_that_is_not_there_is_refused_before_a_model_is_read(tmp_path, device):
+    with pytest.raises(Refused, match=f"device: {device}: .*: pass cpu"):
+        TorchTrainer(tmp_path, device=device)
