@@ -33,7 +33,7 @@ async def written():
             made = denials.Denials(access, redaction.redact, dropped.append, pace, **more)
             task = asyncio.create_task(made.run())
             stack.callback(task.cancel)
-            made.server, made.dropped = server, dropped
+            made.server, made.dropped, made.task = server, dropped, task
             return made
 
         yield start
@@ -104,6 +104,18 @@ async def test_an_event_is_not_written_again_before_its_pause_is_over(written, d
     assert sorted(each["count"] for each in events(made)) == [1, 1]
     now[0] = 1.0
     await waits.until(lambda: sorted(each["count"] for each in events(made)) == [1, 2])
+
+
+async def test_a_writer_of_events_that_is_cancelled_in_the_moment_of_a_denial_ends(written, denied):
+    made = written(denials.EventPace(pause=0, quiet=3600))
+    made.take(denied())
+    await waits.until(lambda: made._written)
+    made.take(denied())
+    await waits.turns()  # until it waits for news within the hour
+    made.take(denied("another reason"))
+    made.task.cancel()
+    await asyncio.wait([made.task], timeout=waits.LIMIT)
+    assert made.task.cancelled()
 
 
 async def test_another_reason_or_job_is_another_event(written, denied):

@@ -85,6 +85,18 @@ async def test_a_namespace_gets_one_report_of_all_its_jobs(reporting, denied, co
     await waits.until(lambda: report(made, form)["summary"]["fail"] == 2)
 
 
+async def test_a_writer_of_reports_that_is_cancelled_in_the_moment_of_a_decision_ends(reporting, denied):
+    made = reporting(pace=writers.ReportPace(pause=0, settle=0, quiet=3600))
+    made.take(denied(**job("first")))
+    await waits.until(lambda: made._written)
+    made.take(denied(**job("second")))
+    await waits.turns()  # until it waits for news within the hour
+    made.take(denied(**job("third")))
+    made.task.cancel()
+    await asyncio.wait([made.task], timeout=waits.LIMIT)
+    assert made.task.cancelled()
+
+
 @pytest.mark.parametrize("fields", [{"dryRun": True}, {"operation": "UPDATE"}, {"decision": "skipped"}])
 async def test_dry_runs_updates_and_what_is_skipped_are_not_reported(reporting, denied, fields):
     made = reporting()

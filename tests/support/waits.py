@@ -1,4 +1,4 @@
-"""Waiting for a condition that sends no event."""
+"""Waiting for a condition that sends no event, and for tasks that wait themselves."""
 
 from __future__ import annotations
 
@@ -13,3 +13,9 @@ async def until(condition, limit=LIMIT):
     async with asyncio.timeout(limit):
         while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.002)
+
+
+async def turns(count=20):
+    """Let every task of the loop go as far as it goes without news."""
+    for _ in range(count):
+        await asyncio.sleep(0)
