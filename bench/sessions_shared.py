@@ -21,6 +21,7 @@ import orjson
 
 from bench.figures import rounds
 from sessions.demo import tiny
+from sessions.metrics import Metrics
 from sessions.platforms.processes import Process
 from sessions.wire.schema import messages
 
@@ -90,7 +91,7 @@ def _resident(engines: Sequence[Process]) -> float:
 
 async def _started(stack: AsyncExitStack, folder: Path, base: Path, count: int) -> list[Process]:
     arguments = ["--base", str(base), "--trainer", _TRAINER]
-    engines = [Process(f"e{number}", folder, arguments) for number in range(count)]
+    engines = [Process(f"e{number}", folder, arguments, Metrics()) for number in range(count)]
     for each in engines:
         await each.start()
         stack.push_async_callback(each.close)
