@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -58,4 +59,13 @@ def encrypted(source: Path, names: Sequence[str], target: Path, texts: Sequence[
     keys = recipients(texts)
     with whole(target) as partial:
         for name in names:
-            pyrage.encrypt_file(str(source / name), str(partial / f"{name}.age"), keys)
+            try:
+                pyrage.encrypt_file(str(source / name), str(partial / f"{name}.age"), keys)
+            except pyrage.EncryptError as fault:
+                raise _fault(fault) from fault
+
+
+def _fault(fault: Exception) -> Exception:
+    """Return the fault of the storage that pyrage 1.4 tells of as text, else the fault itself."""
+    number = re.search(r"\(os error (\d+)\)", str(fault))
+    return OSError(int(number[1]), str(fault)) if number else fault
