@@ -23,7 +23,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import psycopg
 from psycopg.adapt import Loader
 
-from sessions.journal.store import LATER, AwayError, Connection, Journal
+from sessions.journal import versions
+from sessions.journal.store import AwayError, Connection, Journal
 from sessions.refusals import Refused
 
 __all__ = ["PATIENCE", "Link", "PostgresJournal"]
@@ -116,7 +117,7 @@ class PostgresJournal(Journal):
         self._links: list[Link] = []
 
     async def open(self) -> None:
-        """Connect, and make the tables where there are none."""
+        """Connect, and have the tables of this version."""
         await self.run(_made)
 
     async def close(self) -> None:
@@ -199,13 +200,18 @@ def _numbered(statement: str) -> bytes:
 
 
 def _made(connection: Connection) -> None:
-    """Make the tables; one Gateway at a time, or two would make the same one."""
+    """Make the tables, or bring them forward; one Gateway at a time, or two would do the same."""
     connection.execute("SELECT pg_advisory_xact_lock(?)", (_SETUP,))
-    folder = resources.files(__package__)
-    schema = re.sub(
-        r"\b(REAL|INTEGER|BLOB)\b", lambda found: _TYPES[found[0]], folder.joinpath("schema.sql").read_text()
+    if versions.forward(connection, _columns, _typed):
+        connection.execute(resources.files(__package__).joinpath("notices.sql").read_text())
+
+
+def _typed(statement: str) -> str:
+    return re.sub(r"\b(REAL|INTEGER|BLOB)\b", lambda found: _TYPES[found[0]], statement)
+
+
+def _columns(connection: Connection, table: str) -> set[str]:
+    query = (
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ?"
     )
-    connection.execute(schema)
-    for table, name, form in LATER:
-        connection.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {name} {_TYPES.get(form, form)}")
-    connection.execute(folder.joinpath("notices.sql").read_text())
+    return {str(row[0]) for row in connection.execute(query, (table,)).fetchall()}

@@ -1,4 +1,8 @@
 -- The journal, as SQLite has it; `postgres.py` takes its own types for REAL, INTEGER and BLOB. Times are seconds since 1970.
+-- A change here needs a version in `versions.py`.
+CREATE TABLE IF NOT EXISTS versions (
+    number INTEGER NOT NULL         -- of the journal; one row
+);
 CREATE TABLE IF NOT EXISTS leases (
     name TEXT PRIMARY KEY,          -- 'engines': whoever holds it executes what is in the journal
     holder TEXT NOT NULL,           -- a Gateway, new at each of its starts

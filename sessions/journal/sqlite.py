@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import resources
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sessions.journal.store import LATER, Connection, Journal
+from sessions.journal import versions
+from sessions.journal.store import AwayError, Connection, Journal
 
 __all__ = ["SqliteJournal"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_PASSING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM})
+"""Faults of the storage, and not of the statement: the same may be kept later."""
 
 
 class SqliteJournal(Journal):
@@ -34,13 +37,11 @@ class SqliteJournal(Journal):
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._connection = sqlite3.connect(self._file, isolation_level=None)
         self._connection.row_factory = sqlite3.Row
-        # FULL: what was answered is kept through a loss of power as well, not only through the end of the process.
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "busy_timeout = 10000"):
-            self._connection.execute(f"PRAGMA {pragma}")
-        self._connection.executescript(resources.files(__package__).joinpath("schema.sql").read_text())
-        for table, name, form in LATER:
-            if name not in {row["name"] for row in self._connection.execute(f"PRAGMA table_info({table})")}:
-                self._connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {form}")
+        with _told(self._file):
+            # FULL: what was answered is kept through a loss of power as well, not only through the end of the process.
+            for pragma in ("busy_timeout = 10000", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+                self._connection.execute(f"PRAGMA {pragma}")
+            self._transacted(self._connection, versions.forward, (_columns,), {})
 
     async def close(self) -> None:
         """Close the file; what runs ends first."""
@@ -55,12 +56,37 @@ class SqliteJournal(Journal):
     def _run(self, change: Callable[..., T], args: Sequence[Any], named: Mapping[str, Any]) -> T:
         if self._connection is None:
             raise RuntimeError("the journal is not open")
-        self._connection.execute("BEGIN IMMEDIATE")
+        with _told():
+            return self._transacted(self._connection, change, args, named)
+
+    @staticmethod
+    def _transacted(
+        connection: sqlite3.Connection, change: Callable[..., T], args: Sequence[Any], named: Mapping[str, Any]
+    ) -> T:
+        connection.execute("BEGIN IMMEDIATE")
         try:
-            answer = change(self._connection, *args, **named)
-            self._connection.execute("COMMIT")
+            answer = change(connection, *args, **named)
+            connection.execute("COMMIT")
         except BaseException:
-            if self._connection.in_transaction:  # some errors have ended it
-                self._connection.execute("ROLLBACK")
+            if connection.in_transaction:  # some errors have ended it
+                connection.execute("ROLLBACK")
             raise
         return answer
+
+
+@contextmanager
+def _told(file: Path | None = None) -> Iterator[None]:
+    """Raise `AwayError` for faults that pass, and `ValueError` for a file that is no journal."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if code in _PASSING:
+            raise AwayError(f"the journal takes nothing at the moment: {error}") from error
+        if file is not None and code == sqlite3.SQLITE_NOTADB:
+            raise ValueError(f"{file}: is not the journal of a Gateway; take another --root") from error
+        raise
+
+
+def _columns(connection: Connection, table: str) -> set[str]:
+    return {row["name"] for row in connection.execute(f"PRAGMA table_info({table})").fetchall()}

@@ -11,10 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-__all__ = ["LATER", "AwayError", "ChangedError", "Connection", "Cursor", "Journal", "LostLeaseError", "Row", "digest"]
+__all__ = ["AwayError", "ChangedError", "Connection", "Cursor", "Journal", "LostLeaseError", "Row", "digest"]
 
-LATER = (("keys", "scopes", "TEXT NOT NULL DEFAULT 'train,sample,read,admin'"), ("keys", "expires", "REAL"))
-"""Columns that a journal of an earlier version lacks: table, name, type."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -75,7 +73,7 @@ class Journal(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Be ready, and make the tables where there are none. Raises `AwayError`."""
+        """Be ready, with the tables of this version. Raises `AwayError`, and `ValueError` for a newer journal."""
 
     @abstractmethod
     async def close(self) -> None:
