@@ -245,11 +245,12 @@ def from_sampler_handle(world, call):
     "a warning that tells the user what he waits for", "SamplingClient.on_queue_state_change", twins=False, local=True
 )
 def on_queue_state_change(world, call):
-    heard = _Heard()
+    # A client of its own, for each says it once a minute, and another check may have waited for the sampler.
+    heard, sampler = _Heard(), world.service.create_sampling_client(base_model=world.base).result()
     logger = logging.getLogger("tinker.lib.public_interfaces.sampling_client")
     logger.addHandler(heard)
     try:
-        call(QueueState.PAUSED_CAPACITY, "the sampler is starting")
+        call.on(sampler, QueueState.PAUSED_CAPACITY, "the sampler is starting")
     finally:
         logger.removeHandler(heard)
     assert "the sampler is starting" in heard.buffer[0].getMessage()
