@@ -74,9 +74,14 @@ async def accepted(
         HTTPTooManyRequests: when too many of the tenant's requests wait.
     """
     context = request.app[MANAGER].context
-    waiting = await context.journal.row(_WAITING, asked.tenant)
     most = context.config.quotas.of(asked.tenant).waiting_requests
-    if waiting is not None and waiting[0] >= most:
-        told = f"waiting_requests: {waiting[0]} of your requests wait, and {most} may; send this one again later"
-        raise web.HTTPTooManyRequests(text=told, headers={"Retry-After": "1"})
-    return await context.journal.run(keep, asked, context.clock())
+
+    def change(connection: Connection) -> bool:
+        new = keep(connection, asked, context.clock())
+        waiting = connection.execute(_WAITING, (asked.tenant,)).fetchone()[0] if new else 0
+        if waiting > most:
+            told = f"waiting_requests: {most} of your requests wait, as many as may; send this one again later"
+            raise web.HTTPTooManyRequests(text=told, headers={"Retry-After": "1"})
+        return new
+
+    return await context.journal.run(change)

@@ -135,10 +135,15 @@ async def unload_model(request: web.Request) -> web.Response:
         await request.app[MANAGER].unload(model["id"])
     asked = entries.Request(caller(request), model["id"], -1, "unload_model", b"")
     context = request.app[MANAGER].context
-    await context.journal.run(entries.accept, asked, context.clock())
-    result = orjson.dumps({"model_id": model["id"], "type": "unload_model"})
-    await context.journal.run(entries.finish, asked.id, result, "json", context.clock())
+    await context.journal.run(_unloaded, asked, context.clock())
     return json({"request_id": asked.id, "model_id": model["id"]})
+
+
+def _unloaded(connection: Connection, asked: entries.Request, now: float) -> None:
+    """Keep the request together with its result."""
+    entries.accept(connection, asked, now)
+    result = orjson.dumps({"model_id": asked.target, "type": "unload_model"})
+    entries.finish(connection, asked.id, result, "json", now)
 
 
 def _base(request: web.Request, name: str) -> None:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from sessions.journal.store import ChangedError, Connection, Row, digest
 
-__all__ = ["Request", "accept", "finish", "following", "forget", "given_up", "promise", "skip"]
+__all__ = ["UNLOADED", "Request", "accept", "finish", "following", "forget", "given_up", "promise", "skip", "unload"]
+
+UNLOADED = "the model was unloaded before this request"
 
 _LOCKED = "UPDATE models SET done = done WHERE id = ? RETURNING done, unloaded"
 """Reads a model and keeps its row until the end of the transaction, in words that SQLite knows as well."""
@@ -75,7 +77,7 @@ def promise(connection: Connection, request: Request, now: float) -> bool:
     if not accept(connection, request, now):
         return False
     if model["unloaded"] is not None:
-        given_up(connection, request.id, "the model was unloaded before this request", "user", now)
+        given_up(connection, request.id, UNLOADED, "user", now)
     elif request.seq <= model["done"]:
         given_up(connection, request.id, "this request came after the model had gone on without it", "server", now)
     return True
@@ -91,12 +93,10 @@ def skip(connection: Connection, target: str) -> int:
     return through
 
 
-def finish(connection: Connection, id_: str, result: bytes, form: str, now: float) -> None:
-    """Keep the result of a request."""
-    connection.execute(
-        "UPDATE requests SET state = 'done', result = ?, form = ?, finished = ? WHERE id = ? AND state = 'waiting'",
-        (result, form, now, id_),
-    )
+def finish(connection: Connection, id_: str, result: bytes, form: str, now: float) -> bool:
+    """Keep the result of a request; False when it has ended before."""
+    done = "UPDATE requests SET state = 'done', result = ?, form = ?, finished = ? WHERE id = ? AND state = 'waiting'"
+    return bool(connection.execute(done, (result, form, now, id_)).rowcount)
 
 
 def given_up(connection: Connection, id_: str, text: str, category: str, now: float) -> None:
@@ -120,5 +120,19 @@ def following(connection: Connection, target: str, after: int) -> list[Row]:
 def forget(connection: Connection, target: str, through: int) -> None:
     """Drop the bodies of what a snapshot holds."""
     connection.execute(
-        "UPDATE requests SET body = NULL WHERE target = ? AND seq <= ? AND state <> 'waiting'", (target, through)
+        # PostgreSQL writes a row anew even where nothing of it changes.
+        "UPDATE requests SET body = NULL WHERE target = ? AND seq <= ? AND state <> 'waiting' AND body IS NOT NULL",
+        (target, through),
     )
+
+
+def unload(connection: Connection, model: str, now: float) -> list[str]:
+    """Keep that a model is unloaded, and return the requests that waited for it, which fail."""
+    connection.execute("UPDATE models SET unloaded = ? WHERE id = ? AND unloaded IS NULL", (now, model))
+    query = "SELECT id FROM requests WHERE target = ? AND state = 'waiting'"
+    waiting = [str(row[0]) for row in connection.execute(query, (model,)).fetchall()]
+    for id_ in waiting:
+        given_up(connection, id_, UNLOADED, "user", now)
+    connection.execute("UPDATE requests SET body = NULL WHERE target = ? AND body IS NOT NULL", (model,))
+    connection.execute("DELETE FROM layouts WHERE target = ?", (model,))
+    return waiting

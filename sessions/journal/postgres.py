@@ -131,20 +131,30 @@ class PostgresJournal(Journal):
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, change, args, named)
 
     def _run(self, change: Callable[..., T], args: Sequence[Any], named: Mapping[str, Any]) -> T:
+        link = self._link()
         try:
-            link = self._link()
             with link.transaction():
                 return change(_Statements(link), *args, **named)
         except psycopg.DataError as error:
             raise Refused(f"the request holds a value that cannot be kept: {type(error).__name__}") from error
-        except psycopg.OperationalError as error:
-            raise AwayError(f"the journal does not answer: {type(error).__name__}") from error
+        except psycopg.Error as error:
+            # One that was ended while it stood still, or was closed, says so by errors of several kinds.
+            if isinstance(error, psycopg.OperationalError) or link.closed:
+                raise AwayError(f"the journal does not answer: {type(error).__name__}") from error
+            raise
 
     def _link(self) -> Link:
         """Return the connection of this thread, a new one when it was lost."""
         link: Link | None = getattr(self._own, "link", None)
         if link is None or link.closed:
-            link = self._own.link = _linked(self.url)
+            try:
+                link = self._own.link = _linked(self.url)
+            except psycopg.OperationalError as error:
+                raise AwayError(f"the journal does not answer: {type(error).__name__}") from error
+            except psycopg.ProgrammingError:
+                # What it says of a URL may quote its password.
+                told = "is no URL that PostgreSQL reads; write postgresql://USER@HOST/DATABASE"
+                raise ValueError(f"--journal: {told}") from None
             with self._guard:
                 self._links = [each for each in self._links if not each.closed] + [link]
         return link
@@ -159,7 +169,7 @@ class PostgresJournal(Journal):
                     failures = 0
                     tell(None)
                     await _listened(link, tell)
-            except (psycopg.OperationalError, TimeoutError) as error:
+            except (psycopg.Error, OSError) as error:
                 failures += 1
                 pause = min(10.0, 0.2 * 2 ** min(failures, 8)) * random.uniform(0.5, 1)  # noqa: S311  # no secret
                 _LOG.warning("the journal tells nothing (%s); tried again in %.1f s", type(error).__name__, pause)

@@ -61,6 +61,8 @@ CREATE TABLE IF NOT EXISTS requests (
     UNIQUE (target, seq)
 );
 CREATE INDEX IF NOT EXISTS waiting ON requests (target, seq) WHERE state = 'waiting';
+CREATE INDEX IF NOT EXISTS ended ON requests (finished) WHERE finished IS NOT NULL;
+CREATE INDEX IF NOT EXISTS waiting_of ON requests (tenant) WHERE state = 'waiting';
 CREATE TABLE IF NOT EXISTS samplers (
     id TEXT PRIMARY KEY,
     session TEXT NOT NULL REFERENCES sessions (id),

@@ -43,6 +43,7 @@ VERSIONS = (
         ),
         rows=("UPDATE requests SET body = NULL WHERE kind = 'sample' AND state <> 'waiting'",),
     ),
+    Version(),  # indexes of requests
 )
 """The first is that of journals without a number."""
 _TABLE = "CREATE TABLE IF NOT EXISTS versions (number INTEGER NOT NULL)"

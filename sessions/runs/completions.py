@@ -38,6 +38,7 @@ def answered(connection: Any, id_: str, result: bytes, used: usage.Used, now: fl
     if waits is None:
         return
     entries.finish(connection, id_, result, "protobuf", now)
+    connection.execute("UPDATE requests SET body = NULL WHERE id = ?", (id_,))
     usage.note(connection, waits["target"], used, now)
     _end(connection, id_, waits, len(result))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import orjson
 
-from sessions.journal.store import Journal, Row
+from sessions.journal.store import Connection, Journal, Row
 
-__all__ = ["CATEGORIES", "between", "note", "read"]
+__all__ = ["CATEGORIES", "Event", "between", "keep", "note", "read", "tell"]
 
 CATEGORIES = {
     "all": "",
@@ -24,6 +25,29 @@ MOST = 10_000
 _INSERT = "INSERT INTO events (id, tenant, at, event, details) VALUES (?, ?, ?, ?, ?)"
 
 
+class Event(NamedTuple):
+    """What happened, to whose things, and when."""
+
+    tenant: str
+    name: str
+    at: float
+    details: Mapping[str, Any]
+
+
+def keep(connection: Connection, tenant: str, event: str, now: float, /, **details: Any) -> Event:
+    """Keep an event in the transaction of what happened; `tell` it when that is over. Arguments are those of `note`."""
+    told = orjson.dumps({key: value for key, value in details.items() if value is not None}).decode()
+    connection.execute(_INSERT, (secrets.token_hex(12), tenant, now, event, told))
+    return Event(tenant, event, now, details)
+
+
+def tell(journal: Journal, *kept: Event) -> None:
+    """Tell whoever listens to a journal of events that are in it."""
+    if journal.heard is not None:
+        for each in kept:
+            journal.heard(*each)
+
+
 async def note(journal: Journal, tenant: str, event: str, now: float, **details: Any) -> None:
     """Keep an event.
 
@@ -34,10 +58,7 @@ async def note(journal: Journal, tenant: str, event: str, now: float, **details:
         now: when, in seconds since 1970.
         details: what it was about; values are JSON, and None is left out.
     """
-    told = orjson.dumps({key: value for key, value in details.items() if value is not None}).decode()
-    await journal.execute(_INSERT, secrets.token_hex(12), tenant, now, event, told)
-    if journal.heard is not None:
-        journal.heard(tenant, event, now, details)
+    tell(journal, await journal.run(keep, tenant, event, now, **details))
 
 
 async def read(journal: Journal, checkpoint: Row, tenant: str, purpose: str, now: float) -> None:

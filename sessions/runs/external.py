@@ -26,8 +26,8 @@ def files(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir() if each.is_file() and each.name != NAME)
 
 
-async def save(context: Context, model: Row, seq: int, asked: dict[str, Any], ask: weights.Ask) -> tuple[bytes, str]:
-    """Have weights written, and tell the journal of them.
+async def save(context: Context, model: Row, seq: int, asked: dict[str, Any], ask: weights.Ask) -> weights.Saved:
+    """Have weights written.
 
     Args:
         context: of the Gateway.
@@ -35,12 +35,9 @@ async def save(context: Context, model: Row, seq: int, asked: dict[str, Any], as
         seq: of the request, which names the folder, so that the request sent again writes the same one.
         asked: the request.
         ask: asks the engine.
-
-    Returns:
-        The result of the request, and its form.
     """
     checkpoint = paths.Checkpoint(model["id"], "external_weights", paths.checked(asked["path"]))
-    folder = weights.place(context.config.root, "external_weights", model["id"], str(seq))
+    folder = weights.place(context.config.root, "external_weights", model["id"], weights.number(context, seq))
     taken = "SELECT 1 FROM checkpoints WHERE path = ? AND folder <> ?"
     if await context.journal.row(taken, str(checkpoint), str(folder)):
         raise Refused(f"path: external weights {checkpoint.name!r} exist; delete them first, or pass another name")
@@ -50,8 +47,9 @@ async def save(context: Context, model: Row, seq: int, asked: dict[str, Any], as
         await _encrypted(folder, seq, to, ask)
     else:
         await ask(seq, "save", orjson.dumps({"folder": str(folder), "optimizer": False}))
-    size = await weights.note(context, checkpoint, folder, asked)
-    return orjson.dumps({"path": str(checkpoint), "size_bytes": size, "type": "save_weights_external"}), "json"
+    size, keep = await weights.kept(context, checkpoint, folder, asked)
+    result = {"path": str(checkpoint), "size_bytes": size, "type": "save_weights_external"}
+    return weights.Saved(orjson.dumps(result), str(folder), keep)
 
 
 async def _encrypted(folder: Path, seq: int, to: list[str], ask: weights.Ask) -> None:

@@ -16,7 +16,7 @@ from sessions.journal.places import journal_at
 from sessions.journal.store import AwayError, Journal, LostLeaseError
 from sessions.metrics import Metrics
 from sessions.platforms.processes import Process
-from sessions.runs import endings, events, paths, weights
+from sessions.runs import completions, endings, leftovers, paths, weights
 from sessions.runs.config import Config
 from sessions.runs.futures import Futures
 from sessions.runs.locks import locked
@@ -29,12 +29,22 @@ __all__ = ["Manager"]
 _LOG = logging.getLogger(__name__)
 _REAP = 5.0  # seconds between looks for what has ended
 _LEAST = 0.1  # seconds between two of them, however much is told
+_SWEEP = 3600.0  # seconds between looks for folders that were left behind
 _OVER = "JOIN sessions ON sessions.id = session WHERE ended IS NOT NULL"
 _HELD_MODELS = f"SELECT models.id FROM models {_OVER} AND unloaded IS NULL"  # noqa: S608  # no value in it
 _HELD_WEIGHTS = f"SELECT samplers.id, folder FROM samplers {_OVER} AND folder IS NOT NULL"  # noqa: S608  # as above
+_HELD_INFLIGHT = (
+    f"SELECT models.id, inflight, inflight_old FROM models {_OVER}"  # noqa: S608  # as above
+    " AND (inflight IS NOT NULL OR inflight_old IS NOT NULL)"
+)
+_FORGOTTEN = "DELETE FROM completions WHERE NOT EXISTS (SELECT 1 FROM requests WHERE requests.id = completions.request)"
 _LEFT = (
     "SELECT requests.id FROM requests JOIN models ON models.id = requests.target"
     " WHERE models.unloaded IS NOT NULL AND requests.state = 'waiting'"
+)
+_LEFT_SAMPLES = (
+    "SELECT requests.id FROM requests JOIN samplers ON samplers.id = requests.target"
+    " JOIN sessions ON sessions.id = samplers.session WHERE sessions.ended IS NOT NULL AND requests.state = 'waiting'"
 )
 
 
@@ -68,6 +78,7 @@ class Manager:
         self._tasks: list[asyncio.Task[None]] = []
         self._lock: IO[bytes] | None = None
         self._look = asyncio.Event()
+        self._swept: float | None = None
 
     async def start(self) -> None:
         """Open the journal, and go on with what waits, here or where another Gateway has the engines."""
@@ -111,17 +122,17 @@ class Manager:
 
     async def _go_on(self) -> None:
         """Have here what the journal has: requests and ends that nobody told of."""
-        if self._working is None or not isinstance(self.samples, Samples):
+        if (working := self._working) is None or not isinstance(samples := self.samples, Samples):
             return
         held = list(self._models)  # before it is asked which there are: one may be made meanwhile
-        known = {row["id"] for row in await self._working.journal.rows("SELECT id FROM models WHERE unloaded IS NULL")}
+        known = {row["id"] for row in await working.journal.rows("SELECT id FROM models WHERE unloaded IS NULL")}
         for model in [each for each in held if each not in known]:
             await self._forget(model)
         waiting = "SELECT DISTINCT target FROM requests WHERE state = 'waiting' AND kind <> 'sample'"
-        for row in await self._working.journal.rows(waiting):
+        for row in await working.journal.rows(waiting):
             if row["target"] in known:
                 self.model(row["target"]).wake()
-        await self.samples.resume()
+        await samples.resume()
 
     def _told(self, notice: str | None) -> None:
         """Take what the journal tells of other Gateways, and of this one."""
@@ -152,9 +163,9 @@ class Manager:
         engine = self.context.sampler if kind == "sample" else self.context.trainer
         return None if engine.is_up else engine.waits_for
 
-    async def end(self, session: str, status: dict[str, Any]) -> bool:
-        """End a session and free what its models hold; False when it has ended before."""
-        if not await endings.end(self.context.journal, session, status, self.context.clock()):
+    async def end(self, session: str, status: dict[str, Any], silent: float = endings.EVER) -> bool:
+        """End a session and free what its models hold; False as `endings.end` says."""
+        if not await endings.end(self.context.journal, session, status, self.context.clock(), silent):
             return False
         await self._free()
         return True
@@ -167,25 +178,24 @@ class Manager:
         for row in await journal.rows(_HELD_WEIGHTS):
             await journal.execute("UPDATE samplers SET folder = NULL WHERE id = ?", row["id"])
             await weights.remove(journal, row["folder"])
+        for row in await journal.rows(_HELD_INFLIGHT):
+            await journal.execute("UPDATE models SET inflight = NULL, inflight_old = NULL WHERE id = ?", row["id"])
+            for folder in filter(None, (row["inflight"], row["inflight_old"])):
+                await weights.remove(journal, folder)
         for row in await journal.rows(_LEFT):
-            told = "the model was unloaded before this request"
-            await journal.run(entries.given_up, row["id"], told, "user", self.context.clock())
+            await journal.run(entries.given_up, row["id"], entries.UNLOADED, "user", self.context.clock())
+            self.context.futures.ended(row["id"])
+        for row in await journal.rows(_LEFT_SAMPLES):
+            told = "the session of this sample has ended; begin a new one"
+            self.samples.cancel(row["id"])
+            await journal.run(completions.failed, row["id"], told, "user", self.context.clock())
             self.context.futures.ended(row["id"])
 
     async def unload(self, model: str) -> None:
         """Free what a model holds. What waits for it fails; its checkpoints stay."""
-        context = self.context
+        for id_ in await self.context.journal.run(entries.unload, model, self.context.clock()):
+            self.context.futures.ended(id_)
         await self._forget(model)
-        now = context.clock()
-        await context.journal.execute("UPDATE models SET unloaded = ? WHERE id = ?", now, model)
-        waiting = await context.journal.rows("SELECT id FROM requests WHERE target = ? AND state = 'waiting'", model)
-        for row in waiting:
-            told = "the model was unloaded before this request"
-            await context.journal.run(entries.given_up, row["id"], told, "user", now)
-            context.futures.ended(row["id"])
-        await context.journal.execute("UPDATE requests SET body = NULL WHERE target = ?", model)
-        await context.journal.execute("DELETE FROM layouts WHERE target = ?", model)
-        await self._clear(model)
 
     async def _forget(self, model: str) -> None:
         """Stop to work on a model, and have the engine forget it."""
@@ -225,18 +235,17 @@ class Manager:
         silent = now - limits.heartbeat
         for row in await journal.rows(query, silent) if self._since < silent else ():
             detail = f"no heartbeat for {limits.heartbeat:.0f} s"
-            await self.end(row["id"], {"type": "cancelled", "detail": detail})
-        for row in await journal.rows("SELECT path, folder, tenant FROM checkpoints WHERE expires < ?", now):
-            await journal.execute("DELETE FROM checkpoints WHERE path = ? AND expires < ?", row["path"], now)
-            await weights.remove(journal, row["folder"])
-            await events.note(journal, row["tenant"], "checkpoint_expired", now, tinker_path=row["path"])
+            # Others took their time to end, and meanwhile it may have been heard of.
+            await self.end(row["id"], {"type": "cancelled", "detail": detail}, silent)
+        for row in await journal.rows("SELECT path FROM checkpoints WHERE expires < ?", now):
+            await endings.expire(journal, row, now)
         await journal.execute("DELETE FROM events WHERE at < ?", now - limits.records)
         await journal.execute("DELETE FROM usage WHERE hour < ?", now - limits.records)
         await journal.execute("DELETE FROM steps WHERE at < ?", now - limits.records)
         old = "DELETE FROM requests WHERE state <> 'waiting' AND finished < ? AND body IS NULL"
         if await journal.execute(old, now - limits.retained):
-            await journal.execute("DELETE FROM completions WHERE request NOT IN (SELECT id FROM requests)")
-        # The body of a sample is of no use once it is answered.
-        await journal.execute(
-            "UPDATE requests SET body = NULL WHERE kind = 'sample' AND state <> 'waiting' AND body IS NOT NULL"
-        )
+            await journal.execute(_FORGOTTEN)
+        if self._swept is None or now - self._swept > _SWEEP:
+            self._swept = now
+            if left := await leftovers.sweep(journal, self.context.config.root):
+                _LOG.warning("removed %s folders of weights that nothing names, such as %s", len(left), left[0])

@@ -14,6 +14,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ from sessions.journal import entries, layouts, progress
 from sessions.journal.store import AwayError, Journal, LostLeaseError, Row
 from sessions.metrics import Metrics
 from sessions.platforms.processes import Process
-from sessions.runs import external, usage, weights
+from sessions.runs import events, external, usage, weights
 from sessions.runs.config import Config
 from sessions.runs.futures import Futures
 from sessions.seam import Refused
@@ -66,6 +67,7 @@ class _Result(NamedTuple):
     body: bytes
     form: str
     layout: str | None = None
+    saved: weights.Saved | None = None
 
 
 class Model:
@@ -81,6 +83,7 @@ class Model:
         self._instance = ""
         self._woken = asyncio.Event()
         self._waiting: tuple[int, float] | None = None  # for which number, since when
+        self._faults: tuple[str, int] = ("", 0)  # of the Gateway itself: at which request, how many
         self._task = asyncio.create_task(self._work())
 
     def wake(self) -> None:
@@ -115,7 +118,7 @@ class Model:
         due = waiting[0] if waiting and waiting[0]["seq"] == model["done"] + 1 else None
         if due is not None:
             self._waiting = None
-            await self._execute(model, due)
+            await self._guarded(model, due)
         elif waiting and self._is_gap_over(waiting, model["done"] + 1):
             through = await self._context.journal.run(entries.skip, self._id)
             _LOG.warning("model %s: goes on without requests %s to %s", self._id, model["done"] + 1, through)
@@ -143,11 +146,27 @@ class Model:
             self._waiting = (missing, now)
         return now - self._waiting[1] > self._context.config.limits.gap
 
+    async def _guarded(self, model: Row, due: Row) -> None:
+        """Execute a request; one at which the Gateway itself fails again and again ends as well."""
+        try:
+            await self._execute(model, due)
+        except (AwayError, LostLeaseError):
+            raise
+        except Exception:
+            count = self._faults[1] + 1 if self._faults[0] == due["id"] else 1
+            self._faults = (due["id"], count)
+            self._instance = ""
+            if count < self._context.config.limits.attempts:
+                raise
+            _LOG.exception("model %s: request %s failed %s times", self._id, due["seq"], count)
+            await self._fail(due, "the Gateway failed at this request; its log says how", "server")
+
     async def _execute(self, model: Row, due: Row) -> None:
         problem, asked = "", None
         for attempt in range(1, self._context.config.limits.attempts + 1):
             instance = await self._context.trainer.ready()
             asked = self._context.clock() if asked is None else asked
+            answer = None
             try:
                 await self._ready(model)
                 # What an engine died of is tried alone, so that it takes no step of another model with it.
@@ -155,15 +174,19 @@ class Model:
                 if due["kind"] == "load_weights":
                     # Before it is told: what was loaded may be deleted or replaced from then on.
                     await self._written(due["seq"])
+                past = await self._kept(due, answer)
             except Refused as error:
                 await self._fail(due, str(error), "user")
+                if answer is not None:
+                    await self._taken_back(answer)
             except (LostError, FailedError) as error:
                 _LOG.warning("model %s: request %s, attempt %s: %s", self._id, due["seq"], attempt, error)
                 await self._context.trainer.after(instance)
                 self._instance, problem = "", str(error)
                 continue
             else:
-                await self._end(due, answer, asked)
+                self._context.metrics.ended(due["kind"], asked - due["created"], self._context.clock() - asked)
+                await self._end(model, due, past)
             return
         await self._fail(due, f"the engine failed at this request: {problem}", "server")
 
@@ -193,55 +216,77 @@ class Model:
         body: bytes = row["body"]
         if kind in {"forward_backward", "forward"}:
             return _Result(*await self._context.trainer.engine.train(self._id, seq, "step", body, layout))
-        return _Result(*await self._other(model, seq, kind, body))
-
-    async def _other(self, model: Row, seq: int, kind: str, body: bytes) -> tuple[bytes, str]:
         asked: dict[str, Any] = orjson.loads(body)
+        if kind.startswith("save_weights"):
+            saved = await self._saved(model, seq, kind, asked)
+            return _Result(saved.body, "json", saved=saved)
+        return _Result(*await self._other(model, seq, kind, asked))
+
+    async def _saved(self, model: Row, seq: int, kind: str, asked: dict[str, Any]) -> weights.Saved:
+        if kind == "save_weights_external":
+            return await external.save(self._context, model, seq, asked, self._engine)
+        return await weights.save(self._context, model, seq, kind, asked, self._engine)
+
+    async def _other(self, model: Row, seq: int, kind: str, asked: dict[str, Any]) -> tuple[bytes, str]:
         if kind == "create_model":
             await self._engine(seq, "create", model["lora"].encode())
             return orjson.dumps({"model_id": self._id, "type": "create_model"}), "json"
         if kind == "optim_step":
             return await self._engine(seq, "optim", orjson.dumps(asked["adam_params"]))
-        if kind == "load_weights":
-            source = await weights.loadable(self._context.journal, asked["path"], asked["tenant"])
-            await weights.check_fit(self._context.journal, source, model)
-            await self._engine(seq, "load", orjson.dumps({"folder": source["folder"], "optimizer": asked["optimizer"]}))
-            return orjson.dumps({"path": asked["path"], "model_id": self._id, "type": "load_weights"}), "json"
-        if kind == "save_weights_external":
-            return await external.save(self._context, model, seq, asked, self._engine)
-        return await weights.save(self._context, model, seq, kind, asked, self._engine)
+        source = await weights.loadable(self._context.journal, asked["path"], asked["tenant"])
+        await weights.check_fit(self._context.journal, source, model)
+        await self._engine(seq, "load", orjson.dumps({"folder": source["folder"], "optimizer": asked["optimizer"]}))
+        return orjson.dumps({"path": asked["path"], "model_id": self._id, "type": "load_weights"}), "json"
 
     async def _engine(self, seq: int, kind: str, body: bytes) -> tuple[bytes, str]:
         answer = await self._context.trainer.engine.train(self._id, seq, kind, body)
         return answer.body, answer.form
 
-    async def _end(self, due: Row, result: _Result, asked: float) -> None:
+    async def _kept(self, due: Row, result: _Result) -> weights.Past:
+        """Keep all that a request did in one transaction; nothing but its number when it has ended meanwhile."""
         now = self._context.clock()
         form = "protobuf" if result.form == "application/x-protobuf" else "json"
         used = usage.Used(self._context.config.name, usage.of(due["kind"], result.body))
 
-        def change(connection: Any) -> None:
-            entries.finish(connection, due["id"], result.body, form, now)
+        def change(connection: Any) -> weights.Past:
+            connection.execute("UPDATE models SET done = ?, used = ? WHERE id = ?", (due["seq"], now, self._id))
+            if not entries.finish(connection, due["id"], result.body, form, now):
+                return weights.Past((result.saved.folder,)) if result.saved else weights.Past()
             usage.note(connection, self._id, used, now)
             self._progress(connection, due["kind"], result.body, used, now)
             if result.layout:
                 layouts.keep(connection, self._id, due["seq"], result.layout)
-            connection.execute("UPDATE models SET done = ?, used = ? WHERE id = ?", (due["seq"], now, self._id))
             if due["kind"] not in _CHANGES:
                 connection.execute("UPDATE requests SET body = NULL WHERE id = ?", (due["id"],))
             if due["kind"] == "load_weights":
                 entries.forget(connection, self._id, due["seq"])
+                layouts.forget(connection, self._id, due["seq"])
                 connection.execute("UPDATE models SET snapshot = ? WHERE id = ?", (due["seq"], self._id))
+            return result.saved.keep(connection) if result.saved else weights.Past()
 
-        old = (await self._row())["snapshot"]
-        await self._context.journal.run(change)
-        self._context.futures.ended(due["id"])
-        self._context.metrics.ended(due["kind"], asked - due["created"], self._context.clock() - asked)
+        past: weights.Past = await self._context.journal.run(change)
         self._context.metrics.used(used.amounts)
+        return past
+
+    async def _end(self, model: Row, due: Row, past: weights.Past) -> None:
+        """Do what follows the end of a request, which is in the journal."""
+        self._context.futures.ended(due["id"])
+        events.tell(self._context.journal, *past.events)
+        for folder in past.folders:
+            await weights.remove(self._context.journal, folder)
         if due["kind"] == "optim_step":
             await self._keep(due["seq"])
         elif due["kind"] == "load_weights":
-            self._remove(old)
+            self._remove(model["snapshot"])
+
+    async def _taken_back(self, result: _Result) -> None:
+        """Have an engine hold nothing of an answer that could not be kept."""
+        if result.saved is not None:
+            await weights.remove(self._context.journal, result.saved.folder)
+            return
+        self._instance = ""
+        with suppress(LostError, FailedError):
+            await self._context.trainer.engine.unload(self._id)
 
     def _progress(self, connection: Any, kind: str, result: bytes, used: usage.Used, now: float) -> None:
         if kind == "forward_backward":
@@ -266,7 +311,7 @@ class Model:
         """Have weights and optimizer on disk, and forget what they hold; until then the journal holds it."""
         try:
             await self._written(seq)
-        except (LostError, FailedError) as error:
+        except (LostError, FailedError, Refused) as error:
             _LOG.warning("model %s: no snapshot after request %s: %s", self._id, seq, error)
             return
         old = (await self._row())["snapshot"]

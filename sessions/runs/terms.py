@@ -60,6 +60,9 @@ class Terms:
             except (AwayError, LostLeaseError) as error:
                 self.is_elsewhere = False
                 _LOG.warning("the lease could not be renewed: %s", error)
+            except Exception:  # noqa: BLE001  # whoever stops to ask for the lease executes nothing ever again
+                self.is_elsewhere = False
+                _LOG.exception("the lease could not be renewed")
             await asyncio.sleep(self._seconds / 3 * random.uniform(0.8, 1))  # noqa: S311  # no secret
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ import json
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -18,7 +18,20 @@ from sessions.seam import Refused
 if TYPE_CHECKING:
     from sessions.runs.models import Context
 
-__all__ = ["Ask", "check_fit", "loadable", "note", "place", "readable", "remove", "room", "save"]
+__all__ = [
+    "Ask",
+    "Past",
+    "Saved",
+    "check_fit",
+    "kept",
+    "loadable",
+    "number",
+    "place",
+    "readable",
+    "remove",
+    "room",
+    "save",
+]
 
 _INSERT = (
     "INSERT INTO checkpoints (path, run, tenant, folder, size, created, expires, metadata)"
@@ -26,8 +39,36 @@ _INSERT = (
     " size = excluded.size, created = excluded.created, expires = excluded.expires, metadata = excluded.metadata,"
     " public = 0"
 )
+_SAMPLER = (
+    "INSERT INTO samplers (id, session, base, folder, model, created) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
+_NAMED = (
+    "SELECT 1 FROM samplers WHERE folder = ? UNION ALL SELECT 1 FROM checkpoints WHERE folder = ?"
+    " UNION ALL SELECT 1 FROM models WHERE inflight = ? OR inflight_old = ?"
+)
 _LIKE = "SELECT max(size) FROM checkpoints WHERE run = ? AND path LIKE ?"
 Ask = Callable[[int, str, bytes], Awaitable[tuple[bytes, str]]]
+
+
+class Past(NamedTuple):
+    """What is to be done after a transaction: folders that may have lost their last name, and what to tell."""
+
+    folders: tuple[str, ...] = ()
+    events: tuple[events.Event, ...] = ()
+
+
+class Saved(NamedTuple):
+    """Weights on disk that nothing names yet.
+
+    Attributes:
+        body: the result of the request, as JSON.
+        folder: of the weights.
+        keep: gives them their name, in the transaction in which the request ends; `Refused` where they may not be kept.
+    """
+
+    body: bytes
+    folder: str
+    keep: Callable[[Connection], Past]
 
 
 def place(root: Path, kind: str, run: str, name: str) -> Path:
@@ -62,8 +103,8 @@ async def check_fit(journal: Journal, source: Row, model: Row) -> None:
 
 async def save(  # noqa: PLR0913  # what a request to save is made of
     context: Context, model: Row, seq: int, kind: str, asked: dict[str, Any], ask: Ask
-) -> tuple[bytes, str]:
-    """Have weights written, and tell the journal of them.
+) -> Saved:
+    """Have weights written.
 
     Args:
         context: of the Gateway.
@@ -72,26 +113,23 @@ async def save(  # noqa: PLR0913  # what a request to save is made of
         kind: `save_weights` or `save_weights_for_sampler`.
         asked: the request.
         ask: asks the engine.
-
-    Returns:
-        The result of the request, and its form.
     """
     full = kind == "save_weights"
     name = paths.checked(asked["path"]) if asked.get("path") else None
     checkpoint = paths.Checkpoint(model["id"], "weights" if full else "sampler_weights", name) if name else None
-    folder = place(context.config.root, "weights" if full else "sampler_weights", model["id"], _number(context, seq))
+    folder = place(context.config.root, "weights" if full else "sampler_weights", model["id"], number(context, seq))
     if checkpoint and full and not asked.get("overwrite"):
         await _free(context.journal, checkpoint, folder)
     if checkpoint:
         await room(context, checkpoint, folder, asked["tenant"])
     await ask(seq, "save", orjson.dumps({"folder": str(folder), "optimizer": full}))
-    if checkpoint:
-        await note(context, checkpoint, folder, asked)
-        return orjson.dumps({"path": str(checkpoint), "type": kind}), "json"
-    return await _sampler(context, model, folder, asked)
+    if checkpoint is None:
+        return _sampler(context, model, folder, asked)
+    _, keep = await kept(context, checkpoint, folder, asked)
+    return Saved(orjson.dumps({"path": str(checkpoint), "type": kind}), str(folder), keep)
 
 
-def _number(context: Context, seq: int) -> str:
+def number(context: Context, seq: int) -> str:
     """Return the name of a folder into which no engine of an earlier term can still be writing."""
     return f"{seq}.{context.term}" if context.term else str(seq)
 
@@ -110,63 +148,59 @@ async def room(context: Context, checkpoint: paths.Checkpoint, folder: Path, ten
     await context.journal.run(quotas.has_room, tenant, quota, "", str(folder), size)
 
 
-async def note(context: Context, checkpoint: paths.Checkpoint, folder: Path, asked: dict[str, Any]) -> int:
-    """Tell the journal of weights that have a name, and return their bytes; those that had it before go.
+async def kept(
+    context: Context, checkpoint: paths.Checkpoint, folder: Path, asked: dict[str, Any]
+) -> tuple[int, Callable[[Connection], Past]]:
+    """Return the bytes of weights, and what gives them a name; those that had it before go."""
+    size, tenant, path = await asyncio.to_thread(_size, folder), str(asked["tenant"]), str(checkpoint)
+    ttl, metadata = asked.get("ttl_seconds"), asked.get("user_metadata")
+    quota = context.config.quotas.of(tenant)
 
-    Raises:
-        Refused: when the tenant may not keep as many bytes; what was written goes.
-    """
-    now, size = context.clock(), await asyncio.to_thread(_size, folder)
-    ttl = asked.get("ttl_seconds")
-    old = await context.journal.row("SELECT folder FROM checkpoints WHERE path = ?", str(checkpoint))
-    expires = now + ttl if ttl else None
-    metadata = json.dumps(asked["user_metadata"]) if asked.get("user_metadata") else None
-    named = (str(checkpoint), checkpoint.run, asked["tenant"], str(folder), size, now, expires, metadata)
-    try:
-        await context.journal.run(_kept, context.config.quotas.of(asked["tenant"]), named)
-    except Refused:
-        await remove(context.journal, str(folder))
-        raise
-    await events.note(context.journal, asked["tenant"], "checkpoint_saved", now, tinker_path=str(checkpoint))
-    if old is not None and old["folder"] != str(folder):
-        await remove(context.journal, old["folder"])
-    return size
+    def keep(connection: Connection) -> Past:
+        now = context.clock()
+        quotas.has_room(connection, tenant, quota, path, str(folder), size)
+        old = connection.execute("SELECT folder FROM checkpoints WHERE path = ?", (path,)).fetchall()
+        text = json.dumps(metadata) if metadata else None
+        values = (path, checkpoint.run, tenant, str(folder), size, now, now + ttl if ttl else None, text)
+        connection.execute(_INSERT, values)
+        event = events.keep(connection, tenant, "checkpoint_saved", now, tinker_path=path)
+        return Past(tuple(row["folder"] for row in old if row["folder"] != str(folder)), (event,))
 
-
-def _kept(connection: Connection, quota: quotas.Quota, named: tuple[Any, ...]) -> None:
-    path, _, tenant, folder, size, *_ = named
-    quotas.has_room(connection, tenant, quota, path, folder, size)
-    connection.execute(_INSERT, named)
+    return size, keep
 
 
 def _size(folder: Path) -> int:
     return sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
 
 
-async def _sampler(context: Context, model: Row, folder: Path, asked: dict[str, Any]) -> tuple[bytes, str]:
-    """Make the sampling session that weights without a name are asked for with."""
+def _sampler(context: Context, model: Row, folder: Path, asked: dict[str, Any]) -> Saved:
+    """Return the sampling session that weights without a name are asked for with."""
     inflight = asked.get("kind") == "inflight"
     id_ = f"{model['session']}:sample:{asked['sampling_session_seq_id']}"
-    await context.journal.execute(
-        "INSERT INTO samplers (id, session, base, folder, model, created) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT DO NOTHING",
-        id_,
-        model["session"],
-        model["base"],
-        None if inflight else str(folder),
-        model["id"] if inflight else None,
-        context.clock(),
-    )
-    if inflight:
-        update = "UPDATE models SET inflight = ?, inflight_old = ? WHERE id = ?"
-        await context.journal.execute(update, str(folder), model["inflight"], model["id"])
-        if model["inflight_old"]:
-            await remove(context.journal, model["inflight_old"])
-    return orjson.dumps({"sampling_session_id": id_, "type": "save_weights_for_sampler"}), "json"
+    own = (None, model["id"]) if inflight else (str(folder), None)
+
+    def keep(connection: Connection) -> Past:
+        values = (id_, model["session"], model["base"], *own, context.clock())
+        if not connection.execute(_SAMPLER, values).rowcount:
+            known = connection.execute("SELECT folder, model FROM samplers WHERE id = ?", (id_,)).fetchone()
+            if tuple(known) != own:
+                raise Refused(f"sampling_session_seq_id: {id_}: is of another sampling session; take the next number")
+        return _moved(connection, model["id"], str(folder)) if inflight else Past()
+
+    return Saved(orjson.dumps({"sampling_session_id": id_, "type": "save_weights_for_sampler"}), str(folder), keep)
+
+
+def _moved(connection: Connection, model: str, folder: str) -> Past:
+    """Have sampling sessions of kind inflight go on with other weights; those before may still be read."""
+    held = connection.execute("SELECT inflight, inflight_old FROM models WHERE id = ?", (model,)).fetchone()
+    if held["inflight"] == folder:
+        return Past()
+    update = "UPDATE models SET inflight = ?, inflight_old = ? WHERE id = ?"
+    connection.execute(update, (folder, held["inflight"], model))
+    return Past((held["inflight_old"],)) if held["inflight_old"] else Past()
 
 
 async def remove(journal: Journal, folder: str) -> None:
-    """Remove a folder of weights that no sampling session samples from and no checkpoint names."""
-    query = "SELECT 1 FROM samplers WHERE folder = ? UNION ALL SELECT 1 FROM checkpoints WHERE folder = ?"
-    if await journal.row(query, folder, folder) is None:
+    """Remove a folder of weights that nothing names and nobody samples from."""
+    if await journal.row(_NAMED, *[folder] * 4) is None:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 
 from sessions.journal import entries
 from sessions.journal.store import Journal
-from sessions.runs import completions, events, usage
+from sessions.runs import completions, endings, events, usage
 from sessions.runs.config import Config, Limits
 from sessions.runs.manager import Manager
 
@@ -57,3 +59,78 @@ async def test_an_end_is_counted_once(manager):
         await journal.run(completions.failed, waits.id, "too late", "user", 1.0)
     assert [tuple(row) for row in await completions.since(journal, "s:sample:0", 0, 0)] == [(waits.id, 1, 6)]
     assert [row["amount"] for row in await journal.rows("SELECT amount FROM usage")] == [4]
+
+
+async def test_a_sample_of_a_session_that_has_ended_ends_though_no_sampler_is_there(manager):
+    journal = manager.context.journal
+    await journal.execute("INSERT INTO samplers (id, session, base, created) VALUES ('s:sample:0', 's', 'base', 0)")
+    waits = entries.Request("team-a", "s:sample:0", 1, "sample", b"")
+    await journal.run(entries.accept, waits, 0.0)
+    await manager.end("s", {"type": "client_finished"})
+    row = await journal.row("SELECT state, category, result FROM requests")
+    assert (row["state"], row["category"], b"begin a new one" in row["result"]) == ("failed", "user", True)
+
+
+async def test_a_session_that_was_heard_of_while_others_were_ended_goes_on(manager):
+    journal, now = manager.context.journal, manager.context.clock()
+    cancelled = {"type": "cancelled"}
+    assert not await endings.end(journal, "s", cancelled, now, silent=now - 600)
+    assert await journal.rows("SELECT id FROM sessions WHERE ended IS NOT NULL") == []
+    assert await endings.end(journal, "s", cancelled, now)
+    assert not await endings.end(journal, "s", cancelled, now)
+    assert await told(journal, 0, now + 1) == ["session_ended"]
+
+
+async def test_an_end_whose_event_cannot_be_kept_is_not_kept(manager):
+    journal, now = manager.context.journal, manager.context.clock()
+    await _checkpoint(journal, "/there", now - 1)
+    await journal.execute("ALTER TABLE events RENAME TO elsewhere")
+    with pytest.raises(sqlite3.OperationalError, match="events"):
+        await endings.end(journal, "s", {"type": "cancelled"}, now)
+    with pytest.raises(sqlite3.OperationalError, match="events"):
+        await endings.delete(journal, await journal.row("SELECT * FROM checkpoints"), now)
+    await journal.execute("ALTER TABLE elsewhere RENAME TO events")
+    assert await journal.rows("SELECT id FROM sessions WHERE ended IS NOT NULL") == []
+    assert len(await journal.rows("SELECT path FROM checkpoints")) == 1
+
+
+async def _checkpoint(journal, folder, expires):
+    insert = "INSERT INTO checkpoints (path, run, tenant, folder, size, created, expires) VALUES (?, ?, ?, ?, 1, 0, ?)"
+    await journal.execute(insert, "tinker://s:train:0/weights/a", "s:train:0", "team-a", str(folder), expires)
+
+
+async def test_weights_that_replaced_others_go_with_their_name(manager, tmp_path):
+    journal, now = manager.context.journal, manager.context.clock()
+    before, after = tmp_path / "before", tmp_path / "after"
+    after.mkdir()
+    await _checkpoint(journal, before, None)
+    seen = await journal.row("SELECT * FROM checkpoints")
+    await journal.execute("UPDATE checkpoints SET folder = ?", str(after))
+    await endings.delete(journal, seen, now)
+    assert not after.exists()
+
+
+async def test_a_checkpoint_that_was_given_more_time_does_not_expire(manager, tmp_path):
+    journal, now = manager.context.journal, manager.context.clock()
+    await _checkpoint(journal, tmp_path / "a", now + 3600)
+    await endings.expire(journal, await journal.row("SELECT * FROM checkpoints"), now)
+    assert len(await journal.rows("SELECT path FROM checkpoints")) == 1
+    await endings.expire(journal, await journal.row("SELECT * FROM checkpoints"), now + 3601)
+    await endings.expire(journal, {"path": "tinker://s:train:0/weights/a"}, now + 3601)
+    assert await told(journal, 0, now + 9999) == ["checkpoint_expired"]
+
+
+async def test_inflight_weights_go_with_their_session(manager, tmp_path):
+    journal = manager.context.journal
+    held = [tmp_path / "4", tmp_path / "6"]
+    for each in held:
+        each.mkdir()
+    await journal.execute(
+        "INSERT INTO models (id, session, base, lora, metadata, created, used, done, snapshot, inflight, inflight_old)"
+        " VALUES ('s:train:0', 's', 'base', '{}', '{}', 0, 0, 7, -1, ?, ?)",
+        *map(str, held),
+    )
+    await manager.reap()
+    assert [each.exists() for each in held] == [True, True]
+    await manager.end("s", {"type": "client_finished"})
+    assert [each.exists() for each in held] == [False, False]
