@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from sessions.cli import durations, looking
+from sessions.cli import durations, looking, urls
 from sessions.cli.texts import clean, moment
 from sessions.engines import names
 from sessions.journal.places import journal_at
@@ -118,7 +118,7 @@ def _serve(args: argparse.Namespace) -> int:
         full=args.full,
         sampler_python=_interpreter(args.sampler_python),
         sampler_options=names.options(args.sampler_option),
-        url=args.url,
+        url=urls.checked(args.url) if args.url else None,
         journal=args.journal,
         replica=args.replica,
         audit=args.audit,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+import orjson
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 __all__ = [
     "MOST",
@@ -28,7 +29,17 @@ __all__ = [
 MOST = 2**53
 """The largest number of a request: what JSON carries exactly, and the journal keeps."""
 _Ttl = Annotated[int, Field(ge=3600, le=315_360_000)]
-_Metadata = dict[str, str]
+_MOST_METADATA = 1 << 16  # bytes
+
+
+def _small(metadata: dict[str, Any]) -> dict[str, Any]:
+    if len(orjson.dumps(metadata)) > _MOST_METADATA:
+        raise ValueError(f"is more than {_MOST_METADATA} bytes; keep large things elsewhere")
+    return metadata
+
+
+_Metadata = Annotated[dict[str, str], AfterValidator(_small)]
+_Values = Annotated[dict[str, Any], AfterValidator(_small)]
 
 
 class _Strict(BaseModel):
@@ -50,7 +61,7 @@ class LoraConfig(_Strict):
     """Of `create_model`."""
 
     rank: int = Field(default=32, ge=0, le=1024)  # 0 is full fine-tuning, where it is served
-    seed: int | None = None
+    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
     train_unembed: bool = True
     train_mlp: bool = True
     train_attn: bool = True
@@ -66,7 +77,7 @@ class CreateModel(_Strict):
     session_id: str
     model_seq_id: int = Field(ge=0, le=MOST)
     base_model: str
-    user_metadata: dict[str, Any] | None = None
+    user_metadata: _Values | None = None
     lora_config: LoraConfig | None = None
     optimizer_config: _AdamOptimizer = _AdamOptimizer()
     type: Literal["create_model"] = "create_model"
@@ -141,7 +152,7 @@ class Load(_Strict):
     session_id: str | None = None
     model_seq_id: int | None = Field(default=None, ge=0, le=MOST)
     base_model: str | None = None
-    user_metadata: dict[str, Any] | None = None
+    user_metadata: _Values | None = None
     path: str
     optimizer: bool
     optimizer_config: _AdamOptimizer | None = None

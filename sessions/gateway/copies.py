@@ -31,6 +31,8 @@ _CHECKPOINT = (
     "INSERT INTO checkpoints (path, run, tenant, folder, size, created, expires, metadata)"
     " SELECT ?, ?, ?, folder, size, ?, ?, metadata FROM checkpoints WHERE path = ? ON CONFLICT DO NOTHING"
 )
+_HELD = "UPDATE checkpoints SET path = path WHERE path = ? RETURNING folder"
+"""Keeps the weights there until the copy is: whoever deletes them then sees that it needs their folder."""
 _STATUS = '{"type": "client_finished", "reason": {"type": "success"}, "detail": "holds a copy of weights"}'
 
 
@@ -90,6 +92,8 @@ def _kept(  # noqa: PLR0913  # what a copy is made of
     now: float,
 ) -> bool:
     """Keep a copy; False when it is there already. Raises `ChangedError` where its place is taken."""
+    if connection.execute(_HELD, (source["path"],)).fetchone() is None:
+        raise Refused(f"source_path: {asked.source_path[:200]}: was deleted meanwhile")
     if source["tenant"] != tenant:  # a copy of his own shares its bytes
         quotas.has_room(connection, tenant, quota, str(copy), source["folder"], source["size"])
     about: dict[str, Any] = {"tags": [], "user_metadata": None, "display_name": None, "sdk_version": ""}
@@ -104,8 +108,6 @@ def _kept(  # noqa: PLR0913  # what a copy is made of
         " JOIN models ON models.id = checkpoints.run WHERE path = ?",
         (str(copy),),
     ).fetchone()
-    if held is None:
-        raise Refused(f"source_path: {asked.source_path[:200]}: was deleted meanwhile")
     if held["folder"] != source["folder"] or held["unloaded"] is None:
         raise ChangedError(f"{copy.run}: this run is another one's; copy under another model_seq_id")
     return bool(new)

@@ -29,5 +29,5 @@ async def door(request: web.Request, handler: Handler) -> web.StreamResponse:
     if scopes and not scopes & right.scopes:
         told = f"the API key {right.id} has no scope {' or '.join(sorted(scopes))}; ask for a key that has it"
         return json({"detail": told}, 403)
-    request["tenant"], request["key"] = right.tenant, right.id
+    request["tenant"], request["key"], request["scopes"] = right.tenant, right.id, right.scopes
     return await handler(request)

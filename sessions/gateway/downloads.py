@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json as texts
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,8 +38,8 @@ async def external_weights_urls(request: web.Request) -> web.Response:
     row = await context.journal.row("SELECT * FROM checkpoints WHERE path = ? AND tenant = ?", str(path), tenant)
     if row is None:
         raise MissingError(f"{str(path)[:300]}: there is no such checkpoint, or it is not yours")
+    urls = {each: _link(request, str(path), file=each) for each in await _files(row["folder"])}
     await events.read(context.journal, row, tenant, "download", context.clock())
-    urls = {each: _link(request, str(path), file=each) for each in external.files(Path(row["folder"]))}
     expires = datetime.fromtimestamp(context.clock() + _SECONDS, UTC)
     return json({"urls": urls, "expires": expires.isoformat()})
 
@@ -74,9 +76,16 @@ async def _trace(context: Context, session: str) -> web.Response:
 
 async def _file(context: Context, path: str, tenant: str, name: str) -> web.StreamResponse:
     row = await context.journal.row("SELECT folder FROM checkpoints WHERE path = ? AND tenant = ?", path, tenant)
-    if row is None or name not in external.files(Path(row["folder"])):
+    if row is None or name not in await _files(row["folder"]):
         raise MissingError("what this link was for has been deleted")
     return web.FileResponse(Path(row["folder"]) / name, headers=_as(name))
+
+
+async def _files(folder: str) -> list[str]:
+    """Return the names of the files that may be fetched; none when they were deleted meanwhile."""
+    with suppress(FileNotFoundError):
+        return await asyncio.to_thread(external.files, Path(folder))
+    return []
 
 
 def _as(name: str) -> dict[str, str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiohttp import web
 
 from sessions.gateway import bodies
 from sessions.gateway.answers import MissingError, body, json, members, read
 from sessions.gateway.state import MANAGER, accepted, caller, own_sampler, own_session
 from sessions.journal import entries
+from sessions.journal.store import ChangedError, Connection
 from sessions.runs import events, weights
 from sessions.seam import Refused
 from sessions.wire import samples
@@ -15,6 +18,10 @@ from sessions.wire import samples
 __all__ = ["routes"]
 
 routes = web.RouteTableDef()
+_HELD = "UPDATE checkpoints SET path = path WHERE path = ? RETURNING folder"
+_INSERT = (
+    "INSERT INTO samplers (id, session, base, path, folder, created) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
 
 
 @routes.post("/api/v1/create_sampling_session")
@@ -32,19 +39,33 @@ async def create_sampling_session(request: web.Request) -> web.Response:
     source = None
     if asked.model_path is not None:
         source = await weights.loadable(context.journal, asked.model_path, caller(request))
-        await events.read(context.journal, source, caller(request), "sample", context.clock())
     id_ = f"{session['id']}:sample:{asked.sampling_session_seq_id}"
-    await context.journal.execute(
-        "INSERT INTO samplers (id, session, base, path, folder, created) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT DO NOTHING",
-        id_,
-        session["id"],
-        context.config.name,
-        asked.model_path,
-        source["folder"] if source else None,
-        context.clock(),
-    )
+    values = (id_, session["id"], context.config.name, asked.model_path)
+    new = await context.journal.run(_kept, values, source["path"] if source else None, context.clock())
+    if new and source is not None:
+        await events.read(context.journal, source, caller(request), "sample", context.clock())
     return json({"type": "create_sampling_session", "sampling_session_id": id_})
+
+
+def _kept(connection: Connection, values: tuple[Any, ...], source: str | None, now: float) -> bool:
+    """Keep a sampling session; False when it is there already.
+
+    Raises:
+        Refused: when its weights were deleted meanwhile.
+        ChangedError: when another sampling session has the number.
+    """
+    folder = None
+    if source is not None:  # held until the session is there: whoever deletes the weights then sees that it needs them
+        held = connection.execute(_HELD, (source,)).fetchone()
+        if held is None:
+            raise Refused(f"model_path: {source[:200]}: these weights were deleted meanwhile")
+        folder = held["folder"]
+    if connection.execute(_INSERT, (*values, folder, now)).rowcount:
+        return True
+    known = connection.execute("SELECT path, model FROM samplers WHERE id = ?", values[:1]).fetchone()
+    if (known["path"], known["model"]) != (values[3], None):
+        raise ChangedError(f"{values[0]}: this number was used before for another sampling session; take the next one")
+    return False
 
 
 @routes.post("/api/v1/join_sampling_session")

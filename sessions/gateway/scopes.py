@@ -15,12 +15,11 @@ _EVERY = frozenset(
         "session_heartbeat",
         "retrieve_future",
         "retrieve_futures",
-        "cancel_future",
         "auth/token",
     }
 )
 """What each loop needs, whatever it does; futures and sessions are those of the key's tenant."""
-_SAMPLE = frozenset({"create_sampling_session", "join_sampling_session", "asample"})
+_SAMPLE = frozenset({"create_sampling_session", "join_sampling_session", "asample", "cancel_future"})
 _LOOK = frozenset({"get_info", "weights_info", "sessions/search"})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as texts
 from collections.abc import Sequence
+from typing import Any
 
 from aiohttp import web
 
@@ -70,15 +71,16 @@ async def create_session(request: web.Request) -> web.Response:
         raise Refused(f"user_metadata: is more than {_ABOUT} bytes with the tags; keep large things elsewhere")
     tenant = caller(request)
     values = (id_, tenant, now, now, '{"type": "active"}', texts.dumps(about))
-    await context.journal.run(_kept, tenant, context.config.quotas.of(tenant), values)
-    told = {"session_id": id_, "project_id": asked.project_id}
-    await events.note(context.journal, tenant, "session_created", now, **told)
+    kept = await context.journal.run(_kept, context.config.quotas.of(tenant), values, asked.project_id)
+    events.tell(context.journal, kept)
     return json({"type": "create_session", "session_id": id_})
 
 
-def _kept(connection: Connection, tenant: str, quota: quotas.Quota, values: Sequence[object]) -> None:
+def _kept(connection: Connection, quota: quotas.Quota, values: Sequence[Any], project: str | None) -> events.Event:
+    id_, tenant, now, *_ = values
     quotas.session(connection, tenant, quota)
     connection.execute(_INSERT, values)
+    return events.keep(connection, tenant, "session_created", now, session_id=id_, project_id=project)
 
 
 @routes.post("/api/v1/session_heartbeat")
@@ -94,9 +96,17 @@ async def heartbeat(request: web.Request) -> web.Response:
 
 @routes.post("/api/v1/sessions/{id}/finish")
 async def finish(request: web.Request) -> web.Response:
-    """End a session, as its client says; again, nothing more happens."""
+    """End a session, as its client says; again, nothing more happens. A key that cannot train ends no training."""
     asked = await body(request, bodies.Finish)
     session = await own_session(request, request.match_info["id"])
+    if "train" not in request["scopes"] and await _trains(request, session["id"]):
+        told = f"the API key {request['key']} has no scope train, and models of this session are loaded"
+        raise web.HTTPForbidden(text=f"{told}; ask for a key that has it, or let the session end by itself")
     status = {"type": "client_finished", "reason": {"type": asked.reason.type}, "detail": asked.detail}
     await request.app[MANAGER].end(session["id"], status)
     return web.Response(status=204)
+
+
+async def _trains(request: web.Request, session: str) -> bool:
+    query = "SELECT 1 FROM models WHERE session = ? AND unloaded IS NULL"
+    return await request.app[MANAGER].context.journal.row(query, session) is not None
