@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from sessions.seam import Datum, Outputs, Refused, Step
-from sessions.wire import tensors
+from sessions.wire import parts, tensors
 from sessions.wire.schema import messages
 
 __all__ = ["address", "outputs", "step", "tokens"]
@@ -21,12 +21,21 @@ def address(body: bytes) -> tuple[str, int, bool]:
     """Return the model of a request, its `seq_id`, and whether it is a forward pass only.
 
     Raises:
-        Refused: when the bytes are not a `ForwardBackwardRequest`, or name no model or no `seq_id`.
+        Refused: when the bytes are not a `ForwardBackwardRequest`, or name no model or no `seq_id`, or ask for more
+            memory than such a request needs.
     """
+    parts.check(body, messages.ForwardBackwardRequest.DESCRIPTOR)
     request = _parsed(body)
     if not request.model_id or request.seq_id < 1:
         raise Refused("the request names no model_id, or no seq_id of 1 or more")
+    if len(request.data) + sum(map(_pieces, request.data[: parts.MOST])) > parts.MOST:
+        raise Refused(f"data: the request has more than {parts.MOST} parts; send fewer datums at once")
+    tensors.check(each for datum in request.data for each in datum.loss_fn_inputs.values())
     return request.model_id, request.seq_id, request.forward_only
+
+
+def _pieces(datum: Any) -> int:
+    return len(datum.model_input) + len(datum.loss_fn_inputs)
 
 
 def step(body: bytes) -> Step:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,31 @@ from numpy.typing import NDArray
 from sessions.seam import Refused
 from sessions.wire.schema import messages
 
-__all__ = ["batched", "dense", "of_json"]
+__all__ = ["batched", "check", "dense", "of_json"]
 
 _TYPES: dict[int, np.dtype[Any]] = {
     messages.DTYPE_FLOAT32: np.dtype("<f4"),
     messages.DTYPE_INT64: np.dtype("<i8"),
     messages.DTYPE_INT32: np.dtype("<i4"),
 }
-_MOST = 1 << 28  # elements of one tensor, so that a small message cannot ask for much memory
+_MOST = 1 << 25  # elements of all tensors of a request, so that a small message cannot ask for much memory
+_DIMENSIONS = 8
+
+
+def check(of: Iterable[Any]) -> None:
+    """Check that the tensors of a request take a bounded memory, whatever few bytes say how large they are.
+
+    Args:
+        of: messages `Tensor`.
+
+    Raises:
+        Refused: when they have more than `_MOST` elements together.
+    """
+    elements = 0
+    for tensor in of:
+        elements += math.prod(max(size, 0) for size in tensor.shape[:_DIMENSIONS])
+        if elements > _MOST:
+            raise Refused(f"data: its tensors have more than {_MOST} values together; send fewer datums at once")
 
 
 def dense(name: str, tensor: Any) -> NDArray[np.generic]:
@@ -35,7 +53,7 @@ def dense(name: str, tensor: Any) -> NDArray[np.generic]:
     if kind is None:
         raise Refused(f"loss_fn_inputs[{name}]: its type is neither float32 nor int64")
     shape = tuple(tensor.shape)
-    if any(size < 0 for size in shape) or np.prod(shape, dtype=object) > _MOST:
+    if len(shape) > _DIMENSIONS or any(size < 0 for size in shape) or math.prod(shape) > _MOST:
         raise Refused(f"loss_fn_inputs[{name}]: shape {list(shape)[:4]}: is not the shape of a tensor that can be sent")
     if tensor.HasField("sparse_csr"):
         rows = tensor.sparse_csr

@@ -1,0 +1,86 @@
+"""A small request cannot ask for much time and memory, whatever it says of itself."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from sessions.refusals import Refused
+from sessions.wire import parts, steps
+from sessions.wire.schema import messages
+
+FORM = messages.ForwardBackwardRequest.DESCRIPTOR
+
+
+def written(**of):
+    return messages.ForwardBackwardRequest(model_id="a:train:0", seq_id=1, loss_fn="cross_entropy", **of)
+
+
+def datum(length, **tensors):
+    made = messages.Datum(model_input=[{"encoded_text": {"tokens": b"\5\0\0\0" * length}}])
+    for name, tensor in tensors.items():
+        made.loss_fn_inputs[name].CopyFrom(tensor)
+    return made
+
+
+def sparse(*shape):
+    crow = struct.pack("<q", 0) * (shape[0] + 1)
+    return messages.Tensor(dtype=messages.DTYPE_INT64, shape=shape, sparse_csr={"crow_indices": crow})
+
+
+def chunks(*shapes):
+    return written(data=[datum(3, target_tokens=sparse(*each)) for each in shapes]).SerializeToString()
+
+
+MANY = 1 << 20
+SOME = 1 << 17
+BOMBS = {
+    "datums": written().SerializeToString() + b"\x1a\0" * MANY,
+    "chunks of a datum": written(data=[messages.Datum(model_input=[{}] * MANY)]).SerializeToString(),
+    "keys": written().SerializeToString() + b"\x2a\0" * MANY,
+    "dimensions of a tensor": written(
+        data=[datum(3, weights=messages.Tensor(shape=[2**62] * (MANY // 8)))]
+    ).SerializeToString(),
+    "some datums": written().SerializeToString() + b"\x1a\0" * SOME,
+    "some chunks of a datum": written(data=[messages.Datum(model_input=[{}] * SOME)]).SerializeToString(),
+    "fields that nobody knows": written().SerializeToString() + b"\xf8\x01\0" * MANY,
+}
+
+
+@pytest.mark.parametrize("body", BOMBS.values(), ids=BOMBS)
+def test_a_request_of_very_many_parts_is_refused(body):
+    with pytest.raises(Refused, match="send fewer datums at once"):
+        steps.address(body)
+
+
+@pytest.mark.parametrize("end", [b"\x1b" + b"\0" * 10, b"\x80" * 11, b"\x1a\xff\xff\xff\xff\x7f", b"\x80", b"\x09\0"])
+def test_a_large_body_that_is_no_message_is_refused(end):
+    body = written(loss_fn_config={"x" * (1 << 20): 1.0}).SerializeToString()
+    parts.check(body, FORM)
+    with pytest.raises(Refused, match="no message"):
+        parts.check(body + end, FORM)
+
+
+def test_as_many_datums_as_a_client_sends_at_once_are_taken():
+    given = {name: messages.Tensor(dtype=1, shape=[64], dense=b"\0" * 256) for name in ("a", "b", "c", "d")}
+    body = written(data=[datum(64, **given) for _ in range(1024)]).SerializeToString()
+    assert len(body) > 1 << 20  # smaller ones are not looked at
+    assert steps.address(body) == ("a:train:0", 1, False)
+
+
+def test_tensors_that_would_be_large_when_they_are_unpacked_are_refused():
+    with pytest.raises(Refused, match="send fewer datums at once"):
+        steps.address(chunks((1 << 13, 1 << 13)))
+    with pytest.raises(Refused, match="send fewer datums at once"):
+        steps.address(chunks(*[(1 << 10, 1 << 12)] * 9))
+    assert steps.address(chunks(*[(1 << 10, 1 << 12)] * 8)) == ("a:train:0", 1, False)
+
+
+def test_a_tensor_of_very_many_dimensions_is_refused_and_not_multiplied():
+    body = written(data=[datum(3, weights=messages.Tensor(dtype=1, shape=[2**62] * 9))]).SerializeToString()
+    with pytest.raises(Refused, match=r"fewer datums|not the shape of a tensor"):
+        steps.address(body)
+    ones = written(data=[datum(3, weights=messages.Tensor(dtype=1, shape=[1] * 9, dense=b"\0" * 4))])
+    with pytest.raises(Refused, match="not the shape of a tensor"):
+        steps.step(ones.SerializeToString())
