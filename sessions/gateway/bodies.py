@@ -33,7 +33,11 @@ _MOST_METADATA = 1 << 16  # bytes
 
 
 def _small(metadata: dict[str, Any]) -> dict[str, Any]:
-    if len(orjson.dumps(metadata)) > _MOST_METADATA:
+    try:
+        size = len(orjson.dumps(metadata))
+    except TypeError as error:
+        raise ValueError(f"cannot be kept ({error}); send texts") from error
+    if size > _MOST_METADATA:
         raise ValueError(f"is more than {_MOST_METADATA} bytes; keep large things elsewhere")
     return metadata
 
@@ -50,7 +54,7 @@ class CreateSession(_Strict):
     """`create_session`."""
 
     tags: list[str] = Field(default_factory=list, max_length=100)
-    user_metadata: dict[str, Any] | None = None
+    user_metadata: _Any | None = None
     sdk_version: str = ""
     project_id: str | None = None
     display_name: str | None = Field(default=None, max_length=500)
@@ -60,7 +64,7 @@ class CreateSession(_Strict):
 class LoraConfig(_Strict):
     """Of `create_model`."""
 
-    rank: int = Field(default=32, ge=0, le=1024)  # 0 is full fine-tuning, where it is served
+    rank: int = Field(default=32, ge=0, le=512)  # 0 is full fine-tuning, where it is served
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
     train_unembed: bool = True
     train_mlp: bool = True

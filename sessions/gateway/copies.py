@@ -75,7 +75,7 @@ async def _session(request: web.Request, asked: _Copy) -> str:
     """Return the session of a copy: the caller's own, or one that the idempotency key gives."""
     if asked.session_id is None:
         key = request.headers.get("X-Idempotency-Key") or new_id()
-        return hashlib.sha256(f"{caller(request)}\0{key}".encode()).hexdigest()[:24]
+        return hashlib.sha256(f"{caller(request)}\0{key}".encode(errors="surrogateescape")).hexdigest()[:24]
     if asked.model_seq_id is None:
         raise Refused("model_seq_id: is missing; give it with session_id")
     return str((await own_session(request, asked.session_id))["id"])

@@ -17,6 +17,7 @@ from sessions.runs import completions
 __all__ = ["routes"]
 
 routes = web.RouteTableDef()
+_MOST = 8 << 20  # bytes that name the requests which were retrieved
 
 
 class _Target(BaseModel):
@@ -39,7 +40,7 @@ class _Poll(BaseModel):
 @routes.post("/api/v1/retrieve_futures")
 async def retrieve_futures(request: web.Request) -> web.Response:
     """Answer the ends after a cursor, as soon as there is one, and the next cursor."""
-    asked = await body(request, _Poll)
+    asked = await body(request, _Poll, _MOST)
     sampler = (await own_sampler(request, asked.target.sampling_session_id))["id"]
     limit = request.app[MANAGER].context.config.limits.poll
     until = asyncio.get_running_loop().time() + (limit if asked.timeout is None else min(asked.timeout, limit))

@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from sessions.gateway import bodies
-from sessions.gateway.answers import MissingError, body, json, members, read
+from sessions.gateway.answers import MOST, MissingError, body, json, members, read
 from sessions.gateway.state import MANAGER, accepted, caller, own_sampler, own_session
 from sessions.journal import entries
 from sessions.journal.store import ChangedError, Connection
@@ -22,6 +22,7 @@ _HELD = "UPDATE checkpoints SET path = path WHERE path = ? RETURNING folder"
 _INSERT = (
     "INSERT INTO samplers (id, session, base, path, folder, created) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
+_TOKEN = 256  # bytes for each token of a prompt, with as many targets as people score
 
 
 @routes.post("/api/v1/create_sampling_session")
@@ -88,7 +89,8 @@ async def sampler_of(request: web.Request) -> web.Response:
 async def asample(request: web.Request) -> web.Response:
     """Keep a prompt, and promise its sequences by id."""
     manager = request.app[MANAGER]
-    data = await read(request, manager.context.config.limits.body)
+    config = manager.context.config
+    data = await read(request, min(config.limits.body, MOST + _TOKEN * config.context))
     asked = samples.parsed(data)
     if asked.sampling_session_id is None or asked.seq_id is None:
         raise Refused("sampling_session_id: is missing, or its seq_id; create a sampling session first")

@@ -53,7 +53,7 @@ class Tokens:
 
     def read(self, audience: Audience, token: str) -> dict[str, Any] | None:
         """Return what a token says; None when it is not ours, is over, or is for something else."""
-        if len(token) > _LONGEST:
+        if len(token) > _LONGEST or not token.isascii():
             return None
         try:
             told: dict[str, Any] = jwt.decode(

@@ -132,3 +132,71 @@ def test_a_session_that_would_fill_the_journal_is_refused(http):
     answer = http.post("create_session", json={"user_metadata": {"x": "y" * 100_000}})
     assert refused(answer)
     assert "user_metadata" in answer.json()["detail"]
+
+
+LARGE = 2**70
+LORA = {"rank": 4, "seed": 1}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"lora_config": {"rank": 4, "seed": LARGE}},
+        {"lora_config": {"rank": 4, "seed": -LARGE}},
+        {"lora_config": {"rank": 513}},
+        {"lora_config": LORA, "user_metadata": {"x": LARGE}},
+        {"lora_config": LORA, "user_metadata": {"x": [{"y": "z" * 70_000}]}},
+    ],
+    ids=["a seed", "a negative seed", "a rank", "a number in metadata", "metadata"],
+)
+def test_a_model_of_numbers_and_texts_that_cannot_be_kept_is_refused(shared, http, body):
+    session = http.post("create_session", json={}).json()["session_id"]
+    asked = {"session_id": session, "model_seq_id": 0, "base_model": str(shared.base), **body}
+    assert refused(http.post("create_model", json=asked))
+    assert http.get(f"sessions/{session}").json()["training_run_ids"] == []
+
+
+def test_metadata_of_weights_that_would_fill_the_journal_are_refused(shared, hand):
+    one = hand(shared)
+    one.create()
+    answer = one.http.post(
+        "/api/v1/save_weights",
+        json={"model_id": one.model, "seq_id": 1, "path": "a", "user_metadata": {"x": "y" * 70_000}},
+    )
+    assert refused(answer)
+
+
+@pytest.mark.parametrize("key", [b"eyJ\xff", b"\xff", b"tml-\xff" + b"x" * 40], ids=str)
+def test_a_key_that_is_no_text_is_nobodys(http, key):
+    answer = http.get("sessions", headers={"X-API-Key": key})
+    assert answer.status_code == 401
+    assert refused(answer)
+
+
+def test_an_idempotency_key_that_is_no_text_is_one_all_the_same(shared, hand):
+    one = hand(shared)
+    one.create()
+    saved = one.post("save_weights", {"model_id": one.model, "seq_id": 1, "path": "a"})
+    path = one.result(saved["request_id"])["path"]
+    asked = {"source_path": path, "destination_project_id": "p"}
+    headers = {"X-Idempotency-Key": b"\xff"}
+    first, again = (one.send("copy_weights", 200, json=asked, headers=headers).json() for _ in range(2))
+    assert first == again
+
+
+@pytest.mark.parametrize(
+    "route", ["create_session", "create_model", "optim_step", "session_heartbeat", "retrieve_future", "asample"]
+)
+def test_json_of_megabytes_is_refused_before_it_is_read(http, route):
+    answer = http.post(route, content=b'{"x": [' + b"0," * (1 << 20) + b"0]}")
+    assert answer.status_code == 413
+    assert "send less in one request" in answer.json()["detail"]
+
+
+def test_a_long_prompt_is_no_large_body(shared, hand):
+    one = hand(shared)
+    session = {"session_id": one.session, "sampling_session_seq_id": 0, "base_model": one.base}
+    sampler = one.post("create_sampling_session", session)["sampling_session_id"]
+    prompt = {"chunks": [{"type": "encoded_text", "tokens": [2**31 - 1] * 90_000}]}
+    asked = {"sampling_session_id": sampler, "seq_id": 0, "prompt": prompt, "sampling_params": {"max_tokens": 1}}
+    one.post("asample", asked)
