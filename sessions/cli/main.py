@@ -62,6 +62,8 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--trainer", metavar="MODULE:CLASS", help="what trains; torch and peft by default")
     what = f"what samples: {', '.join(names.SAMPLERS)} or MODULE:CLASS; transformers by default, whole with --full"
     serve.add_argument("--sampler", metavar="NAME", help=what)
+    what = "interpreter of the trainer, where that of the Gateway has no torch"
+    serve.add_argument("--trainer-python", metavar="FILE", help=what)
     serve.add_argument("--sampler-python", metavar="FILE", help="interpreter of the sampler, such as one that has vLLM")
     option = "of the sampler, such as rank=32 of vllm; may be given several times"
     serve.add_argument("--sampler-option", action="append", default=[], metavar="KEY=VALUE", help=option)
@@ -116,7 +118,8 @@ def _serve(args: argparse.Namespace) -> int:
         trainer_options=(*ranks, *names.options(args.trainer_option, "trainer")),
         sampler=names.sampler(args.sampler, full=args.full),
         full=args.full,
-        sampler_python=_interpreter(args.sampler_python),
+        sampler_python=_interpreter("sampler", args.sampler_python),
+        trainer_python=_interpreter("trainer", args.trainer_python),
         sampler_options=names.options(args.sampler_option),
         url=urls.checked(args.url) if args.url else None,
         journal=args.journal,
@@ -125,15 +128,17 @@ def _serve(args: argparse.Namespace) -> int:
         quotas=quotas.read(args.limits) if args.limits else config.quotas,
         limits=dataclasses.replace(config.limits, lease=args.lease),
     )
+    names.interpreted("trainer", config.trainer, config.trainer_python)
+    names.interpreted("sampler", config.sampler, config.sampler_python)
     with suppress(KeyboardInterrupt):
         asyncio.run(_run(config, args.host, args.port, args.metrics))
     return 0
 
 
-def _interpreter(name: str | None) -> str | None:
+def _interpreter(of: str, name: str | None) -> str | None:
     found = shutil.which(name) if name else None
     if name and found is None:
-        raise ValueError(f"--sampler-python: {name}: is no program: pass the python of the sampler's environment")
+        raise ValueError(f"--{of}-python: {name}: is no program: pass the python of the {of}'s environment")
     return found
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 
-__all__ = ["MOST_RANKS", "RANKS", "SAMPLERS", "WHOLE_TRAINER", "options", "sampler", "trainer"]
+__all__ = ["MOST_RANKS", "RANKS", "SAMPLERS", "WHOLE_TRAINER", "interpreted", "options", "sampler", "trainer"]
 
 SAMPLERS = {
     "transformers": "sessions.engines.sampler:TransformersSampler",
@@ -57,3 +58,18 @@ def options(given: Sequence[str], of: str = "sampler") -> tuple[str, ...]:
         if not each.partition("=")[0].isidentifier() or "=" not in each:
             raise ValueError(f"--{of}-option: {each[:80]}: pass KEY=VALUE, such as rank=32")
     return tuple(given)
+
+
+def interpreted(of: str, name: str, python: str | None) -> None:
+    """Raise `ValueError` where an engine of ours is to run in this interpreter, and it has no torch.
+
+    Args:
+        of: `trainer` or `sampler`.
+        name: its `MODULE:CLASS`.
+        python: the interpreter that was named for it; None is this one.
+    """
+    if python is None and name.startswith("sessions.engines.") and importlib.util.find_spec("torch") is None:
+        raise ValueError(
+            f"--{of}-python: the {of} needs torch, which this interpreter has not: pass one that has it,"
+            " or serve from the image of the engines"
+        )

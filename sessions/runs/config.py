@@ -56,6 +56,7 @@ class Config:
         full: whether all weights of one model are trained, and no adapters.
         quotas: what tenants may have and ask for.
         audit: file of the audit log; None for none.
+        trainer_python: interpreter that the trainer runs in, as `sampler_python` is that of the sampler.
     """
 
     root: Path
@@ -74,3 +75,4 @@ class Config:
     full: bool = False
     quotas: Quotas = field(default_factory=Quotas)
     audit: Path | None = None
+    trainer_python: str | None = None

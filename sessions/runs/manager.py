@@ -65,7 +65,7 @@ class Manager:
             config,
             journal,
             Futures(),
-            Process("trainer", self._folder, [*base, *trainer], metrics),
+            Process("trainer", self._folder, [*base, *trainer], metrics, config.trainer_python),
             Process("sampler", self._folder, [*base, *sampler], metrics, config.sampler_python),
             metrics,
         )

@@ -47,3 +47,13 @@ def test_a_key_is_made_where_only_the_gateway_is(packages, tmp_path):
     done = run(packages, "-m", "sessions.cli", "keys", "create", "team-a", "--root", str(tmp_path / "state"))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("tml-")
+
+
+@pytest.mark.parametrize(("words", "lacking"), [((), "trainer"), (("--trainer-python", sys.executable), "sampler")])
+def test_a_gateway_that_could_start_no_engines_says_so_and_ends(packages, tmp_path, words, lacking):
+    (tmp_path / "config.json").write_text("{}")
+    serve = ("-m", "sessions.cli", "serve", "--root", str(tmp_path / "state"), "--base", str(tmp_path))
+    done = run(packages, *serve, *words)
+    assert done.returncode == 2, done.stderr
+    assert f"--{lacking}-python: the {lacking} needs torch, which this interpreter has not" in done.stderr
+    assert not (tmp_path / "state").exists()

@@ -14,6 +14,7 @@ from tests.sessions.gateways import ROOT, Gateway
     [
         (["--sampler", "vlm"], "--sampler: vlm: pass transformers, vllm, whole or MODULE:CLASS"),
         (["--sampler-python", "/no/python"], "--sampler-python: /no/python: is no program"),
+        (["--trainer-python", "/no/python"], "--trainer-python: /no/python: is no program"),
         (["--sampler-option", "rank"], "--sampler-option: rank: pass KEY=VALUE"),
         (["--sampler-option", "a b=3"], "--sampler-option: a b=3: pass KEY=VALUE"),
     ],
@@ -48,13 +49,14 @@ def test_options_reach_the_sampler_as_json_or_as_text(tmp_path):
     )
 
 
-def test_the_sampler_runs_in_the_interpreter_that_was_named_and_the_trainer_does_not(tmp_path, hand):
-    other = tmp_path / "python"
-    other.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/started\nexec {sys.executable} "$@"\n')
-    other.chmod(0o755)
+@pytest.mark.parametrize(("named", "other"), [("sampler", "trainer"), ("trainer", "sampler")])
+def test_an_engine_runs_in_the_interpreter_that_was_named_and_the_other_does_not(tmp_path, hand, named, other):
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/started\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
 
     class Other(Gateway):
-        ENGINES = (*Gateway.ENGINES, "--sampler-python", str(other))
+        ENGINES = (*Gateway.ENGINES, f"--{named}-python", str(python))
 
     with Other(tmp_path / "root") as gateway:
         own = hand(gateway)
@@ -68,7 +70,8 @@ def test_the_sampler_runs_in_the_interpreter_that_was_named_and_the_trainer_does
         id_ = own.post("asample", asked)["request_id"]
         while "protobuf" not in (answer := own.poll(id_)).headers["content-type"]:
             assert answer.json()["type"] == "try_again"
-        gateway.engine("trainer")
+        gateway.engine(other)
+        gateway.engine(named)
     (started,) = (tmp_path / "started").read_text().splitlines()
-    assert "--sampler" in started
-    assert "--trainer" not in started
+    assert f"--{named}" in started
+    assert f"--{other}" not in started
