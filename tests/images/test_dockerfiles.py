@@ -172,3 +172,9 @@ def test_torch_and_what_comes_with_it_is_not_pinned_again_for_the_engine_and_is_
         assert not ours & {"torch", "triton", "vllm", "trl"}
     shared = {line.partition("==")[0] for line in pins(IMAGES / "torch.txt")}
     assert not shared & {line.partition("==")[0] for line in pins(IMAGES / "engine" / "requirements.txt")}
+
+
+def test_the_image_of_engines_has_all_that_a_gateway_needs():
+    """A Gateway that starts engines on its own machine runs in it."""
+    there = {*pins(IMAGES / "torch.txt"), *pins(IMAGES / "engine" / "requirements.txt")}
+    assert set(pins(IMAGES / "gateway" / "requirements.txt")) <= there
