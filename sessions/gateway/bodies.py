@@ -54,7 +54,7 @@ class CreateSession(_Strict):
     """`create_session`."""
 
     tags: list[str] = Field(default_factory=list, max_length=100)
-    user_metadata: _Any | None = None
+    user_metadata: _Values | None = None
     sdk_version: str = ""
     project_id: str | None = None
     display_name: str | None = Field(default=None, max_length=500)
