@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 from torch import Tensor
 
 from sessions.refusals import Refused
-from sessions.weights import manifest
+from sessions.weights import manifest, streams
 from sessions.weights.folders import whole
 
 __all__ = ["publish", "read"]
 
-_DTYPES = {"torch.float32": "F32", "torch.bfloat16": "BF16", "torch.float16": "F16", "torch.float64": "F64"}
+_BUFFER = 1 << 16  # bytes; larger tensors are read without it
 
 
 def publish(
@@ -38,33 +38,42 @@ def publish(
     """
     with whole(folder) as partial:
         entries = {name: _tensors(partial / name, each) for name, each in tensors.items()}
-        entries |= {name: _write(partial / name, text.encode(), {}) for name, text in texts.items()}
+        entries |= {name: _write(partial / name, text.encode()) for name, text in texts.items()}
         manifest.write(partial, manifest.Manifest(entries, about))
 
 
 def read(folder: Path, name: str) -> dict[str, Tensor]:
     """Return the tensors of one file. Raises `Refused` for a file that is not what the manifest says."""
     listed = manifest.read(folder)
-    data = manifest.bytes_of(folder, name, listed)
     try:
-        tensors: dict[str, Tensor] = safetensors.torch.load(data)
-    except (safetensors.SafetensorError, ValueError) as fault:
+        tensors = _read(folder / name, listed.files[name])
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, FileNotFoundError) as fault:
+        manifest.bytes_of(folder, name, listed)  # tells what else may be wrong
         raise Refused(f"weights: {folder.name}: {name} holds no tensors: pass another checkpoint") from fault
     if {key: _shape(tensor) for key, tensor in tensors.items()} != dict(listed.files[name].tensors):
         raise Refused(f"weights: {folder.name}: {name} holds other tensors than its manifest: pass another checkpoint")
     return tensors
 
 
+def _read(path: Path, entry: manifest.Entry) -> dict[str, Tensor]:
+    with path.open("rb", _BUFFER) as file:
+        if os.fstat(file.fileno()).st_size != entry.size:
+            raise ValueError("its size is another one")
+        tensors, sha256 = streams.read(file, entry.size)
+    if sha256 != entry.sha256:
+        raise ValueError("its hash is another one")
+    return tensors
+
+
 def _tensors(path: Path, tensors: Mapping[str, Tensor]) -> manifest.Entry:
-    plain = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
-    shapes = {name: _shape(tensor) for name, tensor in plain.items()}
-    return _write(path, safetensors.torch.save(plain), shapes)
+    size, sha256 = streams.write(path, tensors)
+    return manifest.Entry(size, sha256, {name: _shape(tensor) for name, tensor in tensors.items()})
 
 
-def _write(path: Path, data: bytes, tensors: Mapping[str, manifest.Shape]) -> manifest.Entry:
+def _write(path: Path, data: bytes) -> manifest.Entry:
     path.write_bytes(data)
-    return manifest.Entry(len(data), hashlib.sha256(data).hexdigest(), tensors)
+    return manifest.Entry(len(data), hashlib.sha256(data).hexdigest())
 
 
 def _shape(tensor: Tensor) -> manifest.Shape:
-    return manifest.Shape(_DTYPES[str(tensor.dtype)], tuple(tensor.shape))
+    return manifest.Shape(streams.name_of(tensor.dtype), tuple(tensor.shape))

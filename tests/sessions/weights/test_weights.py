@@ -1,6 +1,7 @@
 """A folder of weights appears whole or not, and what is torn is refused while the old stays."""
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -10,10 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 
 from sessions.refusals import NoSpace, Refused
-from sessions.weights import folders, manifest, tensors
+from sessions.weights import folders, manifest, streams, tensors
 
 _FILE = "adapter_model.safetensors"
 
@@ -43,6 +45,62 @@ def test_every_dtype_comes_back_bit_for_bit(tmp_path, dtype):
     assert torch.equal(tensors.read(tmp_path / "v", _FILE)["a"], drawn)
 
 
+_MIXED = {
+    "z": torch.arange(6.0).reshape(2, 3),
+    "b": torch.arange(5).to(torch.bfloat16),
+    "step": torch.tensor(3.0),
+    "a": torch.arange(4, dtype=torch.float64).reshape(2, 2).T,
+    "none": torch.zeros(0, 4),
+    "h": torch.ones(3, dtype=torch.float16),
+    "grown": torch.ones(2, 2, requires_grad=True),
+}
+
+
+def test_files_are_those_that_the_library_writes_and_reads(tmp_path):
+    tensors.publish(tmp_path / "v", {_FILE: _MIXED}, {}, {})
+    plain = {name: each.detach().contiguous() for name, each in _MIXED.items()}
+    assert (tmp_path / "v" / _FILE).read_bytes() == safetensors.torch.save(plain)
+    found = tensors.read(tmp_path / "v", _FILE)
+    assert found.keys() == _MIXED.keys()
+    assert all(torch.equal(found[name], each) for name, each in _MIXED.items())
+
+
+def _file(header, data=b"\0" * 16):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\0" * 7,
+        b"\xff" * 8,
+        _file(b"[" * 100_000),
+        _file(b"\xff"),
+        _file([]),
+        _file({"a": 1}),
+        _file({"a": {"dtype": "I64", "shape": [2], "data_offsets": [0, 16]}}),
+        _file({"a": {"dtype": [], "shape": [4], "data_offsets": [0, 16]}}),
+        _file({"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 8]}}),
+        _file({"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16, 16]}}),
+        _file({"a": {"dtype": "F32", "shape": [1 << 60], "data_offsets": [0, 1 << 62]}}),
+        _file({"a": {"dtype": "F32", "shape": [-2, -2], "data_offsets": [0, 16]}}),
+        _file({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}),
+        _file({"a": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}}),
+        _file({name: {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]} for name in "ab"}),
+    ],
+)
+def test_a_file_of_the_right_hash_that_holds_no_tensors_is_refused(tmp_path, data):
+    folder = _published(tmp_path / "v1")
+    told = json.loads((folder / "manifest.json").read_text())
+    told["files"][_FILE] |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (folder / "manifest.json").write_text(json.dumps(told))
+    (folder / _FILE).write_bytes(data)
+    with pytest.raises(Refused, match="holds no tensors"):
+        tensors.read(folder, _FILE)
+
+
 def test_publishing_again_replaces_all_of_it_and_leaves_nothing_beside(tmp_path):
     folder = _published(tmp_path / "v1")
     (folder / "stray").write_text("old")
@@ -67,14 +125,14 @@ def test_folders_are_swapped_where_the_file_system_has_no_exchange(tmp_path, mon
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("at", ["write_bytes", "write_text"])
+@pytest.mark.parametrize("at", [(Path, "write_bytes"), (Path, "write_text"), (streams.os, "fsync")])
 def test_a_full_storage_is_refused_and_the_old_weights_stay(tmp_path, monkeypatch, code, at):
     folder = _published(tmp_path / "v1")
 
     def full(*_args, **_kwargs):
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(Path, at, full)
+    monkeypatch.setattr(*at, full)
     with pytest.raises(NoSpace, match="v1: the storage is full"):
         _published(folder, 2.0)
     monkeypatch.undo()
