@@ -36,7 +36,9 @@ class AdamW:
 
     def __init__(self, named: Mapping[str, Tensor]) -> None:
         self._named = dict(named)
-        self._torch = torch.optim.AdamW(list(named.values()), foreach=True)
+        # On a CPU, one pass over each tensor, where `foreach` makes a dozen, each of which costs an adapter its layers.
+        fused = all(each.device.type == "cpu" and each.is_contiguous() for each in named.values())
+        self._torch = torch.optim.AdamW(list(named.values()), foreach=not fused, fused=fused)
 
     def step(self, gradients: Sequence[Tensor], params: Adam) -> float:
         """Take gradients, in the order of the names, into the weights; answer their global norm before clipping.
@@ -44,6 +46,7 @@ class AdamW:
         Raises:
             Refused: for gradients whose norm is not finite; nothing has changed then.
         """
+        gradients = [each.contiguous() for each in gradients]  # torch 2.13 takes others in a wrong order on a CPU
         norm = self._norm(gradients)
         if not torch.isfinite(norm):
             raise Refused("optim_step: the gradients overflowed: load a checkpoint, and send smaller losses")

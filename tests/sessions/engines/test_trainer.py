@@ -196,23 +196,27 @@ def test_several_targets_a_token_are_each_scored(trainer):
 )
 def test_steps_are_torchs_adamw_bit_for_bit(trainer, params):
     trainer.create("m", _LORA)
-    mine = [each.clone().requires_grad_() for each in _weights(trainer, "m").values()]
-    theirs = torch.optim.AdamW(mine)
+    mine = [[each.clone().requires_grad_() for each in _weights(trainer, "m").values()] for _ in range(2)]
+    theirs = [torch.optim.AdamW(each, fused=fused) for each, fused in zip(mine, (True, False), strict=True)]
     for seed in range(4):
         trainer.step("m", drawn.step(seed))
         numbers = replace(params, learning_rate=params.learning_rate / (seed + 1))
-        for each, gradient in zip(mine, trainer._models["m"].pending, strict=True):
-            each.grad = gradient.clone()
-        norm = torch.nn.utils.clip_grad_norm_(mine, params.grad_clip_norm if params.grad_clip_norm > 0 else 1e30)
-        theirs.param_groups[0].update(
-            lr=numbers.learning_rate,
-            betas=(params.beta1, params.beta2),
-            eps=params.eps,
-            weight_decay=params.weight_decay,
-        )
-        theirs.step()
+        for some, adam in zip(mine, theirs, strict=True):
+            for each, gradient in zip(some, trainer._models["m"].pending, strict=True):
+                each.grad = gradient.clone(memory_format=torch.contiguous_format)
+            norm = torch.nn.utils.clip_grad_norm_(some, params.grad_clip_norm if params.grad_clip_norm > 0 else 1e30)
+            adam.param_groups[0].update(
+                lr=numbers.learning_rate,
+                betas=(params.beta1, params.beta2),
+                eps=params.eps,
+                weight_decay=params.weight_decay,
+            )
+            adam.step()
         assert trainer.optim("m", numbers)["grad_norm:mean"] == float(norm)
-    assert all(torch.equal(one, each) for one, each in zip(_weights(trainer, "m").values(), mine, strict=True))
+    fused, plain = mine
+    for one, bits, each in zip(_weights(trainer, "m").values(), fused, plain, strict=True):
+        assert torch.equal(one, bits)
+        torch.testing.assert_close(one, each.detach(), atol=1e-6, rtol=0)
 
 
 def test_first_values_depend_on_the_seed_and_not_on_what_was_made_before(trainer, base):
