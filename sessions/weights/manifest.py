@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from sessions.refusals import Refused
 
@@ -50,8 +52,8 @@ class Manifest:
 
 def write(folder: Path, manifest: Manifest) -> None:
     """Write the manifest of a folder."""
-    text = json.dumps({"version": VERSION, **asdict(manifest)}, indent=1, sort_keys=True)
-    (folder / NAME).write_text(text, encoding="utf-8")
+    told = {"version": VERSION, "files": manifest.files, "about": manifest.about}
+    (folder / NAME).write_bytes(orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
 
 
 def read(folder: Path) -> Manifest:
