@@ -17,7 +17,7 @@ from sessions.runs.manager import Manager
 __all__ = ["routes"]
 
 routes = web.RouteTableDef()
-_FIND = "SELECT * FROM requests WHERE id = ? AND tenant = ?"
+_FIND = "SELECT kind, state, result, form, category FROM requests WHERE id = ? AND tenant = ?"
 
 
 @routes.post("/api/v1/retrieve_future")

@@ -10,12 +10,17 @@ from dataclasses import dataclass
 
 from sessions.journal.store import ChangedError, Connection, Row, digest
 
-__all__ = ["UNLOADED", "Request", "accept", "finish", "following", "forget", "given_up", "promise", "skip", "unload"]
+__all__ = ["UNLOADED", "Request", "accept", "finish", "forget", "given_up", "next_of", "promise", "skip", "unload"]
 
 UNLOADED = "the model was unloaded before this request"
 
 _LOCKED = "UPDATE models SET done = done WHERE id = ? RETURNING done, unloaded"
 """Reads a model and keeps its row until the end of the transaction, in words that SQLite knows as well."""
+
+_OTHERS = (
+    "SELECT 1 FROM requests WHERE target = ? AND seq > ? AND state = 'waiting'"
+    " AND kind NOT IN ('forward', 'forward_backward') LIMIT 1"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +113,19 @@ def given_up(connection: Connection, id_: str, text: str, category: str, now: fl
     )
 
 
-def following(connection: Connection, target: str, after: int) -> list[Row]:
-    """Return what waits for a target and has a number above another, in order, without bodies."""
+def next_of(connection: Connection, target: str, after: int) -> tuple[Row | None, bool]:
+    """Return what waits first for a target and has a number above another, without its body.
+
+    Also tell whether its number is not the next one although something waits that is no forward or backward pass.
+    """
     query = (
-        "SELECT id, seq, kind, created FROM requests WHERE target = ? AND seq > ? AND state = 'waiting' ORDER BY seq"
+        "SELECT id, seq, kind, created FROM requests WHERE target = ? AND seq > ? AND state = 'waiting'"
+        " ORDER BY seq LIMIT 1"
     )
-    rows: list[Row] = connection.execute(query, (target, after)).fetchall()
-    return rows
+    first: Row | None = connection.execute(query, (target, after)).fetchone()
+    if first is None or first["seq"] == after + 1:
+        return first, False
+    return first, connection.execute(_OTHERS, (target, after)).fetchone() is not None
 
 
 def forget(connection: Connection, target: str, through: int) -> None:

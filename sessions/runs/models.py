@@ -114,16 +114,15 @@ class Model:
         """Execute what is next, or wait for it."""
         self._woken.clear()
         model = await self._row()
-        waiting = await self._context.journal.run(entries.following, self._id, model["done"])
-        due = waiting[0] if waiting and waiting[0]["seq"] == model["done"] + 1 else None
-        if due is not None:
+        first, is_late = await self._context.journal.run(entries.next_of, self._id, model["done"])
+        if first is not None and first["seq"] == model["done"] + 1:
             self._waiting = None
-            await self._guarded(model, due)
-        elif waiting and self._is_gap_over(waiting, model["done"] + 1):
+            await self._guarded(model, first)
+        elif first is not None and (is_late or self._is_gap_over(model["done"] + 1)):
             through = await self._context.journal.run(entries.skip, self._id)
             _LOG.warning("model %s: goes on without requests %s to %s", self._id, model["done"] + 1, through)
         else:
-            await self._wait(bool(waiting))
+            await self._wait(first is not None)
 
     async def _wait(self, for_gap: bool) -> None:
         limit = self._context.config.limits.gap / 10 if for_gap else None
@@ -133,14 +132,12 @@ class Model:
         except TimeoutError:
             return
 
-    def _is_gap_over(self, waiting: list[Row], missing: int) -> bool:
-        """Tell whether a missing number is given up.
+    def _is_gap_over(self, missing: int) -> bool:
+        """Tell whether a missing number was waited for long enough.
 
-        The client sends what follows a call only when all chunks of the call were accepted (tinker 0.38.0,
-        `TrainingClient._take_turn`), so what is missing in front of anything but a pass will never come.
+        In front of anything but a pass it is not waited for: the client sends what follows a call only when all chunks
+        of the call were accepted (tinker 0.38.0, `TrainingClient._take_turn`), so what is missing there never comes.
         """
-        if any(each["kind"] not in {"forward_backward", "forward"} for each in waiting):
-            return True
         now = self._context.clock()
         if self._waiting is None or self._waiting[0] != missing:
             self._waiting = (missing, now)

@@ -88,7 +88,7 @@ class Terms:
     async def _start(self, number: int) -> None:
         try:
             await self._begin(leases.Fenced(self._journal, self._holder, number), number)
-        except (AwayError, LostLeaseError):
-            await self._end()
+        except Exception:
+            await self._end()  # what has begun would begin again beside itself
             raise
         self._number = number

@@ -70,3 +70,25 @@ async def test_a_url_that_libpq_cannot_read_is_refused_without_its_password():
         await made.open()
     assert "secret" not in str(refused.value)
     await made.close()
+
+
+async def test_a_term_that_cannot_begin_ends_before_it_begins_again(journal):
+    done, began = [], asyncio.Event()
+
+    async def begin(_journal, _number):
+        done.append("begin")
+        if len(done) == 1:
+            raise OSError("no more processes")
+        began.set()
+
+    async def end():
+        done.append("end")
+
+    terms = Terms(journal, "one", 0.1, begin, end)
+    task = asyncio.create_task(terms.keep())
+    async with asyncio.timeout(120):
+        await began.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await terms.close()
+    assert done == ["begin", "end", "begin"]
