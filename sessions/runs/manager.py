@@ -16,7 +16,7 @@ from sessions.journal.places import journal_at
 from sessions.journal.store import AwayError, Journal, LostLeaseError
 from sessions.metrics import Metrics
 from sessions.platforms.processes import Process
-from sessions.runs import completions, endings, leftovers, paths, weights
+from sessions.runs import completions, endings, forgetting, leftovers, paths, weights
 from sessions.runs.config import Config
 from sessions.runs.futures import Futures
 from sessions.runs.locks import locked
@@ -37,7 +37,6 @@ _HELD_INFLIGHT = (
     f"SELECT models.id, inflight, inflight_old FROM models {_OVER}"  # noqa: S608  # as above
     " AND (inflight IS NOT NULL OR inflight_old IS NOT NULL)"
 )
-_FORGOTTEN = "DELETE FROM completions WHERE NOT EXISTS (SELECT 1 FROM requests WHERE requests.id = completions.request)"
 _LEFT = (
     "SELECT requests.id FROM requests JOIN models ON models.id = requests.target"
     " WHERE models.unloaded IS NOT NULL AND requests.state = 'waiting'"
@@ -239,12 +238,8 @@ class Manager:
             await self.end(row["id"], {"type": "cancelled", "detail": detail}, silent)
         for row in await journal.rows("SELECT path FROM checkpoints WHERE expires < ?", now):
             await endings.expire(journal, row, now)
-        await journal.execute("DELETE FROM events WHERE at < ?", now - limits.records)
-        await journal.execute("DELETE FROM usage WHERE hour < ?", now - limits.records)
-        await journal.execute("DELETE FROM steps WHERE at < ?", now - limits.records)
-        old = "DELETE FROM requests WHERE state <> 'waiting' AND finished < ? AND body IS NULL"
-        if await journal.execute(old, now - limits.retained):
-            await journal.execute(_FORGOTTEN)
+        await forgetting.records(journal, now - limits.records)
+        await forgetting.answers(journal, now - limits.retained)
         if self._swept is None or now - self._swept > _SWEEP:
             self._swept = now
             if left := await leftovers.sweep(journal, self.context.config.root):
