@@ -11,12 +11,13 @@ import json
 import shutil
 import signal
 import socket
+import sqlite3
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sessions.cli import durations, looking, urls
 from sessions.cli.texts import clean, moment
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     try:
         return int(args.run(args))
-    except (OSError, ValueError, AwayError) as error:
+    except (OSError, ValueError, AwayError, sqlite3.Error) as error:
         print(f"sessions: {error}", file=sys.stderr)
         return 2
 
@@ -57,8 +58,8 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--base", type=Path, required=True, metavar="FOLDER", help="folder of the base model")
     serve.add_argument("--name", metavar="NAME", help="how clients name the base model; its folder by default")
     serve.add_argument("--host", default="127.0.0.1", help="address to bind; 127.0.0.1 by default")
-    serve.add_argument("--port", type=int, default=8080, help="TCP port, 8080 by default; 0 chooses a free one")
-    serve.add_argument("--context", type=int, help="tokens that the model reads at most; as its configuration says")
+    serve.add_argument("--port", type=_port, default=8080, help="TCP port, 8080 by default; 0 chooses a free one")
+    serve.add_argument("--context", type=_count, help="tokens that the model reads at most; as its configuration says")
     serve.add_argument("--trainer", metavar="MODULE:CLASS", help="what trains; torch and peft by default")
     what = f"what samples: {', '.join(names.SAMPLERS)} or MODULE:CLASS; transformers by default, whole with --full"
     serve.add_argument("--sampler", metavar="NAME", help=what)
@@ -70,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--url", metavar="URL", help="where clients reach it, for links; as each request by default")
     serve.add_argument("--full", action="store_true", help="train all weights of one model, and no adapters")
     serve.add_argument(
-        "--metrics", type=int, metavar="PORT", help="TCP port of /metrics, for Prometheus; none by default"
+        "--metrics", type=_port, metavar="PORT", help="TCP port of /metrics, for Prometheus; none by default"
     )
     what = "TOML with what each tenant may have and ask for (docs/sessions.md)"
     serve.add_argument("--limits", type=Path, metavar="FILE", help=what)
@@ -84,10 +85,10 @@ def parser() -> argparse.ArgumentParser:
     create = actions.add_parser("create", help="make a key, which is shown once", allow_abbrev=False)
     create.add_argument("tenant", metavar="TENANT", help="whose sessions it opens")
     create.add_argument("--scopes", default=",".join(tenants.SCOPES), help="of train,sample,read,admin; all by default")
-    create.add_argument("--expires", type=durations.seconds, metavar="TIME", help="after which it ends, such as 30d")
+    create.add_argument("--expires", type=_duration, metavar="TIME", help="after which it ends, such as 30d")
     rotate = actions.add_parser("rotate", help="make a key that follows another", allow_abbrev=False)
     rotate.add_argument("id", metavar="ID", help="first characters of the old one, as `keys ls` shows them")
-    rotate.add_argument("--overlap", type=durations.seconds, default=86400.0, help="until the old one ends; 24h")
+    rotate.add_argument("--overlap", type=_duration, default=86400.0, help="until the old one ends; 24h")
     listing = actions.add_parser("ls", help="list keys by their first characters", allow_abbrev=False)
     revoke = actions.add_parser("revoke", help="end a key", allow_abbrev=False)
     revoke.add_argument("id", metavar="ID", help="first characters, as `keys ls` shows them")
@@ -96,7 +97,7 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--replica", default=socket.gethostname(), help="of Gateways on one --journal, which one this is"
     )
-    serve.add_argument("--lease", type=float, default=10.0, metavar="SECONDS", help="until another takes over; 10")
+    serve.add_argument("--lease", type=_seconds, default=10.0, metavar="SECONDS", help="until another takes over; 10")
     for command, run in runs:
         command.add_argument("--journal", metavar="URL", help="postgresql://…, where Gateways share a journal")
         command.add_argument("--root", type=Path, required=True, metavar="FOLDER", help="journal, weights and sockets")
@@ -104,11 +105,42 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _port(text: str) -> int:
+    return _whole(text, 0, 65535)
+
+
+def _count(text: str) -> int:
+    return _whole(text, 1, 2**31 - 1)
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    if not text.isascii() or not text.isdigit() or not least <= int(text[:11]) <= most:
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a whole number from {least} to {most}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    """Return a lease: shorter ones end while a Gateway is only slow."""
+    try:
+        if 1 <= (found := float(text)) <= 3600:
+            return found
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a number of seconds from 1 to 3600")
+
+
+def _duration(text: str) -> float:
+    try:
+        return durations.seconds(text)
+    except ValueError as error:  # of which argparse would say no word
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def _serve(args: argparse.Namespace) -> int:
     from sessions.runs import quotas  # noqa: PLC0415  # the other commands need no server
     from sessions.runs.config import Config  # noqa: PLC0415  # as above
 
-    settings = json.loads((args.base / "config.json").read_text())
+    settings = _settings(args.base)
     context = args.context or int(settings.get("max_position_embeddings", 2048))
     config = Config(args.root.resolve(), args.base.resolve(), args.name or str(args.base.resolve()), context)
     trainer, ranks = names.trainer(args.trainer, full=args.full, ranks=args.ranks)
@@ -133,6 +165,15 @@ def _serve(args: argparse.Namespace) -> int:
     with suppress(KeyboardInterrupt):
         asyncio.run(_run(config, args.host, args.port, args.metrics))
     return 0
+
+
+def _settings(base: Path) -> dict[str, Any]:
+    """Return the configuration of the base model. Raises `ValueError` where there is none."""
+    try:
+        return dict(json.loads((base / "config.json").read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        told = "pass the folder that save_pretrained of transformers wrote, and not the name of a model on a hub"
+        raise ValueError(f"--base: {base}: has no config.json that can be read ({error}); {told}") from error
 
 
 def _interpreter(of: str, name: str | None) -> str | None:
@@ -188,13 +229,17 @@ async def _bound(runner: AppRunner, host: str, port: int) -> int:
 
 def _create(args: argparse.Namespace) -> int:
     now, scopes = time.time(), tenants.checked(args.scopes)
-    expires = now + args.expires if args.expires else None
-    key = asyncio.run(_with(args, lambda journal: tenants.create(journal, args.tenant, now, scopes, expires)))
+    if args.expires == 0:
+        raise ValueError("--expires: such a key is over at once; give it some time, or leave it out for no end")
+    expires = None if args.expires is None else now + args.expires
+    tenant = tenants.named(args.tenant)
+    key = asyncio.run(_with(args, lambda journal: tenants.create(journal, tenant, now, scopes, expires)))
     print(key.secret)
     return 0
 
 
 def _rotate(args: argparse.Namespace) -> int:
+    _there(args)
     key = asyncio.run(_with(args, lambda journal: tenants.rotate(journal, args.id, time.time(), args.overlap)))
     if key is None:
         print(f"sessions: {args.id}: there is no such key, or it has ended", file=sys.stderr)
@@ -204,6 +249,7 @@ def _rotate(args: argparse.Namespace) -> int:
 
 
 def _keys(args: argparse.Namespace) -> int:
+    _there(args)
     rows = asyncio.run(_with(args, lambda journal: journal.rows("SELECT * FROM keys ORDER BY created")))
     for row in rows:
         made, tenant = moment(row["created"]), clean(row["tenant"])
@@ -220,6 +266,7 @@ def _validity(key: Row) -> str:
 
 
 def _revoke(args: argparse.Namespace) -> int:
+    _there(args)
     if asyncio.run(_with(args, lambda journal: tenants.revoke(journal, args.id, time.time()))):
         return 0
     print(f"sessions: {args.id}: there is no such key, or it has ended", file=sys.stderr)
@@ -227,11 +274,16 @@ def _revoke(args: argparse.Namespace) -> int:
 
 
 def _look(look: looking.Look, args: argparse.Namespace) -> int:
-    if not args.journal:
-        looking.there(args.root)
+    _there(args)
     with suppress(KeyboardInterrupt):
         return asyncio.run(_with(args, lambda journal: look(journal, args)))
     return 130  # as a shell reports it
+
+
+def _there(args: argparse.Namespace) -> None:
+    """Do nothing where there is a journal. Raises `FileNotFoundError` where it would be made by looking."""
+    if not args.journal:
+        looking.there(args.root)
 
 
 async def _with(args: argparse.Namespace, use: Callable[[Journal], Awaitable[T]]) -> T:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from sessions.journal.store import Connection, Journal, Row
 
-__all__ = ["SCOPES", "Key", "Right", "checked", "create", "revoke", "right_of", "right_of_id", "rotate"]
+__all__ = ["SCOPES", "Key", "Right", "checked", "create", "named", "revoke", "right_of", "right_of_id", "rotate"]
 
 SCOPES = ("train", "sample", "read", "admin")
 _VALID = "revoked IS NULL AND (expires IS NULL OR expires > ?)"
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _FORM = re.compile(r"tml-[A-Za-z0-9_-]{20,128}")
 
 
@@ -42,6 +43,14 @@ def checked(scopes: str) -> str:
     return ",".join(each for each in SCOPES if each in asked)
 
 
+def named(tenant: str) -> str:
+    """Return the name of a tenant. Raises `ValueError` for one that no file of limits and no line could hold."""
+    if not _NAME.fullmatch(tenant):
+        told = "use letters, digits, dots, dashes, underscores and @, at most 64, and begin with a letter or digit"
+        raise ValueError(f"TENANT: {tenant[:60]!r} is not a name; {told}")
+    return tenant
+
+
 async def create(
     journal: Journal, tenant: str, now: float, scopes: str = ",".join(SCOPES), expires: float | None = None
 ) -> Key:
@@ -68,7 +77,10 @@ def _created(connection: Connection, tenant: str, now: float, scopes: str, expir
 
 
 async def rotate(journal: Journal, id_: str, now: float, overlap: float) -> Key | None:
-    """Make a key with the rights of another, which ends after an overlap; None when there is none, or it has ended."""
+    """Make a key with the rights of another, which ends after an overlap; None when there is none, or it has ended.
+
+    A key that was made for some time is followed by one that lives as long.
+    """
     return await journal.run(_rotated, id_, now, overlap)
 
 
@@ -78,7 +90,8 @@ def _rotated(connection: Connection, id_: str, now: float, overlap: float) -> Ke
         return None
     ends = now + overlap if old["expires"] is None else min(old["expires"], now + overlap)
     connection.execute("UPDATE keys SET expires = ? WHERE id = ?", (ends, id_))
-    return _created(connection, old["tenant"], now, old["scopes"], None)
+    expires = None if old["expires"] is None else now + old["expires"] - old["created"]
+    return _created(connection, old["tenant"], now, old["scopes"], expires)
 
 
 async def revoke(journal: Journal, id_: str, now: float) -> bool:

@@ -44,6 +44,13 @@ async def test_rotation_lets_no_key_live_longer(journal):
     assert await tenants.right_of(journal, old.secret, 10.0) is None
 
 
+async def test_a_key_for_some_time_is_followed_by_one_that_lives_as_long(journal):
+    old = await tenants.create(journal, "a", 0.0, expires=30 * _DAY)
+    new = await tenants.rotate(journal, old.id, 20 * _DAY, _DAY)
+    assert await tenants.right_of(journal, new.secret, 50 * _DAY - 1) is not None
+    assert await tenants.right_of(journal, new.secret, 50 * _DAY) is None
+
+
 async def test_the_journal_has_no_secret(journal, tmp_path):
     key = await tenants.create(journal, "a", 0.0)
     new = await tenants.rotate(journal, key.id, 1.0, _DAY)

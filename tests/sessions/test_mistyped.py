@@ -1,0 +1,52 @@
+"""Commands with a slip in them: each is told in one sentence, and nothing is made or served."""
+
+from __future__ import annotations
+
+import pytest
+
+from sessions.cli.main import main
+
+SERVE = ("serve", "--root", "state", "--base")
+
+
+@pytest.fixture(autouse=True)
+def there(tmp_path, monkeypatch):
+    """A folder with a model, a model that is none, and a journal that is none."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"model": "{}", "none": "3"}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(text)
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "journal.sqlite").write_bytes(b"x" * 4096)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((*SERVE, "org/model"), "not the name of a model on a hub"),
+        ((*SERVE, "none"), "has no config.json that can be read"),
+        ((*SERVE, "model", "--port", "70000"), "from 0 to 65535"),
+        ((*SERVE, "model", "--metrics", "-1"), "from 0 to 65535"),
+        ((*SERVE, "model", "--context", "0"), "from 1 to"),
+        ((*SERVE, "model", "--lease", "nan"), "from 1 to 3600"),
+        (("keys", "create", "", "--root", "state"), "is not a name"),
+        (("keys", "create", "a b", "--root", "state"), "is not a name"),
+        (("keys", "create", "a", "--expires", "0s", "--root", "state"), "leave it out for no end"),
+        (("keys", "create", "a", "--expires", "30", "--root", "state"), "write a number with s, m, h or d"),
+        (("keys", "rotate", "a", "--overlap", "1y", "--root", "state"), "write a number with s, m, h or d"),
+        (("keys", "ls", "--root", "state"), "pass the --root of `serve`"),
+        (("keys", "revoke", "a", "--root", "state"), "pass the --root of `serve`"),
+        (("keys", "rotate", "a", "--root", "state"), "pass the --root of `serve`"),
+        (("ls", "--root", "torn"), "not a database"),
+    ],
+)
+def test_a_slip_is_told_in_one_sentence(tmp_path, capfd, words, told):
+    try:
+        code = main(words)
+    except SystemExit as ended:  # as argparse ends
+        code = ended.code
+    said = capfd.readouterr().err
+    assert code == 2
+    assert told in " ".join(said.split())
+    assert "Traceback" not in said
+    assert not (tmp_path / "state").exists()
