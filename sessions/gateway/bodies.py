@@ -28,6 +28,7 @@ __all__ = [
 
 MOST = 2**53
 """The largest number of a request: what JSON carries exactly, and the journal keeps."""
+_LARGE = 1e30  # what float32 holds, with room for a product
 _Ttl = Annotated[int, Field(ge=3600, le=315_360_000)]
 _MOST_METADATA = 1 << 16  # bytes
 
@@ -88,12 +89,12 @@ class CreateModel(_Strict):
 
 
 class _Adam(_Strict):
-    learning_rate: float = Field(default=1e-4, ge=0, allow_inf_nan=False)
+    learning_rate: float = Field(default=1e-4, ge=0, le=_LARGE)
     beta1: float = Field(default=0.9, ge=0, lt=1)
     beta2: float = Field(default=0.95, ge=0, lt=1)
-    eps: float = Field(default=1e-12, ge=0, allow_inf_nan=False)
-    weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    grad_clip_norm: float = Field(default=0.0, allow_inf_nan=False)
+    eps: float = Field(default=1e-12, ge=0, le=_LARGE)
+    weight_decay: float = Field(default=0.0, ge=0, le=_LARGE)
+    grad_clip_norm: float = Field(default=0.0, ge=-_LARGE, le=_LARGE)
 
 
 class Optim(_Strict):

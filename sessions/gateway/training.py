@@ -6,16 +6,17 @@ import functools
 import json as texts
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import orjson
 from aiohttp import web
 
 from sessions.gateway import bodies
-from sessions.gateway.answers import MissingError, body, json, members, read
+from sessions.gateway.answers import Handler, MissingError, body, json, members, read
 from sessions.gateway.state import MANAGER, accepted, caller, own_model, own_session
 from sessions.journal import entries
-from sessions.journal.store import Connection, Row
+from sessions.journal.store import ChangedError, Connection, Row
 from sessions.runs import events, quotas, weights
 from sessions.seam import Refused
 from sessions.weights import encryption
@@ -28,6 +29,24 @@ _INSERT = (
     "INSERT INTO models (id, session, base, lora, metadata, created, used, done, snapshot)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, -1, -1) ON CONFLICT DO NOTHING"
 )
+
+
+def _numbered(handler: Handler) -> Handler:
+    """Have a refused request take its number, or the passes after it would wait for the number until it is given up."""
+
+    @functools.wraps(handler)
+    async def told(request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except Refused as error:
+            asked = await members(request)
+            model, seq = asked.get("model_id"), asked.get("seq_id")
+            if isinstance(model, str) and type(seq) is int and 1 <= seq <= bodies.MOST:
+                with suppress(ChangedError, MissingError):
+                    await _promise_json(request, model, seq, "refused", {"detail": str(error)})
+            raise
+
+    return told
 
 
 @routes.post("/api/v1/create_model")
@@ -56,6 +75,7 @@ async def forward_backward(request: web.Request) -> web.Response:
 
 
 @routes.post("/api/v1/optim_step")
+@_numbered
 async def optim_step(request: web.Request) -> web.Response:
     """Keep an optimizer step."""
     if "optimizer_params" in await members(request):
@@ -65,6 +85,7 @@ async def optim_step(request: web.Request) -> web.Response:
 
 
 @routes.post("/api/v1/save_weights")
+@_numbered
 async def save_weights(request: web.Request) -> web.Response:
     """Keep that weights and optimizer be saved."""
     asked = await body(request, bodies.Save)
@@ -72,6 +93,7 @@ async def save_weights(request: web.Request) -> web.Response:
 
 
 @routes.post("/api/v1/save_weights_for_sampler")
+@_numbered
 async def save_weights_for_sampler(request: web.Request) -> web.Response:
     """Keep that weights be saved to sample from."""
     asked = await body(request, bodies.SaveForSampler)
@@ -81,6 +103,7 @@ async def save_weights_for_sampler(request: web.Request) -> web.Response:
 
 
 @routes.post("/api/v1/save_weights_external")
+@_numbered
 async def save_weights_external(request: web.Request) -> web.Response:
     """Keep that weights be saved to take away."""
     asked = await body(request, bodies.SaveExternal)
@@ -89,6 +112,7 @@ async def save_weights_external(request: web.Request) -> web.Response:
 
 
 @routes.post("/api/v1/load_weights")
+@_numbered
 async def load_weights(request: web.Request) -> web.Response:
     """Keep that weights be loaded, into a model that exists or into a new one."""
     asked = await body(request, bodies.Load)

@@ -225,6 +225,8 @@ class Model:
         return await weights.save(self._context, model, seq, kind, asked, self._engine)
 
     async def _other(self, model: Row, seq: int, kind: str, asked: dict[str, Any]) -> tuple[bytes, str]:
+        if kind == "refused":  # when it came, and only its number is of use
+            raise Refused(asked["detail"])
         if kind == "create_model":
             await self._engine(seq, "create", model["lora"].encode())
             return orjson.dumps({"model_id": self._id, "type": "create_model"}), "json"
