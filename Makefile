@@ -21,6 +21,7 @@ export MUSTER_SDK_PYTHON := $(SDK_VENV)/bin/python
 # The Gateway of RL sessions and its engines, over the torch of TRL's folder.
 SESSIONS_PINS := requirements/sessions.txt
 SESSIONS_VENV := $(CACHE)/sessions-$(shell cat $(TRL_PINS) $(SESSIONS_PINS) | cksum | cut -d' ' -f1)
+export MUSTER_SESSIONS_PYTHON := $(SESSIONS_VENV)/bin/python
 # The recipes of tinker-cookbook, over both: a client's environment, which only their tests ask for.
 COOKBOOK_PINS := requirements/cookbook.txt
 COOKBOOK_VENV := $(CACHE)/cookbook-$(shell cat $(TRL_PINS) $(SESSIONS_PINS) $(COOKBOOK_PINS) | cksum | cut -d' ' -f1)
@@ -151,7 +152,7 @@ sessions: $(SESSIONS_VENV)/.done $(if $(QUICK),,$(COOKBOOK_VENV)/.done $(VLLM_VE
 	@$(SESSIONS_VENV)/bin/python -m pytest -q -n 2 --dist loadfile tests/sessions $(LESS)
 
 # With the helm, kind and kubectl that e2e builds, without a cluster and without Docker; quick, with kubectl alone.
-packaging: $(VENV)/.dev
+packaging: $(VENV)/.dev $(if $(QUICK),,$(SESSIONS_VENV)/.done)
 	@$(BIN)/python -m pytest -q -n 2 tests/packaging $(LESS)
 
 # With empty caches the compiler works while packages come over the network; when all is there, seconds.

@@ -17,6 +17,7 @@ __all__ = [
     "NEEDS_NODES",
     "ONE_TIER",
     "PACKAGING",
+    "PACKAGING_IMAGES",
     "TOGETHER",
     "Run",
     "everything",
@@ -51,6 +52,8 @@ ONE_TIER = ("reports", "rights", "scale", "sdk")
 """Suites without containers of their own, which run in the control plane's tier; in the other when asked for."""
 PACKAGING = ("helm", "kind")
 """Modules of `e2e/binaries` that the thorough tests in `tests/packaging` need."""
+PACKAGING_IMAGES = ("engine", "gateway")
+"""Images that the same tests run by themselves."""
 
 _MODULES = {"releases": ("helm", "certmanager")}
 _IMAGES = {"training": ("trl", "torchtune", "vllm")}  # large

@@ -53,6 +53,8 @@ RECIPES: Mapping[str, Recipe] = {
     "trl": Recipe("images/trl", {}),
     "torchtune": Recipe("images/torchtune", {}),
     "vllm": Recipe("images/vllm", {"DEVICE": "cpu"}),
+    "engine": Recipe("images/engine", {}),
+    "gateway": Recipe("images/gateway", {}),
 }
 """The images that `--images` can name."""
 
