@@ -49,14 +49,20 @@ def test_options_reach_the_sampler_as_json_or_as_text(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("named", "other"), [("sampler", "trainer"), ("trainer", "sampler")])
-def test_an_engine_runs_in_the_interpreter_that_was_named_and_the_other_does_not(tmp_path, hand, named, other):
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/started\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
+def interpreter(file):
+    """Return a Python that notes in a file beside it what it was started with."""
+    file.write_text(f'#!/bin/sh\necho "$@" >> {file}.started\nexec {sys.executable} "$@"\n')
+    file.chmod(0o755)
+    return str(file)
 
+
+def test_each_engine_runs_in_the_interpreter_that_was_named_for_it(tmp_path, hand):
     class Other(Gateway):
-        ENGINES = (*Gateway.ENGINES, f"--{named}-python", str(python))
+        ENGINES = (
+            *Gateway.ENGINES,
+            *("--sampler-python", interpreter(tmp_path / "sampler")),
+            *("--trainer-python", interpreter(tmp_path / "trainer")),
+        )
 
     with Other(tmp_path / "root") as gateway:
         own = hand(gateway)
@@ -70,8 +76,8 @@ def test_an_engine_runs_in_the_interpreter_that_was_named_and_the_other_does_not
         id_ = own.post("asample", asked)["request_id"]
         while "protobuf" not in (answer := own.poll(id_)).headers["content-type"]:
             assert answer.json()["type"] == "try_again"
-        gateway.engine(other)
-        gateway.engine(named)
-    (started,) = (tmp_path / "started").read_text().splitlines()
-    assert f"--{named}" in started
-    assert f"--{other}" not in started
+        gateway.engine("trainer")
+    for named, other in (("sampler", "trainer"), ("trainer", "sampler")):
+        (started,) = (tmp_path / f"{named}.started").read_text().splitlines()
+        assert f"--{named}" in started
+        assert f"--{other}" not in started
