@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +62,17 @@ def test_layers_lie_over_one_another_each_of_them_once():
 
     assert "cd /layers\n" in text
     assert "lowerdir=top:empty:torch:base overlay /run/root" in text
+
+
+def test_control_groups_of_a_process_that_was_killed_are_removed_and_those_of_one_that_lives_are_not(
+    tmp_path, monkeypatch
+):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    for name in (f"muster-run-{gone.pid}-1/container", f"muster-run-{os.getpid()}-1", "muster-0123abcd"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setattr(containers.cgroups, "hierarchies", lambda: [tmp_path])
+
+    containers._sweep()
+
+    assert {each.name for each in tmp_path.iterdir()} == {f"muster-run-{os.getpid()}-1", "muster-0123abcd"}

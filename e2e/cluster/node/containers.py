@@ -2,7 +2,8 @@
 
 It is restricted as a pod of ours: the user of the image, no capabilities, no new privileges, a read-only root file
 system with a writable /tmp and 64 MiB of /dev/shm. Its network is a loopback device and nothing else, so whatever it
-asks of a hub fails. All that it consists of ends with the process that started it, however that ends.
+asks of a hub fails. All that it consists of ends with the process that started it, however that ends. Of one that
+was killed only empty control groups stay, until the next container is started.
 
 Source: OCI runtime specification 1.0.2, `config.md` and `config-linux.md`; runc 1.1's `run`, which passes signals on.
 """
@@ -28,7 +29,8 @@ from e2e.cluster.node.trainings import Built
 
 __all__ = ["Beside", "Container", "Volume", "Wanted"]
 
-_NAMES = (f"muster-{os.getpid()}-{number}" for number in itertools.count(1))
+_PREFIX = "muster-run-"
+_NAMES = (f"{_PREFIX}{os.getpid()}-{number}" for number in itertools.count(1))
 _PATIENCE = 60.0
 _TMPFS = ("nosuid", "nodev", "mode=1777")
 
@@ -101,6 +103,7 @@ class Container:
         (folder / "config.json").write_text(json.dumps(_config(wanted, seen, self.name)))
         mounted = [_mounting(each.image, at) for at, each in pairs]
         script = "\n".join([*mounted, _running(wanted.image, folder, self.name)])
+        _sweep()
         cgroups.create(self.name)
         self.process = subprocess.Popen(
             [*bases.ISOLATED, "sh", "-ec", script],
@@ -159,6 +162,13 @@ class Container:
                 return _child(_child(self.process.pid))
             time.sleep(0.02)
         raise ClusterError(f"{self.name}: has no process")
+
+
+def _sweep() -> None:
+    """Remove the control groups of containers whose process is gone."""
+    for name in {group.name for hierarchy in cgroups.hierarchies() for group in hierarchy.glob(f"{_PREFIX}*")}:
+        if not Path("/proc", name.removeprefix(_PREFIX).partition("-")[0]).exists():
+            cgroups.remove(name)
 
 
 def _running(image: Built, folder: Path, name: str) -> str:
