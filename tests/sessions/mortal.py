@@ -22,3 +22,10 @@ class Whim(bigram.Trainer):
         if (base / "no").exists():
             raise ValueError("no")
         super().__init__(base)
+
+
+class Never(bigram.Trainer):
+    """Fails at its start, through no fault of what it was given."""
+
+    def __init__(self, _base):
+        raise RuntimeError("no memory")

@@ -91,7 +91,7 @@ def raw(one, id_):
 @pytest.mark.thorough
 def test_who_waits_for_an_engine_that_cannot_start_is_told_so(tmp_path, hand, monkeypatch):
     monkeypatch.setattr(
-        Gateway, "ENGINES", ("--trainer", "no.such:Engine", "--sampler", "tests.sessions.bigram:Sampler")
+        Gateway, "ENGINES", ("--trainer", "tests.sessions.mortal:Never", "--sampler", "tests.sessions.bigram:Sampler")
     )
     with Gateway(tmp_path) as gateway:
         one = hand(gateway)
