@@ -1,5 +1,6 @@
 """Which sampler a Gateway starts, in which interpreter, with which options."""
 
+import argparse
 import subprocess
 import sys
 
@@ -42,7 +43,7 @@ class Told:
 
 def test_options_reach_the_sampler_as_json_or_as_text(tmp_path):
     options = ["rank=32", "memory=0.5", "device=cuda", "name=a=b", "cache=null"]
-    made = process._made(f"{__name__}:Told", tmp_path, options)
+    made = process._made(f"{__name__}:Told", argparse.Namespace(base=tmp_path), options, "sampler")
     assert made.given == (
         tmp_path,
         {"rank": 32, "memory": 0.5, "device": "cuda", "name": "a=b", "cache": None},
