@@ -29,12 +29,14 @@ from sessions.runs import tenants
 if TYPE_CHECKING:
     from aiohttp.web import AppRunner
 
+    from sessions.gateway.connections import Busy
     from sessions.platforms.processes import Process
     from sessions.runs.config import Config
 
 __all__ = ["main", "parser"]
 
 T = TypeVar("T")
+_SCRAPES = 64  # connections that ask for metrics
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -187,7 +189,7 @@ async def _run(config: Config, host: str, port: int, metrics: int | None) -> Non
     """Serve until the process is told to end."""
     from aiohttp import web  # noqa: PLC0415  # the other commands need no server
 
-    from sessions.gateway import app, scrapes  # noqa: PLC0415  # as above
+    from sessions.gateway import app, connections, scrapes  # noqa: PLC0415  # as above
     from sessions.gateway.state import MANAGER  # noqa: PLC0415  # as above
 
     ended = asyncio.Event()
@@ -198,12 +200,13 @@ async def _run(config: Config, host: str, port: int, metrics: int | None) -> Non
     async with AsyncExitStack() as stack:
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
-        bound = await _bound(runner, host, port)
+        bound = await _bound(stack, runner, host, port, made[connections.BUSY], connections.most())
         print(f"serving the Tinker API on http://{host}:{bound}", flush=True)
         if metrics is not None:
             stack.push_async_callback(beside.cleanup)
             await beside.setup()
-            print(f"serving metrics on http://{host}:{await _bound(beside, host, metrics)}/metrics", flush=True)
+            scraped = await _bound(stack, beside, host, metrics, connections.Busy(), _SCRAPES)
+            print(f"serving metrics on http://{host}:{scraped}/metrics", flush=True)
         await _until(ended, (made[MANAGER].context.trainer, made[MANAGER].context.sampler))
 
 
@@ -218,12 +221,14 @@ async def _until(ended: asyncio.Event, engines: Sequence[Process]) -> None:
             raise ValueError(engine.refusal)
 
 
-async def _bound(runner: AppRunner, host: str, port: int) -> int:
+async def _bound(  # noqa: PLR0913  # where, and for how many
+    stack: AsyncExitStack, runner: AppRunner, host: str, port: int, busy: Busy, limit: int
+) -> int:
     """Have an application answer at a port, and return the port."""
-    from aiohttp import web  # noqa: PLC0415  # as above
+    from sessions.gateway import connections  # noqa: PLC0415  # as above
 
     listening = socket.create_server((host, port))
-    await web.SockSite(runner, listening).start()
+    stack.callback((await connections.served(runner, listening, busy, limit)).close)
     return int(listening.getsockname()[1])
 
 

@@ -22,6 +22,7 @@ from sessions.gateway import (
     training,
 )
 from sessions.gateway.answers import errors
+from sessions.gateway.connections import BUSY, Busy, busy
 from sessions.gateway.doors import door
 from sessions.gateway.rates import BUCKETS, Buckets, rates
 from sessions.gateway.state import MANAGER, TOKENS
@@ -50,9 +51,9 @@ _PARTS = (
 
 def app(config: Config) -> web.Application:
     """Return the application; it starts the engines when it starts, and answers before they do."""
-    made = web.Application(middlewares=[errors, door, rates], client_max_size=config.limits.body)
+    made = web.Application(middlewares=[busy, errors, door, rates], client_max_size=config.limits.body)
     made[MANAGER] = Manager(config)
-    made[BUCKETS] = Buckets()
+    made[BUCKETS], made[BUSY] = Buckets(), Busy()
     made[TOKENS] = Tokens(config.root / "signing.key")
     for part in _PARTS:
         made.add_routes(part.routes)
