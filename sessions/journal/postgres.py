@@ -147,14 +147,7 @@ class PostgresJournal(Journal):
         """Return the connection of this thread, a new one when it was lost."""
         link: Link | None = getattr(self._own, "link", None)
         if link is None or link.closed:
-            try:
-                link = self._own.link = _linked(self.url)
-            except psycopg.OperationalError as error:
-                raise AwayError(f"the journal does not answer: {type(error).__name__}") from error
-            except psycopg.ProgrammingError:
-                # What it says of a URL may quote its password.
-                told = "is no URL that PostgreSQL reads; write postgresql://USER@HOST/DATABASE"
-                raise ValueError(f"--journal: {told}") from None
+            link = self._own.link = _linked(self.url)
             with self._guard:
                 self._links = [each for each in self._links if not each.closed] + [link]
         return link
@@ -186,7 +179,7 @@ async def _listened(link: psycopg.AsyncConnection[Any], tell: Callable[[str | No
 
 
 def _linked(url: str) -> Link:
-    link: Link = Link.connect(url, autocommit=True, cursor_factory=psycopg.RawCursor, row_factory=_rows_of, **_OPTIONS)
+    link = _connected(url)
     link.adapters.register_loader("numeric", _Sum)
     # What was answered is kept: a server that is told to be quicker than its disk is told otherwise for these.
     link.execute(
@@ -194,6 +187,20 @@ def _linked(url: str) -> Link:
     )
     # A Gateway that is paused within a transaction would keep its locks, and no other could take the lease.
     link.execute(f"SET idle_in_transaction_session_timeout = '{_PAUSED}s'")
+    return link
+
+
+def _connected(url: str) -> Link:
+    """Connect. Raises `AwayError` with what libpq says, and `ValueError` for a URL, of which nothing is repeated."""
+    try:
+        link: Link = Link.connect(
+            url, autocommit=True, cursor_factory=psycopg.RawCursor, row_factory=_rows_of, **_OPTIONS
+        )
+    except psycopg.OperationalError as error:
+        raise AwayError(f"the journal does not answer: {' '.join(str(error).split())[:300]}") from error
+    except psycopg.ProgrammingError as error:
+        told = "has a part that libpq does not know; write postgresql://USER@HOST/DATABASE?sslmode=verify-full"
+        raise ValueError(f"--journal: {told}") from error
     return link
 
 

@@ -17,7 +17,12 @@ __all__ = ["SqliteJournal"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_PASSING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM})
+_PASSING = {
+    sqlite3.SQLITE_BUSY: "another process holds it",
+    sqlite3.SQLITE_FULL: "its storage is full; make room",
+    sqlite3.SQLITE_IOERR: "its storage fails; look at the disk",
+    sqlite3.SQLITE_NOMEM: "there is no memory for it",
+}
 """Faults of the storage, and not of the statement: the same may be kept later."""
 
 
@@ -81,8 +86,8 @@ def _told(file: Path | None = None) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        if code in _PASSING:
-            raise AwayError(f"the journal takes nothing at the moment: {error}") from error
+        if why := _PASSING.get(code):
+            raise AwayError(f"the journal takes nothing: {why}") from error
         if file is not None and code == sqlite3.SQLITE_NOTADB:
             raise ValueError(f"{file}: is not the journal of a Gateway; take another --root") from error
         raise

@@ -6,6 +6,7 @@ import pytest
 
 from sessions.cli.main import main
 
+SECRET = "passed"  # of nobody
 SERVE = ("serve", "--root", "state", "--base")
 
 
@@ -37,6 +38,8 @@ def there(tmp_path, monkeypatch):
         (("keys", "ls", "--root", "state"), "pass the --root of `serve`"),
         (("keys", "revoke", "a", "--root", "state"), "pass the --root of `serve`"),
         (("keys", "rotate", "a", "--root", "state"), "pass the --root of `serve`"),
+        (("ls", "--root", "state", "--journal", f"postgresql://a:{SECRET}@127.0.0.1:1/b"), "Connection refused"),
+        (("ls", "--root", "state", "--journal", f"postgresql://a:{SECRET}@b/c?d=1"), "libpq does not know"),
         (("ls", "--root", "torn"), "not a database"),
     ],
 )
@@ -49,4 +52,5 @@ def test_a_slip_is_told_in_one_sentence(tmp_path, capfd, words, told):
     assert code == 2
     assert told in " ".join(said.split())
     assert "Traceback" not in said
+    assert SECRET not in said
     assert not (tmp_path / "state").exists()
