@@ -116,7 +116,10 @@ class House:
             await runner.cleanup()
 
     async def _waits(self):
-        query = "SELECT 1 FROM models WHERE id = ? AND (done < (SELECT max(seq) FROM requests) OR snapshot < 0)"
+        query = (
+            "SELECT 1 FROM models WHERE id = ? AND (done < (SELECT max(seq) FROM requests)"
+            " OR snapshot < (SELECT max(seq) FROM requests WHERE kind = 'optim_step' AND seq = models.done))"
+        )
         return bool(await self._run(lambda connection: connection.execute(query, (MODEL,)).fetchall()))
 
     async def answers(self):

@@ -36,9 +36,13 @@ async def disturbed(root, ends_at=None, url=None):
         house.ends_at = ends_at
         while not await house.executed():
             house.ends_at = None
+        house.ends_at, statements = None, house.statements
+        # One more step: where it ended before the last snapshot was kept, that of this step holds it.
+        await house.ask_step(15, [2, 2])
+        await house.ask(16, "optim_step", adam_params=RATE)
+        assert await house.executed()
         held, files = await house.contents()
-        said = repr((held, files)).replace(str(root), "ROOT")
-        return said, house.statements
+        return repr((held, files)).replace(str(root), "ROOT"), statements
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -57,7 +61,7 @@ async def test_whatever_statement_it_ends_at_the_end_is_the_same(tmp_path, each,
 @pytest.mark.thorough
 async def test_it_is_the_same_on_a_server(tmp_path, place):
     whole, statements = await disturbed(tmp_path / "whole", url=place("postgresql"))
-    for number in range(1, statements + 1, 5):
+    for number in range(1, statements + 1, 9):
         other, _ = await disturbed(tmp_path / str(number), (number, "after"), place("postgresql"))
         assert other == whole, f"the process ended after statement {number} of {statements}"
 
