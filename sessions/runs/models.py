@@ -173,9 +173,9 @@ class Model:
                     await self._written(due["seq"])
                 past = await self._kept(due, answer)
             except Refused as error:
-                await self._fail(due, str(error), "user")
                 if answer is not None:
                     await self._taken_back(answer)
+                await self._fail(due, str(error), "user")
             except (LostError, FailedError) as error:
                 _LOG.warning("model %s: request %s, attempt %s: %s", self._id, due["seq"], attempt, error)
                 await self._context.trainer.after(instance)
