@@ -45,6 +45,19 @@ class Held:
     pending: list[Tensor] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Summed:
+    """What a step gave, before its model has it."""
+
+    held: Held
+    gradients: list[Tensor]
+    outputs: Outputs
+
+    def keep(self) -> Outputs:
+        self.held.pending = self.gradients
+        return self.outputs
+
+
 class TorchTrainer:
     """A `Trainer` on torch.
 
@@ -87,12 +100,12 @@ class TorchTrainer:
         shared = [each for each in ready if isinstance(each, Work)]
         self._passes.run(shared)
         told = iter(layouts(shared))
-        answers: list[tuple[Outputs, str | None] | Refused] = []
-        for (model, _), each in zip(work, ready, strict=True):
-            answer = each if isinstance(each, Refused) else _refusable(self._taken, model, each)
-            layout = None if isinstance(each, Refused) else next(told)
-            answers.append(answer if isinstance(answer, Refused) else (answer, layout))
-        return answers
+        summed = [
+            (each, None) if isinstance(each, Refused) else (_refusable(self._summed, model, each), next(told))
+            for (model, _), each in zip(work, ready, strict=True)
+        ]
+        # Only now, so that a fault leaves all models as they were, and each step may run alone.
+        return [each if isinstance(each, Refused) else (each.keep(), layout) for each, layout in summed]
 
     def again(self, model: str, step: Step, layout: str) -> Outputs:
         """Add the gradient of a step as `steps` did. Raises `Refused`, and `ValueError` for another step's layout."""
@@ -141,11 +154,14 @@ class TorchTrainer:
         return Work(self._model(model).adapter, step, inputs, config_of(step.loss, step.config))
 
     def _taken(self, model: str, work: Work) -> Outputs:
+        return self._summed(model, work).keep()
+
+    def _summed(self, model: str, work: Work) -> _Summed:
         loss, held = work.loss, self._models[model]
         if not math.isfinite(loss) or not bool(torch.isfinite(self._norm(work.gradients))):
             raise Refused(f"forward_backward: {work.step.loss} overflowed: send smaller advantages, or newer logprobs")
-        held.pending = added(held.pending, work.gradients)
-        return Outputs([work.logprobs[place] for place in range(len(work.inputs))], {"loss:sum": loss})
+        outputs = Outputs([work.logprobs[place] for place in range(len(work.inputs))], {"loss:sum": loss})
+        return _Summed(held, added(held.pending, work.gradients), outputs)
 
     def _norm(self, gradients: Sequence[Tensor]) -> Tensor:
         return torch.nn.utils.get_total_norm(gradients)
@@ -154,6 +170,10 @@ class TorchTrainer:
         if not 1 <= len(datum.tokens) <= self._base.context:
             raise Refused(f"model_input: has {len(datum.tokens)} tokens: pass 1 to {self._base.context}")
         inputs = inputs_of(loss, datum.inputs, len(datum.tokens))
+        if inputs["target_tokens"][0].size > self._base.vocabulary:
+            raise Refused(
+                f"target_tokens: has more columns than there are tokens: pass {self._base.vocabulary} at most"
+            )
         for name, each in (("model_input", datum.tokens), ("target_tokens", inputs["target_tokens"])):
             if each.min() < 0 or each.max() >= self._base.vocabulary:
                 raise Refused(f"{name}: holds a token outside of 0 to {self._base.vocabulary - 1}: use its tokenizer")

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions.engines.batches import dealt, packed
+from sessions.engines.passes import added
 from sessions.engines.trainer import TorchTrainer
 from sessions.losses.table import LOSSES
 from sessions.refusals import Refused
@@ -503,3 +504,26 @@ def test_a_step_that_fails_among_others_spoils_none_of_them(trainer):
 def test_a_device_that_is_not_there_is_refused_before_a_model_is_read(tmp_path, device):
     with pytest.raises(Refused, match=f"device: {device}: .*: pass cpu"):
         TorchTrainer(tmp_path, device=device)
+
+
+def test_more_targets_for_a_token_than_there_are_tokens_are_refused(trainer):
+    trainer.create("m", _LORA)
+    inputs = {"target_tokens": np.full((2, 200), 5), "weights": np.ones((2, 200), np.float32)}
+    with pytest.raises(Refused, match="target_tokens: has more columns than there are tokens"):
+        trainer.step("m", Step("cross_entropy", {}, [Datum(np.array([4, 5]), inputs)]))
+
+
+def test_a_fault_in_shared_passes_leaves_all_models_as_they_were(trainer, monkeypatch):
+    work = [(_trained(trainer, f"m{number}"), drawn.step(number)) for number in range(3)]
+    calls = []
+
+    def short(one, other):
+        calls.append(one)
+        if len(calls) == 2:
+            raise MemoryError
+        return added(one, other)
+
+    monkeypatch.setattr("sessions.engines.trainer.added", short)
+    with pytest.raises(MemoryError):
+        trainer.steps(work)
+    assert [trainer._models[model].pending for model, _ in work] == [[], [], []]
