@@ -198,9 +198,10 @@ def _connected(url: str) -> Link:
         )
     except psycopg.OperationalError as error:
         raise AwayError(f"the journal does not answer: {' '.join(str(error).split())[:300]}") from error
-    except psycopg.ProgrammingError as error:
-        told = "has a part that libpq does not know; write postgresql://USER@HOST/DATABASE?sslmode=verify-full"
-        raise ValueError(f"--journal: {told}") from error
+    except psycopg.ProgrammingError:
+        # What it says of a URL may quote its password.
+        told = "is no URL that PostgreSQL reads; write postgresql://USER@HOST/DATABASE?sslmode=verify-full"
+        raise ValueError(f"--journal: {told}") from None
     return link
 
 
