@@ -39,8 +39,8 @@ def there(tmp_path, monkeypatch):
         (("keys", "revoke", "a", "--root", "state"), "pass the --root of `serve`"),
         (("keys", "rotate", "a", "--root", "state"), "pass the --root of `serve`"),
         (("ls", "--root", "state", "--journal", f"postgresql://a:{SECRET}@127.0.0.1:1/b"), "Connection refused"),
-        (("ls", "--root", "state", "--journal", f"postgresql://a:{SECRET}@b/c?d=1"), "libpq does not know"),
-        (("ls", "--root", "torn"), "not a database"),
+        (("ls", "--root", "state", "--journal", f"postgresql://a:{SECRET}@b/c?d=1"), "is no URL that PostgreSQL reads"),
+        (("ls", "--root", "torn"), "is not the journal of a Gateway"),
     ],
 )
 def test_a_slip_is_told_in_one_sentence(tmp_path, capfd, words, told):

@@ -29,6 +29,12 @@ def model(service, shared):
     return service.create_lora_training_client(str(shared.base), rank=4).result()
 
 
+@pytest.fixture
+def other(service, shared):
+    """A model whose numbers are taken by hand."""
+    return service.create_lora_training_client(str(shared.base), rank=4).result()
+
+
 @pytest.fixture(scope="module")
 def http(shared):
     with httpx.Client(base_url=f"{shared.url}/api/v1/", headers={"X-API-Key": shared.key}, timeout=60) as made:
@@ -115,15 +121,15 @@ def test_a_name_of_weights_to_take_away_is_taken_once(model):
         "x" * 9000,
     ],
 )
-def test_a_recipient_that_is_none_is_refused_before_anything_is_saved(http, model, recipient):
-    body = {"model_id": model.model_id, "path": "seven", "seq_id": 999, "age_encryption_recipients": [recipient]}
+def test_a_recipient_that_is_none_is_refused_before_anything_is_saved(http, other, recipient):
+    body = {"model_id": other.model_id, "path": "seven", "seq_id": 1, "age_encryption_recipients": [recipient]}
     answer = http.post("save_weights_external", json=body)
     told = answer.json()["detail"]
     assert (answer.status_code, told.startswith("age_encryption_recipients[0]: is neither")) == (422, True)
 
 
-def test_eleven_recipients_are_refused(http, model):
-    body = {"model_id": model.model_id, "path": "eight", "seq_id": 999, "age_encryption_recipients": ["age1"] * 11}
+def test_eleven_recipients_are_refused(http, other):
+    body = {"model_id": other.model_id, "path": "eight", "seq_id": 1, "age_encryption_recipients": ["age1"] * 11}
     assert "give 10 at most" in http.post("save_weights_external", json=body).json()["detail"]
 
 
