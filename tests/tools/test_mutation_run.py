@@ -29,6 +29,7 @@ TESTS = """\
     import subprocess
     import sys
 
+    import pytest
     from hypothesis import given, strategies as st
 
     from shop import prices
@@ -41,8 +42,19 @@ TESTS = """\
 
     def test_program():
         assert subprocess.run([sys.executable, "-m", "shop"], capture_output=True, text=True).stdout == "12\\n"
+
+
+    @pytest.mark.slow
+    def test_that_is_not_of_the_tier():
+        raise AssertionError
 """
-INI = "[pytest]\naddopts = --import-mode=importlib\npythonpath = .\nasyncio_default_fixture_loop_scope = function\n"
+INI = """\
+    [pytest]
+    addopts = --import-mode=importlib
+    pythonpath = .
+    asyncio_default_fixture_loop_scope = function
+    markers = slow
+"""
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +70,8 @@ def shop(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(shop):
     def run(*arguments):
-        command = [sys.executable, "-m", "tools.mutants", "shop", "--root", str(shop), "--workers", "1", *arguments]
+        command = [sys.executable, "-m", "tools.mutants", "shop", "--root", str(shop), "--workers", "1"]
+        command += ["--tests", "tests -m 'not slow'", *arguments]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         return subprocess.run(command, cwd=shop, env=environment, capture_output=True, text=True, check=False)
 

@@ -89,7 +89,7 @@ def _tried(drawn: dict[str, list[Mutant]], measured: measures.Measurement, asked
     todo = [Trial(mutant, reached.of(mutant)) for mutant in strata if mutant not in results]
     _control(root, todo, measured, asked.workers)
     began = time.monotonic()
-    for number, result in enumerate(trials.run(root, build / "trials", todo, measured.seconds, asked.workers), 1):
+    for number, result in enumerate(trials.run(root, build / "trials", todo, measured, asked.workers), 1):
         journals.note(journal, result)
         results[result.mutant] = result
         _say(result, f"{number}/{len(todo)} {time.monotonic() - began:.0f} s")
@@ -111,7 +111,7 @@ def _control(root: Path, todo: Sequence[Trial], measured: measures.Measurement, 
     """
     by_file = {trial.mutant.file: trial for trial in todo}
     sound = [_unplanted(trial) for trial in list(by_file.values())[:: max(1, len(by_file) // 6)]]
-    for result in trials.run(root, root / _BUILD / "control", sound, measured.seconds, workers):
+    for result in trials.run(root, root / _BUILD / "control", sound, measured, workers):
         if result.outcome is not Outcome.SURVIVED:
             raise measures.MeasurementError(f"{result.by or result.mutant.file} fails in a trial without any fault.")
 

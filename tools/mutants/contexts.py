@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import coverage
@@ -30,11 +30,13 @@ class Contexts:
     Attributes:
         seconds: what each test took with its fixtures.
         failed: tests that failed, though no fault is planted.
+        deselected: tests that are not of the tier.
     """
 
     def __init__(self, folder: Path, sources: list[str]) -> None:
         self.seconds: dict[str, float] = {}
         self.failed: list[str] = []
+        self.deselected: list[str] = []
         self._folder = folder
         self._coverage = coverage.Coverage(
             data_file=str(folder / "lines"), data_suffix=True, source=sources, config_file=False, messages=False
@@ -58,11 +60,15 @@ class Contexts:
         if report.failed:
             self.failed.append(report.nodeid)
 
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Note what is left out."""
+        self.deselected += [item.nodeid for item in items]
+
     def pytest_unconfigure(self) -> None:
         """Write down what was measured."""
         self._coverage.stop()
         self._coverage.save()
-        noted = {"seconds": self.seconds, "failed": self.failed}
+        noted = {"seconds": self.seconds, "failed": self.failed, "deselected": self.deselected}
         (self._folder / f"tests-{os.getpid()}.json").write_text(json.dumps(noted))
 
 

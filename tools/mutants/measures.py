@@ -41,11 +41,18 @@ class Measurement:
         seconds: by node id, how long the test took.
         failed: tests that failed without any fault, as they may on a busy machine; they prove nothing and are in none
             of the others.
+        deselected: tests that are not of the tier.
     """
 
     lines: Mapping[str, Mapping[int, frozenset[str]]]
     seconds: Mapping[str, float]
     failed: frozenset[str]
+    deselected: frozenset[str] = frozenset()
+
+    @property
+    def known(self) -> frozenset[str]:
+        """All tests that there were; others are new."""
+        return self.failed | self.deselected | self.seconds.keys()
 
 
 def measure(root: Path, folder: Path, sources: Sequence[str], chosen: Sequence[str], workers: int) -> None:
@@ -103,7 +110,8 @@ def load(root: Path, folder: Path) -> Measurement:
     lines = {
         file: {line: frozenset(nodes - failed) for line, nodes in by_line.items()} for file, by_line in gathered.items()
     }
-    return Measurement(lines, seconds, failed)
+    deselected = frozenset(node for note in notes for node in note["deselected"])
+    return Measurement(lines, seconds, failed, deselected)
 
 
 def _gather(part: Path, root: Path, gathered: dict[str, dict[int, set[str]]]) -> None:

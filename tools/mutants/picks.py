@@ -20,7 +20,7 @@ class Picks:
 
     Args:
         nodes: node ids, in order.
-        known: all tests that were measured; one that is new in the same files runs after the others.
+        known: all tests that there were when they were measured; one that is new runs after the others.
         limits: seconds by node id after which a test hangs, and the process ends.
         note: file for a JSON list: how many tests were begun, the one that runs or failed, whether the run has ended.
     """

@@ -103,8 +103,8 @@ class _Running:
 class _Runner:
     """Keeps a number of trials running."""
 
-    def __init__(self, root: Path, folder: Path, seconds: Mapping[str, float]) -> None:
-        self._root, self._folder, self._seconds = root, folder, seconds
+    def __init__(self, root: Path, folder: Path, measured: measures.Measurement) -> None:
+        self._root, self._folder, self._known, self._seconds = root, folder, measured.known, measured.seconds
         self._running: dict[int, _Running] = {}
         self._later: list[_Running] = []
 
@@ -131,7 +131,7 @@ class _Runner:
         limits = {node: _PATIENCE + _SLOWER * self._seconds.get(node, 1.0) for node in running.nodes}
         process = os.fork()
         if process == 0:
-            _child(self._root, running, picks.Picks(running.nodes, self._seconds, limits, running.folder / "note.json"))
+            _child(self._root, running, picks.Picks(running.nodes, self._known, limits, running.folder / "note.json"))
         self._running[process] = running
 
     def wait(self) -> Result | None:
@@ -242,7 +242,7 @@ def _imported(file: Path) -> Iterator[str]:
 
 
 def run(
-    root: Path, folder: Path, trials: Sequence[Trial], seconds: Mapping[str, float], workers: int
+    root: Path, folder: Path, trials: Sequence[Trial], measured: measures.Measurement, workers: int
 ) -> Iterator[Result]:
     """Run trials, some at a time, and yield what becomes of each as it ends.
 
@@ -250,11 +250,11 @@ def run(
         root: of the repository.
         folder: for what the trials leave: logs, and where they keep their temporary files.
         trials: in the order in which they begin.
-        seconds: what each test takes.
+        measured: which tests there are, and what each of them takes.
         workers: processes at a time.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    runner, left = _Runner(root, folder, seconds), list(enumerate(trials))
+    runner, left = _Runner(root, folder, measured), list(enumerate(trials))
     while True:
         while left and len(runner) < workers:
             runner.begin(*left.pop(0))
