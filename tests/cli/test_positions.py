@@ -219,4 +219,6 @@ def test_explain_names_the_place_too(muster, write):
     path = write("job.yaml", JOB)
     (found, *_) = muster("explain", "-o", "json", "-f", path).json()
     assert (11, 5) in {(each["line"], each["column"]) for each in found["findings"]}
-    assert f"{path}:11:5: error spec.trainer.numNodes: 0" in " ".join(muster("explain", "-f", path).out.split())
+    # Where a line ends depends on how long the name of the folder is.
+    out = "".join(muster("explain", "-f", path).out.split())
+    assert f"{path}:11:5:errorspec.trainer.numNodes:0" in out
