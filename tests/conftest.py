@@ -8,7 +8,7 @@ import logging
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import rules
+from tests.support import examples, rules
 
 _ANY_MACHINE = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("drawn", **_ANY_MACHINE)
@@ -16,6 +16,11 @@ settings.register_profile("drawn", **_ANY_MACHINE)
 settings.register_profile("repeatable", **_ANY_MACHINE, derandomize=True)
 settings.load_profile("drawn")
 rules.watch()
+
+
+def pytest_configure(config):
+    if config.getoption("--hypothesis-profile", None) == "repeatable":
+        examples.forget_sources()
 
 
 @pytest.fixture(autouse=True)

@@ -19,8 +19,12 @@ NAMES = st.sampled_from(
     ["HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "hub_token", "apiKey", "password", "credentials"]
 )
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+# What means something to a shell, to YAML or to JSON.
+SYNTAX = st.sampled_from(
+    [*"<>=-()`&|;#'\\\"{}[],:@!*?~%$\n", "<<", "<<-", "<<<", ">>", "==", "=>", ":=", "$(", "${", "://"]
+)
 # Any text, with something inside that stands nowhere else in a record; what begins with -- would be the next flag.
-SECRETS = st.tuples(TEXT, TEXT).map("-Zq7-Zq7".join).filter(lambda text: not text.startswith("--"))
+SECRETS = st.tuples(TEXT | SYNTAX, TEXT | SYNTAX).map("-Zq7-Zq7".join).filter(lambda text: not text.startswith("--"))
 FORMATTED = st.from_regex(r"\A(hf_[A-Za-z0-9]{30}|ghp_[A-Za-z0-9]{36}|AKIA[A-Z0-9]{16}|sk-[a-z]{10}[0-9]{10})\Z")
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.sessions import databases
 from tests.sessions.gateways import Gateway
+from tests.support import examples
 
 ROOT = Path(__file__).parents[2]
 IS_THERE = importlib.util.find_spec("tinker") is not None
@@ -26,6 +27,7 @@ else:
         "sessions", deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
     )
     settings.load_profile("sessions")
+    examples.forget_sources()
 
 
 def pytest_configure(config):

@@ -80,6 +80,7 @@ _SETTERS = frozenset({"set", "config", "setenv", "setx", "ENV", "add", "--add", 
 _SPEAKERS = frozenset({"echo", "printf"})
 _LISTENERS = frozenset({"login", "--password-stdin", "--with-token", "--token-stdin", "--stdin"})
 _HANDED = "<<<"
+_OPERATORS = frozenset({"<<", "<<-", _HANDED})
 _LONGEST_PROGRAM = 64
 _NONE = _Program()
 
@@ -125,7 +126,8 @@ def _is_key(word: str, before: str) -> bool:
 
 def _start(word: str, before: str, earlier: str, program: _Program, judge: Callable[[str], bool]) -> int | None:
     """Return where the secret in `word` begins, None when there is none."""
-    if before.startswith("-") and not word.startswith(("--", "<<")) and _takes_secret(before, program, judge):
+    is_value = word not in _OPERATORS and not word.startswith("--")
+    if is_value and before.startswith("-") and _takes_secret(before, program, judge):
         return 0
     if before in _HEADERS or word.startswith("-H"):
         match = _HEADER.match(word, 0 if before in _HEADERS else 2)
