@@ -174,3 +174,35 @@ def test_a_secret_behind_a_long_hostile_text_is_found(piece):
     # A pattern that is quadratic in the text would not come to its end here.
     text = piece * (200_000 // len(piece)) + " private key- HF_TOKEN=planted-here"
     assert "planted-here" not in texts.scrub(text)
+
+
+_PIECES = st.sampled_from(
+    ["name", "value", "tok", "curl", "hf_", "@", "a@b", ":", "://", "...", "…", "{", "x" * 65, "://…", "key:", "ü", "5"]
+)
+
+
+def is_telling_at_first_sight(raw):
+    """What `is_telling` says of a text, without anything that was seen before."""
+    text = raw.decode()
+    if any(hint in text for hint in texts.HINTS) or ("@" in text and ":" in text):
+        return True
+    return "://" in text and ("..." in text or "…" in text)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.lists(_PIECES, max_size=5).map('"'.join), min_size=1, max_size=6))
+def test_what_was_seen_before_changes_nothing_about_what_is_telling(seen):
+    for each in seen:
+        raw = each.encode()
+        assert texts.is_telling(raw) == is_telling_at_first_sight(raw)
+
+
+def test_only_some_short_texts_that_tell_nothing_are_remembered(monkeypatch):
+    monkeypatch.setattr(texts, "_quiet", {})
+    assert not texts.is_telling('"'.join(f"plain-{number}" for number in range(100_000)).encode())
+    assert not texts.is_telling(b'short "' + b"x" * 10_000)
+    assert texts.is_telling(b'more "a_token')
+    (kept,) = texts._quiet.values()
+    assert len(kept) <= 2 * texts._MOST_QUIET
+    assert max(map(len, kept)) <= texts._LONGEST_QUIET
+    assert "more " not in kept

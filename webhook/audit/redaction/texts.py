@@ -7,6 +7,7 @@ elsewhere. The time of all patterns is linear in the length of the text, because
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
@@ -93,6 +94,10 @@ _DEEPEST = 3  # commands in quotes in commands
 
 _SEPARATORS = frozenset("=:<,` \t\r\n\f\v")
 _LONGEST_ENCODED = 65536
+# Texts of any job that hold no hint, by the hints; at most 1.5 MB for each of the two tuples of hints.
+_MOST_QUIET, _LONGEST_QUIET = 2048, 64
+_BESIDE = re.compile(r"@|://|\.\.\.|…")
+_quiet: dict[tuple[str, ...], set[str]] = {}
 # Names that say "secret" but whose value only says which one.
 _REFERENCES = frozenset(
     {"automountServiceAccountToken", "imagePullSecrets", "serviceAccountToken", "secretKeyRef", "secretRef"}
@@ -125,11 +130,26 @@ def scrub(text: str, judge: Judge = secret_names.is_secret, found: set[str] | No
 
 def is_telling(raw: bytes, hints: tuple[str, ...] = HINTS) -> bool:
     """Whether `raw`, lower-case JSON of one or more texts, may hold what `scrub` replaces."""
-    # Records repeat their fields and reasons, and each hint is looked for in all; in texts this is twice as fast.
-    text = '"'.join(set(raw.decode().split('"')))
-    if any(map(text.__contains__, hints)) or ("@" in text and ":" in text):
+    # Jobs and records repeat their members, fields and reasons: what was quiet before is not looked through again.
+    quiet = _quiet.setdefault(hints, set())
+    new = set(raw.decode().split('"')) - quiet
+    if not new:
+        return False
+    text = '"'.join(new)
+    if any(map(text.__contains__, hints)) or ("@" in text and b":" in raw):
         return True
-    return "://" in text and ("..." in text or "…" in text)
+    if "://" in text and ("..." in text or "…" in text):
+        return True
+    _note(quiet, new)
+    return False
+
+
+def _note(quiet: set[str], found: set[str]) -> None:
+    """Remember short texts that tell nothing, neither alone nor beside another text."""
+    if len(quiet) > _MOST_QUIET:
+        quiet.clear()
+    some = itertools.islice(found, _MOST_QUIET)
+    quiet.update(each for each in some if len(each) <= _LONGEST_QUIET and not _BESIDE.search(each))
 
 
 def is_harmless(value: str) -> bool:
