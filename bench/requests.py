@@ -34,8 +34,13 @@ def run() -> None:
             server.wait(10)
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
-    """Start `muster serve` on a free port of loopback, with a certificate of its own in `folder/tls`."""
+def start(folder: Path, root: Path | None = None) -> subprocess.Popen[str]:
+    """Start `muster serve` on a free port of loopback, with a certificate of its own in `folder/tls`.
+
+    Args:
+        folder: for its files.
+        root: the checkout whose code it runs; None for this one.
+    """
     config = {
         "server": {"host": "127.0.0.1", "port": 0, "readinessDelay": 0},
         "tls": {"selfSigned": True, "directory": str(folder / "tls")},
@@ -46,7 +51,7 @@ def start(folder: Path) -> subprocess.Popen[str]:
     (folder / "cluster.yaml").write_text(reviews.cluster_yaml(), encoding="utf-8")
     command = [sys.executable, "-m", "webhook", "serve", "--config", str(folder / "muster.yaml")]
     pin = (lambda: os.sched_setaffinity(0, {0})) if len(os.sched_getaffinity(0)) > 1 else None
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=pin)  # noqa: S603, PLW1509  # our own command, before any thread
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=pin, cwd=root)  # noqa: S603, PLW1509  # our own command, before any thread
 
 
 def port_of(server: subprocess.Popen[str]) -> int:

@@ -91,7 +91,7 @@ def _resident(engines: Sequence[Process]) -> float:
 
 async def _started(stack: AsyncExitStack, folder: Path, base: Path, count: int) -> list[Process]:
     arguments = ["--base", str(base), "--trainer", _TRAINER]
-    engines = [Process(f"e{number}", folder, arguments, Metrics()) for number in range(count)]
+    engines = [Process("trainer", folder / str(number), arguments, Metrics()) for number in range(count)]
     for each in engines:
         await each.start()
         stack.push_async_callback(each.close)

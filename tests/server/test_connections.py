@@ -140,6 +140,38 @@ def test_who_takes_it_late_is_not_closed(made):
     assert table.closed == []
 
 
+def test_who_takes_each_answer_is_not_closed_for_the_next_one(made, monkeypatch):
+    """A busy machine looks when it has just sent something, each time."""
+    taken = [0]
+    monkeypatch.setattr(connections, "_taken", lambda _: taken[0])
+    monkeypatch.setattr(connections, "_unsent", lambda _: 1000)
+    table = made(slow=2 * connections.LOOK)
+    table.open("busy", State.BUSY, State.KEPT)
+    for _ in range(20):
+        table.table.look()
+        taken[0] += 1000
+    assert table.closed == []
+    for _ in range(3):
+        taken[0] += 10  # a drop at a time
+        table.table.look()
+    assert table.closed == ["busy"]
+
+
+async def test_what_a_client_has_taken_is_counted(streams):
+    accepted = asyncio.get_running_loop().create_future()
+    server = await asyncio.start_server(lambda *both: accepted.set_result(both), "127.0.0.1", 0)
+    async with server:
+        reader, _ = await opened(streams, server.sockets[0].getsockname()[1])
+        _, writer = await accepted
+        sock = writer.get_extra_info("socket")
+        before = connections._taken(sock)
+        assert before >= 0
+        writer.write(b"x" * 5000)
+        assert await reader.readexactly(5000)
+        await waits.until(lambda: connections._taken(sock) == before + 5000)
+        writer.close()
+
+
 def test_a_closed_connection_is_forgotten_whatever_comes_after(made):
     table = made()
     connection = table.open("a")

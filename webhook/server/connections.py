@@ -27,6 +27,7 @@ LOOK = 0.5
 """Seconds between two looks at all connections."""
 _RESERVED = 128  # descriptors for files, the API server and the event loop itself
 _FEWEST = 16
+_ACKED, _AT = struct.Struct("=Q"), 120  # of struct tcp_info, since Linux 4.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +80,12 @@ class Connection:
         state: what it does.
     """
 
-    __slots__ = ("_sock", "_stuck", "_table", "abort", "greeted", "since", "state")
+    __slots__ = ("_due", "_sock", "_stuck", "_table", "abort", "greeted", "since", "state")
 
     def __init__(self, table: Connections, sock: socket.socket, abort: Callable[[], object]) -> None:
         self._table = table
         self._sock = sock
-        self._stuck = 0
+        self._stuck = self._due = 0
         self.abort = abort
         self.greeted = False
         self.state = State.FRESH
@@ -105,8 +106,14 @@ class Connection:
         self._table.remove(self)
 
     def looks_stuck(self) -> int:
-        """Return the number of looks at which the client had not taken all of what was sent to it."""
-        self._stuck = self._stuck + 1 if _unsent(self._sock) else 0
+        """Return the number of looks at which the client had not taken what was sent to it before the first of them.
+
+        Who is sent one answer after another, and takes each, may have a later one to take at every look.
+        """
+        unsent, taken = _unsent(self._sock), _taken(self._sock)
+        if not unsent or taken >= self._due:
+            self._stuck, self._due = 0, taken + unsent
+        self._stuck += bool(unsent)
         return self._stuck
 
 
@@ -181,12 +188,21 @@ class Connections:
         connection.abort()
 
 
-def _unsent(sock: socket.socket) -> bool:
-    """Whether the other side has not taken all bytes (`SIOCOUTQ`, tcp(7)); then more may wait in this process."""
+def _unsent(sock: socket.socket) -> int:
+    """Return the bytes that the other side has not taken (`SIOCOUTQ`, tcp(7)); then more may wait in this process."""
     try:
-        return bool(struct.unpack("i", fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, b"\0\0\0\0"))[0])
+        return int(struct.unpack("i", fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, b"\0\0\0\0"))[0])
     except (OSError, ValueError):
-        return False
+        return 0
+
+
+def _taken(sock: socket.socket) -> int:
+    """Return the bytes that the other side has taken (`tcpi_bytes_acked`, linux/tcp.h); -1 where nobody counts them."""
+    try:
+        told = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ACKED.size + _AT)
+        return int(_ACKED.unpack_from(told, _AT)[0])
+    except (OSError, ValueError, struct.error):
+        return -1
 
 
 def _descriptors(wanted: int) -> int:
