@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
+from sessions.engines.reach import Reach
 from sessions.refusals import Refused
 from sessions.seam import Adam
 
 __all__ = ["AdamW", "checked"]
 
 _PARTS = ("step", "exp_avg", "exp_avg_sq")
+_Kept: TypeAlias = tuple[list[Tensor], dict[Tensor, dict[str, Tensor]]]
 
 
 def checked(params: Adam) -> Adam:
@@ -39,21 +42,27 @@ class AdamW:
         # On a CPU, one pass over each tensor, where `foreach` makes a dozen, each of which costs an adapter its layers.
         fused = all(each.device.type == "cpu" and each.is_contiguous() for each in named.values())
         self._torch = torch.optim.AdamW(list(named.values()), foreach=not fused, fused=fused)
+        self._most = float(min(torch.finfo(each.dtype).max for each in named.values()))
+        self._reach: Reach | None = None  # measured before the first step, because weights may be set until then
 
     def step(self, gradients: Sequence[Tensor], params: Adam) -> float:
         """Take gradients, in the order of the names, into the weights; answer their global norm before clipping.
 
         Raises:
-            Refused: for gradients whose norm is not finite; nothing has changed then.
+            Refused: for gradients whose norm is not finite, and a step after which weights would not be; nothing has
+                changed then.
         """
         gradients = [each.contiguous() for each in gradients]  # torch 2.13 takes others in a wrong order on a CPU
         norm = self._norm(gradients)
         if not torch.isfinite(norm):
             raise Refused("optim_step: the gradients overflowed: load a checkpoint, and send smaller losses")
+        reach = (self._reach or self._measured()).after(float(norm), params)
+        kept = None if reach.fits(self._most) else self._copied()
         try:
             self._take(gradients, norm, params)
         finally:
             self._torch.zero_grad()
+        self._reach = reach if kept is None else self._looked(kept)
         return float(norm)
 
     def state(self) -> dict[str, Tensor]:
@@ -69,6 +78,7 @@ class AdamW:
         """Take what `state` returned. Raises `Refused` for the state of another model."""
         if state and {key: self._shape(key) for key in self._keys()} != {k: tuple(v.shape) for k, v in state.items()}:
             raise Refused(f"weights: {source}: the optimizer does not fit its weights: load without the optimizer")
+        self._reach = None
         for name, each in self._named.items() if state else ():
             self._torch.state[each] = {part: self._placed(state[f"{name}.{part}"], part, name) for part in _PARTS}
 
@@ -84,6 +94,39 @@ class AdamW:
             weight_decay=params.weight_decay,
         )
         self._torch.step()
+
+    def _looked(self, kept: _Kept) -> Reach:
+        """Return what weights and moments are at most; take a step back after which some are no numbers."""
+        measured = self._measured()
+        seconds = [state["exp_avg_sq"] for state in self._torch.state.values()]
+        if not measured.is_finite or not math.isfinite(self._largest(seconds)):
+            self._return(kept)
+            raise Refused(
+                "optim_step: the weights would overflow: pass a smaller learning_rate or weight_decay, or a larger eps"
+            )
+        return measured
+
+    def _measured(self) -> Reach:
+        firsts = [state["exp_avg"] for state in self._torch.state.values()]
+        return Reach(self._largest([each.detach() for each in self._named.values()]), self._largest(firsts))
+
+    def _largest(self, tensors: Sequence[Tensor]) -> float:
+        """Return the largest value without its sign, infinity where one is no number, and 0 of nothing."""
+        some = [each for each in tensors if each.numel()]  # a rank may have no part of one
+        found = float(torch.nn.utils.get_total_norm(some, math.inf))
+        return math.inf if math.isnan(found) else found
+
+    def _copied(self) -> _Kept:
+        states = {each: {part: value.clone() for part, value in of.items()} for each, of in self._torch.state.items()}
+        return [each.detach().clone() for each in self._named.values()], states
+
+    def _return(self, kept: _Kept) -> None:
+        weights, states = kept
+        with torch.no_grad():
+            for each, before in zip(self._named.values(), weights, strict=True):
+                each.copy_(before)
+        self._torch.state.clear()
+        self._torch.state.update(states)
 
     def _keys(self) -> list[str]:
         return [f"{name}.{part}" for name in self._named for part in _PARTS]

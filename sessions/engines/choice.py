@@ -26,7 +26,9 @@ def next_tokens(logits: Tensor, requests: Sequence[Sampling], chances: Sequence[
         if some:
             pick = _filtered if filtered else _plain
             chosen = [requests[row] for row in some]
-            scaled = logits[some].double() / _column(logits, [each.temperature for each in chosen])
+            ahead = logits[some].double()
+            below = ahead - ahead.amax(1, keepdim=True)  # first, or a small temperature makes infinities
+            scaled = below / _column(logits, [each.temperature for each in chosen])
             out[some] = pick(scaled, chosen, _column(logits, [chances[row] for row in some]))
     return out
 

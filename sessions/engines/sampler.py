@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -193,8 +194,19 @@ class TransformersSampler:
             each.thought = thoughts.whole()
 
 
-def _answer(opened: _Open) -> Sampled:
-    return replace(opened.thought or Sampled(), sequences=tuple(row.whole() for row in opened.rows))
+def _answer(opened: _Open) -> Sampled | Refused:
+    thought = opened.thought or Sampled()
+    if not _are_numbers(opened, thought):
+        return Refused("model_path: the logits of these weights are no numbers: sample from an earlier checkpoint")
+    return replace(thought, sequences=tuple(row.whole() for row in opened.rows))
+
+
+def _are_numbers(opened: _Open, thought: Sampled) -> bool:
+    """Tell whether what was computed is, also where weights are so large that logits overflow."""
+    of_rows = all(math.isfinite(each) for row in opened.rows for each in row.logprobs)
+    own, targets = thought.prompt_logprobs, thought.targets
+    known = own is None or len(own) < 2 or not math.isnan(own[-1])
+    return of_rows and known and (targets is None or not bool(np.isnan(targets).any()))
 
 
 def _generator(seed: int | None, number: int) -> np.random.Generator:

@@ -113,6 +113,11 @@ class _AdamW(AdamW):
     def _norm(self, gradients: Sequence[Tensor]) -> Tensor:
         return _norm(gradients, self._group)
 
+    def _largest(self, tensors: Sequence[Tensor]) -> float:
+        found = torch.tensor(super()._largest(tensors), dtype=torch.float64)
+        dist.all_reduce(found, dist.ReduceOp.MAX, group=self._group)
+        return float(found)
+
 
 class _Passes(Passes):
     """Passes of one rank; all ranks run the same number, because each pass gathers the weights of all."""

@@ -158,10 +158,14 @@ class TorchTrainer:
 
     def _summed(self, model: str, work: Work) -> _Summed:
         loss, held = work.loss, self._models[model]
-        if not math.isfinite(loss) or not bool(torch.isfinite(self._norm(work.gradients))):
-            raise Refused(f"forward_backward: {work.step.loss} overflowed: send smaller advantages, or newer logprobs")
+        gradients = added(held.pending, work.gradients)
+        if not math.isfinite(loss) or (work.gradients and not bool(torch.isfinite(self._norm(gradients)))):
+            raise Refused(
+                f"forward_backward: {work.step.loss} overflowed: send smaller advantages, or newer logprobs; load a "
+                "checkpoint where the weights themselves are too large"
+            )
         outputs = Outputs([work.logprobs[place] for place in range(len(work.inputs))], {"loss:sum": loss})
-        return _Summed(held, added(held.pending, work.gradients), outputs)
+        return _Summed(held, gradients, outputs)
 
     def _norm(self, gradients: Sequence[Tensor]) -> Tensor:
         return torch.nn.utils.get_total_norm(gradients)

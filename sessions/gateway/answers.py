@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from sessions.journal.store import AwayError, ChangedError
 from sessions.seam import Refused
 
-__all__ = ["MOST", "MissingError", "body", "errors", "json", "members", "read"]
+__all__ = ["MOST", "MissingError", "body", "errors", "head", "json", "members", "read"]
 
 MOST = 1 << 20
 """Bytes of a body of JSON, unless its handler says more: a megabyte of it takes a tenth of a second to read."""
@@ -42,24 +42,38 @@ async def read(request: web.Request, limit: int) -> bytes:
     """
     if "body" not in request:  # a handler may ask twice
         request["body"] = await _sent(request, limit)
-    data = bytes(request["body"])
-    if request.headers.get("Content-Encoding", "").lower() != "zstd":
-        return data
-    try:
-        with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-            whole = reader.read(limit + 1)
-    except zstandard.ZstdError as error:
-        raise Refused("the body is not zstd, though its Content-Encoding says so") from error
+    if len(request["body"]) > limit:
+        raise _large(limit)
+    whole = head(request, limit + 1)
     if len(whole) > limit:
         raise _large(limit)
-    return bytes(whole)
+    return whole
+
+
+def head(request: web.Request, most: int) -> bytes:
+    """Return the first bytes of a body of which `read` has read some, decompressed.
+
+    Raises:
+        Refused: when the body is not what its header says.
+    """
+    data = bytes(request.get("body", b""))
+    if request.headers.get("Content-Encoding", "").lower() != "zstd":
+        return data[:most]
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+            return bytes(reader.read(most))
+    except zstandard.ZstdError as error:
+        raise Refused("the body is not zstd, though its Content-Encoding says so") from error
 
 
 async def _sent(request: web.Request, limit: int) -> bytes:
-    try:
-        return await request.clone(client_max_size=limit).read()
-    except web.HTTPRequestEntityTooLarge as error:
-        raise _large(limit) from error
+    """Return what was sent, or a little more of it than a limit."""
+    sent = bytearray()
+    async for some in request.content.iter_any():
+        sent += some
+        if len(sent) > limit:
+            break
+    return bytes(sent)
 
 
 def _large(limit: int) -> web.HTTPRequestEntityTooLarge:

@@ -24,6 +24,7 @@ from sessions.gateway import (
 from sessions.gateway.answers import errors
 from sessions.gateway.connections import BUSY, Busy, busy
 from sessions.gateway.doors import door
+from sessions.gateway.polls import POLLS, Polls
 from sessions.gateway.rates import BUCKETS, Buckets, rates
 from sessions.gateway.state import MANAGER, TOKENS
 from sessions.gateway.tokens import Tokens
@@ -53,7 +54,7 @@ def app(config: Config) -> web.Application:
     """Return the application; it starts the engines when it starts, and answers before they do."""
     made = web.Application(middlewares=[busy, errors, door, rates], client_max_size=config.limits.body)
     made[MANAGER] = Manager(config)
-    made[BUCKETS], made[BUSY] = Buckets(), Busy()
+    made[BUCKETS], made[BUSY], made[POLLS] = Buckets(), Busy(), Polls()
     made[TOKENS] = Tokens(config.root / "signing.key")
     for part in _PARTS:
         made.add_routes(part.routes)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
+from sessions.gateway import polls
 from sessions.gateway.answers import body, json
 from sessions.gateway.state import MANAGER, own_sampler
 from sessions.journal.store import Row
@@ -59,7 +60,7 @@ async def _ends(request: web.Request, sampler: str, asked: _Poll, until: float) 
             found = await completions.since(context.journal, sampler, clone, asked.prev_cursor)
             if found or loop.time() >= until:
                 return found
-            with suppress(TimeoutError):
+            with polls.waiting(request), suppress(TimeoutError):
                 async with asyncio.timeout_at(until):
                     await event.wait()
         finally:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from sessions.gateway import bodies
+from sessions.gateway import bodies, polls
 from sessions.gateway.answers import body, json, members
 from sessions.gateway.state import MANAGER, caller
 from sessions.journal.store import Row
@@ -29,7 +29,7 @@ async def retrieve_future(request: web.Request) -> web.Response:
     try:
         row = await context.journal.row(_FIND, id_, caller(request))
         if row is not None and row["state"] == "waiting":
-            with suppress(TimeoutError):
+            with polls.waiting(request), suppress(TimeoutError):
                 async with asyncio.timeout(context.config.limits.poll):
                     await event.wait()
             row = await context.journal.row(_FIND, id_, caller(request))

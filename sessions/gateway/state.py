@@ -11,13 +11,13 @@ from sessions.gateway.answers import MissingError
 from sessions.gateway.tokens import Tokens
 from sessions.journal import entries
 from sessions.journal.store import Connection, Row
+from sessions.runs import quotas
 from sessions.runs.manager import Manager
 
 __all__ = ["MANAGER", "TOKENS", "accepted", "caller", "new_id", "own_model", "own_sampler", "own_session"]
 
 MANAGER: web.AppKey[Manager] = web.AppKey("manager", Manager)
 TOKENS: web.AppKey[Tokens] = web.AppKey("tokens", Tokens)
-_WAITING = "SELECT count(*) FROM requests WHERE tenant = ? AND state = 'waiting'"
 
 
 def caller(request: web.Request) -> str:
@@ -72,16 +72,19 @@ async def accepted(
     Raises:
         ChangedError: when its number was used before for another request.
         HTTPTooManyRequests: when too many of the tenant's requests wait.
+        Refused: when the tenant has more passes than he may, and nothing that waits makes room.
     """
     context = request.app[MANAGER].context
-    most = context.config.quotas.of(asked.tenant).waiting_requests
+    quota = context.config.quotas.of(asked.tenant)
 
     def change(connection: Connection) -> bool:
         new = keep(connection, asked, context.clock())
-        waiting = connection.execute(_WAITING, (asked.tenant,)).fetchone()[0] if new else 0
-        if waiting > most:
-            told = f"waiting_requests: {most} of your requests wait, as many as may; send this one again later"
-            raise web.HTTPTooManyRequests(text=told, headers={"Retry-After": "1"})
+        if new:
+            quotas.request(connection, quota, asked)
         return new
 
-    return await context.journal.run(change)
+    try:
+        return await context.journal.run(change)
+    except quotas.BusyError as error:
+        told = f"{error}; send this one again later"
+        raise web.HTTPTooManyRequests(text=told, headers={"Retry-After": "1"}) from error

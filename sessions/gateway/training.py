@@ -13,7 +13,7 @@ import orjson
 from aiohttp import web
 
 from sessions.gateway import bodies
-from sessions.gateway.answers import Handler, MissingError, body, json, members, read
+from sessions.gateway.answers import Handler, MissingError, body, head, json, members, read
 from sessions.gateway.state import MANAGER, accepted, caller, own_model, own_session
 from sessions.journal import entries
 from sessions.journal.store import ChangedError, Connection, Row
@@ -43,7 +43,7 @@ def _numbered(handler: Handler) -> Handler:
             model, seq = asked.get("model_id"), asked.get("seq_id")
             if isinstance(model, str) and type(seq) is int and 1 <= seq <= bodies.MOST:
                 with suppress(ChangedError, MissingError):
-                    await _promise_json(request, model, seq, "refused", {"detail": str(error)})
+                    await _promise_json(request, model, seq, entries.REFUSED, {"detail": str(error)})
             raise
 
     return told
@@ -66,12 +66,23 @@ async def create_model(request: web.Request) -> web.Response:
 
 @routes.post("/api/v1/forward_backward")
 async def forward_backward(request: web.Request) -> web.Response:
-    """Keep a pass."""
-    data = await read(request, request.app[MANAGER].context.config.limits.body)
+    """Keep a pass, also one that is refused.
+
+    A client sends the first chunk of a call when the others were accepted, and its other requests after that: were a
+    chunk refused here, it would wait for its own turn for ever (tinker 0.38.0, `TrainingClient._take_turn`).
+    """
     if "protobuf" not in request.content_type:
         raise Refused("Content-Type: is not application/x-protobuf; use a client of tinker 0.25.0 or later")
-    model, seq, forward_only = steps.address(data)
-    return await _promise(request, model, seq, "forward" if forward_only else "forward_backward", data)
+    try:
+        data = await read(request, request.app[MANAGER].context.config.limits.body)
+        model, seq, forward_only = steps.address(data)
+        return await _promise(request, model, seq, "forward" if forward_only else "forward_backward", data)
+    except (Refused, web.HTTPRequestEntityTooLarge) as error:
+        found = steps.named(head(request, steps.HEAD))
+        if found is None:
+            raise
+        told = str(error.text if isinstance(error, web.HTTPException) else error)
+        return await _promise_json(request, *found, entries.REFUSED_STEP, {"detail": told})
 
 
 @routes.post("/api/v1/optim_step")
@@ -228,10 +239,10 @@ async def _promise_json(request: web.Request, model: str, seq: int, kind: str, a
 
 async def _promise(request: web.Request, model: str, seq: int, kind: str, data: bytes) -> web.Response:
     row = await own_model(request, model)
+    asked, manager = entries.Request(caller(request), model, seq, kind, data), request.app[MANAGER]
     if row["unloaded"] is not None or row["ended"] is not None:
-        raise MissingError(f"{model[:200]}: this model was unloaded, or its session has ended")
-    asked = entries.Request(caller(request), model, seq, kind, data)
-    manager = request.app[MANAGER]
-    if await accepted(request, asked, entries.promise):
+        if not await manager.context.journal.run(entries.is_known, asked):
+            raise MissingError(f"{model[:200]}: this model was unloaded, or its session has ended")
+    elif await accepted(request, asked, entries.promise):
         manager.model(model).wake()
     return json({"request_id": asked.id, "model_id": model})

@@ -10,16 +10,36 @@ from dataclasses import dataclass
 
 from sessions.journal.store import ChangedError, Connection, Row, digest
 
-__all__ = ["UNLOADED", "Request", "accept", "finish", "forget", "given_up", "next_of", "promise", "skip", "unload"]
+__all__ = [
+    "REFUSED",
+    "REFUSED_STEP",
+    "UNLOADED",
+    "UNMADE",
+    "Request",
+    "accept",
+    "finish",
+    "forget",
+    "given_up",
+    "is_known",
+    "next_of",
+    "promise",
+    "skip",
+    "unload",
+]
 
 UNLOADED = "the model was unloaded before this request"
+UNMADE = "the model could not be made; the failure of its creation says why"
+REFUSED = "refused"
+"""The kind of a request that was refused when it came, of which only its number is of use."""
+REFUSED_STEP = "refused_step"
+"""The kind of such a forward or backward pass: what was sent before it may come later, as with other passes."""
 
 _LOCKED = "UPDATE models SET done = done WHERE id = ? RETURNING done, unloaded"
 """Reads a model and keeps its row until the end of the transaction, in words that SQLite knows as well."""
 
 _OTHERS = (
     "SELECT 1 FROM requests WHERE target = ? AND seq > ? AND state = 'waiting'"
-    " AND kind NOT IN ('forward', 'forward_backward') LIMIT 1"
+    " AND kind NOT IN ('forward', 'forward_backward', 'refused_step') LIMIT 1"
 )
 
 
@@ -54,8 +74,8 @@ def accept(connection: Connection, request: Request, now: float) -> bool:
         ChangedError: when another request has the number.
     """
     new = connection.execute(
-        "INSERT INTO requests (id, tenant, target, seq, kind, digest, body, state, created)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, 'waiting', ?) ON CONFLICT DO NOTHING",
+        "INSERT INTO requests (id, tenant, target, seq, kind, digest, body, state, created, size)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?) ON CONFLICT DO NOTHING",
         (
             request.id,
             request.tenant,
@@ -65,14 +85,20 @@ def accept(connection: Connection, request: Request, now: float) -> bool:
             digest(request.body),
             request.body,
             now,
+            len(request.body),
         ),
     ).rowcount
     if new:
         return True
-    known = connection.execute("SELECT kind, digest FROM requests WHERE id = ?", (request.id,)).fetchone()
-    if known is None or tuple(known) != (request.kind, digest(request.body)):
+    if not is_known(connection, request):
         raise ChangedError(f"seq_id {request.seq} of {request.target} was used before for another request")
     return False
+
+
+def is_known(connection: Connection, request: Request) -> bool:
+    """Tell whether a request is there already."""
+    known = connection.execute("SELECT kind, digest FROM requests WHERE id = ?", (request.id,)).fetchone()
+    return known is not None and tuple(known) == (request.kind, digest(request.body))
 
 
 def promise(connection: Connection, request: Request, now: float) -> bool:
@@ -137,13 +163,13 @@ def forget(connection: Connection, target: str, through: int) -> None:
     )
 
 
-def unload(connection: Connection, model: str, now: float) -> list[str]:
+def unload(connection: Connection, model: str, now: float, why: str = UNLOADED) -> list[str]:
     """Keep that a model is unloaded, and return the requests that waited for it, which fail."""
     connection.execute("UPDATE models SET unloaded = ? WHERE id = ? AND unloaded IS NULL", (now, model))
     query = "SELECT id FROM requests WHERE target = ? AND state = 'waiting'"
     waiting = [str(row[0]) for row in connection.execute(query, (model,)).fetchall()]
     for id_ in waiting:
-        given_up(connection, id_, UNLOADED, "user", now)
+        given_up(connection, id_, why, "user", now)
     connection.execute("UPDATE requests SET body = NULL WHERE target = ? AND body IS NOT NULL", (model,))
     connection.execute("DELETE FROM layouts WHERE target = ?", (model,))
     return waiting

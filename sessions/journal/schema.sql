@@ -58,11 +58,13 @@ CREATE TABLE IF NOT EXISTS requests (
     category TEXT,                  -- of a failure: user or server
     created REAL NOT NULL,
     finished REAL,
+    size INTEGER NOT NULL DEFAULT 0,    -- bytes of the body
     UNIQUE (target, seq)
 );
 CREATE INDEX IF NOT EXISTS waiting ON requests (target, seq) WHERE state = 'waiting';
 CREATE INDEX IF NOT EXISTS ended ON requests (finished) WHERE finished IS NOT NULL;
 CREATE INDEX IF NOT EXISTS waiting_of ON requests (tenant) WHERE state = 'waiting';
+CREATE INDEX IF NOT EXISTS kept_of ON requests (tenant, size) WHERE body IS NOT NULL;
 CREATE TABLE IF NOT EXISTS samplers (
     id TEXT PRIMARY KEY,
     session TEXT NOT NULL REFERENCES sessions (id),

@@ -44,6 +44,10 @@ VERSIONS = (
         rows=("UPDATE requests SET body = NULL WHERE kind = 'sample' AND state <> 'waiting'",),
     ),
     Version(),  # indexes of requests
+    Version(
+        columns=(("requests", "size", "INTEGER NOT NULL DEFAULT 0"),),
+        rows=("UPDATE requests SET size = length(body) WHERE body IS NOT NULL",),
+    ),
 )
 """The first is that of journals without a number."""
 _TABLE = "CREATE TABLE IF NOT EXISTS versions (number INTEGER NOT NULL)"

@@ -29,6 +29,7 @@ __all__ = ["Manager"]
 _LOG = logging.getLogger(__name__)
 _REAP = 5.0  # seconds between looks for what has ended
 _LEAST = 0.1  # seconds between two of them, however much is told
+_WEIGH = 60.0  # seconds between looks at how many bytes of results there are
 _SWEEP = 3600.0  # seconds between looks for folders that were left behind
 _OVER = "JOIN sessions ON sessions.id = session WHERE ended IS NOT NULL"
 _HELD_MODELS = f"SELECT models.id FROM models {_OVER} AND unloaded IS NULL"  # noqa: S608  # no value in it
@@ -78,6 +79,7 @@ class Manager:
         self._lock: IO[bytes] | None = None
         self._look = asyncio.Event()
         self._swept: float | None = None
+        self._weighed: float | None = None
 
     async def start(self) -> None:
         """Open the journal, and go on with what waits, here or where another Gateway has the engines."""
@@ -240,6 +242,10 @@ class Manager:
             await endings.expire(journal, row, now)
         await forgetting.records(journal, now - limits.records)
         await forgetting.answers(journal, now - limits.retained)
+        if self._weighed is None or now - self._weighed > _WEIGH:
+            self._weighed = now
+            for tenant in await forgetting.surplus(journal, self.context.config.quotas):
+                _LOG.warning("the oldest results of %s went, because there are more of them than may be", tenant)
         if self._swept is None or now - self._swept > _SWEEP:
             self._swept = now
             if left := await leftovers.sweep(journal, self.context.config.root):

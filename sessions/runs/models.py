@@ -225,7 +225,7 @@ class Model:
         return await weights.save(self._context, model, seq, kind, asked, self._engine)
 
     async def _other(self, model: Row, seq: int, kind: str, asked: dict[str, Any]) -> tuple[bytes, str]:
-        if kind == "refused":  # when it came, and only its number is of use
+        if kind in {entries.REFUSED, entries.REFUSED_STEP}:
             raise Refused(asked["detail"])
         if kind == "create_model":
             await self._engine(seq, "create", model["lora"].encode())
@@ -296,14 +296,16 @@ class Model:
             progress.forgotten(connection, self._id)
 
     async def _fail(self, due: Row, text: str, category: str) -> None:
+        """Keep that a request failed; where it was to make the model, there is none, and nothing counts one."""
         now = self._context.clock()
 
-        def change(connection: Any) -> None:
+        def change(connection: Any) -> list[str]:
             entries.given_up(connection, due["id"], text, category, now)
             connection.execute("UPDATE models SET done = ?, used = ? WHERE id = ?", (due["seq"], now, self._id))
+            return [] if due["seq"] else entries.unload(connection, self._id, now, entries.UNMADE)
 
-        await self._context.journal.run(change)
-        self._context.futures.ended(due["id"])
+        for id_ in (due["id"], *await self._context.journal.run(change)):
+            self._context.futures.ended(id_)
         self._context.metrics.failed(due["kind"], category)
 
     async def _keep(self, seq: int) -> None:

@@ -12,10 +12,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sessions.journal.entries import Request
 from sessions.journal.store import Connection
 from sessions.refusals import Refused
 
-__all__ = ["Quota", "Quotas", "has_room", "model", "read", "session", "stored"]
+__all__ = ["BusyError", "Quota", "Quotas", "has_room", "model", "read", "request", "session", "stored"]
 
 _MOST = 2**53
 _Count = Annotated[int, Field(ge=1, le=_MOST)]
@@ -29,6 +30,17 @@ _STORED = (
     "SELECT sum(size) FROM (SELECT folder, max(size) AS size FROM checkpoints"
     " WHERE tenant = ? AND path <> ? AND folder <> ? GROUP BY folder) AS folders"
 )
+_WAITING = "SELECT count(*) FROM requests WHERE tenant = ? AND state = 'waiting'"
+_KEPT = "SELECT count(*), sum(size) FROM requests WHERE tenant = ? AND body IS NOT NULL"
+_GOES = "SELECT 1 FROM requests WHERE tenant = ? AND body IS NOT NULL AND kind = 'optim_step' LIMIT 1"
+"""A step that was done, whose snapshot is on its way: with it the passes before it go."""
+_AWAITED = (
+    "SELECT 1 FROM models WHERE id = ? AND done + 1 = ? AND EXISTS"
+    " (SELECT 1 FROM requests WHERE target = models.id AND seq > models.done + 1 AND state = 'waiting')"
+)
+"""A request without which others of its model do not go on, such as the first chunk of a call, which comes last."""
+_GROWS = frozenset({"forward", "forward_backward", "sample"})
+"""Kinds of requests whose bodies are large; the others are few, and some of them have bodies go."""
 _ASK = "or ask who runs this Gateway for more"
 
 
@@ -43,6 +55,10 @@ class Quota(_Closed):
         requests_per_second: that each Gateway takes in the long run, without polls and heartbeats; beyond it 429.
         burst: requests that it takes at once.
         waiting_requests: that are accepted and not yet answered; beyond it 429.
+        polls: that wait at once at each Gateway; beyond it 429.
+        kept_requests: bodies in the journal: requests that wait, and passes since the last step of the optimizer.
+        kept_bytes: of these bodies.
+        result_bytes: of results that can be fetched; beyond it the oldest go first.
         open_sessions: that have not ended.
         models: of open sessions that are not unloaded.
         checkpoint_bytes: of all checkpoints; copies share theirs.
@@ -51,6 +67,10 @@ class Quota(_Closed):
     requests_per_second: float = Field(default=500.0, gt=0, le=1e6)
     burst: _Count = 5000
     waiting_requests: _Count = 4096
+    polls: _Count = 8192
+    kept_requests: _Count = 16_384
+    kept_bytes: _Count = 16 << 30
+    result_bytes: _Count = 16 << 30
     open_sessions: _Count = 1000
     models: _Count = 1000
     checkpoint_bytes: _Count = 1 << 40
@@ -96,6 +116,39 @@ def _merged(given: dict[str, Any]) -> dict[str, Any]:
         return given
     own = {name: {**default, **table} if isinstance(table, dict) else table for name, table in tenants.items()}
     return {**given, "tenants": own}
+
+
+class BusyError(Exception):
+    """A tenant has as many requests as he may; one that is sent again later may find room."""
+
+
+def request(connection: Connection, quota: Quota, asked: Request) -> None:
+    """Look at what a tenant has with a request that was just kept.
+
+    Args:
+        connection: of the journal, in the transaction that has kept it.
+        quota: of its tenant.
+        asked: the request.
+
+    Raises:
+        BusyError: for one too many, where others wait, which may make room.
+        Refused: where nothing but the tenant's own steps makes room.
+    """
+    count, size = connection.execute(_KEPT, (asked.tenant,)).fetchone()
+    size = size or 0
+    if count <= min(quota.waiting_requests, quota.kept_requests) and size <= quota.kept_bytes:
+        return  # what waits is among what is kept
+    if connection.execute(_AWAITED, (asked.target, asked.seq)).fetchone():
+        return
+    waiting = connection.execute(_WAITING, (asked.tenant,)).fetchone()[0]
+    if waiting > quota.waiting_requests:
+        raise BusyError(f"waiting_requests: {quota.waiting_requests} of your requests wait, as many as may")
+    for name, has, most in (("kept_requests", count, quota.kept_requests), ("kept_bytes", size, quota.kept_bytes)):
+        if has > most and asked.kind in _GROWS:
+            told = f"{name}: your requests would have {has}, and {most} may be kept"
+            if waiting > 1 or connection.execute(_GOES, (asked.tenant,)).fetchone():
+                raise BusyError(told)
+            raise Refused(f"{told}; send less at once, or an optim_step for the passes before, {_ASK}")
 
 
 def session(connection: Connection, tenant: str, quota: Quota) -> None:

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 from sessions.refusals import Refused
 
-__all__ = ["MOST", "check"]
+__all__ = ["MOST", "check", "end_of"]
 
 MOST = 1 << 16
 """Parts of one message; the 1,024 datums that a client sends at most have some 25 each."""
@@ -60,6 +60,19 @@ def _parts(body: bytes, form: Any) -> Iterator[int]:
             many = field is not None and field.is_repeated and field.message_type is None
             at += size
             yield size if many else 1
+
+
+def end_of(body: bytes, count: int) -> int:
+    """Return where the first fields of a message end, of at most some; 0 where they are none."""
+    at = 0
+    try:
+        for _ in range(count):
+            key, value = _varint(body, at)
+            size, start = _size(body, value, key & 7)
+            at = start + size
+    except (IndexError, DecodeError):
+        return 0
+    return at if at <= len(body) else 0
 
 
 def _size(body: bytes, at: int, kind: int) -> tuple[int, int]:

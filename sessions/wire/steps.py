@@ -15,7 +15,10 @@ from sessions.seam import Datum, Outputs, Refused, Step
 from sessions.wire import parts, tensors
 from sessions.wire.schema import messages
 
-__all__ = ["address", "outputs", "step", "tokens"]
+__all__ = ["HEAD", "address", "named", "outputs", "step", "tokens"]
+
+HEAD = 4096
+"""Bytes in which a request says its model and its `seq_id`: they are its first two fields."""
 
 _MOST = 1 << 26  # elements of all tensors of a request; four times what a body of 64 MiB can hold as dense ones
 
@@ -39,6 +42,20 @@ def address(body: bytes) -> tuple[str, int, bool]:
 
 def _pieces(datum: Any) -> int:
     return len(datum.model_input) + len(datum.loss_fn_inputs)
+
+
+def named(head: bytes) -> tuple[str, int] | None:
+    """Return the model and the `seq_id` of a request of which no more is looked at; None where it does not begin so.
+
+    Args:
+        head: the first `HEAD` bytes, or all of a smaller request.
+    """
+    end = parts.end_of(head[:HEAD], 2)
+    try:
+        request = messages.ForwardBackwardRequest.FromString(head[:end])
+    except DecodeError:
+        return None
+    return (request.model_id, request.seq_id) if request.model_id and request.seq_id >= 1 else None
 
 
 def step(body: bytes) -> Step:

@@ -50,13 +50,18 @@ class Hand:
         return self.result(self.post("create_model", body)["request_id"])
 
     def step(self, seq, data, expect=200, *, forward_only=False):
+        body = self.written(seq, data, forward_only=forward_only)
+        answer = self.send("forward_backward", expect, content=body, headers=PROTOBUF)
+        return answer.json().get("request_id")
+
+    def written(self, seq, data, *, forward_only=False):
+        """Return a pass as the client writes it."""
         given = types.ForwardBackwardInput(data=data, loss_fn="cross_entropy")
         message = forward_backward_request_to_proto(
             types.ForwardBackwardRequest(forward_backward_input=given, model_id=self.model, seq_id=seq)
         )
         message.forward_only = forward_only
-        answer = self.send("forward_backward", expect, content=message.SerializeToString(), headers=PROTOBUF)
-        return answer.json().get("request_id")
+        return message.SerializeToString()
 
     def optim(self, seq, rate=0.1, expect=200):
         body = {"model_id": self.model, "seq_id": seq, "adam_params": {"learning_rate": rate}}

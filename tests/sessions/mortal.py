@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+from sessions.refusals import Refused
 from tests.sessions import bigram
 
 
@@ -22,6 +23,15 @@ class Whim(bigram.Trainer):
         if (base / "no").exists():
             raise ValueError("no")
         super().__init__(base)
+
+
+class Choosy(bigram.Trainer):
+    """Makes no model of the seed 13."""
+
+    def create(self, model, lora):
+        if lora.seed == 13:
+            raise Refused("lora_config.seed: 13: is not done here")
+        super().create(model, lora)
 
 
 class Never(bigram.Trainer):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from sessions.cli.main import main
+from tests.sessions.gateways import ROOT
 
 SECRET = "passed"  # of nobody
+PAGE = (ROOT / "docs" / "sessions.md").read_text().partition("### What `serve` refuses")[2].partition("\n## ")[0]
 SERVE = ("serve", "--root", "state", "--base")
 
 
@@ -54,3 +58,15 @@ def test_a_slip_is_told_in_one_sentence(tmp_path, capfd, words, told):
     assert "Traceback" not in said
     assert SECRET not in said
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(("typed", "told"), re.findall(r"^\| `(--[^`]*)` \| `([^`]*)` \|$", PAGE, re.MULTILINE))
+def test_what_the_page_lists_is_refused_in_these_words(capfd, typed, told):
+    try:
+        code = main((*SERVE, "model", *typed.split()))
+    except SystemExit as ended:
+        code = ended.code
+    said = " ".join(capfd.readouterr().err.split())
+    assert code == 2
+    assert told in said
+    assert "Traceback" not in said

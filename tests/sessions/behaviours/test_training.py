@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tinker import types
+from tinker import RequestFailedError, types
 
 from sessions.losses.table import LOSSES
 from tests.sessions.hand import datum
@@ -47,6 +47,21 @@ def test_a_seed_gives_the_same_bits_and_another_seed_other_ones(model):
     first, again, other = (learned(model(seed), [datum(each) for each in ROWS])[1] for seed in (3, 3, 4))
     assert first.tolist() == again.tolist()
     assert np.abs(first - other).max() > 1e-6
+
+
+def test_a_step_that_would_overflow_fails_and_training_goes_on_as_if_it_was_not_sent(model):
+    disturbed, plain = model(), model()
+    for each in (disturbed, plain):
+        each.forward_backward([datum(ROWS[0])], "cross_entropy").result()
+    before = thought(disturbed)
+    wild = types.AdamParams(learning_rate=1e30, weight_decay=1e30)
+    with pytest.raises(RequestFailedError, match="the weights would overflow: pass a smaller learning_rate") as failed:
+        disturbed.optim_step(wild).result()
+    assert failed.value.category == types.RequestErrorCategory.User
+    assert thought(disturbed).tolist() == before.tolist()
+    first, second = (learned(each, [datum(ROWS[1])])[1] for each in (disturbed, plain))
+    assert first.tolist() == second.tolist()
+    assert first.tolist() != before.tolist()
 
 
 def test_it_makes_no_difference_when_answers_are_read(model):

@@ -42,6 +42,11 @@ def main(base, folder):
         told["logprobs"] += [far(*pair) for pair in zip(mine.logprobs, its.logprobs, strict=True)]
         mine, its = (each.optim("m", ADAM)["grad_norm:mean"] for each in both)
         told["norms"].append(far(mine, its) / mine)
+    many.step("m", STEPS[0])  # what follows shows that the refused step has changed nothing
+    told["refused"].append(refusal(lambda: many.optim("m", Adam(learning_rate=1e30, weight_decay=1e30))))
+    one.step("m", STEPS[0])
+    for each in both:
+        each.optim("m", ADAM)
     one.save("m", folder / "one", optimizer=True)
     many.save("m", folder / "many", optimizer=True)
     told["weights"] = apart(folder / "one", folder / "many")
@@ -70,13 +75,16 @@ def refusals(many):
         lambda: many.optim("m", ADAM),
         lambda: many.load("m", Path("/no/such"), optimizer=False),
     )
-    found = []
-    for call in calls:
-        try:
-            call()
-        except Refused as refusal:
-            found.append(str(refusal))
-    return found
+    return [refusal(call) for call in calls]
+
+
+def refusal(call):
+    """Return how a call is refused; empty where it is not."""
+    try:
+        call()
+    except Refused as refused:
+        return str(refused)
+    return ""
 
 
 def far(one, other):

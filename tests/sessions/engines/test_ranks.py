@@ -46,11 +46,12 @@ def test_ranks_and_one_rank_go_on_alike_from_what_ranks_saved(told):
 
 
 def test_what_cannot_be_is_refused_by_all_ranks_and_they_go_on(told):
-    rank, second, empty, path = told["refused"]
+    rank, second, empty, path, overflow = told["refused"]
     assert "pass rank=0" in rank
     assert "of one model at a time" in second
     assert "there is no gradient" in empty
     assert "has no manifest.json" in path
+    assert "the weights would overflow" in overflow
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,27 @@ def test_what_cannot_be_answered_is_refused_in_its_place_and_the_rest_is_answere
     _same(first, last)
 
 
+@pytest.mark.parametrize("asks", [{}, {"count": 0, "prompt_logprobs": True}, {"count": 0, "targets": [[5]] * 4}])
+def test_weights_whose_logits_overflow_are_refused_and_the_rest_is_answered(sampler, asks):
+    large = sampler._weights["one"]
+    pairs = {path: (a * 1e30, b * 1e30) for path, (a, b) in large.pairs.items()}
+    sampler._weights["large"] = replace(large, pairs=pairs)
+    if "targets" in asks:
+        asks = asks | {"targets": np.array(asks["targets"])}
+    good = Sampling("one", _prompt(1, 5), max_tokens=3, seed=1, stop=[], **asks)
+    first, refused, last = sampler.sample([good, replace(good, weights="large"), good])
+    assert isinstance(refused, Refused)
+    assert "the logits of these weights are no numbers" in str(refused)
+    _same(first, last)
+
+
+def test_the_smallest_temperature_there_is_takes_the_likeliest_token(sampler):
+    request = Sampling("one", _prompt(1, 5), max_tokens=6, seed=1, stop=[], temperature=5e-324)
+    tiny, filtered, greedy = sampler.sample([request, replace(request, top_k=3), replace(request, temperature=0.0)])
+    _same(tiny, greedy)
+    _same(filtered, greedy)
+
+
 def test_nothing_asked_is_nothing_answered(sampler):
     assert sampler.sample([]) == []
 

@@ -416,6 +416,56 @@ def test_a_refused_optimizer_step_changes_nothing_so_that_a_replay_without_it_gi
     assert len(trainer._models["m"].pending) > 0
 
 
+@pytest.mark.parametrize(
+    ("params", "steps"),
+    [
+        (Adam(learning_rate=1e39), 0),
+        (Adam(learning_rate=1e39), 2),
+        (Adam(learning_rate=1e30, weight_decay=1e30), 2),
+        (Adam(learning_rate=1e300, eps=1e-300), 2),
+        (Adam(eps=0), 0),  # one of the two matrices has no gradient yet
+    ],
+)
+def test_a_step_after_which_weights_would_be_no_numbers_is_refused_and_changes_nothing(trainer, params, steps):
+    for each in ("m", "beside"):
+        _trained(trainer, each, steps)
+        trainer.step(each, drawn.step())
+    before, state = _weights(trainer, "m"), trainer._models["m"].optimizer.state()
+    state = {name: each.clone() for name, each in state.items()}
+    with pytest.raises(Refused, match="optim_step: the weights would overflow: pass a smaller learning_rate"):
+        trainer.optim("m", params)
+    assert _same(before, _weights(trainer, "m"))
+    assert _same(state, trainer._models["m"].optimizer.state())
+    for each in ("m", "beside"):
+        trainer.optim(each, _ADAM)
+    assert _same(_weights(trainer, "m"), _weights(trainer, "beside"))
+
+
+@pytest.mark.parametrize("params", [Adam(learning_rate=1e30), Adam(eps=1e-35), Adam(learning_rate=0, eps=0)])
+def test_a_step_that_is_odd_and_leaves_numbers_is_taken(trainer, params):
+    _trained(trainer, "m")
+    trainer.step("m", drawn.step(4))
+    for each in trainer._models["m"].pending:
+        each.add_(1e-3)  # where a gradient and its moments are 0, what is divided by an eps of 0 is no number
+    assert trainer.optim("m", params)["grad_norm:mean"] > 0
+    assert all(bool(each.isfinite().all()) for each in _weights(trainer, "m").values())
+
+
+def test_gradients_whose_sum_overflows_are_refused_and_those_before_stay(trainer):
+    _trained(trainer, "m")
+    trainer.step("m", drawn.step())
+    before = _gradients(trainer, "m")
+    trainer._models["m"].pending[0][0, 0] = 1.8e19
+    large = drawn.step()
+    for each in large.data:
+        each.inputs["weights"][:] = 1e19
+    with pytest.raises(Refused, match="cross_entropy overflowed"):
+        trainer.step("m", large)
+    after = _gradients(trainer, "m")
+    after[0] = before[0]
+    assert torch.equal(before, after)
+
+
 def test_a_model_that_is_not_there_is_named(trainer):
     for call in (lambda: trainer.step("gone", drawn.step()), lambda: trainer.optim("gone", _ADAM)):
         with pytest.raises(Refused, match="model_id: gone: there is no such model"):

@@ -57,6 +57,16 @@ def test_steps_are_those_of_torch_on_the_plain_model(whole, base):
     torch.testing.assert_close(_weights(whole), expected, atol=1e-5, rtol=0)
 
 
+def test_a_step_that_would_overflow_is_refused_and_the_weights_stay(whole):
+    before = _trained(whole)
+    whole.step("m", drawn.step())
+    with pytest.raises(Refused, match="optim_step: the weights would overflow"):
+        whole.optim("m", Adam(learning_rate=1e30, weight_decay=1e30))
+    assert torch.equal(before, _weights(whole))
+    whole.optim("m", _ADAM)
+    assert not torch.equal(before, _weights(whole))
+
+
 def test_a_model_that_is_made_again_begins_with_the_base(whole):
     before = _weights(whole)
     assert not torch.equal(_trained(whole), before)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import pytest
 import tinker
 from tinker import types
 
 from sessions.gateway.rates import Buckets
+from sessions.journal import entries
 from sessions.runs import quotas
 from tests.sessions.gateways import Gateway
-from tests.sessions.hand import datum
+from tests.sessions.hand import PROTOBUF, datum
 
 LIMITS = """
 [default]
@@ -32,6 +36,18 @@ models = 1
 
 [tenants.full]
 checkpoint_bytes = 1
+
+[tenants.polling]
+polls = 2
+
+[tenants.crowd]
+waiting_requests = 2
+
+[tenants.many]
+kept_requests = 3
+
+[tenants.heavy]
+kept_bytes = 2000
 """
 
 
@@ -42,7 +58,10 @@ class Limited(Gateway):
         (folder / "limits.toml").write_text(LIMITS)
         self.ENGINES = (*Gateway.ENGINES, "--limits", str(folder / "limits.toml"))
         super().__init__(folder, journal)
-        self.keys = {name: self.run("keys", "create", name).strip() for name in ("slow", "small", "full", "team-b")}
+        self.keys = {
+            name: self.run("keys", "create", name).strip()
+            for name in ("slow", "small", "full", "polling", "crowd", "many", "heavy", "team-b")
+        }
 
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.thorough)])
@@ -90,6 +109,70 @@ def test_who_asked_too_fast_is_told_when_to_come_again_and_still_gets_his_result
     assert all(other.step(seq, [datum([1, 2])]) for seq in range(1, 20))
 
 
+def test_polls_that_wait_at_once_end_at_their_limit_and_results_are_still_answered(limited, hand):
+    one, other = hand(limited, limited.keys["polling"]), hand(limited, limited.keys["team-b"])
+    made = one.create()["model_id"]
+    waits = one.step(2, [datum([1, 2, 3])])  # the number before it has not come
+    with ThreadPoolExecutor(9) as threads:
+        answers = as_completed([threads.submit(one.poll, waits) for _ in range(9)])
+        refused = [next(answers).result() for _ in range(7)]
+        assert [each.status_code for each in refused] == [429] * 7
+        assert refused[0].json()["detail"] == "polls: 2 of your polls wait, as many as may; ask again later"
+        assert one.result(f"{made}:0")["model_id"] == made
+        assert other.create()["model_id"] == other.model
+        one.step(1, [datum([1, 2, 3])])
+        assert [each.result().status_code for each in answers] == [200, 200]
+    assert one.result(waits).metrics["loss:sum"] > 0
+
+
+@pytest.mark.parametrize(("tenant", "limit"), [("many", "kept_requests"), ("heavy", "kept_bytes")])
+def test_passes_without_a_step_of_the_optimizer_end_at_their_limit_and_go_on_after_one(limited, hand, tenant, limit):
+    one, data = hand(limited, limited.keys[tenant]), [datum([1, 2, 3])] * 4
+    one.create()
+    answers = [one.result(sent_again(one, seq, data)) for seq in range(1, 9)]
+    failed = [each for each in answers if isinstance(each, dict)]
+    assert 0 < len(failed) < len(answers)
+    assert failed[0]["category"] == "user"
+    assert failed[0]["error"].startswith(f"{limit}: your requests would have ")
+    assert "send less at once, or an optim_step for the passes before" in failed[0]["error"]
+    taken = one.result(one.optim(9))
+    assert taken["metrics"]["grad_norm:mean"] > 0
+    assert one.result(sent_again(one, 10, data)).metrics["loss:sum"] > 0
+    one.post("unload_model", {"model_id": one.model})
+
+
+def sent_again(hand, seq, data):
+    """Send a pass until it is accepted: the step before it is told before its snapshot is on disk."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        answer = hand.http.post("/api/v1/forward_backward", content=hand.written(seq, data), headers=PROTOBUF)
+        if answer.status_code != 429:
+            return answer.json()["request_id"]
+        time.sleep(0.05)
+    raise AssertionError(answer.text)
+
+
+@pytest.mark.parametrize(
+    ("tenant", "limit"), [("many", "kept_requests"), ("heavy", "kept_bytes"), ("crowd", "waiting_requests")]
+)
+def test_while_others_wait_a_pass_too_many_is_sent_again_later(limited, hand, tenant, limit):
+    one, data = hand(limited, limited.keys[tenant]), [datum([1, 2, 3])] * 4
+    one.create()
+    accepted = []
+    for seq in range(2, 12):  # the one before has not come
+        body = one.written(seq, data)
+        answer = one.http.post("/api/v1/forward_backward", content=body, headers=PROTOBUF)
+        if answer.status_code == 429:
+            break
+        accepted.append(answer.json()["request_id"])
+    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "1")
+    assert answer.json()["detail"].startswith(f"{limit}: ")
+    assert accepted
+    first = one.step(1, data)  # the others wait for it, so it is taken all the same
+    assert all(one.result(each).metrics["loss:sum"] > 0 for each in (first, *accepted))
+    one.post("unload_model", {"model_id": one.model})
+
+
 def test_sessions_and_models_end_at_their_limits_until_others_end(limited, hand):
     first = hand(limited, limited.keys["small"])
     second = hand(limited, limited.keys["small"])
@@ -105,6 +188,35 @@ def test_sessions_and_models_end_at_their_limits_until_others_end(limited, hand)
     assert second.create()["model_id"] == second.model
     first.post(f"sessions/{first.session}/finish", {"reason": {"type": "success"}}, 204)
     assert first.post("create_session", session)["session_id"]
+
+
+def test_a_model_that_could_not_be_made_counts_for_nothing(tmp_path, hand, monkeypatch):
+    (tmp_path / "limits.toml").write_text("[default]\nmodels = 1")
+    choosy = ("--trainer", "tests.sessions.mortal:Choosy", "--limits", str(tmp_path / "limits.toml"))
+    monkeypatch.setattr(Gateway, "ENGINES", (*choosy, *Gateway.ENGINES[2:]))
+    with Gateway(tmp_path) as gateway:
+        one, other = hand(gateway), hand(gateway)
+        step = {"model_id": one.model, "seq_id": 1, "path": "a"}
+        for _ in range(2):
+            failed = one.create(seed=13)
+            assert (failed["error"], failed["category"]) == ("lora_config.seed: 13: is not done here", "user")
+            one.post("save_weights", step, 404)
+        assert other.create()["model_id"] == other.model
+
+
+def test_what_waits_for_a_model_that_cannot_be_made_is_told_so(tmp_path, hand, monkeypatch):
+    monkeypatch.setattr(Gateway, "ENGINES", ("--trainer", "tests.sessions.mortal:Choosy", *Gateway.ENGINES[2:]))
+    with Gateway(tmp_path) as gateway:
+        trainer = gateway.engine("trainer")
+        hand(gateway).create()
+        os.kill(trainer, signal.SIGSTOP)
+        one = hand(gateway)
+        body = {"session_id": one.session, "model_seq_id": 0, "base_model": one.base, "lora_config": {"seed": 13}}
+        made = one.post("create_model", body)["request_id"]
+        step = one.step(1, [datum([1, 2, 3])])
+        os.kill(trainer, signal.SIGCONT)
+        assert "is not done here" in one.result(made)["error"]
+        assert one.result(step)["error"] == entries.UNMADE
 
 
 def test_bytes_of_checkpoints_end_at_their_limit_and_what_was_written_goes(limited, hand):

@@ -6,7 +6,7 @@ import pytest
 
 from sessions.journal import entries
 from sessions.journal.store import Journal
-from sessions.runs import completions, endings, events, usage
+from sessions.runs import completions, endings, events, forgetting, quotas, usage
 from sessions.runs.config import Config, Limits
 from sessions.runs.manager import Manager
 
@@ -166,3 +166,24 @@ async def test_a_session_that_ended_long_ago_is_forgotten_unless_it_keeps_weight
     assert len(await journal.rows("SELECT id FROM samplers")) == 2
     assert {row["target"] for row in await journal.rows("SELECT target FROM steps")} == {"kept:train:0", "new:train:0"}
     assert [row["request"] for row in await journal.rows("SELECT request FROM completions")] == ["new:s:0:1"]
+
+
+async def test_the_oldest_results_of_a_tenant_go_when_there_are_more_bytes_than_may_be(manager):
+    journal, now = manager.context.journal, manager.context.clock()
+    await journal.execute("INSERT INTO samplers (id, session, base, created) VALUES ('s:sample:0', 's', 'base', 0)")
+    used = usage.Used("base", {"sampling_sample": 1})
+    for tenant, numbers in (("a", range(1, 6)), ("b", range(6, 9))):
+        for seq in numbers:
+            waits = entries.Request(tenant, "s:sample:0", seq, "sample", b"")
+            await journal.run(entries.accept, waits, now)
+            await journal.run(completions.answered, waits.id, b"0123456789", used, now + seq)
+    last = entries.Request("a", "s:train:0", 1, "forward_backward", b"kept")
+    await journal.run(entries.accept, last, now)
+    await journal.run(entries.finish, last.id, b"of a pass", "protobuf", now)
+    limits = quotas.Quotas(default=quotas.Quota(result_bytes=31), tenants={"b": quotas.Quota()})
+    assert await forgetting.surplus(journal, limits) == ["a"]
+    assert await forgetting.surplus(journal, limits) == []
+    left = [row["id"] for row in await journal.rows("SELECT id FROM requests ORDER BY target, seq")]
+    assert left == [*(f"s:sample:0:{seq}" for seq in (4, 5, 6, 7, 8)), last.id]
+    ends = await completions.since(journal, "s:sample:0", 0, 0)
+    assert [row["number"] for row in ends] == [4, 5, 6, 7, 8]

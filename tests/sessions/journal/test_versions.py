@@ -80,6 +80,7 @@ async def test_the_first_journal_there_was_becomes_todays_with_its_rows(journals
     assert (await tenants.right_of_id(journal, "k", 3.0)).scopes == set(tenants.SCOPES)
     kept = {row["id"]: row["body"] is not None for row in await journal.rows("SELECT id, body FROM requests")}
     assert kept == {"s:train:0:4": True, "s:sample:0:1": False, "s:sample:0:2": True}
+    assert (await journal.row("SELECT sum(size) FROM requests WHERE body IS NOT NULL"))[0] == 2 * len("body")
     used = usage.Used("base", {"sampling_sample": 4})
     await journal.run(completions.answered, "s:sample:0:2", b"result", used, 5.0)
     assert [row["request"] for row in await completions.since(journal, "s:sample:0", 0, 0)] == ["s:sample:0:2"]
@@ -124,7 +125,7 @@ def test_each_version_is_done_once_and_in_its_order():
 
 async def test_a_step_forward_that_fails_leaves_the_journal_of_before(tmp_path, monkeypatch):
     _scripted(tmp_path / "journal.sqlite", FIRST + ROWS)
-    broken = (versions.Version(columns=[("keys", "expires", "REAL")], rows=["UPDATE nowhere SET a = 1"]),)
+    broken = (*versions.VERSIONS, versions.Version(rows=["UPDATE nowhere SET a = 1"]))
     monkeypatch.setattr(versions.forward, "__defaults__", (str, broken))
     journal = journal_at(None, tmp_path)
     with pytest.raises(sqlite3.OperationalError, match="nowhere"):

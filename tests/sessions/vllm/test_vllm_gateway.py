@@ -4,7 +4,6 @@ import gc
 import os
 import shutil
 import signal
-import sysconfig
 
 import numpy as np
 import pytest
@@ -29,12 +28,11 @@ class OnVllm(Gateway):
 
 
 @pytest.fixture
-def gateway(tmp_path, monkeypatch):
-    """The packages of the Gateway, of which vLLM's environment lacks some, come after its own in the sampler."""
+def gateway(tmp_path, monkeypatch, packages):
     python = shutil.which(os.environ.get("MUSTER_VLLM_PYTHON", ""))
     if python is None:
         pytest.fail("MUSTER_VLLM_PYTHON must name a python that has vllm installed; `make sessions` does")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.environ["PYTHONPATH"], sysconfig.get_path("purelib")]))
+    monkeypatch.setenv("PYTHONPATH", packages)
     monkeypatch.setattr(OnVllm, "ENGINES", (*OnVllm.ENGINES, "--sampler-python", python))
     with OnVllm(tmp_path) as made:
         yield made

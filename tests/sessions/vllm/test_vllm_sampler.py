@@ -110,7 +110,7 @@ def texts(ours):
 
 
 @pytest.fixture(scope="module")
-def answers(base, trainer, folder, texts):
+def answers(base, trainer, folder, texts, packages):
     """What vLLM answered, by the name of each action."""
     python = shutil.which(os.environ.get("MUSTER_VLLM_PYTHON", ""))
     if python is None:
@@ -145,7 +145,8 @@ def answers(base, trainer, folder, texts):
     given, got = folder / "actions", folder / "answers"
     given.write_bytes(pickle.dumps(list(actions.values())))
     command = [python, "-m", "tests.sessions.vllm.program", str(base), str(given), str(got)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    environment = os.environ | {"PYTHONPATH": packages}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(zip(actions, pickle.loads(got.read_bytes()), strict=True))  # noqa: S301  # our own
 
