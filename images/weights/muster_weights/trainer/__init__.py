@@ -1,0 +1,1 @@
+"""What runs beside TRL's trainers: it publishes each version, has the sampler load it, and compares what is served."""

@@ -1,0 +1,43 @@
+"""How the trainer's side begins, and how it ends a training."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from muster_guard import endings
+from muster_weights.trainer.settings import settings
+from muster_weights.trainer.syncs import Sync
+
+__all__ = ["end", "newest", "opened", "say"]
+
+_open: list[Sync] = []
+
+
+def opened(url: str) -> Sync:
+    """Return the way to a sampler, with its lease taken.
+
+    Raises:
+        Away: it did not answer, or another trainer held it, until the deadline.
+        Refused: a variable has a value that it cannot have, or the sampler takes no weights by files.
+    """
+    made = Sync(url, settings(), end)
+    made.open()
+    _open.append(made)
+    return made
+
+
+def end(reason: str) -> NoReturn:
+    """End the training with the guard's exit code and the reason as termination message; nothing is left behind."""
+    for each in _open:
+        each.close()
+    endings.fail(reason if reason.startswith("muster:") else f"muster: {reason}")
+
+
+def say(text: str) -> None:
+    """Print a line to the log."""
+    endings.say(f"muster: {text}")
+
+
+def newest() -> Sync | None:
+    """Return the way to the sampler; None in a rank that does not speak with it."""
+    return _open[-1] if _open else None

@@ -1,0 +1,135 @@
+"""After each sync, log probabilities of a fixed text: the trainer's against those of the sampler.
+
+Source: trl 1.16.0, `VLLMGeneration.sync_weights` and `AsyncGRPOTrainer._sync_weight`.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from muster_weights.trainer import opening
+from muster_weights.trainer.syncs import Sync
+from muster_weights.trainer.verdicts import Watch, bound_of
+
+__all__ = ["Probe", "watch_async_trainer", "watch_generation"]
+
+_TEXT = "A sampler serves what its trainer trained: 3 plus 4 is 7, and the owl says hello to you."
+_LONGEST = 64
+
+
+def watch_generation(module: Any) -> None:
+    """Probe after each sync of `trl.generation.vllm_generation.VLLMGeneration` in server mode."""
+    _after(module.VLLMGeneration, "sync_weights", _generation)
+
+
+def watch_async_trainer(module: Any) -> None:
+    """Probe after each sync of TRL's AsyncGRPOTrainer."""
+    _after(module.AsyncGRPOTrainer, "_sync_weight", _async_trainer)
+
+
+class Probe:
+    """Compares a trainer with its sampler.
+
+    Args:
+        sync: the way to the sampler.
+        tokens: two or more.
+
+    Attributes:
+        last: the difference that was found last.
+    """
+
+    def __init__(self, sync: Sync, tokens: list[int]) -> None:
+        self._sync = sync
+        self._tokens = tokens
+        self.last: float | None = None
+        bound = sync.settings.bound or bound_of(sync.dtype)
+        self._watch = Watch("the mean difference of a probe's log probabilities", bound, sync.settings.patience)
+
+    def difference(self, model: Any) -> float:
+        """Return the mean absolute difference over the tokens."""
+        theirs = torch.tensor(self._sync.again(lambda: self._sync.server.logprobs(self._tokens), (ConnectionError,)))
+        return float((_logprobs(model, self._tokens) - theirs).abs().mean())
+
+    def check(self, model: Any) -> None:
+        """End the training when the difference was too large several times in a row."""
+        self.last = self.difference(model)
+        verdict = self._watch.seen(self.last)
+        if verdict is not None:
+            opening.end(verdict)
+
+
+def _after(kind: Any, name: str, then: Any) -> None:
+    wrapped = getattr(kind, name)
+
+    @functools.wraps(wrapped)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = wrapped(self, *args, **kwargs)
+        then(self)
+        return result
+
+    setattr(kind, name, wrapper)
+
+
+def _generation(generation: Any) -> None:
+    sync = getattr(getattr(generation, "vllm_client", None), "muster", None)
+    if sync is not None:
+        _check(generation, generation.accelerator, sync, generation.model)
+
+
+def _async_trainer(trainer: Any) -> None:
+    sync = getattr(getattr(trainer, "weight_transfer", None), "muster", None)
+    if sync is not None:
+        _check(trainer, trainer.accelerator, sync, trainer.model)
+
+
+def _check(owner: Any, accelerator: Any, sync: Sync, model: Any) -> None:
+    """Probe a model that this rank has whole; a sharded one cannot be run by one rank alone."""
+    if not hasattr(owner, "muster_probe"):
+        owner.muster_probe = None if _sharded(accelerator) else Probe(sync, _tokens(owner.processing_class))
+    if owner.muster_probe is not None:
+        owner.muster_probe.check(accelerator.unwrap_model(model))
+
+
+def _sharded(accelerator: Any) -> bool:
+    kind = str(getattr(accelerator, "distributed_type", "")).upper()
+    if "FSDP" not in kind and "DEEPSPEED" not in kind and "MEGATRON" not in kind:
+        return False
+    opening.say("the model is sharded, so no probe is made after a sync; TRL's sampling_logp_difference is watched")
+    return True
+
+
+def _tokens(processing_class: Any) -> list[int]:
+    tokenizer = getattr(processing_class, "tokenizer", processing_class)
+    return list(tokenizer(_TEXT)["input_ids"])[:_LONGEST]
+
+
+def _tree(model: Any, ids: torch.Tensor) -> dict[str, Any]:
+    """Return what the attention of TRL's AsyncGRPOTrainer asks for: one segment, whose path is itself.
+
+    Source: trl 1.16.0 experimental/async_grpo/packing.py, `tree_attention`.
+    """
+    if getattr(model.config, "_attn_implementation", None) != "tree_fa3":
+        return {}
+    count = ids.shape[1]
+    places, ends = (
+        torch.arange(count, device=ids.device),
+        torch.tensor([0, count], dtype=torch.int32, device=ids.device),
+    )
+    cumulated = {"tree_cu_seqlens_q": ends, "tree_cu_seqlens_k": ends}
+    longest = {"tree_max_seqlen_q": count, "tree_max_seqlen_k": count}
+    return {"position_ids": places[None], "tree_kv_index": places, **cumulated, **longest}
+
+
+def _logprobs(model: Any, tokens: list[int]) -> torch.Tensor:
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            ids = torch.tensor([tokens], device=next(model.parameters()).device)
+            logits = model(input_ids=ids, use_cache=False, **_tree(model, ids)).logits[0, :-1].float()
+    finally:
+        model.train(training)
+    return logits.log_softmax(-1).cpu()[torch.arange(len(tokens) - 1), torch.tensor(tokens[1:])]
