@@ -56,7 +56,7 @@ PACKAGING_IMAGES = ("engine", "gateway")
 """Images that the same tests run by themselves."""
 
 _MODULES = {"releases": ("helm", "certmanager")}
-_IMAGES = {"training": ("trl", "torchtune", "vllm")}  # large
+_IMAGES = {"training": ("trl", "torchtune", "vllm", "rl")}  # large
 _QUICK_IMAGES = {"training": ("trl",)}
 
 

@@ -8,6 +8,7 @@ training, and Llama 3's special tokens; it is written twice, for transformers an
 torchtune. A few sentences fill each data set, so that a loss falls within some steps.
 
     OUT/llama         a checkpoint for transformers, TRL, vLLM and torchtune
+    OUT/untied        one whose embeddings are not tied, for weights that change while vLLM serves them on CPUs
     OUT/data/METHOD   one JSONL file for each of TRL's methods: `--dataset_name OUT/data/sft`
 
 Runs where torch and transformers are installed.
@@ -69,8 +70,8 @@ def tokenizer() -> Any:
     )
 
 
-def llama(seed: int) -> Any:
-    """Return a Llama of 1.2 million random weights."""
+def llama(seed: int, *, tied: bool = True) -> Any:
+    """Return a Llama of 1.2 million random weights, or of 1.3 million where the embeddings are not tied."""
     torch.manual_seed(seed)
     config = transformers.LlamaConfig(
         vocab_size=VOCABULARY,
@@ -82,7 +83,7 @@ def llama(seed: int) -> Any:
         head_dim=64,
         max_position_embeddings=131072,
         rms_norm_eps=1e-5,
-        tie_word_embeddings=True,
+        tie_word_embeddings=tied,
         rope_parameters={
             "rope_type": "llama3",
             "rope_theta": 500000.0,
@@ -133,11 +134,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
 
-    folder = options.out / "llama"
-    llama(options.seed).save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    (folder / "original").mkdir(exist_ok=True)
-    (folder / "original" / "tokenizer.model").write_text(tiktokens())
+    for name, tied in (("llama", True), ("untied", False)):
+        llama(options.seed, tied=tied).save_pretrained(options.out / name)
+        tokenizer().save_pretrained(options.out / name)
+    original = options.out / "llama" / "original"
+    original.mkdir(exist_ok=True)
+    (original / "tokenizer.model").write_text(tiktokens())
     texts: dict[str, list[str]] = {}
     for method, row in rows(options.seed):
         texts.setdefault(method, []).append(json.dumps(row))

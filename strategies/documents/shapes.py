@@ -40,7 +40,15 @@ _PLACEMENT = {
         "podAntiAffinity": _PODS,
     },
 }
-_CONTAINER = {"name": str, "command": _STRINGS, "args": _STRINGS, "env": _ENV, "ports": [{}], "resources": _RESOURCES}
+_CONTAINER = {
+    "name": str,
+    "image": str,
+    "command": _STRINGS,
+    "args": _STRINGS,
+    "env": _ENV,
+    "ports": [{}],
+    "resources": _RESOURCES,
+}
 _POD_CLAIM = {"name": str, "resourceClaimName": str, "resourceClaimTemplateName": str}
 _POD_SPEC = {
     "containers": [_CONTAINER],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import strategies.frameworks.samplers
 import strategies.frameworks.torch
 import strategies.frameworks.torchtune
-import strategies.frameworks.trl
 import strategies.frameworks.vllm  # noqa: F401  # importing registers
 from strategies.frameworks.default import DefaultStrategy
 from strategies.plugins.registry import Registry

@@ -18,7 +18,16 @@ from strategies.launches.launches import Launch, Launcher
 from strategies.platform import devices
 from strategies.trainer import resources
 
-__all__ = ["Topology", "launched", "pods_of", "read_topology", "trainer_gpus", "trainer_processes", "visible"]
+__all__ = [
+    "Topology",
+    "launched",
+    "own_devices",
+    "pods_of",
+    "read_topology",
+    "trainer_gpus",
+    "trainer_processes",
+    "visible",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +195,12 @@ def _is_uneven(job: Job) -> bool:
 
 @remembered_for_all
 def _differ(job: Job) -> bool:
-    return len({_own_devices(job, place) for place in job.world}) > 1
+    return len({own_devices(job, place) for place in job.world}) > 1
 
 
 @remembered_for_place
-def _own_devices(job: Job, place: pods.Place) -> devices.Devices:
+def own_devices(job: Job, place: pods.Place) -> devices.Devices:
+    """Return the devices that a container asks for itself, as the documents are, without claims that are planned."""
     own = place.container.get("resources") or {}
     return devices.seen(own, place.pod_spec.get("resourceClaims") or (), job.claim_devices)
 

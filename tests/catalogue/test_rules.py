@@ -18,7 +18,7 @@ from webhook import catalogue
 from webhook.cli import arguments, cases, explanations
 from webhook.cli.commands import explain
 
-_RUNTIMES = {"torchtune": "torchtune-llama3.2-1b", "trl": "trl-distributed"}
+_RUNTIMES = {"sampler": "trl-grpo", "torchtune": "torchtune-llama3.2-1b", "trl": "trl-distributed"}
 _ENTRIES = sorted(set(catalogue.load().values()), key=lambda rule: rule.name)
 _SHOWN = [rule for rule in _ENTRIES if not rule.needs]
 

@@ -135,3 +135,17 @@ def test_all_examples_at_once_are_each_what_they_are_alone(muster):
     together = [parsed.value for parsed in kubeyaml.load_all(muster("render", "-f", jobs.EXAMPLES).out)]
     alone = [parsed.value for path in PATHS for parsed in kubeyaml.load_all(muster("render", "-f", path).out)]
     assert together == alone
+
+
+def test_both_roles_of_a_grpo_job_are_completed(muster):
+    trainjob, jobset = rendered(muster, "20")
+    assert trainjob["spec"]["trainer"]["args"][-2:] == [
+        "--vllm_mode=server",
+        "--vllm_server_base_url=http://$(MUSTER_SAMPLER):8000",
+    ]
+    sampler, node = (
+        each["template"]["spec"]["template"]["spec"]["containers"][0] for each in jobset["spec"]["replicatedJobs"]
+    )
+    assert {"name": "MUSTER_SAMPLER", "value": "grpo-sampler-0-0.grpo"} in node["env"]
+    assert {"name": "VLLM_SERVER_DEV_MODE", "value": "1"} in sampler["env"]
+    assert sampler["args"][:2] == ["--model", "Qwen/Qwen2.5-1.5B-Instruct"]

@@ -33,8 +33,8 @@ def pins(path):
 
 
 def test_there_are_images_of_trainings_of_sessions_and_of_the_webhook():
-    assert {"trl", "torchtune", "vllm", "engine", "gateway", "webhook"} <= set(DOCKERFILES)
-    assert {"trl", "torchtune", "vllm", "engine"} <= set(WITH_TORCH)
+    assert {"trl", "torchtune", "vllm", "rl", "engine", "gateway", "webhook"} <= set(DOCKERFILES)
+    assert {"trl", "torchtune", "vllm", "rl", "engine"} <= set(WITH_TORCH)
 
 
 @every_image
@@ -112,7 +112,7 @@ def test_what_is_written_is_written_to_tmp(name):
     assert {"HOME=/tmp", "HF_HOME=/tmp/huggingface", "PYTHONDONTWRITEBYTECODE=1"} <= set(environment.split())
 
 
-@pytest.mark.parametrize("name", ["trl", "torchtune"])
+@pytest.mark.parametrize("name", ["trl", "torchtune", "rl"])
 def test_an_image_that_trains_has_the_guard_and_asks_it_when_it_is_built(name):
     text = DOCKERFILES[name]
     assert "COPY images/guard /opt/guard\n" in text
@@ -130,6 +130,24 @@ def test_every_package_is_pinned_once(path):
 def test_torch_is_pinned_in_one_place_for_trl():
     shared = {line.partition("==")[0] for line in pins(IMAGES / "torch.txt")}
     assert not shared & {line.partition("==")[0] for line in pins(IMAGES / "trl" / "requirements.txt")}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_image_of_both_roles_has_the_vllm_of_one_image_and_the_trl_of_the_other(device):
+    trl, vllm = (
+        {_name(pin): pin for pin in pins(IMAGES / name)}
+        for name in ("trl/requirements.txt", f"vllm/requirements-{device}.txt")
+    )
+    added = {_name(pin): pin for pin in pins(IMAGES / "rl" / "requirements.txt")}
+    assert added == {name: pin for name, pin in trl.items() if name not in vllm and name != "bitsandbytes"}
+    upto = "-r /opt/requirements.txt"
+    ours, theirs = (instructions(DOCKERFILES[name]) for name in ("rl", "vllm"))
+    (last,) = [index for index, line in enumerate(theirs) if line.endswith(upto)]
+    assert ours[: last + 1] == theirs[: last + 1], "a node stores the layers once"
+
+
+def _name(pin):
+    return re.sub(r"[-_.]+", "-", pin.partition("==")[0]).lower()
 
 
 def test_the_extra_of_the_package_is_of_the_versions_of_the_image():

@@ -53,6 +53,8 @@ ENV = [
 ]
 MOUNTS = [{"name!": LABEL, "mountPath!": str, "readOnly": bool, "subPath": str}]
 VOLUMES = [{"name!": LABEL, "configMap": {"name!": SUBDOMAIN}, "persistentVolumeClaim": {"claimName!": SUBDOMAIN}}]
+TIMES = {"timeoutSeconds": int, "periodSeconds": int, "failureThreshold": int}
+PROBE = {"httpGet": {"path!": str, "port!": int}, "exec": {"command!": [str]}, **TIMES}
 CONTAINER = {
     "name!": LABEL,
     "image!": IMAGE,
@@ -62,6 +64,9 @@ CONTAINER = {
     "ports": [{"name": LABEL, "containerPort!": int}],
     "resources": RESOURCES,
     "volumeMounts": MOUNTS,
+    "startupProbe": PROBE,
+    "readinessProbe": PROBE,
+    "livenessProbe": PROBE,
 }
 NODE_TERM = {"matchExpressions": [{"key!": str, "operator!": str, "values": [str]}]}
 AFFINITY = {
@@ -87,6 +92,7 @@ REPLICATED_JOBS = [
             "spec!": {
                 "parallelism": int,
                 "completions": int,
+                "backoffLimit": int,
                 "podFailurePolicy": FAILURE_POLICY,
                 "template!": {"metadata": TEMPLATE_METADATA, "spec!": POD},
             },
@@ -97,7 +103,17 @@ CLAIM = {
     "metadata!": {"name!": LABEL},
     "spec!": {"accessModes!": [str], "resources!": RESOURCES, "storageClassName": SUBDOMAIN},
 }
-JOBSET_SPEC = {"replicatedJobs!": REPLICATED_JOBS, "suspend": bool, "volumeClaimPolicies": [{"templates!": [CLAIM]}]}
+RESTART_RULE = {"name": LABEL, "action!": str, "onJobFailureReasons": [str], "targetReplicatedJobs": [LABEL]}
+JOBSET_SPEC = {
+    "replicatedJobs!": REPLICATED_JOBS,
+    "suspend": bool,
+    "volumeClaimPolicies": [{"templates!": [CLAIM]}],
+    "successPolicy": {
+        "operator!": _matching("All|Any", 3, "operator: use All or Any"),
+        "targetReplicatedJobs": [LABEL],
+    },
+    "failurePolicy": {"maxRestarts": int, "rules": [RESTART_RULE]},
+}
 METADATA = {"name": LABEL, "generateName": str, "namespace": LABEL, "labels": LABELS, "annotations": {"*": str}}
 SUBDOMAIN_METADATA = {**METADATA, "name!": SUBDOMAIN}
 
@@ -133,12 +149,17 @@ def _kind(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any
 
 DEVICE_REQUEST = {"name!": LABEL, "exactly!": {"deviceClassName!": SUBDOMAIN, "count": int}}
 
+PEERS = {"podSelector!": {"matchLabels!": LABELS}}
+
 KINDS: dict[tuple[str, str], shapes.Shape] = {
     ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime"): _kind(SUBDOMAIN_METADATA, {"spec!": RUNTIME_SPEC}),
     ("trainer.kubeflow.org/v1alpha1", "TrainJob"): _kind(METADATA, {"spec!": TRAINJOB_SPEC}),
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): _kind(METADATA, {"spec!": JOBSET_SPEC}),
     ("resource.k8s.io/v1", "ResourceClaimTemplate"): _kind(
         METADATA, {"spec!": {"spec!": {"devices!": {"requests!": [DEVICE_REQUEST]}}}}
+    ),
+    ("networking.k8s.io/v1", "NetworkPolicy"): _kind(
+        METADATA, {"spec!": {**PEERS, "policyTypes!": [str], "ingress!": [{"from!": [PEERS]}]}}
     ),
     ("v1", "ConfigMap"): _kind(SUBDOMAIN_METADATA, {"data": {"*": str}}),
     ("v1", "Service"): _kind(METADATA, {"spec!": {"selector": LABELS, "ports!": [{"name": LABEL, "port!": int}]}}),

@@ -16,6 +16,7 @@ __all__ = ["check"]
 Document = Mapping[str, Any]
 
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
+ROLE = "muster.dev/role"
 FRAMEWORK = "trainer.kubeflow.org/framework"
 FRAMEWORKS = ("torch", "torchtune", "trl", "vllm")
 ANNOTATIONS = {
@@ -75,6 +76,8 @@ def _runtime_problems(document: Document) -> Iterator[str]:
 
 def _step_problems(job: Document) -> Iterator[str]:
     step, name = _step(job), job["name"]
+    if step == "None" and _role(job) == "sampler":
+        return
     if step not in CONTAINERS:
         yield f"replicatedJobs[{name}]: label {ANCESTOR} is {step!r}; use one of {', '.join(CONTAINERS)}"
         return
@@ -131,6 +134,10 @@ def _length_problems(pod: str) -> Iterator[str]:
 
 def _step(job: Document) -> str:
     return str(job["template"].get("metadata", {}).get("labels", {}).get(ANCESTOR))
+
+
+def _role(job: Document) -> str:
+    return str(job["template"].get("metadata", {}).get("labels", {}).get(ROLE))
 
 
 def _containers(job: Document) -> list[Document]:

@@ -45,3 +45,11 @@ def test_a_file_of_several_documents_holds_some_that_are_none_of_our_business():
     (mixed,) = (path for path in files.EXAMPLES if path.stem.endswith("mixed-documents"))
     kinds = [document["kind"] for document in files.documents(mixed)]
     assert kinds == ["ConfigMap", "Service", "TrainJob"]
+
+
+def test_the_sampler_of_an_example_is_reached_by_its_own_job_only():
+    (path,) = (path for path in files.EXAMPLES if path.stem.endswith("grpo-with-a-sampler"))
+    job, policy = files.documents(path)
+    own = {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": job["metadata"]["name"]}}
+    assert policy["spec"]["podSelector"] == own
+    assert policy["spec"]["ingress"] == [{"from": [{"podSelector": own}]}]

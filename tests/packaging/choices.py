@@ -10,6 +10,7 @@ __all__ = ["CHOICES"]
 ISSUER = {"group": "cert-manager.io", "kind": "ClusterIssuer", "name": "company"}
 ON = {"enabled": True}
 MODELS = {"llama3_2_1B": ON, "llama3_2_3B": ON, "qwen2_5_1_5B": ON}
+OF_TRL = {**MODELS, "grpo": ON}
 PAGE = {
     "auditPage": ON,
     "auditVolume": {"claimName": "muster-audit"},
@@ -31,7 +32,9 @@ CHOICES = {
     "controllers": {"controllers": ON, "config": {"controllers": {"grace": 60, "lease": {"duration": 20}}}},
     "controllers of another name": {"controllers": ON, "config": {"controllers": {"lease": {"name": "writers"}}}},
     "reports of trainings are kept": {"config": {"trainings": {"enabled": True, "lease": {"name": "keepers"}}}},
-    "all runtimes": {"runtimes": {"torchDistributed": ON, "torchtuneDistributed": MODELS, "trlDistributed": MODELS}},
+    "all runtimes": {
+        "runtimes": {"torchDistributed": ON, "torchtuneDistributed": MODELS, "trlDistributed": {**MODELS, "grpo": ON}}
+    },
     "runtimes of another registry": {
         "runtimes": {
             "torchDistributed": {**ON, "image": {"registry": "registry.example", "repository": "torch", "tag": "2"}},

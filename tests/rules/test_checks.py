@@ -159,6 +159,7 @@ CONTAINER = ("spec", "replicatedJobs", 0, "template", "spec", "template", "spec"
         (("metadata", "labels"), "a", "must be an object"),
         (("spec", "replicatedJobs"), {}, "must be a list"),
         ((*CONTAINER, "command"), "trl sft", "must be a list"),
+        ((*CONTAINER, "image"), ["a"], "must be a string"),
         ((*CONTAINER, "command"), ["trl", 1], "must be a string"),
         ((*CONTAINER, "env"), [{"name": 1}], "must be a string"),
         ((*CONTAINER, "env"), [None], "must be an object"),

@@ -53,6 +53,7 @@ RECIPES: Mapping[str, Recipe] = {
     "trl": Recipe("images/trl", {}),
     "torchtune": Recipe("images/torchtune", {}),
     "vllm": Recipe("images/vllm", {"DEVICE": "cpu"}),
+    "rl": Recipe("images/rl", {"DEVICE": "cpu"}),
     "engine": Recipe("images/engine", {}),
     "gateway": Recipe("images/gateway", {}),
 }

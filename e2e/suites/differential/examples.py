@@ -36,6 +36,7 @@ _QUICK = {
     "14-wrong-numbers",
     "15-vllm-jobset",
     "18-trainer-and-samplers",
+    "20-grpo-with-a-sampler",
     "jobset-trl",
     "trainer-yaml-02-runtime-patches",
 }

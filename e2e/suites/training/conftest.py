@@ -18,7 +18,7 @@ _MODELS = Path(__file__).parents[2] / "models"
 _FAKE = "kwok.x-k8s.io/node"
 # safetensors writes files for their owner alone.
 _MAKE = (
-    f"python /program/make.py {runs.SHARED} && chmod -R a+rX {runs.SHARED}"
+    f"python /program/make.py {runs.SHARED} && cp /program/rewards.py {runs.SHARED} && chmod -R a+rX {runs.SHARED}"
     f" && mkdir -p {runs.SHARED}/out && chmod 1777 {runs.SHARED}/out"
 )
 
@@ -31,7 +31,7 @@ def images(kubectl: Kubectl, request: pytest.FixtureRequest) -> None:
     def missing() -> set[str]:
         nodes = [node for node in kubectl.all("nodes") if _FAKE not in (node["metadata"].get("annotations") or {})]
         return wanted - {
-            name for node in nodes for each in node["status"].get("images") or () for name in each["names"]
+            name for node in nodes for each in node["status"].get("images") or () for name in each.get("names") or ()
         }
 
     if os.environ.get("MUSTER_E2E_TIER") == "node":

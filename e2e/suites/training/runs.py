@@ -32,7 +32,7 @@ __all__ = [
 
 IMAGES = {
     name: os.environ.get(f"MUSTER_E2E_{name.upper()}_IMAGE", f"localhost/muster-{name}:e2e")
-    for name in ("trl", "torchtune", "vllm")
+    for name in ("trl", "torchtune", "vllm", "rl")
 }
 """The images by their folder in `images/`; a cluster of one's own may call them otherwise."""
 

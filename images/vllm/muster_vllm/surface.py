@@ -5,6 +5,7 @@ The flags are those that `strategies/frameworks/vllm/flags.py` and `strategy.py`
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Iterator
 
@@ -23,7 +24,7 @@ ROUTES = (
     "/sleep", "/wake_up", "/is_sleeping",
     "/collective_rpc", "/reset_prefix_cache", "/pause", "/resume",
     "/init_weight_transfer_engine", "/start_weight_update", "/update_weights", "/finish_weight_update",
-    "/get_world_size",
+    "/get_world_size", "/server_info",
 )  # fmt: skip
 ENV = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True", "VLLM_SERVER_DEV_MODE": "1"}
 """The variables that enable the routes, with the values that the strategy sets."""
@@ -46,6 +47,8 @@ def missing() -> Iterator[str]:
     app = build_app(parser.parse_args([]), ("generate",))
     paths = {getattr(route, "path", None) for route in app.routes}
     yield from (f"endpoint {path}" for path in ROUTES if path not in paths)
+    if importlib.util.find_spec("pip") is None:
+        yield "package pip: /server_info fails without it"
     if not hasattr(GPUModelRunner, "reload_weights"):
         yield "method reload_weights"
     if not hasattr(torch.ops._C, "rms_norm"):  # noqa: SLF001  # no public API

@@ -15,7 +15,6 @@ from strategies.frameworks.trl.invocations import Form
 from strategies.jobs.jobs import Job
 from strategies.launches import counts, guesses, quotes, sites, topologies
 from strategies.launches.launches import Launch, Launcher
-from strategies.plugins import registry
 
 __all__ = ["TRLStrategy"]
 
@@ -23,9 +22,8 @@ _CURE = "torchrun -m trl.scripts.<method>"
 _COMMANDS = guesses.Guesses(flags.methods() | flags.passthrough(), 0.5)
 
 
-@registry.strategy
 class TRLStrategy(TorchFamily):
-    """Serves `trainer.kubeflow.org/framework: trl`."""
+    """Serves `trainer.kubeflow.org/framework: trl` where no sampler stands beside the training."""
 
     framework = "trl"
     version = "1"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from strategies.documents import pods
@@ -18,7 +18,7 @@ from strategies.launches.expansions import resolve
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 
-__all__ = ["Form", "Server", "implied", "of_launch", "starts"]
+__all__ = ["Form", "Server", "extended", "implied", "of_launch", "starts"]
 
 _MODULES = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.launchers.api_server.entry"})
 _GRPC_MODULES = frozenset({"vllm.entrypoints.grpc_server", "vllm.entrypoints.launchers.grpc_server"})
@@ -157,6 +157,12 @@ def implied(site: Site) -> Server | None:
     args = site.args[1:] if site.args[:1] == ("serve",) else site.args
     seen = _visible(site.env)
     return Server(Form.SERVE, args, _read(args, seen), seen)
+
+
+def extended(server: Server, words: Sequence[str]) -> Server:
+    """Return a bare server with more words at the end of its arguments."""
+    args = (*server.args, *words)
+    return replace(server, args=args, parsed=_read(args, server.env))
 
 
 def _read(args: Sequence[str], env: Mapping[str, str | None]) -> parsing.Parsed:

@@ -133,7 +133,7 @@ def _is_foreign(job: Job) -> bool:
     image = str(job.trainer.get("image") or (job.container.container.get("image") if job.container else "") or "")
     owner, _, rest = image.rpartition("/")
     name, _, tag = rest.partition(":")
-    if name == "muster-vllm" or (name == "vllm" and owner.endswith("muster-dev")):
+    if name in {"muster-vllm", "muster-rl"} or (name in {"vllm", "rl"} and owner.endswith("muster-dev")):
         return False
     if name.startswith(_UPSTREAM) and _VERSIONED.match(tag):
         return not tag.removeprefix("v").startswith(flags.version())

@@ -26,6 +26,16 @@ ASKED = {
         "torch.optim.optimizer:register_optimizer_step_post_hook",
         "torch.distributed:is_initialized",
         "torch.distributed:get_rank",
+        # images/weights/muster_weights/trainer replaces and wraps these.
+        "trl.generation.vllm_client:VLLMClient.init_communicator",
+        "trl.generation.vllm_client:VLLMClient.update_named_params",
+        "trl.generation.vllm_client:VLLMClient.generate",
+        "trl.generation.vllm_client:VLLMClient.close_communicator",
+        "trl.generation.vllm_client:VLLMClient._start_weight_update",
+        "trl.generation.vllm_generation:VLLMGeneration.sync_weights",
+        "trl.experimental.async_grpo.weight_transfer:WeightTransferClient",
+        "trl.experimental.async_grpo.async_grpo_trainer:AsyncGRPOTrainer._sync_weight",
+        "transformers.trainer:DEFAULT_CALLBACKS",
         # What the commands name that strategies write.
         "torch.distributed.run:main",
         "accelerate.commands.launch:launch_command",

@@ -1,0 +1,106 @@
+"""Adapters: what a sampler needs to load the adapters of a training while it runs.
+
+TRL's `AsyncGRPOTrainer` with PEFT writes each version to a folder and lets vLLM load it. It stops at its start where
+vLLM can hold fewer than `max_staleness + 2` adapters, or none of its rank (trl 1.16 `experimental/async_grpo`). It has
+no command of its own, so only flags that a script is given under TRL's own names are read. `GRPOTrainer` merges its
+adapters and needs none of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from strategies.documents import names
+from strategies.frameworks.samplers.pairs import Pair
+from strategies.frameworks.samplers.trainings import HIDDEN
+from strategies.frameworks.vllm.flags import known
+
+__all__ = ["Adapters", "find"]
+
+_STALENESS = 4
+"""`AsyncGRPOConfig.max_staleness` where it is not given."""
+_SPARE = 2
+_DIGITS = 6
+_TRUE = frozenset({"true", "1", "yes", "y", "t", ""})
+
+
+@dataclass(frozen=True, slots=True)
+class Adapters:
+    """What is known of the adapters that a training hands to its sampler.
+
+    Attributes:
+        rank: their rank, None where it cannot be seen.
+        count: how many vLLM has to hold at once, None where it cannot be seen.
+        output: folder of the training's output, None where it cannot be seen.
+        because: what says that there are adapters.
+        index: place of the flag that says so among the training's words, None for an annotation.
+    """
+
+    rank: int | None
+    count: int | None
+    output: str | None
+    because: str
+    index: int | None = None
+
+    @property
+    def fitting_rank(self) -> int | None:
+        """The lowest limit of ranks that vLLM takes and that holds the rank; None where it is not needed."""
+        limits = sorted(int(each) for each in known("--max-lora-rank").choices)
+        return next((each for each in limits if self.rank is not None and each >= self.rank), None)
+
+
+def find(pair: Pair) -> Adapters | None:
+    """Return what is known of a training's adapters; None where nothing says that a sampler loads any."""
+    if pair.training.found is not None:
+        return None  # TRL's commands merge adapters into the weights
+    given = _flags(pair.training.site.argv)
+    asked = pair.job.annotation(names.VLLM_FEATURES_ANNOTATION)
+    if "max_staleness" in given and _is_on(given):
+        name = "max_staleness"
+        because, index = f"the script is given --{name} with adapters", given[name][1]
+    elif asked is not None and "lora" in [word.strip() for word in asked[0].split(",")]:
+        because, index = f"{asked[1]} {names.VLLM_FEATURES_ANNOTATION} asks for lora", None
+    else:
+        return None
+    stale = _number(given, "max_staleness", _STALENESS)
+    output = given.get("output_dir", ("", 0))[0]
+    return Adapters(
+        rank=_number(given, "lora_r", None),
+        count=None if stale is None else stale + _SPARE,
+        output=output if output and not _hidden(output) else None,
+        because=because,
+        index=index,
+    )
+
+
+_Flags = dict[str, tuple[str, int]]
+
+
+def _is_on(given: _Flags) -> bool:
+    return given.get("use_peft", ("no", 0))[0].lower() in _TRUE or "lora_r" in given
+
+
+def _number(given: _Flags, name: str, otherwise: int | None) -> int | None:
+    if name not in given:
+        return otherwise
+    text = given[name][0]
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
+
+
+def _hidden(text: str) -> bool:
+    return "$" in text or HIDDEN in text
+
+
+def _flags(argv: tuple[str, ...]) -> _Flags:
+    """Return the flags of a program by name with _ for -: their value, "" for none, and their place."""
+    return {name: (value, index) for name, value, index in _read(argv)}
+
+
+def _read(argv: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
+    for index, word in enumerate(argv):
+        if not word.startswith("--"):
+            continue
+        name, equals, value = word[2:].partition("=")
+        following = argv[index + 1] if index + 1 < len(argv) else "--"
+        yield name.replace("-", "_"), value if equals else "" if following.startswith("--") else following, index

@@ -1,0 +1,251 @@
+"""Pairs: a training and its sampler, two replicated jobs of one JobSet.
+
+A sampler is recognised by the label `muster.dev/role: sampler` or the framework label `vllm` of its replicated job.
+Without a label it is a vLLM server that is called like one, or that serves the model that is trained: a judge or a
+reward model beside the training is none. For a TrainJob, the JobSet that Trainer will make is looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from strategies.documents import names, paths, pods
+from strategies.documents.findings import Finding, Severity, error, warning
+from strategies.documents.paths import Path
+from strategies.frameworks.samplers import models, serving, trainings
+from strategies.frameworks.samplers.serving import Serving
+from strategies.frameworks.samplers.trainings import Training
+from strategies.frameworks.vllm import parsing
+from strategies.jobs.jobs import Job, remembered
+from strategies.trainer import predictions
+
+__all__ = ["ENV", "Pair", "find"]
+
+ENV = "MUSTER_SAMPLER"
+"""Variable of the training container: the host name of the sampler's pod."""
+PORT = 8000
+
+_WORD = re.compile(r"[a-z]+")
+_CALLED = frozenset({"sampler", "samplers", "rollout", "rollouts", "generator", "generators", "actor", "actors"})
+_OTHERS = frozenset(
+    {"judge", "judges", "reward", "rewards", "rm", "teacher", "verifier", "critic", "grader", "scorer", "evaluation"}
+    | {"eval", "evaluator", "embed", "embedder", "embedding", "embeddings", "reference", "ref", "reranker"}
+)
+"""Words in the names of servers that answer other questions than the training's own."""
+_SPEC = ("spec",)
+_MOST = 16
+"""Replicated jobs beside the training that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A training and its sampler.
+
+    Attributes:
+        job: the job under admission.
+        training: the training.
+        sampler: the sampler; of several that may be it, the first.
+        rivals: the others that may be it.
+        jobset: the JobSet, or the one that Trainer will make.
+        node: the training container in that JobSet.
+    """
+
+    job: Job
+    training: Training
+    sampler: Serving
+    rivals: tuple[Serving, ...]
+    jobset: Mapping[str, Any]
+    node: pods.Place
+
+    @property
+    def is_meant(self) -> bool:
+        """Whether a label or the name says that it is a sampler, so that one which nobody asks is a mistake."""
+        return self.sampler.labelled or bool(_words(self.sampler.name) & _CALLED)
+
+    @property
+    def is_used(self) -> bool | None:
+        """Whether the training asks the sampler, or will once Muster has written how; None where it cannot be seen."""
+        if self.training.asks is None or self.training.mode is None:
+            return None
+        return self.training.asks_server
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """`spec` of the JobSet."""
+        spec: Mapping[str, Any] = self.jobset.get("spec") or {}
+        return spec
+
+    @property
+    def host(self) -> str | None:
+        """Host name of the sampler's first pod, None where it has none or the job's name is still to be generated."""
+        name = self.job.name
+        if name is None or not self._has_names:
+            return None
+        return f"{name}-{self.sampler.name}-0-0.{(self.spec.get('network') or {}).get('subdomain') or name}"
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the sampler's pod will have a host name: by then, the JobSet of a TrainJob has a name."""
+        return self._has_names and (self.job.name is not None or self.job.kind == "TrainJob")
+
+    @property
+    def _has_names(self) -> bool:
+        indexed = self.sampler.place.job["template"]["spec"].get("completionMode") != "NonIndexed"
+        return indexed and (self.spec.get("network") or {}).get("enableDNSHostnames") is not False
+
+    @property
+    def port(self) -> int | None:
+        """Port of the sampler, None where it is known only in the pod."""
+        server = self.sampler.server
+        if server is None or server.parsed.config is not None:
+            return None
+        text: str | None = server.text("port") or str(PORT)
+        if text and text.startswith("$(") and text.endswith(")"):
+            text = server.env.get(text[2:-1])
+        return int(text) if text and text.isdecimal() and len(text) <= len("65535") else None
+
+    @property
+    def url(self) -> str | None:
+        """The URL to write, in which the pod's host name comes from `ENV`; None where it cannot be known."""
+        if self.port is None or self.rivals or self.sampler.server is None:
+            return None
+        tls = self.sampler.server.has("ssl-certfile")
+        return f"{'https' if tls else 'http'}://$({ENV}):{self.port}"
+
+    def on_sampler(self, severity: Severity, inside: str, value: Any, message: str, *, rule: str) -> Finding:
+        """Report about a member of the sampler's container: there, or on the TrainJob at its runtime."""
+        report = error if severity is Severity.ERROR else warning
+        if self.job.kind == "JobSet":
+            return report(f"{self.sampler.site.place}.{inside}", value, message, rule=rule)
+        return self._on_runtime(report, f"replicated job {self.sampler.name}, {inside}", value, message, rule)
+
+    def on_jobset(self, severity: Severity, inside: str, value: Any, message: str, *, rule: str) -> Finding:
+        """Report about a member of the JobSet's spec, or on the TrainJob at its runtime."""
+        report = error if severity is Severity.ERROR else warning
+        if self.job.kind == "JobSet":
+            return report(f"spec.{inside}", value, message, rule=rule)
+        return self._on_runtime(report, inside, value, message, rule)
+
+    def relayed(self, finding: Finding) -> Finding:
+        """Return a finding about a field of the JobSet; on the TrainJob it is one about its runtime."""
+        if self.job.kind == "JobSet":
+            return finding
+        where = finding.field.removeprefix(f"{self.sampler.site.place}.")
+        shown = "" if finding.value is None else f"{finding.value!r}: "
+        name = self.job.runtime.name if self.job.runtime else None
+        message = f"in this runtime, replicated job {self.sampler.name}, {where}: {shown}{finding.message}"
+        return replace(finding, field="spec.runtimeRef.name", value=name, message=message)
+
+    def _on_runtime(self, report: Any, where: str, value: Any, message: str, rule: str) -> Finding:
+        shown = "" if value is None else f"{value!r}: "
+        name = self.job.runtime.name if self.job.runtime else None
+        found: Finding = report("spec.runtimeRef.name", name, f"in this runtime, {where}: {shown}{message}", rule=rule)
+        return found
+
+
+@remembered
+def find(job: Job) -> Pair | None:
+    """Return the training of a part with its sampler; None where it has none, or nothing can be known of it."""
+    spec = _own_spec(job)
+    if not _may_have(spec):
+        return None
+    training, jobset = trainings.read(job), _jobset(job)
+    node = _node(job, jobset) if jobset is not None else None
+    if training is None or jobset is None or node is None:
+        return None
+    found = list(_samplers(job, jobset, node, training))
+    if not found:
+        return None
+    chosen = _preferred(found)
+    return Pair(job, training, chosen[0], tuple(chosen[1:]), jobset, node)
+
+
+def _own_spec(job: Job) -> Mapping[str, Any]:
+    document: Any = job.document if job.kind == "JobSet" else job.runtime.document if job.runtime else {}
+    for member in _SPEC if job.kind == "JobSet" else ("spec", "template", "spec"):
+        document = document.get(member) or {}
+    spec: Mapping[str, Any] = document
+    return spec
+
+
+def _may_have(spec: Mapping[str, Any]) -> bool:
+    """Whether a replicated job stands beside the training that is none of Trainer's own."""
+    others = [each for each in spec.get("replicatedJobs") or () if names.ANCESTOR_LABEL not in pods.labels(each)]
+    return bool(others) and len(spec["replicatedJobs"]) > 1
+
+
+def _jobset(job: Job) -> Mapping[str, Any] | None:
+    if job.kind == "JobSet":
+        return job.document
+    if job.runtime is None:
+        return None
+    try:
+        return predictions.predict(job.document, job.runtime, job.namespace).jobset
+    except predictions.UnpredictableError:
+        return None
+
+
+def _node(job: Job, jobset: Mapping[str, Any]) -> pods.Place | None:
+    return job.container if job.kind == "JobSet" else pods.trainer(jobset, _SPEC)
+
+
+def _samplers(job: Job, jobset: Mapping[str, Any], node: pods.Place, training: Training) -> Iterator[Serving]:
+    trains = {place.job_path for place in job.world} if job.kind == "JobSet" else {node.job_path}
+    others = [(*_SPEC, "replicatedJobs", index) for index in range(len(jobset["spec"]["replicatedJobs"]))]
+    for path in [each for each in others if each not in trains][:_MOST]:
+        each: Any = paths.lookup(jobset, path)
+        if names.ANCESTOR_LABEL in pods.labels(each) or not _containers(each) or serving.role(each) not in _ROLES:
+            continue
+        found = serving.read(jobset, path, job.identify)
+        if found is not None and found.pods and _is_sampler(found, training):
+            yield found
+
+
+_ROLES = (None, "sampler")
+
+
+def _is_sampler(found: Serving, training: Training) -> bool:
+    words = _words(found.name)
+    if words & _OTHERS and not words & _CALLED:
+        return False
+    if found.labelled or words & _CALLED:
+        return True
+    served, trained = found.server.model if found.server else None, training.text("model_name_or_path")
+    if served is None or parsing.hidden(served):
+        return True
+    return trained is not None and models.same(served, trained)
+
+
+def _preferred(found: Sequence[Serving]) -> Sequence[Serving]:
+    """Return those of several that labels and names speak for most."""
+    for fits in (_called, _labelled, _reads):
+        chosen = [each for each in found if fits(each)]
+        found = chosen or found
+    return found
+
+
+def _called(each: Serving) -> bool:
+    return bool(_words(each.name) & _CALLED)
+
+
+def _labelled(each: Serving) -> bool:
+    return each.labelled
+
+
+def _reads(each: Serving) -> bool:
+    return each.server is not None
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(name))
+
+
+def _containers(job: Mapping[str, Any]) -> Sequence[Any]:
+    pod = paths.lookup(job, _POD)
+    return (pod.get("containers") or ()) if isinstance(pod, dict) else ()
+
+
+_POD: Path = ("template", "spec", "template", "spec")
