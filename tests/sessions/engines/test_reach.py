@@ -40,7 +40,7 @@ def test_what_stays_within_its_bounds_is_all_numbers(steps):
 
 def test_gradients_whose_squares_are_nought_count_too():
     params = Adam(learning_rate=1.0, beta1=0.9, beta2=0.9, eps=1e-30)
-    weight, gradient = torch.ones(1, requires_grad=True), torch.tensor([1e-23])
+    weight, gradient = torch.ones(8, requires_grad=True), torch.full((8,), 1e-23)
     mine, norm = AdamW({"w": weight}), gradient.norm()
     assert norm == 0
     mine._take([gradient], norm, params)
