@@ -19,7 +19,8 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="for the model, the journal and the picture")
     folder = parser.parse_args().folder.resolve()
     os.environ |= {"HF_HUB_OFFLINE": "1", "TINKER_TELEMETRY": "0", "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
-    logging.getLogger("tinker").setLevel(logging.ERROR)  # it warns of each poll
+    for library in ("tinker", "torchao"):  # one warns of each poll, the other of a version that nothing here needs
+        logging.getLogger(library).setLevel(logging.ERROR)
     from sessions.demo import tiny  # noqa: PLC0415  # after the environment
 
     began = time.monotonic()
