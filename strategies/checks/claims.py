@@ -9,15 +9,18 @@ from collections.abc import Iterator
 
 from strategies.claims import handwritten, plans, requests
 from strategies.claims.plans import ClaimPlan
+from strategies.documents import paths
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.pods import at_once, replicas
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
 from strategies.launches import sites, topologies
+from strategies.platform import devices
 from strategies.platform.profiles import Profile
 
 __all__ = ["check_claims"]
 
+_SEVERAL = 2
 _SHOWN = 5  # holders of seats in one message
 
 
@@ -32,6 +35,7 @@ def check_claims(job: Job) -> Iterator[Finding]:
         if plan.is_gated and plan.profile is not None:
             yield from _seats(job, plan, plan.profile)
     yield from handwritten.check(job, planned)
+    yield from _shared(job, planned)
     yield from _processes(job)
 
 
@@ -63,6 +67,30 @@ def _seats(job: Job, plan: ClaimPlan, profile: Profile) -> Iterator[Finding]:
     else:
         message = f"the pods wait for {_count(pods)} of profile {profile.name}; {held}"
         yield warning(field, profile.name, message, rule="claims/full")
+
+
+def _shared(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
+    """Warn about nodes of one training that share the devices of a ResourceClaim which the pods name themselves."""
+    place, runtime = job.container, job.runtime
+    if place is None or runtime is None or runtime.framework == "vllm" or topologies.pods_of(job) < _SEVERAL:
+        return
+    added = {use.entry["name"] for plan in planned for use in plan.uses}
+    document = job.document if job.kind == "JobSet" else runtime.document
+    for index, entry in enumerate(place.pod_spec.get("resourceClaims") or ()):
+        found = handwritten.find_named(job, entry)
+        if entry.get("name") in added or not entry.get("resourceClaimName") or found is None or found.devices == 0:
+            continue
+        if any(devices.is_accelerator(each) for each in found.classes):
+            message = (
+                f"the {topologies.pods_of(job)} nodes of the job share the devices of this one claim, and NCCL refuses "
+                "two ranks on one GPU; name a ResourceClaimTemplate, of which each pod gets a claim of its own"
+            )
+            kind = "" if job.kind == "JobSet" else f"{runtime.kind} "
+            where = paths.field(
+                document, (*place.job_path, "template", "spec", "template", "spec", "resourceClaims", index)
+            )
+            field = f"{kind}{where}.resourceClaimName"
+            yield warning(field, entry["resourceClaimName"], message, rule="claims/shared-by-ranks")
 
 
 def _count(seats: int) -> str:

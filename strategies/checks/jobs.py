@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.checks import claims
+from strategies.checks import claims, patches
 from strategies.checks.pods import check_pods
 from strategies.documents import names, pods, quantities, trainjobs
 from strategies.documents.findings import Finding, error, warning
@@ -31,6 +31,7 @@ def check_job(subject: Job) -> Iterator[Finding]:
         yield from _reserved_env(subject)
         yield from _quantities(subject)
         yield from _runtime(subject)
+        yield from patches.check(subject)
     yield from claims.check_claims(subject)
     yield from check_pods(subject)
     if subject.container is not None and subject.owner is None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.checks import amounts, volumes
-from strategies.documents import names
+from strategies.documents import names, pods
 from strategies.documents.findings import Finding, Severity
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job
@@ -89,6 +89,10 @@ def _is_one_word(command: Sequence[str]) -> bool:
 def _claims(spec: Mapping[str, Any]) -> Iterator[_Fault]:
     """Compare the claims of containers with those of the pod (validateResourceClaimNames)."""
     held = {claim.get("name") for claim in spec.get("resourceClaims") or ()}
+    for index, claim in enumerate(spec.get("resourceClaims") or ()):
+        if len([member for member in pods.CLAIM_SOURCES if claim.get(member) is not None]) != 1:
+            message = "needs either resourceClaimName or resourceClaimTemplateName, or the API server refuses the pod"
+            yield ("resourceClaims", index), claim.get("name"), message, "core/claim-source"
     for inside, container in _containers(spec):
         for index, claim in enumerate((container.get("resources") or {}).get("claims") or ()):
             if claim.get("name") not in held:

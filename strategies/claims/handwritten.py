@@ -19,8 +19,11 @@ from strategies.documents.pods import CLAIM_SOURCES
 from strategies.jobs import templates
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
+from strategies.platform.supplies import Named
 
-__all__ = ["check"]
+__all__ = ["check", "find_named"]
+
+_SHOWN = 5
 
 
 def check(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
@@ -41,6 +44,8 @@ def check(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
         yield from _ungated(job, template)
         if template.path == training and own:
             yield from _missing(job, template, own)
+            yield from _unrequested(job, template)
+            yield from _sliced(job, template, own)
             if plan is None or not plan.swapped:
                 yield from _doubled(job, template, own)
 
@@ -71,6 +76,47 @@ def _missing(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]])
                 message = f"no {kind} of this name was found; the pods wait until it exists"
                 field = _field(job, template, index, member)
                 yield warning(field, entry.get(member), message, rule="claims/unknown-object")
+
+
+def _unrequested(job: Job, template: Template) -> Iterator[Finding]:
+    """Report a request that the claim does not have: the kubelet then gives the container none of its devices.
+
+    Source: kubernetes v1.36.3 `pkg/kubelet/cm/dra/claiminfo.go` cdiDevicesAsList.
+    """
+    held = {entry.get("name"): find_named(job, entry) for _, entry in _entries(template)}
+    for member in ("containers", "initContainers"):
+        for index, container in enumerate(template.spec.get(member) or ()):
+            for number, used in enumerate((container.get("resources") or {}).get("claims") or ()):
+                request, named = used.get("request"), held.get(used.get("name"))
+                if request and named is not None and str(request).partition("/")[0] not in named.requests:
+                    message = (
+                        f"claim {used.get('name')} has no request of this name, so the container would get none of its "
+                        f"devices; use {' or '.join(named.requests[:_SHOWN]) or 'another claim'}"
+                    )
+                    inside = (member, index, "resources", "claims", number)
+                    yield error(_place(job, template, *inside, "request"), request, message, rule="claims/request")
+
+
+def _sliced(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]]) -> Iterator[Finding]:
+    """Warn about several MIG slices in one pod; see `strategies.platform.devices`."""
+    slices = sum(named.slices for named in (find_named(job, each) for each in own.values()) if named is not None)
+    if slices > 1:
+        message = (
+            f"a pod can use one MIG slice, and {slices - 1} would be idle; claim one for each pod and raise the number "
+            "of pods"
+        )
+        yield warning(_place(job, template, "resourceClaims"), None, message, rule="claims/slices")
+
+
+def find_named(job: Job, entry: Mapping[str, Any]) -> Named | None:
+    """Return what is known of the object that an entry of a pod's `resourceClaims` names, None for nothing."""
+    keys = ((kind, str(entry.get(member))) for member, kind in CLAIM_SOURCES.items() if entry.get(member))
+    return next((found for key in keys if (found := job.supply.named.get(key)) is not None), None)
+
+
+def _place(job: Job, template: Template, *inside: str | int) -> str:
+    field = template.field(*inside)
+    return field if job.kind == "JobSet" or job.runtime is None else f"{job.runtime.kind} {field}"
 
 
 def _doubled(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]]) -> Iterator[Finding]:

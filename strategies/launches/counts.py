@@ -18,6 +18,7 @@ from strategies.launches.launches import Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
 from strategies.launches.worlds import World
+from strategies.trainer import resources
 
 __all__ = ["check_counts", "idle"]
 
@@ -38,7 +39,9 @@ def check_counts(job: Job) -> Iterator[Finding]:
         yield from _refused(job, site, world)
         yield from _faults(job, site, world, topology)
         yield from _too_many(job, site, world, topology)
+        yield from _hidden(site, world, topology)
         yield from _unset(job, site, world)
+        yield from _word(job, site, world)
         yield from _unknown(site, world, topology)
     yield from _apart(site, every, topology)
     if every and all(world.launch.certain for world in every):
@@ -127,6 +130,28 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
             yield report(place, beginning(shown, 80), message, rule="core/unset-variable")
 
 
+def _word(job: Job, site: Site, world: World) -> Iterator[Finding]:
+    """Report PET_NPROC_PER_NODE as a number where Trainer sets it to `auto`, which only torchrun reads."""
+    if job.kind != "TrainJob" or names.PET_NPROC_PER_NODE in world.launch.env:
+        return
+    if topologies.trainer_processes(job) != resources.AUTO:
+        return
+    for option in _NUMBERS:
+        text = world.launch.values.get(option, "")
+        if not _COUNTED.search(text) or (option in ("nproc_per_node", "devices") and "$((" not in text):
+            continue
+        count = topologies.read_topology(job).processes
+        message = (
+            "Trainer sets PET_NPROC_PER_NODE to auto for a job with GPUs, which is no number here (0 in a shell's "
+            f"arithmetic); set numProcPerNode{f': {count}' if count else ''}"
+        )
+        place, shown = site.locate_option(world.launch, option), f"--{option} {text}"
+        yield _severity(world)(place, beginning(shown, 80), message, rule="core/auto")
+
+
+_COUNTED = re.compile(r"\bPET_NPROC_PER_NODE\b")
+
+
 def _literal(site: Site, world: World, option: str) -> Iterator[Finding]:
     """Report `$NAME` where no shell is: the launcher gets it as it stands."""
     value = world.launch.values.get(option, "")
@@ -167,10 +192,28 @@ def _too_many(job: Job, site: Site, world: World, topology: Topology) -> Iterato
     if world.own or processes is None or devices is None or topology.on_cpu or processes <= devices:
         return
     seen = f"{devices} GPU{'s' if devices != 1 else ''}"
+    if devices < (topology.devices.count or 0):
+        hides = f"CUDA_VISIBLE_DEVICES leaves {devices} of {topology.devices.count}"
+        seen += f", because {hides} (a container numbers its own from 0)"
     message = f"each node would start {processes} processes on {seen}; start at most {devices}, or ask for more GPUs"
     if topology.devices.kind == "mig":
         message = f"each node would start {processes} processes, and a pod can use only one MIG slice; start 1"
-    yield _severity(world)(_number_field(job, site, world), processes, message, rule="core/too-many-processes")
+    report = _severity(world)
+    if not topology.devices.exact:
+        report = note
+        message = f"each node would start {processes} processes on {seen}, which is right where each has several parts"
+    yield report(_number_field(job, site, world), processes, message, rule="core/too-many-processes")
+
+
+def _hidden(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
+    """Warn about a launch to which CUDA_VISIBLE_DEVICES shows no device, where no number of processes says so."""
+    count = topology.devices.count
+    if world.devices == 0 and count and (world.own or world.processes is None):
+        message = (
+            f"CUDA_VISIBLE_DEVICES shows none of the container's {count} GPUs, which it numbers from 0, so this would "
+            "run on the CPU; remove it"
+        )
+        yield warning(site.locate_option(world.launch, ""), _shown(world), message, rule="core/idle-devices")
 
 
 def _apart(site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:

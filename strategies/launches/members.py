@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from strategies.documents import names, paths, pods
-from strategies.documents.findings import Finding, note, warning
+from strategies.documents.findings import Finding, error, note, warning
 from strategies.jobs import containers, parts
 from strategies.jobs.jobs import Job
 from strategies.jobs.programs import Kind
@@ -34,6 +34,7 @@ def check(job: Job) -> Iterator[Finding]:
         yield from _unfound(job)
         yield from _unchecked(job)
         yield from _deviceless(job)
+        yield from _waiting(job)
         for view in job.views:
             if view.container is not None:
                 yield from _pods(view, view.container)
@@ -113,6 +114,20 @@ def _deviceless(job: Job) -> Iterator[Finding]:
             )
             where = f"{paths.field(job.document, place.path)}.resources"
             yield warning(where, None, message, rule="core/uneven-nodes")
+
+
+def _waiting(job: Job) -> Iterator[Finding]:
+    """Report nodes that start when other nodes of the same training have ended, which wait for them."""
+    members = {place.job_name for place in job.world}
+    for place in job.world:
+        for index, each in enumerate(place.job.get("dependsOn") or ()):
+            if each.get("name") in members and each.get("status") == "Complete":
+                message = (
+                    "ends only with the training, of which these pods are nodes, so neither would ever go on; wait for "
+                    "status Ready, or remove it"
+                )
+                where = paths.field(job.document, (*place.job_path, "dependsOn", index))
+                yield error(where, each.get("name"), message, rule="core/start-order")
 
 
 def _holds(job: Job, place: pods.Place) -> bool:

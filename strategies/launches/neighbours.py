@@ -29,22 +29,23 @@ def check(job: Job) -> Iterator[Finding]:
 
 def _holders(job: Job, place: pods.Place) -> Iterator[Finding]:
     """Warn where a sidecar holds the devices that the launching container has not."""
-    if not topologies.read_topology(job).on_cpu or _sees_all(place.container):
+    if not topologies.read_topology(job).on_cpu or topologies.sees_others(place.container):
         return
+    own = place.container.get("name")
+    for other in place.pod_spec.get("initContainers") or ():
+        if other.get("restartPolicy") != "Always" and containers.holds_devices(other, place.pod_spec):
+            message = (
+                f"this init container holds devices, which the pod keeps when it has ended, and {own} asks for none "
+                f"and would see none; ask for them in {own}"
+            )
+            yield warning(_field(job, place, "resources"), other.get("name"), message, rule="core/neighbour-devices")
     for other in _others(place):
         if containers.holds_devices(other, place.pod_spec) and containers.is_aside(other, job.identify):
-            own = place.container.get("name")
             message = (
                 f"this container holds the devices of the pod, and {own} asks for none and would see none; move them "
                 f"to {own}"
             )
             yield warning(_field(job, place, "resources"), other.get("name"), message, rule="core/neighbour-devices")
-
-
-def _sees_all(container: pods.Container) -> bool:
-    """Whether the container runtime shows it devices that it did not ask for (NVIDIA container toolkit)."""
-    privileged = (container.get("securityContext") or {}).get("privileged") is True
-    return privileged or pods.find_env(container.get("env"), "NVIDIA_VISIBLE_DEVICES") is not None
 
 
 def _launchers(job: Job, place: pods.Place) -> Iterator[Finding]:

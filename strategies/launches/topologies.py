@@ -7,6 +7,7 @@ Trainer itself writes the right PET_NPROC_PER_NODE.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ __all__ = [
     "own_devices",
     "pods_of",
     "read_topology",
+    "sees_others",
     "trainer_gpus",
     "trainer_processes",
     "visible",
@@ -109,19 +111,41 @@ def _processes(written: str, found: devices.Devices) -> int | None:
     return found.count or None if written in ("auto", "gpu") else None
 
 
-def visible(count: int | None, env: Mapping[str, str | None]) -> int | None:
+def visible(count: int | None, env: Mapping[str, str | None], *, others: bool = False) -> int | None:
     """Return how many of a container's devices its programs see, None where that is not known.
+
+    CUDA numbers the devices of the container from 0, whatever their numbers on the machine are, and an index that does
+    not exist hides itself and all behind it (CUDA C++ programming guide, CUDA_VISIBLE_DEVICES).
 
     Args:
         count: devices of the container, None when unknown.
         env: its env, of which CUDA_VISIBLE_DEVICES leaves a part; None for a value that cannot be read.
+        others: whether it sees devices that it did not ask for, so that an index may be one of those.
     """
     chosen = env.get("CUDA_VISIBLE_DEVICES", "all")
     if count is None or chosen == "all":
         return count
     if chosen is None or "$" in chosen:
         return None
-    return min(count, len([each for each in chosen.split(",") if each.strip() not in ("", "-1")]))
+    entries = [each.strip() for each in chosen.split(",")]
+    if others or env.get(_SHOWN, "void") != "void":
+        return min(count, len([each for each in entries if each not in ("", "-1")]))
+    return min(count, len(list(itertools.takewhile(lambda each: _exists(each, count), entries))))
+
+
+def _exists(entry: str, count: int) -> bool:
+    """Whether an entry is the index of one of `count` devices, or a UUID, which may be one of theirs."""
+    index = quantities.whole(entry)
+    return index < count if index is not None else entry.startswith(("GPU-", "MIG-"))
+
+
+def sees_others(container: pods.Container) -> bool:
+    """Whether a container sees devices that it did not ask for (NVIDIA container toolkit)."""
+    privileged = (container.get("securityContext") or {}).get("privileged") is True
+    return privileged or pods.find_env(container.get("env"), _SHOWN) is not None
+
+
+_SHOWN = "NVIDIA_VISIBLE_DEVICES"
 
 
 def pods_of(job: Job) -> int:

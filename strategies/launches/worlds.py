@@ -156,6 +156,8 @@ def _environment(job: Job, site: Site, topology: Topology) -> dict[str, str | No
     Trainer writes its five variables over those of a runtime; on a JobSet of a user, Muster adds those that lack.
     """
     env = _values(site.env)
+    if job.container and topologies.sees_others(job.container.container):
+        env.setdefault("NVIDIA_VISIBLE_DEVICES", "all")
     processes = "auto" if topology.processes is None else str(topology.processes)
     if job.kind == "TrainJob":
         processes = str(topologies.trainer_processes(job))

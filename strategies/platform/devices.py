@@ -34,6 +34,7 @@ __all__ = [
     "gpus",
     "is_accelerator",
     "is_replica",
+    "is_slice_class",
     "makers",
     "misspelt",
     "request_key",
@@ -216,6 +217,11 @@ def is_accelerator(device_class: str) -> bool | None:
     """Whether devices of a class are accelerators, as far as its name says; None where it does not."""
     one, beside = sounds_like_one(device_class), _BESIDE.search(device_class) is not None
     return one if one is not beside else None
+
+
+def is_slice_class(device_class: str) -> bool:
+    """Whether devices of a class are MIG slices, as its name says: `mig.nvidia.com` of NVIDIA's driver."""
+    return "mig" in re.split(r"[-./]", device_class)
 
 
 def request_key(claim: str, request: str) -> str:

@@ -59,10 +59,14 @@ class Named:
     Attributes:
         devices: accelerators of one claim, None where the allocation decides.
         classes: names of the device classes that it requests.
+        requests: names of its requests.
+        slices: MIG slices among its devices.
     """
 
     devices: int | None
     classes: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
+    slices: int = 0
 
     @property
     def is_empty(self) -> bool:

@@ -6,6 +6,7 @@ import pytest
 
 from strategies.platform.profiles import Profile
 from tests.support import admissions, devices, jobs
+from webhook.admission import documents
 
 CLASS = devices.device_class()
 UNMAPPED = devices.device_class(extended_resource=None)
@@ -319,3 +320,65 @@ def test_findings_about_claims_deny_the_job_with_all_of_them():
     assert response["allowed"] is False
     fields = {cause["field"] for cause in response["status"]["details"]["causes"]}
     assert {ANNOTATION, f"metadata.annotations[{devices.CLAIMS}][1].name"} <= fields
+
+
+HELD = {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "held"}]}
+
+
+def template(*requests, name="held", kind="ResourceClaimTemplate"):
+    spec = {"devices": {"requests": list(requests)}}
+    spec = {"spec": spec} if kind == "ResourceClaimTemplate" else spec
+    metadata = {"name": name, "namespace": jobs.NAMESPACE}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def request(name="gpu", device_class="gpu.nvidia.com", **more):
+    return {"name": name, "exactly": {"deviceClassName": device_class, **more}}
+
+
+def rules(job, *cluster):
+    return [each.rule for each in admissions.decide(job, *cluster, phase="validate").findings]
+
+
+@pytest.mark.parametrize(("asked", "told"), [("gpu", []), ("", []), ("gpus", ["claims/request"])])
+def test_a_request_that_the_claim_has_not_gives_the_container_nothing(asked, told):
+    used = {"name": "gpus", "request": asked} if asked else {"name": "gpus"}
+    job = jobset({"resources": {"claims": [used]}}, HELD)
+    assert [each for each in rules(job, template(request())) if each == "claims/request"] == told
+
+
+@pytest.mark.parametrize("entry", [{}, {"resourceClaimName": "a", "resourceClaimTemplateName": "b"}])
+def test_a_claim_of_a_pod_names_one_object(entry):
+    job = jobset(pod={"resourceClaims": [{"name": "gpus", **entry}]})
+    assert "core/claim-source" in rules(job)
+
+
+@pytest.mark.parametrize(
+    ("device_class", "nodes", "framework", "told"),
+    [
+        ("gpu.nvidia.com", 2, "torch", True),
+        ("gpu.nvidia.com", 1, "torch", False),
+        ("dranet", 2, "torch", False),
+        ("gpu.nvidia.com", 2, "vllm", False),
+    ],
+)
+def test_nodes_of_a_training_that_name_one_claim_share_its_devices(device_class, nodes, framework, told):
+    pod = {"resourceClaims": [{"name": "gpus", "resourceClaimName": "held"}]}
+    container = {"command": ["torchrun", "x.py"], "args": [], "resources": {"claims": [{"name": "gpus"}]}}
+    job = jobset(container, pod, nodes=nodes, framework=framework)
+    claim = template(request(device_class=device_class), kind="ResourceClaim")
+    assert ("claims/shared-by-ranks" in rules(job, claim)) is told
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, False), (2, True)])
+def test_slices_of_a_claim_beyond_the_first_are_idle(count, told):
+    job = jobset({"resources": {"claims": [{"name": "gpus"}]}}, HELD)
+    found = rules(job, template(request(device_class="mig.nvidia.com", count=count)))
+    assert ("claims/slices" in found) is told
+
+
+def test_slices_of_a_claim_are_one_device():
+    document = template(request(device_class="mig.nvidia.com", count=4), request("nic", "dranet"))
+    assert (documents.devices_of(document), documents.slices_of(document)) == (1, 4)
+    both = template(request(count=2), request("slices", "mig.nvidia.com", count=3))
+    assert (documents.devices_of(both), documents.slices_of(both)) == (3, 3)

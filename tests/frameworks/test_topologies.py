@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from strategies.launches import launches, topologies
 from strategies.launches.topologies import Topology
@@ -164,3 +166,20 @@ def test_a_world_is_nodes_times_processes_and_unknown_while_elastic():
         "1 node x 1 process",
         "2 nodes x 4 processes",
     )
+
+
+@given(st.lists(st.sampled_from(["0", "1", "2", "3", "4", "7", "-1", "GPU-1f", "x"]), max_size=6), st.integers(1, 4))
+def test_an_index_that_does_not_exist_hides_itself_and_all_behind_it(entries, count):
+    seen = 0
+    for entry in entries:
+        if not (entry.startswith("GPU-") or (entry.isdecimal() and int(entry) < count)):
+            break
+        seen += 1
+    assert topologies.visible(count, {"CUDA_VISIBLE_DEVICES": ",".join(entries)}) == min(seen, count)
+
+
+@pytest.mark.parametrize("shown", ["all", "0,1", None])
+def test_an_index_may_be_that_of_a_device_which_the_container_did_not_ask_for(shown):
+    assert topologies.visible(2, {"CUDA_VISIBLE_DEVICES": "4,5", "NVIDIA_VISIBLE_DEVICES": shown}) == 2
+    assert topologies.visible(2, {"CUDA_VISIBLE_DEVICES": "4,5"}, others=True) == 2
+    assert topologies.visible(2, {"CUDA_VISIBLE_DEVICES": "4,5"}) == 0

@@ -146,7 +146,8 @@ def devices_of(document: Mapping[str, Any], *, beside: bool = False) -> int | No
     """Return the number of accelerators of one claim; None when the allocation decides it, or no name tells it.
 
     Network cards, CPUs and the like are left out. Devices of a class whose name says nothing are taken for accelerators
-    where nothing else is claimed, and are of unknown number beside a class that is certainly one.
+    where nothing else is claimed, and are of unknown number beside a class that is certainly one. MIG slices count as
+    one together, because CUDA shows a process one of them; see `slices_of`.
 
     Args:
         document: a ResourceClaim or a ResourceClaimTemplate.
@@ -167,7 +168,21 @@ def devices_by_request(document: Mapping[str, Any]) -> Iterator[tuple[str, int |
 
 def _together(requests: Sequence[Mapping[str, Any]], *, doubtful: bool) -> int | None:
     counts = [_accelerators(each, doubtful=doubtful) for each in requests]
-    return None if None in counts else sum(count or 0 for count in counts)
+    if None in counts:
+        return None
+    sliced = [count or 0 for count, each in zip(counts, requests, strict=True) if _is_of_slices(each)]
+    return sum(count or 0 for count in counts) - sum(sliced) + bool(sum(sliced))
+
+
+def slices_of(document: Mapping[str, Any]) -> int:
+    """Return the number of MIG slices of one claim, 0 where it is not known."""
+    asked = [each for each in requests_of(document) if _is_of_slices(each)]
+    return sum(_accelerators(each, doubtful=False) or 0 for each in asked)
+
+
+def _is_of_slices(wanted: Mapping[str, Any]) -> bool:
+    classes = [str(each.get("deviceClassName") or "") for each in _options(wanted)]
+    return bool(classes) and all(devices.is_slice_class(each) for each in classes)
 
 
 def _accelerators(wanted: Mapping[str, Any], *, doubtful: bool) -> int | None:

@@ -100,7 +100,13 @@ def _named(ref: Ref, cluster: readers.ClusterReader) -> Named | None:
     document = documents.read(ref, cluster)
     if document is None:
         return None
-    return Named(documents.devices_of(document), tuple(documents.classes_of(document)))
+    requests = tuple(str(each.get("name") or "") for each in documents.requests_of(document))
+    return Named(
+        devices=documents.devices_of(document),
+        classes=tuple(documents.classes_of(document)),
+        requests=requests,
+        slices=documents.slices_of(document),
+    )
 
 
 def _shared(

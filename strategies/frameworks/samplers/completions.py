@@ -88,7 +88,8 @@ def _adapters(pair: Pair) -> Iterator[Flag]:
 
 
 def _tensor_parallel_size(pair: Pair, server: Server) -> int | None:
-    gpus = topologies.visible(hardware.count(pair), server.env)
+    others = topologies.sees_others(pair.sampler.place.container)
+    gpus = topologies.visible(hardware.count(pair), server.env, others=others)
     if not gpus or server.spread:
         return None
     named = server if server.model else _named(pair, server)

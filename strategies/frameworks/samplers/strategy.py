@@ -15,6 +15,7 @@ from strategies.frameworks.samplers.pairs import Pair
 from strategies.frameworks.trl.strategy import TRLStrategy
 from strategies.frameworks.vllm import validation
 from strategies.jobs.jobs import Job
+from strategies.launches import topologies
 from strategies.plugins import registry
 
 __all__ = ["SampledTRLStrategy"]
@@ -70,6 +71,7 @@ def _server(pair: Pair) -> Iterator[Finding]:
         return
     around = validation.Circumstances(
         gpus=hardware.count(pair),
+        others=topologies.sees_others(pair.sampler.place.container),
         own_image=pair.job.kind == "JobSet",
         initialized=True,  # a sampler without a model is told elsewhere
         alone=pair.sampler.bare,

@@ -14,7 +14,7 @@ from strategies.documents import names
 from strategies.documents.findings import Finding, error, note, warning
 from strategies.frameworks.torch import trainer_sections, tune_launches
 from strategies.jobs.jobs import Job
-from strategies.launches import counts, meetings, members, quotes, rendezvous, sites, topologies
+from strategies.launches import counts, meetings, members, networks, quotes, rendezvous, sites, topologies
 from strategies.launches.launches import Launcher
 from strategies.plugins import registry
 
@@ -52,6 +52,7 @@ class TorchFamily:
         yield from _dropped_claims(job, self.framework)
         yield from trainer_sections.check_slices(job, self.framework)
         yield from meetings.check_meetings(job)
+        yield from networks.check(job)
 
 
 @registry.strategy

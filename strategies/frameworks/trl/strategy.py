@@ -13,7 +13,7 @@ from strategies.frameworks.torch.strategy import TorchFamily, unenforced
 from strategies.frameworks.trl import conflicts, flags, invocations, launch_plans, parsing, validation
 from strategies.frameworks.trl.invocations import Form
 from strategies.jobs.jobs import Job
-from strategies.launches import counts, guesses, quotes, sites, topologies
+from strategies.launches import counts, guesses, quotes, sites, topologies, worlds
 from strategies.launches.launches import Launch, Launcher
 
 __all__ = ["TRLStrategy"]
@@ -111,9 +111,16 @@ def _circumstances(job: Job, site: sites.Site, launch: Launch | None = None) -> 
     pod = job.container.pod_spec if job.container else {}
     return validation.Circumstances(
         topology=topologies.launched(topologies.read_topology(job), launch or invocations.launched(site)),
+        ranks=_ranks(job),
         own_image=job.brings_image,
         alone=len(pod.get("containers") or ()) + len(pod.get("initContainers") or ()) < 2,
     )
+
+
+def _ranks(job: Job) -> int | None:
+    """Return how many processes train, None where that is not known."""
+    world = worlds.find_world(job) if job.container is not None else None
+    return world.world_size if world is not None else None
 
 
 def _keep_one_per_node(job: Job, changes: Changes) -> None:

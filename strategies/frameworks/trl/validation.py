@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from strategies.documents.findings import Finding, Severity, error, warning
-from strategies.frameworks.trl import conflicts, flags, parsing
+from strategies.frameworks.trl import batches, conflicts, flags, parsing
 from strategies.frameworks.trl.invocations import Form, Invocation
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
@@ -24,7 +24,9 @@ _TOLD = 100
 _LORA_PREFIX = "lora_"
 _LORA_SWITCHES = frozenset({"use_dora", "use_rslora"})
 _ON_DEVICES = frozenset({"nccl", "xccl", "hccl", "cncl", "mccl"})
-_BY_VERSION = frozenset({"trl/unknown-flag", "trl/arguments", "trl/required"})
+_BY_VERSION = frozenset(
+    {"trl/unknown-flag", "trl/arguments", "trl/required", "trl/generations", "trl/vllm-size", "trl/contradiction"}
+)
 """Rules that hold for the version of TRL from which the flags were read, but perhaps not for another."""
 
 
@@ -34,11 +36,13 @@ class Circumstances:
 
     Attributes:
         topology: topology of the job, with torchrun's own flags applied.
+        ranks: processes of the training, None when their number is not known.
         own_image: whether the image is the user's, with an unknown version of TRL.
         alone: whether no other container of the pod could hold a server.
     """
 
     topology: Topology
+    ranks: int | None = None
     own_image: bool = False
     alone: bool = True
 
@@ -78,6 +82,7 @@ def _check(found: Invocation, parsed: parsing.ParsedArgs, around: Circumstances,
     if around.alone:
         yield from _vllm_server(found, parsed, where)
     yield from _backend(parsed, around.topology, where)
+    yield from batches.check(found.method, parsed, around.ranks, lambda name: where.flag(parsed, name))
     if parsed.config_file is None and not parsed.opaque:
         yield from _required(found, parsed, where)
 

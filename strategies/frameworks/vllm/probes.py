@@ -55,16 +55,72 @@ def make(name: str, server: Server) -> dict[str, Any]:
     return {"httpGet": get, "timeoutSeconds": 5, **_TIMES[name]}
 
 
-def check(server: Server, container: pods.Container, place: str) -> Iterator[Finding]:
-    """Warn about a probe over HTTP that the server could never answer."""
-    why = "speaks gRPC" if server.grpc else "asks for client certificates"
-    if unfit(server) is None:
-        return
+def check(server: Server, pod: Mapping[str, Any], container: pods.Container, place: str) -> Iterator[Finding]:
+    """Warn about a probe that the server could never answer, so that the kubelet ends it or sends it no request.
+
+    Args:
+        server: the only server of the container.
+        pod: the pod spec, whose other containers may listen to other ports.
+        container: the container of the server.
+        place: its field path.
+    """
     for name in NAMES:
-        get = ((_mapping(container.get(name))).get("httpGet")) if container.get(name) else None
-        if _mapping(get).get("port") == (_listens(server) or PORT):
-            message = f"the server {why}, so this probe over HTTP never succeeds; use a grpc or tcpSocket probe"
-            yield warning(f"{place}.{name}.httpGet", None, message, rule="vllm/probes")
+        probe = _mapping(container.get(name))
+        for kind in ("httpGet", "tcpSocket"):
+            asked = _mapping(probe.get(kind))
+            why = _fault(server, pod, container, kind, asked) if asked else ""
+            if why:
+                message = f"{why}, so this probe never succeeds; ask for what the server answers"
+                yield warning(f"{place}.{name}.{kind}", None, message, rule="vllm/probes")
+
+
+def _fault(
+    server: Server, pod: Mapping[str, Any], container: pods.Container, kind: str, asked: Mapping[str, Any]
+) -> str:
+    """Return why the server does not answer a probe, "" where it does or that is not known."""
+    port, listens = _asked_port(container, asked.get("port")), _listens(server)
+    if kind == "httpGet" and unfit(server) is not None:
+        why = "speaks gRPC" if server.grpc else "asks for client certificates"
+        return f"the server {why}" if port == (listens or PORT) else ""
+    if server.open or listens is None or asked.get("host"):
+        return ""
+    if server.has("uds") or port != listens:
+        shown = asked.get("port") if port is None else port
+        where = "to a socket" if server.has("uds") else f"on port {listens}"
+        return f"the server listens {where}, and not on port {shown}" if _is_alone(pod) else ""
+    return _refusal(server, asked) if kind == "httpGet" else ""
+
+
+def _refusal(server: Server, asked: Mapping[str, Any]) -> str:
+    """Return why the server does not answer 200 to a request on its port, "" where it does."""
+    tls, scheme = server.has("ssl-certfile") or server.has("ssl-keyfile"), str(asked.get("scheme") or "HTTP")
+    if tls != (scheme == "HTTPS"):
+        return f"the server speaks {'HTTPS' if tls else 'HTTP'}, and the scheme of the probe is {scheme}"
+    headers = {str(each.get("name")).lower() for each in asked.get("httpHeaders") or () if isinstance(each, dict)}
+    guarded = str(asked.get("path") or "").startswith(_GUARDED) and not server.has("root-path")
+    if guarded and (server.text("api-key") or "VLLM_API_KEY" in server.env) and "authorization" not in headers:
+        return f"the server asks for its API key under {asked['path']}, and not under /health"
+    return ""
+
+
+def _asked_port(container: pods.Container, port: object) -> int | None:
+    """Return the number of a probe's port, which may be the name of one of the container's; None for no such name."""
+    if isinstance(port, int):
+        return port
+    held: Mapping[str, Any] = container  # its ports are not a member that Muster reads elsewhere
+    named = next((each for each in held.get("ports") or () if _mapping(each).get("name") == port), None)
+    number = _mapping(named).get("containerPort")
+    return number if isinstance(number, int) else None
+
+
+def _is_alone(pod: Mapping[str, Any]) -> bool:
+    """Whether no other container of the pod could listen to the port of a probe."""
+    beside = [each for each in pod.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    return len(pod.get("containers") or ()) + len(beside) == 1
+
+
+_GUARDED = ("/v1", "/v2", "/inference", "/cohere")
+"""Paths that ask for the API key (vLLM 0.31 `entrypoints/serve/middleware/authenticate.py`)."""
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -105,7 +105,9 @@ class VLLMStrategy:
         for server in found:
             yield from validation.check(server, site, _circumstances(job, site, found))
         if job.container is not None and job.kind == "JobSet" and len(found) == 1:
-            yield from probes.check(found[0], job.container.container, paths.field(job.document, job.container.path))
+            yield from probes.check(
+                found[0], job.container.pod_spec, job.container.container, paths.field(job.document, job.container.path)
+            )
 
 
 def _servers(site: sites.Site) -> list[Server]:
@@ -121,6 +123,7 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> validatio
     bare = found[0] if not site.command or servers.starts(site.launch) else None
     return validation.Circumstances(
         gpus=_devices(job),
+        others=job.container is not None and topologies.sees_others(job.container.container),
         own_image=_is_foreign(job),
         initialized=_has_model_initializer(job),
         alone=bare is not None or (len(found) == 1 and site.reading.only is not None),
@@ -182,7 +185,8 @@ def _missing(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("--host", "0.0.0.0"), "other pods can reach it"  # noqa: S104  # other pods reach a pod only this way
     if not server.has("port") and not server.has("uds") and not hidden:
         yield ("--port", str(probes.PORT)), "probes and the Service know its port"
-    count = topologies.visible(_devices(job), server.env)
+    others = job.container is not None and topologies.sees_others(job.container.container)
+    count = topologies.visible(_devices(job), server.env, others=others)
     size = _tensor_parallel_size(server, count)
     if size is not None and not server.has("tensor-parallel-size"):
         yield ("--tensor-parallel-size", str(size)), f"it uses all {count} GPUs of the pod"

@@ -35,6 +35,7 @@ class Circumstances:
 
     Attributes:
         gpus: GPUs of the container, None when unknown, 0 on CPU.
+        others: whether the container sees GPUs that it did not ask for.
         own_image: whether the image is the user's, with an unknown version of vLLM.
         initialized: whether a model initializer puts a model where Muster points the server to.
         alone: whether this is the only launch of the container, and runs for certain.
@@ -42,6 +43,7 @@ class Circumstances:
     """
 
     gpus: int | None = None
+    others: bool = False
     own_image: bool = False
     initialized: bool = False
     alone: bool = True
@@ -188,7 +190,7 @@ def _sizes(server: Server, where: _Where, around: Circumstances) -> Iterator[Fin
     yield from _heads(server, where, around)
     if not count or wanted is None or not sizes.replica(server):
         return
-    seen = topologies.visible(count, server.env)
+    seen = topologies.visible(count, server.env, others=around.others)
     if seen is not None and wanted > seen:
         has = f"the pod has {count}" if seen == count else f"CUDA_VISIBLE_DEVICES leaves {seen} of {count}"
         message = (

@@ -1,0 +1,118 @@
+"""Patches and initializers: what Trainer v2.3.0 refuses about the parts of a runtime that a TrainJob names.
+
+Source: `pkg/runtime/framework/plugins/jobset/jobset.go` Validate. Trainer merges the patches before it looks for the
+jobs and containers that they name (`pkg/runtime/core/trainingruntime.go`), so a name that the runtime lacks becomes a
+job or a container of its own, which has no image, and the API server refuses it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from strategies.documents import names
+from strategies.documents.findings import Finding, error
+from strategies.jobs.jobs import Job
+
+__all__ = ["check"]
+
+_MEMBERS = ("containers", "initContainers")
+_INITIALIZERS = {"dataset": "dataset-initializer", "model": "model-initializer"}
+_OWN_ENV = (*_INITIALIZERS.values(), names.CONTAINER_NODE)
+_VOLUME = "initializer"
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+_LONGEST = 253
+
+
+def check(job: Job) -> Iterator[Finding]:
+    """Check `runtimePatches` and `initializer` of a TrainJob against its runtime."""
+    if job.kind != "TrainJob" or job.runtime is None:
+        return
+    spec = job.document.get("spec") or {}
+    template = _object(_object(_object(job.runtime.document, "spec"), "template"), "spec")
+    held = {
+        str(each.get("name")): _object(_object(_object(each, "template"), "spec"), "template")
+        for each in _list(template, "replicatedJobs")
+    }
+    for number, patch in enumerate(_list(spec, "runtimePatches")):
+        yield from _manager(number, patch)
+        yield from _patched(f"spec.runtimePatches[{number}]", patch, held, job.runtime.kind)
+    for member, name in _INITIALIZERS.items():
+        if _object(spec, "initializer").get(member):
+            yield from _initializer(member, name, held, job.runtime.kind)
+
+
+def _manager(number: int, patch: Mapping[str, Any]) -> Iterator[Finding]:
+    """Report a manager that is no domain with a path (`validation.IsDomainPrefixedPath`)."""
+    manager = str(patch.get("manager") or "")
+    domain, slash, rest = manager.partition("/")
+    fits = len(domain) <= _LONGEST and _SUBDOMAIN.fullmatch(domain) is not None and _PATH.search(rest) is not None
+    if not slash or not fits:
+        message = "has to be a domain and a path, such as example.org/team, or Trainer refuses the job"
+        yield error(f"spec.runtimePatches[{number}].manager", manager, message, rule="core/patches")
+
+
+def _patched(
+    place: str, patch: Mapping[str, Any], held: Mapping[str, Mapping[str, Any]], kind: str
+) -> Iterator[Finding]:
+    inside = _object(_object(_object(patch, "trainingRuntimeSpec"), "template"), "spec")
+    for each in _list(inside, "replicatedJobs"):
+        name = str(each.get("name"))
+        where = f"{place}.trainingRuntimeSpec.template.spec.replicatedJobs[{name}]"
+        if name not in held:
+            message = (
+                f"the {kind} has no replicated job of this name, so no pod of it could be made; use {_either(held)}"
+            )
+            yield error(f"{where}.name", name, message, rule="core/patches")
+            continue
+        pod = _object(_object(_object(each, "template"), "spec"), "template")
+        known = _containers(held[name])
+        for member in _MEMBERS:
+            for container in _list(_object(pod, "spec"), member):
+                yield from _container(f"{where}.template.spec.template.spec.{member}", container, known, name)
+
+
+def _container(place: str, container: Mapping[str, Any], known: Mapping[str, Any], job: str) -> Iterator[Finding]:
+    name = str(container.get("name"))
+    if name not in known:
+        message = f"replicated job {job} of the runtime has no container of this name; use {_either(known)}"
+        yield error(f"{place}[{name}].name", name, message, rule="core/patches")
+    elif container.get("env") and name in _OWN_ENV and place.endswith(".containers"):
+        cure = "spec.trainer.env" if name == names.CONTAINER_NODE else "spec.initializer"
+        message = f"Trainer refuses env in a patch of {name}; write it into {cure}"
+        yield error(f"{place}[{name}].env", None, message, rule="core/patches")
+
+
+def _initializer(member: str, name: str, held: Mapping[str, Mapping[str, Any]], kind: str) -> Iterator[Finding]:
+    field, containers = f"spec.initializer.{member}", _containers(held.get(name) or {})
+    missing = ""
+    if name not in held:
+        missing = f"replicated job {name}"
+    elif name not in containers:
+        missing = f"container {name} in its replicated job {name}"
+    elif all(mount.get("name") != _VOLUME for mount in _list(containers[name], "volumeMounts")):
+        missing = f"mount of a volume {_VOLUME} in its container {name}"
+    if missing:
+        message = f"the {kind} has no {missing}, so Trainer refuses the job; remove it, or use a runtime that has one"
+        yield error(field, None, message, rule="core/initializer")
+
+
+def _containers(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    spec = _object(pod, "spec")
+    return {str(each.get("name")): each for member in reversed(_MEMBERS) for each in _list(spec, member)}
+
+
+def _either(known: Mapping[str, Any]) -> str:
+    return " or ".join(list(known)[:5]) or "another runtime"
+
+
+def _object(document: Mapping[str, Any], member: str) -> Mapping[str, Any]:
+    found = document.get(member)
+    return found if isinstance(found, dict) else {}
+
+
+def _list(document: Mapping[str, Any], member: str) -> list[Mapping[str, Any]]:
+    found = document.get(member)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

@@ -1,0 +1,117 @@
+"""Batches: numbers of a method that have to fit the number of ranks, and settings that a trainer refuses together.
+
+Sources: trl 1.16.0 `trl/trainer/grpo_config.py`, `rloo_config.py` (`__post_init__`), `generation/vllm_generation.py`;
+transformers 5.23 `training_args.py`, `trainer.py`, `trainer_utils.py` (validate_quantization_for_training).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from strategies.documents.findings import Finding, error, warning
+from strategies.frameworks.trl import flags, numbers, parsing
+
+__all__ = ["check"]
+
+_Field = Callable[[str], str]
+_GROUPED = frozenset({"grpo", "rloo"})
+_MATCHED = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_generations")
+
+
+def check(method: str, parsed: parsing.ParsedArgs, ranks: int | None, field: _Field) -> Iterator[Finding]:
+    """Yield the findings about the numbers and the settings of one invocation.
+
+    Args:
+        method: the method of TRL.
+        parsed: its arguments; a flag that may stand in a file is not judged.
+        ranks: number of processes of the training, None when it is not known.
+        field: returns the field path of a flag.
+    """
+    given = _Given(method, parsed)
+    if method in _GROUPED and ranks:
+        yield from _generations(given, ranks, field)
+        yield from _parallel(given, ranks, field)
+    yield from _best(given, field)
+    yield from _strategies(given, field)
+    yield from _quantized(given, field)
+
+
+class _Given:
+    """The arguments with the defaults of their method, where no file can hold them."""
+
+    def __init__(self, method: str, parsed: parsing.ParsedArgs) -> None:
+        self.method, self.values = method, parsed.values
+        self.hidden = parsed.config_file is not None or bool(parsed.opaque)
+
+    def text(self, name: str) -> str | None:
+        """Return the value of a flag or its default; None where it is not known, "" for none."""
+        spec = flags.spec(self.method, f"--{name}")
+        if name in self.values:
+            value = str(self.values[name])
+            return None if "$" in value else value
+        return None if self.hidden or spec is None else "" if spec.default is None else str(spec.default)
+
+    def number(self, name: str) -> int | None:
+        return numbers.whole(self.text(name))
+
+
+def _generations(given: _Given, ranks: int, field: _Field) -> Iterator[Finding]:
+    """Compare the answers of one generation with the size of a group, of which it has to hold whole ones."""
+    batch, steps, group = (given.number(name) for name in _MATCHED)
+    whole, every = given.text("generation_batch_size"), given.text("steps_per_generation")
+    if None in (batch, steps, group, whole, every) or not batch or not group:
+        return
+    made, how = batch * ranks * (steps or 1), f"{batch} x {ranks} ranks x {steps} steps"
+    if every:
+        steps = numbers.whole(every)
+        made, how = batch * ranks * (steps or 0), f"{batch} x {ranks} ranks x {every} steps"
+    if whole:
+        made, how = numbers.whole(whole) or 0, "--generation_batch_size"
+    if made and made % group:
+        message = (
+            f"the answers of one generation are {made} ({how}), which is no multiple of the {group} generations of a "
+            "prompt, and TRL stops at its start; change --per_device_train_batch_size, --num_generations or "
+            "--gradient_accumulation_steps"
+        )
+        name = next((each for each in (*reversed(_MATCHED),) if each in given.values), "num_generations")
+        yield error(field(name), made, message, rule="trl/generations")
+
+
+def _parallel(given: _Given, ranks: int, field: _Field) -> Iterator[Finding]:
+    size = given.number("vllm_tensor_parallel_size")
+    if given.text("use_vllm") != "True" or given.text("vllm_mode") != "colocate" or not size or ranks % size == 0:
+        return
+    message = f"does not divide the {ranks} ranks of the training, and TRL stops at its start; choose one that does"
+    name = "vllm_tensor_parallel_size"
+    yield error(field(name), f"--{name} {size}", message, rule="trl/vllm-size")
+
+
+def _best(given: _Given, field: _Field) -> Iterator[Finding]:
+    saving, evaluating = given.text("save_strategy"), given.text("eval_strategy")
+    if given.text("load_best_model_at_end") != "True" or saving is None or evaluating is None or saving == "best":
+        return
+    if saving != evaluating:
+        message = (
+            f"needs the same strategy for saving ({saving}) and evaluating ({evaluating}), and TRL stops at its start; "
+            f"set --eval_strategy {saving}, or remove it"
+        )
+        name = "load_best_model_at_end"
+        yield error(field(name), f"--{name}", message, rule="trl/contradiction")
+
+
+def _strategies(given: _Given, field: _Field) -> Iterator[Finding]:
+    fsdp, deepspeed = given.values.get("fsdp"), given.values.get("deepspeed")
+    if fsdp and deepspeed and str(fsdp).lower() not in ("false", "no", "none"):
+        message = "--fsdp and --deepspeed cannot both be used, and TRL stops at its start; remove one of them"
+        yield error(field("deepspeed"), "--deepspeed", message, rule="trl/contradiction")
+
+
+def _quantized(given: _Given, field: _Field) -> Iterator[Finding]:
+    """Warn about a quantized model without adapters; a model that is itself an adapter may bring some."""
+    name = next((each for each in ("load_in_4bit", "load_in_8bit") if given.values.get(each) is True), "")
+    if name and given.text("use_peft") == "False":
+        message = (
+            "loads a model that cannot be trained without adapters, so the trainer stops at its start unless the model "
+            "is an adapter; add --use_peft, or remove it"
+        )
+        yield warning(field(name), f"--{name}", message, rule="trl/contradiction")

@@ -1,0 +1,83 @@
+"""Numbers of GRPO and RLOO that have to fit the number of ranks; settings that a trainer refuses together."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.frameworks.trl import batches, parsing
+
+BASE = ("--model_name_or_path", "m", "--dataset_name", "d")
+
+
+def found(method, *args, ranks=4):
+    parsed = parsing.parse(method, (*BASE, *args))
+    return [(each.severity.value, each.rule) for each in batches.check(method, parsed, ranks, lambda name: name)]
+
+
+def flags(**numbers):
+    return [word for name, value in numbers.items() for word in (f"--{name}", str(value))]
+
+
+SIZES = st.sampled_from([1, 2, 3, 4, 8])
+
+
+@given(batch=SIZES, steps=SIZES, group=st.sampled_from([2, 3, 4, 8, 16]), ranks=st.integers(1, 16))
+def test_a_generation_holds_whole_groups_of_answers(batch, steps, group, ranks):
+    numbers = flags(per_device_train_batch_size=batch, gradient_accumulation_steps=steps, num_generations=group)
+    wrong = batch * steps * ranks % group != 0
+    assert found("grpo", *numbers, ranks=ranks) == [("error", "trl/generations")] * wrong
+
+
+@given(batch=SIZES, every=SIZES, group=st.sampled_from([2, 3, 8]), ranks=st.integers(1, 8))
+def test_steps_per_generation_take_the_place_of_the_accumulated_steps(batch, every, group, ranks):
+    numbers = flags(per_device_train_batch_size=batch, steps_per_generation=every, num_generations=group)
+    more = flags(gradient_accumulation_steps=7)
+    wrong = batch * every * ranks % group != 0
+    assert found("rloo", *numbers, *more, ranks=ranks) == [("error", "trl/generations")] * wrong
+
+
+def test_a_size_of_the_whole_generation_is_compared_itself():
+    assert found("grpo", *flags(generation_batch_size=24, num_generations=8)) == []
+    assert found("grpo", *flags(generation_batch_size=20, num_generations=8)) == [("error", "trl/generations")]
+
+
+SILENT = {
+    "the defaults": ("grpo", ()),
+    "an unknown number of ranks": ("grpo", flags(per_device_train_batch_size=1, num_generations=8), None),
+    "another method": ("sft", flags(per_device_train_batch_size=1)),
+    "a file": ("grpo", ("--config", "c.yaml", *flags(per_device_train_batch_size=1))),
+    "a number that only the pod knows": ("grpo", flags(per_device_train_batch_size="$(N)", num_generations=8)),
+    "groups of two ranks": ("grpo", ("--use_vllm", *flags(vllm_mode="colocate", vllm_tensor_parallel_size=2))),
+    "a size beside a server": ("grpo", ("--use_vllm", *flags(vllm_mode="server", vllm_tensor_parallel_size=3))),
+    "a size without vLLM": ("grpo", flags(vllm_tensor_parallel_size=3)),
+    "the best model by steps": ("sft", ("--load_best_model_at_end", *flags(eval_strategy="steps"))),
+    "the best model of all": ("sft", ("--load_best_model_at_end", *flags(save_strategy="best"))),
+    "four bit and adapters": ("sft", ("--load_in_4bit", "--use_peft")),
+    "four bit and a file": ("sft", ("--load_in_4bit", "--config", "c.yaml")),
+    "fsdp that is off": ("sft", flags(fsdp="false", deepspeed="ds.json")),
+}
+
+
+@pytest.mark.parametrize("case", SILENT.values(), ids=SILENT)
+def test_what_fits_or_is_not_known_is_silent(case):
+    method, args, *ranks = case
+    assert found(method, *args, ranks=ranks[0] if ranks else 4) == []
+
+
+TOLD = {
+    "a size that leaves a rank over": (
+        "grpo",
+        ("--use_vllm", *flags(vllm_tensor_parallel_size=3)),
+        ("error", "trl/vllm-size"),
+    ),
+    "the best model without evaluation": ("sft", ("--load_best_model_at_end",), ("error", "trl/contradiction")),
+    "fsdp and deepspeed": ("sft", flags(fsdp="full_shard", deepspeed="ds.json"), ("error", "trl/contradiction")),
+    "four bit alone": ("dpo", ("--load_in_4bit",), ("warning", "trl/contradiction")),
+}
+
+
+@pytest.mark.parametrize(("method", "args", "finding"), TOLD.values(), ids=TOLD)
+def test_what_the_trainer_refuses_is_told(method, args, finding):
+    assert found(method, *args) == [finding]
