@@ -72,6 +72,8 @@ def _seats(job: Job, plan: ClaimPlan, profile: Profile) -> Iterator[Finding]:
 def _shared(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
     """Warn about nodes of one training that share the devices of a ResourceClaim which the pods name themselves."""
     place, runtime = job.container, job.runtime
+    if not job.supply.named:
+        return
     if place is None or runtime is None or runtime.framework == "vllm" or topologies.pods_of(job) < _SEVERAL:
         return
     added = {use.entry["name"] for plan in planned for use in plan.uses}

@@ -31,6 +31,8 @@ def check(job: Job) -> Iterator[Finding]:
     if job.kind != "TrainJob" or job.runtime is None:
         return
     spec = job.document.get("spec") or {}
+    if not spec.get("runtimePatches") and not spec.get("initializer"):
+        return
     template = _object(_object(_object(job.runtime.document, "spec"), "template"), "spec")
     held = {
         str(each.get("name")): _object(_object(_object(each, "template"), "spec"), "template")

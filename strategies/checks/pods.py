@@ -11,10 +11,11 @@ not checked again.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.checks import amounts, volumes
+from strategies.checks import amounts, programs, volumes
 from strategies.documents import names, pods
 from strategies.documents.findings import Finding, Severity
 from strategies.documents.paths import Path
@@ -49,6 +50,9 @@ def _found(job: Job) -> Iterator[Finding]:
         for inside, command in _commands(job, template):
             if _is_one_word(command):
                 yield _placed(job, Finding(Severity.ERROR, template.field(*inside), command[0], *_ONE_WORD))
+        for inside, value, message in _names(spec):
+            yield _placed(job, Finding(Severity.ERROR, template.field(*inside), value, message, "core/name"))
+        yield from _programs(job, template)
     own = job.trainer.get("command") if job.kind == "TrainJob" else None
     if own and _is_one_word(own):
         yield Finding(Severity.ERROR, "spec.trainer.command[0]", own[0], *_ONE_WORD)
@@ -84,6 +88,67 @@ def _is_one_word(command: Sequence[str]) -> bool:
     if len(words) < 2 or words[0] == command[0]:
         return False
     return launches.parse(tuple(words)).launcher not in (Launcher.OTHER, Launcher.NONE)
+
+
+def _programs(job: Job, template: Template) -> Iterator[Finding]:
+    """Check the command lines of the containers; on a TrainJob that of its training has the words of the TrainJob."""
+    volumes_of = [each for pod in volumes.pods_of(job, template) for each in pod.get("volumes") or ()]
+    for (member, index), container in _containers(template.spec):
+        mine = job.container is not None and template.path == job.container.job_path
+        mine = mine and container.get("name") == names.CONTAINER_NODE and job.kind == "TrainJob"
+        own = job.trainer if mine else {}
+        command = own.get("command") if own.get("command") is not None else container.get("command")
+        args = own.get("args") if own.get("args") is not None else container.get("args")
+        if not command:
+            continue
+        mounts = [
+            mount
+            for pod in volumes.pods_of(job, template)
+            for each in pod.get(str(member)) or ()
+            if each.get("name") == container.get("name")
+            for mount in each.get("volumeMounts") or ()
+        ]
+        for place, message, rule, certain in programs.check([*command, *(args or ())], volumes_of, mounts):
+            part, number = ("command", place) if place < len(command) else ("args", place - len(command))
+            word = [*command, *(args or ())][place]
+            severity = Severity.ERROR if certain else Severity.WARNING
+            if mine and own.get(part) is not None:
+                yield Finding(severity, f"spec.trainer.{part}[{number}]", word, message, rule)
+            else:
+                yield _placed(job, Finding(severity, template.field(member, index, part, number), word, message, rule))
+
+
+def _names(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Any, str]]:
+    """Check the names of containers, ports and volumes (validateContainers, ValidatePortNumOrName, ValidateVolumes)."""
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        if isinstance(volume.get("name"), str) and not _is_label(volume["name"], _LABEL):
+            yield ("volumes", index, "name"), volume["name"], _NO_LABEL
+    for inside, container in _containers(spec):
+        if isinstance(container.get("name"), str) and not _is_label(container["name"], _LABEL):
+            yield (*inside, "name"), container["name"], _NO_LABEL
+        for index, port in enumerate(_more(container, "ports")):
+            name = port.get("name")
+            if isinstance(name, str) and name and not _is_port(name):
+                yield (*inside, "ports", index, "name"), name, _NO_PORT
+
+
+def _more(container: Mapping[str, Any], member: str) -> list[Mapping[str, Any]]:
+    return [each for each in container.get(member) or () if isinstance(each, dict)]
+
+
+def _is_label(name: str, longest: int) -> bool:
+    return len(name) <= longest and _DNS.fullmatch(name) is not None
+
+
+def _is_port(name: str) -> bool:
+    """Whether a name is one of a port (IsValidPortName): a short label with a letter, and without `--`."""
+    return _is_label(name, _PORT) and "--" not in name and not name.replace("-", "").isdecimal()
+
+
+_DNS = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LABEL, _PORT = 63, 15
+_NO_LABEL = "takes up to 63 lower case letters, digits and -, so the API server refuses the pod; correct it"
+_NO_PORT = "takes up to 15 lower case letters, digits and single -, so the API server refuses the pod; shorten it"
 
 
 def _claims(spec: Mapping[str, Any]) -> Iterator[_Fault]:

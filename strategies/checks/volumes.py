@@ -19,7 +19,7 @@ from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
 from strategies.launches import topologies
 
-__all__ = ["check", "named"]
+__all__ = ["check", "named", "pods_of"]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
@@ -178,6 +178,12 @@ def _mounts(job: Job, template: Template, name: object) -> bool:
         each for spec in specs for member in ("containers", "initContainers") for each in _objects(spec.get(member))
     ]
     return any(mount.get("name") == name for each in containers for mount in _objects(each.get("volumeMounts")))
+
+
+def pods_of(job: Job, template: Template) -> Iterator[Mapping[str, Any]]:
+    """Yield the pod spec of a template, and what the patches of a TrainJob add to it."""
+    yield template.spec
+    yield from _patches(job, template)
 
 
 def _patches(job: Job, template: Template) -> Iterator[Mapping[str, Any]]:

@@ -7,20 +7,19 @@ Gloo take the network interface that a variable names, and nothing of another po
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from strategies.documents import names, paths, pods
 from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
 from strategies.launches import coordinators, sites, topologies
-from strategies.launches.launches import Launch
 from strategies.launches.sites import Site
 
 __all__ = ["check"]
 
-_INTERFACES = {"NCCL_SOCKET_IFNAME": "NCCL", "GLOO_SOCKET_IFNAME": "Gloo"}
+_NCCL = "NCCL_SOCKET_IFNAME"
+_LIBRARIES = {_NCCL: "NCCL", "GLOO_SOCKET_IFNAME": "Gloo"}
+_SEVERAL = 2
 _LOOPBACKS = frozenset({"lo", "lo0"})
 _ADDRESS_FLAGS = ("rdzv_endpoint", "master_addr", "main_process_ip", "main_address")
 _ADDRESS_ENV = (names.PET_RDZV_ENDPOINT, names.PET_MASTER_ADDR, names.MASTER_ADDR)
@@ -29,38 +28,36 @@ _SET = frozenset({names.PET_MASTER_ADDR, names.MASTER_ADDR, names.PET_RDZV_ENDPO
 
 def check(job: Job) -> Iterator[Finding]:
     """Check the network of a training with several nodes."""
-    site = sites.find_site(job) if job.owner is None else None
-    if site is None or topologies.pods_of(job) < 2 or topologies.read_topology(job).nodes < 2:
+    if job.owner is not None or topologies.pods_of(job) < _SEVERAL:
         return
-    if _asks_for_the_coordinator(job, site):
-        for place in job.world:
-            yield from _resolver(job, place)
-    for name in _INTERFACES:
-        yield from _interface(job, site, name)
+    site = sites.find_site(job)
+    if site is None or topologies.read_topology(job).nodes < _SEVERAL:
+        return
+    blind = [finding for place in job.world for finding in _resolver(job, place)]
+    if blind and _asks_for_the_coordinator(job, site):
+        yield from blind
+    yield from _interfaces(job, site)
 
 
 def _resolver(job: Job, place: pods.Place) -> Iterator[Finding]:
+    """Yield what is wrong with the resolver of a pod that asks for the name of another."""
     spec = place.pod_spec
-    policy, config = spec.get("dnsPolicy") or "ClusterFirst", spec.get("dnsConfig") or {}
-    if policy == "None":
-        member, report, why = (
-            "dnsPolicy",
-            warning,
-            "the pods ask only the resolvers of dnsConfig, without a search domain",
-        )
-        unknown = not config.get("searches")
-    else:
-        own = policy == "Default" or (policy == "ClusterFirst" and spec.get("hostNetwork") is True)
-        member, report = "hostNetwork" if policy != "Default" else "dnsPolicy", error
-        why = "the pods ask the resolver of their machine"
-        unknown = own and not config.get("nameservers")
-    if not unknown:
+    policy, on_host = spec.get("dnsPolicy") or "ClusterFirst", spec.get("hostNetwork") is True
+    if policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not on_host):
         return
-    cure = "ClusterFirstWithHostNet" if spec.get("hostNetwork") is True else "ClusterFirst"
+    config = spec.get("dnsConfig") or {}
+    member, report, why = "dnsPolicy", error, "the pods ask the resolver of their machine"
+    if policy == "None":
+        report, why = warning, "the pods ask only the resolvers of dnsConfig, without a search domain"
+    elif policy == "ClusterFirst":
+        member = "hostNetwork"
+    if config.get("searches" if policy == "None" else "nameservers"):
+        return
+    cure = "ClusterFirstWithHostNet" if on_host else "ClusterFirst"
     message = f"{why}, which does not know the coordinator's name, so the nodes would never meet; set dnsPolicy: {cure}"
-    where = paths.field(job.document, (*place.job_path, "template", "spec", "template", "spec"))
     if job.kind == "JobSet" or job.runtime is None:
-        yield report(f"{where}.{member}", spec.get(member), message, rule="core/resolver")
+        where = paths.field(job.document, (*place.job_path, "template", "spec", "template", "spec", member))
+        yield report(where, spec.get(member), message, rule="core/resolver")
     else:
         message = f"in the pods of this runtime, {member} is {spec.get(member)!r}: {message}"
         yield report("spec.runtimeRef.name", job.runtime.name, message, rule="core/resolver")
@@ -79,32 +76,29 @@ def _asks_for_the_coordinator(job: Job, site: Site) -> bool:
     return all(coordinator.host in text or any(name in text for name in _SET) for text in written)
 
 
-def _interface(job: Job, site: Site, name: str) -> Iterator[Finding]:
+def _interfaces(job: Job, site: Site) -> Iterator[Finding]:
     """Report a loopback as the interface of NCCL or Gloo, where the launch certainly uses it."""
-    on_cpu = topologies.read_topology(job).on_cpu
-    if name == "NCCL_SOCKET_IFNAME" and on_cpu:
-        return  # NCCL connects GPUs
-    launches: list[Launch | None] = [*site.reading.launches] or [None]
-    for launch in itertools.islice(launches, 1):
-        value, place = _value(job, site, launch, name)
-        if _is_loopback(value):
-            sure = (on_cpu or name == "NCCL_SOCKET_IFNAME") and launch is not None and launch.certain
-            message = (
-                f"is the loopback of each pod, on which {_INTERFACES[name]} reaches no other node; name the interface "
-                "of the pod network, such as eth0, or remove it"
-            )
-            yield (error if sure else warning)(place, f"{name}={value}", message, rule="core/interface")
+    launch = next(iter(site.reading.launches), None)
+    named = {entry["name"]: entry.get("value") or "" for entry in site.env if entry.get("name") in _LIBRARIES}
+    exported = {name: launch.env[name] or "" for name in _LIBRARIES if name in launch.env} if launch else {}
+    for name, value in (named | exported).items():
+        on_cpu = topologies.read_topology(job).on_cpu
+        if not _is_loopback(value) or (on_cpu and name == _NCCL):
+            continue  # NCCL connects GPUs
+        report = error if (on_cpu or name == _NCCL) and launch is not None and launch.certain else warning
+        message = (
+            f"is the loopback of each pod, on which {_LIBRARIES[name]} reaches no other node; name an interface of the "
+            "pod network, such as eth0, or remove it"
+        )
+        place = f"{site.place}.command" if name in exported else _field(job, site, name)
+        yield report(place, f"{name}={value}", message, rule="core/interface")
 
 
-def _value(job: Job, site: Site, launch: Launch | None, name: str) -> tuple[str, str]:
-    if launch is not None and name in launch.env:
-        return launch.env[name] or "", f"{site.place}.command"
-    entry: Mapping[str, Any] = next((each for each in reversed(site.env) if each.get("name") == name), {})
-    own = {str(each.get("name")) for each in job.trainer.get("env") or ()} if job.kind == "TrainJob" else {name}
-    place = "spec.runtimeRef.name"
-    if name in own:
-        place = f"spec.trainer.env[{name}]" if job.kind == "TrainJob" else f"{site.place}.env[{name}]"
-    return str(entry.get("value") or ""), place
+def _field(job: Job, site: Site, name: str) -> str:
+    """Return where the variable is written: on the job, else on its runtime."""
+    if job.kind == "TrainJob" and all(entry.get("name") != name for entry in job.trainer.get("env") or ()):
+        return "spec.runtimeRef.name"
+    return f"{site.place}.env[{name}]"
 
 
 def _is_loopback(value: str) -> bool:

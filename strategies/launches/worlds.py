@@ -208,8 +208,7 @@ def _under_torchrun(world: World, env: _Env, topology: Topology, *, standalone: 
     if least is None or most is None:
         return _no_number(world, "--nnodes", text)
     if standalone and least > 1:
-        fault = f"makes each node wait in its own pod for {least} nodes, and end after the time-out; remove it"
-        return replace(world, nodes=None, fault=fault, option="standalone")
+        return _waits_alone(world, env, least)
     if standalone or most == 1:
         return replace(world, nodes=1)
     if _setting(world.launch, env, "rdzv_backend") == "static":
@@ -217,6 +216,15 @@ def _under_torchrun(world: World, env: _Env, topology: Topology, *, standalone: 
     if least > topology.nodes:
         return replace(world, nodes=None, waits=least)
     return replace(world, nodes=None if least != most or topology.elastic else least)
+
+
+def _waits_alone(world: World, env: _Env, nodes: int) -> World:
+    """Return the world of nodes that each wait for the others in their own pod; `tune run` does it by itself."""
+    effect = f"makes each node wait in its own pod for {nodes} nodes, and end after the time-out"
+    if _standalone(world.launch, env):
+        return replace(world, nodes=None, fault=f"{effect}; remove it", option="standalone")
+    cure = "write --rdzv_endpoint $(MASTER_ADDR):29500 before the recipe"
+    return replace(world, nodes=None, fault=f"tune run without --rdzv_endpoint {effect}; {cure}")
 
 
 def _is_literal(world: World, text: str) -> bool:
@@ -305,12 +313,43 @@ def _deepspeed(world: World, env: _Env, topology: Topology) -> World:
         return replace(world, nodes=None, unknown="the hosts of deepspeed are in a file that Muster cannot see")
     asked = "-1" if topology.on_cpu else values.get("num_gpus", "-1")
     if "include" in values or "i" in values or "exclude" in values or "e" in values:
-        return replace(world, nodes=1, unknown="the devices are chosen by --include or --exclude")
+        return _chosen(replace(world, nodes=1), values)
     if asked == "-1":
         return _on_every_gpu(world, topology)
     if (number := whole(asked)) is None:
         return _no_number(replace(world, nodes=1), "--num_gpus", asked)
     return replace(world, nodes=1, processes=number)
+
+
+def _chosen(world: World, values: Mapping[str, str]) -> World:
+    """Read `--include localhost:0,1` and `--exclude localhost:3` (deepspeed `runner.py` parse_resource_filter)."""
+    keep, leave = (values.get(long) or values.get(short) or "" for long, short in (("include", "i"), ("exclude", "e")))
+    host, colon, text = (keep or leave).partition(":")
+    slots = _slots(text)
+    if (keep and leave) or host != "localhost" or not colon or slots is None:
+        return replace(world, unknown="the devices are chosen by --include or --exclude")
+    option = "include" if keep else "exclude"
+    if world.devices and max(slots) >= world.devices:
+        fault = f"names GPU {max(slots)}, and the node has {world.devices}, from 0 on, so deepspeed would not start"
+        return replace(world, fault=fault, option=option)
+    if keep:
+        return replace(world, processes=len(slots))
+    return replace(world, processes=world.devices - len(slots)) if world.devices else world
+
+
+def _slots(text: str) -> set[int] | None:
+    """Return the numbers of `0,1` or `0-3`; None where one is not a number, or the text is long."""
+    out = set[int]()
+    for part in text.split(","):
+        low, dash, high = part.partition("-")
+        first, last = whole(low), whole(high if dash else low)
+        if first is None or last is None or last < first or last - first > _MANY:
+            return None
+        out |= {*range(first, last + 1)}
+    return out
+
+
+_MANY = 64  # devices of one node
 
 
 def _on_every_gpu(world: World, topology: Topology) -> World:

@@ -13,7 +13,9 @@ BASE = ("--model_name_or_path", "m", "--dataset_name", "d")
 
 def found(method, *args, ranks=4):
     parsed = parsing.parse(method, (*BASE, *args))
-    return [(each.severity.value, each.rule) for each in batches.check(method, parsed, ranks, lambda name: name)]
+    return [
+        (each.severity.value, each.rule) for each in batches.check(method, parsed, lambda: ranks, lambda name: name)
+    ]
 
 
 def flags(**numbers):

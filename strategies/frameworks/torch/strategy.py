@@ -74,6 +74,7 @@ class TorchStrategy(TorchFamily):
         """Check what every framework of the family has, and the launches of `tune run`."""
         yield from super().validate(job)
         yield from tune_launches.check(job, frozenset())
+        yield from tune_launches.check_names(job)
 
 
 def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) -> Iterator[Finding]:

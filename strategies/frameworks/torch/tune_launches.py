@@ -6,17 +6,19 @@ the recipe) and `torchtune/config/_parse.py`, `_utils.py` (what may stand behind
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from strategies.documents.findings import Finding, beginning, error, warning
 from strategies.jobs.jobs import Job
 from strategies.launches import sites, topologies
+from strategies.launches.guesses import Guesses
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.topologies import Topology
 from strategies.trainer import recipes
 
-__all__ = ["alone", "check", "check_arguments", "is_run", "takes_torchrun", "trains_alone"]
+__all__ = ["alone", "check", "check_arguments", "check_names", "is_run", "takes_torchrun", "trains_alone"]
 
 _SINGLE = "_single_device"
 _TRAINS = ("finetune", "dpo", "qat", "distillation")
@@ -52,6 +54,26 @@ def check_arguments(args: Sequence[str]) -> Iterator[Finding]:
     if odd is not None:
         index = len(args) - 1 - list(reversed(args)).index(odd)
         yield error(f"spec.trainer.args[{index}]", odd, _ODD, rule="torchtune/argument")
+
+
+def check_names(job: Job) -> Iterator[Finding]:
+    """Warn about a recipe whose name is nearly that of one which torchtune has; a module may have any name."""
+    site = sites.find_site(job)
+    if site is None or job.owner is not None:
+        return
+    for launch in site.reading.launches:
+        name = launch.target
+        if not is_run(launch) or not _MODULE.fullmatch(name) or len(name) > _LONGEST or name in recipes.RECIPES:
+            continue
+        meant = _NAMES.closest(name)
+        if meant is not None:
+            message = f"is no recipe of torchtune 0.6.1, which would start a module of this name; did you mean {meant}?"
+            yield warning(_place(site, launch, name), name, message, rule="torchtune/recipe-path")
+
+
+_MODULE = re.compile(r"[a-z0-9_]+")
+_LONGEST = 60
+_NAMES = Guesses(recipes.RECIPES, 0.8)
 
 
 def _faults(launch: Launch, own: Sequence[str], topology: Topology) -> Iterator[_Fault]:

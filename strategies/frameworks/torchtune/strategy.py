@@ -55,6 +55,7 @@ class TorchTuneStrategy(TorchFamily):
             yield from tune_launches.check_arguments(job.trainer.get("args") or ())
         else:
             yield from tune_launches.check(job, recipes.IMMUTABLE if completed else frozenset())
+        yield from tune_launches.check_names(job)
         if _is_bare(job) or completed:
             yield from _model_findings(job)
             yield from _immutable_findings(job)

@@ -18,17 +18,20 @@ _GROUPED = frozenset({"grpo", "rloo"})
 _MATCHED = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_generations")
 
 
-def check(method: str, parsed: parsing.ParsedArgs, ranks: int | None, field: _Field) -> Iterator[Finding]:
+def check(
+    method: str, parsed: parsing.ParsedArgs, find_ranks: Callable[[], int | None], field: _Field
+) -> Iterator[Finding]:
     """Yield the findings about the numbers and the settings of one invocation.
 
     Args:
         method: the method of TRL.
         parsed: its arguments; a flag that may stand in a file is not judged.
-        ranks: number of processes of the training, None when it is not known.
+        find_ranks: returns the number of processes of the training, None when it is not known.
         field: returns the field path of a flag.
     """
     given = _Given(method, parsed)
-    if method in _GROUPED and ranks:
+    ranks = find_ranks() if method in _GROUPED else None
+    if ranks:
         yield from _generations(given, ranks, field)
         yield from _parallel(given, ranks, field)
     yield from _best(given, field)

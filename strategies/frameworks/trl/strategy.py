@@ -111,7 +111,7 @@ def _circumstances(job: Job, site: sites.Site, launch: Launch | None = None) -> 
     pod = job.container.pod_spec if job.container else {}
     return validation.Circumstances(
         topology=topologies.launched(topologies.read_topology(job), launch or invocations.launched(site)),
-        ranks=_ranks(job),
+        ranks=lambda: _ranks(job),
         own_image=job.brings_image,
         alone=len(pod.get("containers") or ()) + len(pod.get("initContainers") or ()) < 2,
     )

@@ -6,7 +6,7 @@ that Muster cannot see (`$(NAME)`, a `--config` file) is never checked, nor is a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from strategies.documents.findings import Finding, Severity, error, warning
@@ -36,13 +36,13 @@ class Circumstances:
 
     Attributes:
         topology: topology of the job, with torchrun's own flags applied.
-        ranks: processes of the training, None when their number is not known.
+        ranks: returns the number of processes of the training, None when it is not known.
         own_image: whether the image is the user's, with an unknown version of TRL.
         alone: whether no other container of the pod could hold a server.
     """
 
     topology: Topology
-    ranks: int | None = None
+    ranks: Callable[[], int | None] = lambda: None
     own_image: bool = False
     alone: bool = True
 

@@ -104,6 +104,10 @@ class VLLMStrategy:
         yield from _feature_findings(job, found)
         for server in found:
             yield from validation.check(server, site, _circumstances(job, site, found))
+        idle = topologies.read_topology(job).devices.idle if len(found) == 1 else 0
+        if idle and job.kind == "JobSet":
+            message = f"a pod can use one MIG slice, and {idle} would be idle; ask for one, and for more pods"
+            yield warning(f"{site.place}.resources", None, message, rule="vllm/parallel-size")
         if job.container is not None and job.kind == "JobSet" and len(found) == 1:
             yield from probes.check(
                 found[0], job.container.pod_spec, job.container.container, paths.field(job.document, job.container.path)

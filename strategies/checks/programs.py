@@ -1,0 +1,85 @@
+"""Programs: a command whose first word no kernel can execute, and words that only a shell understands.
+
+The kernel executes a file with an execute bit, and hands it all other words (Kubernetes: the entrypoint "is not
+executed within a shell"). Files of a ConfigMap, Secret, projected or downwardAPI volume have the mode 0644 unless the
+volume says otherwise (core/v1, `defaultMode`), and not even root can execute them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from strategies.launches import launches
+from strategies.launches.launches import Launcher
+
+__all__ = ["Fault", "check"]
+
+Fault = tuple[int, str, str, bool]
+"""The word of the command line, what is wrong, the rule, and whether it certainly fails."""
+
+_MODES = ("configMap", "secret", "projected", "downwardAPI")
+_MODE = 0o644
+_EXECUTE = 0o111
+_LONGEST = 4_096  # characters of a path
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_BUILTINS = frozenset({"cd", "export", "source", ".", "set", "ulimit", "umask", "pushd", "eval", "exec", "trap"})
+_PREPARING = frozenset({"pip", "pip3", "apt-get", "apt", "mkdir", "huggingface-cli", "hf", "nvidia-smi"})
+_OPERATORS = frozenset({"&&", "||", "2>&1"})
+"""Words that are no value of a flag; `|` or `;` may be one."""
+_MOST = 256  # words
+
+
+def check(argv: Sequence[str], volumes: Sequence[Mapping[str, Any]], mounts: Sequence[Any]) -> Iterator[Fault]:
+    """Check one command line.
+
+    Args:
+        argv: command and arguments, at least one word.
+        volumes: the volumes of the pod.
+        mounts: the `volumeMounts` of the container.
+    """
+    first = argv[0]
+    name = launches.program(first)
+    if _ASSIGNMENT.match(first) or first in _BUILTINS:
+        what = "is a command of a shell" if first in _BUILTINS else "sets a variable as a shell would"
+        message = f"{what}, and a container starts its program without one; write [bash, -c, TEXT]"
+        yield 0, message, "core/no-shell", True
+        return
+    if _lacks_execute(first, volumes, mounts):
+        message = (
+            "is a file of a volume without an execute bit (mode 0644 by default), so it cannot be started; set "
+            "defaultMode: 0755, or start it with its interpreter"
+        )
+        yield 0, message, "core/not-executable", True
+    known = launches.parse(argv[:_MOST]).launcher not in (Launcher.OTHER, Launcher.NONE, Launcher.SHELL)
+    operator = next((index for index, word in enumerate(argv[:_MOST]) if word in _OPERATORS), None)
+    if operator is not None and (known or name in _PREPARING):
+        message = f"reaches {name} as a word, because no shell is there to read it; start a shell: [bash, -c, TEXT]"
+        yield operator, message, "core/no-shell", not known
+
+
+def _lacks_execute(path: str, volumes: Sequence[Mapping[str, Any]], mounts: Sequence[Any]) -> bool:
+    """Whether a path is a file of a volume that gives it no execute bit."""
+    if not path.startswith("/") or len(path) > _LONGEST:
+        return False
+    inside = [each for each in mounts if isinstance(each, dict) and _holds(str(each.get("mountPath") or ""), path)]
+    if not inside:
+        return False
+    mount = max(inside, key=lambda each: len(str(each.get("mountPath"))))
+    volume = next((each for each in volumes if each.get("name") == mount.get("name")), {})
+    source = next((volume[member] for member in _MODES if isinstance(volume.get(member), dict)), None)
+    if source is None:
+        return False
+    parts = [part for each in source.get("sources") or () if isinstance(each, dict) for part in each.values()]
+    listed = [item for each in (source, *parts) if isinstance(each, dict) for item in each.get("items") or ()]
+    default = source.get("defaultMode")
+    modes = [
+        default if default is not None else _MODE,
+        *(each.get("mode") for each in listed if isinstance(each, dict)),
+    ]
+    return not any(mode & _EXECUTE for mode in modes if isinstance(mode, int))
+
+
+def _holds(mount: str, path: str) -> bool:
+    return bool(mount) and (path == mount or path.startswith(f"{mount.rstrip('/')}/"))
