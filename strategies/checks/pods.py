@@ -92,7 +92,8 @@ def _is_one_word(command: Sequence[str]) -> bool:
 
 def _programs(job: Job, template: Template) -> Iterator[Finding]:
     """Check the command lines of the containers; on a TrainJob that of its training has the words of the TrainJob."""
-    volumes_of = [each for pod in volumes.pods_of(job, template) for each in pod.get("volumes") or ()]
+    held = list(volumes.pods_of(job, template))
+    volumes_of = [each for pod in held for each in _objects(pod, "volumes")]
     for (member, index), container in _containers(template.spec):
         mine = job.container is not None and template.path == job.container.job_path
         mine = mine and container.get("name") == names.CONTAINER_NODE and job.kind == "TrainJob"
@@ -103,10 +104,10 @@ def _programs(job: Job, template: Template) -> Iterator[Finding]:
             continue
         mounts = [
             mount
-            for pod in volumes.pods_of(job, template)
-            for each in pod.get(str(member)) or ()
+            for pod in held
+            for each in _objects(pod, str(member))
             if each.get("name") == container.get("name")
-            for mount in each.get("volumeMounts") or ()
+            for mount in _objects(each, "volumeMounts")
         ]
         for place, message, rule, certain in programs.check([*command, *(args or ())], volumes_of, mounts):
             part, number = ("command", place) if place < len(command) else ("args", place - len(command))
@@ -120,20 +121,22 @@ def _programs(job: Job, template: Template) -> Iterator[Finding]:
 
 def _names(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Any, str]]:
     """Check the names of containers, ports and volumes (validateContainers, ValidatePortNumOrName, ValidateVolumes)."""
-    for index, volume in enumerate(spec.get("volumes") or ()):
+    for index, volume in enumerate(_objects(spec, "volumes")):
         if isinstance(volume.get("name"), str) and not _is_label(volume["name"], _LABEL):
             yield ("volumes", index, "name"), volume["name"], _NO_LABEL
     for inside, container in _containers(spec):
         if isinstance(container.get("name"), str) and not _is_label(container["name"], _LABEL):
             yield (*inside, "name"), container["name"], _NO_LABEL
-        for index, port in enumerate(_more(container, "ports")):
+        for index, port in enumerate(_objects(container, "ports")):
             name = port.get("name")
             if isinstance(name, str) and name and not _is_port(name):
                 yield (*inside, "ports", index, "name"), name, _NO_PORT
 
 
-def _more(container: Mapping[str, Any], member: str) -> list[Mapping[str, Any]]:
-    return [each for each in container.get(member) or () if isinstance(each, dict)]
+def _objects(document: Mapping[str, Any], member: str) -> list[Mapping[str, Any]]:
+    """Return the objects of a list whose shape was not checked."""
+    found = document.get(member)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _is_label(name: str, longest: int) -> bool:

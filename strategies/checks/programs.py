@@ -71,14 +71,19 @@ def _lacks_execute(path: str, volumes: Sequence[Mapping[str, Any]], mounts: Sequ
     source = next((volume[member] for member in _MODES if isinstance(volume.get(member), dict)), None)
     if source is None:
         return False
-    parts = [part for each in source.get("sources") or () if isinstance(each, dict) for part in each.values()]
-    listed = [item for each in (source, *parts) if isinstance(each, dict) for item in each.get("items") or ()]
+    parts = [part for each in _objects(source, "sources") for part in each.values() if isinstance(part, dict)]
+    listed = [item for each in (source, *parts) for item in _objects(each, "items")]
     default = source.get("defaultMode")
     modes = [
         default if default is not None else _MODE,
-        *(each.get("mode") for each in listed if isinstance(each, dict)),
+        *(each.get("mode") for each in listed),
     ]
     return not any(mode & _EXECUTE for mode in modes if isinstance(mode, int))
+
+
+def _objects(document: Mapping[str, Any], member: str) -> list[Mapping[str, Any]]:
+    found = document.get(member)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _holds(mount: str, path: str) -> bool:

@@ -109,8 +109,9 @@ def _unheld(job: Job, template: Template, claimed: set[Any]) -> Iterator[tuple[p
         for number, mount in enumerate(_objects(each.get("volumeMounts")))
     ]
     if mounts:
-        held = {each.get("name") for pod in (spec, *_patches(job, template)) for each in _objects(pod.get("volumes"))}
-        yield from ((inside, name) for inside, name in mounts if name not in held and name not in claimed)
+        every = (each for pod in pods_of(job, template) for each in _objects(pod.get("volumes")))
+        held = claimed | {str(each.get("name")) for each in every}
+        yield from ((inside, name) for inside, name in mounts if str(name) not in held)
 
 
 def _together(templates: Sequence[Template]) -> list[Template]:

@@ -16,7 +16,7 @@ from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
 from strategies.launches import topologies
 
-__all__ = ["Coordinator", "find_coordinator", "is_elsewhere", "validate"]
+__all__ = ["Coordinator", "find_coordinator", "is_elsewhere", "is_trainers", "validate"]
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _GENERATED_SUFFIX = "xxxxx"
@@ -63,6 +63,12 @@ def find_coordinator(job: Job) -> Coordinator | None:
     subdomain = job.network.get("subdomain") or job.name
     replicated_job, job_index, pod_index = _chosen(job) or (place.job_name, 0, 0)
     return Coordinator(f"{job.name}-{replicated_job}-{job_index}-{pod_index}.{subdomain}", port)
+
+
+def is_trainers(job: Job) -> bool:
+    """Whether Trainer's PET_MASTER_ADDR, `<job>-node-0-0.<job>`, is the name of pod 0 (v2.3.0 `plugins/torch`)."""
+    subdomain = job.network.get("subdomain") or job.name
+    return job.container is None or (job.container.job_name == names.CONTAINER_NODE and subdomain == job.name)
 
 
 def _chosen(job: Job) -> tuple[str, int, int] | None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import names
+from strategies.documents import names, pods, quantities
 from strategies.documents.findings import Finding, beginning, error, note, warning
 from strategies.jobs.jobs import Job
 from strategies.launches import quotes, sites, topologies, worlds
@@ -43,6 +43,7 @@ def check_counts(job: Job) -> Iterator[Finding]:
         yield from _unset(job, site, world)
         yield from _word(job, site, world)
         yield from _unknown(site, world, topology)
+    yield from _numbered(job, site, every)
     yield from _apart(site, every, topology)
     if every and all(world.launch.certain for world in every):
         yield from _alone(site, every, topology)
@@ -193,7 +194,7 @@ def _too_many(job: Job, site: Site, world: World, topology: Topology) -> Iterato
         return
     seen = f"{devices} GPU{'s' if devices != 1 else ''}"
     if devices < (topology.devices.count or 0):
-        hides = f"CUDA_VISIBLE_DEVICES leaves {devices} of {topology.devices.count}"
+        hides = f"{_hiding(topology)} leaves {devices} of {topology.devices.count}"
         seen += f", because {hides} (a container numbers its own from 0)"
     message = f"each node would start {processes} processes on {seen}; start at most {devices}, or ask for more GPUs"
     if topology.devices.kind == "mig":
@@ -205,15 +206,32 @@ def _too_many(job: Job, site: Site, world: World, topology: Topology) -> Iterato
     yield report(_number_field(job, site, world), processes, message, rule="core/too-many-processes")
 
 
+def _hiding(topology: Topology) -> str:
+    own = {"amd.com": "a variable such as HIP_VISIBLE_DEVICES", "huawei.com": "ASCEND_RT_VISIBLE_DEVICES"}
+    return own.get(topology.devices.maker, "CUDA_VISIBLE_DEVICES")
+
+
 def _hidden(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
     """Warn about a launch to which CUDA_VISIBLE_DEVICES shows no device, where no number of processes says so."""
     count = topology.devices.count
     if world.devices == 0 and count and (world.own or world.processes is None):
         message = (
-            f"CUDA_VISIBLE_DEVICES shows none of the container's {count} GPUs, which it numbers from 0, so this would "
+            f"{_hiding(topology)} shows none of the container's {count} GPUs, which it numbers from 0, so this would "
             "run on the CPU; remove it"
         )
         yield warning(site.locate_option(world.launch, ""), _shown(world), message, rule="core/idle-devices")
+
+
+def _numbered(job: Job, site: Site, every: Sequence[World]) -> Iterator[Finding]:
+    """Compare PET_NNODES of a JobSet that Trainer did not make with its pods, where one Job has all of them."""
+    place, entry = job.container, next((each for each in site.env if each.get("name") == names.PET_NNODES), None)
+    if job.kind != "JobSet" or entry is None or place is None or len(job.world) != 1 or pods.replicas(place.job) != 1:
+        return
+    written, count = quantities.whole(str(entry.get("value") or "")), topologies.pods_of(job)
+    reads = any(world.launch.starts_torchrun and "nnodes" not in world.launch.values for world in every)
+    if reads and written is not None and written < count:
+        message = f"is not the number of pods, {count}, so that the others find no place; remove it, and Muster sets it"
+        yield error(f"{site.place}.env[{names.PET_NNODES}]", written, message, rule="core/nodes")
 
 
 def _apart(site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:

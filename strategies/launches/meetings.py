@@ -66,17 +66,23 @@ def check_meetings(job: Job) -> Iterator[Finding]:
     seen = _Seen(job, site, place, nodes)
     reading = site.reading
     for launch in reading.launches:
-        if launch.launcher is Launcher.TORCHRUN or (launch.launcher is Launcher.TUNE and launch.options):
-            yield from _torchrun(seen, launch)
-        elif launch.launcher in (Launcher.ACCELERATE, Launcher.TRL):
-            yield from _accelerate(seen, launch)
-        elif launch.launcher is Launcher.PYTHON:
-            yield from _program(seen, launch)
-        if launch.certain:
-            yield from _read_rank(seen, launch)
+        yield from _launch(seen, launch)
     if reading.unread or not reading.launches:
         yield from _unread(seen)
     yield from _from_elsewhere(seen)
+
+
+def _launch(seen: _Seen, launch: Launch) -> Iterator[Finding]:
+    if launch.launcher is Launcher.TORCHRUN or (launch.launcher is Launcher.TUNE and launch.options):
+        yield from _torchrun(seen, launch)
+    elif launch.launcher in (Launcher.ACCELERATE, Launcher.TRL):
+        yield from _accelerate(seen, launch)
+    elif launch.launcher is Launcher.PYTHON:
+        yield from _program(seen, launch)
+    if launch.certain:
+        yield from _read_rank(seen, launch)
+    if seen.job.kind == "TrainJob" and not coordinators.is_trainers(seen.job):
+        yield from _trainers_address(seen, launch)
 
 
 class _Seen:
@@ -181,6 +187,9 @@ def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
         yield from _address(seen, address, report, static=kind in ("", "static"))
     static = kind in ("", "static") and not endpoint and not _is_c10d(seen.job, launch)
     port = None if not static else seen.setting(launch, "master_port")
+    if port is not None and whole(port.text) == 0:
+        message = "makes rank 0 listen to a port that the other nodes do not know; name a port, or remove it"
+        yield report(port.field, port.shown, message, rule="core/own-port")
     if port is not None and seen.is_of_one_pod(port.text):
         message = "differs from node to node, so the nodes would never meet; use the same port on all, or remove it"
         yield report(port.field, port.shown, message, rule="core/own-port")
@@ -255,6 +264,20 @@ def _foreign(seen: _Seen, written: _Written, host: str) -> Iterator[Finding]:
     if host != coordinator.host and not host.startswith(f"{coordinator.host}."):
         message = f"is not the address of pod 0, at which rank 0 listens ({coordinator.host}); remove it"
         yield warning(written.field, written.shown, message, rule="core/other-coordinator")
+
+
+def _trainers_address(seen: _Seen, launch: Launch) -> Iterator[Finding]:
+    """Report Trainer's PET_MASTER_ADDR in a flag or a variable where it is the name of no pod."""
+    report = error if launch.certain else warning
+    written = {name: launch.values.get(name, "") for name in (*_ADDRESSES, "main_process_ip", "main_address")}
+    for name, text in written.items():
+        if names.PET_MASTER_ADDR in _REFERENCE.findall(text):
+            message = (
+                "Trainer sets PET_MASTER_ADDR to the address of a replicated job called node, without the subdomain of "
+                "the runtime, and no pod has that name; use MASTER_ADDR, which Muster sets"
+            )
+            place, shown = seen.site.locate_option(launch, name), f"--{name} {text}"
+            yield report(place, beginning(shown, 80), message, rule="core/other-coordinator")
 
 
 def _fixed_rank(seen: _Seen, written: _Written, report: Any) -> Iterator[Finding]:

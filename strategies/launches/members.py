@@ -120,8 +120,9 @@ def _waiting(job: Job) -> Iterator[Finding]:
     """Report nodes that start when other nodes of the same training have ended, which wait for them."""
     members = {place.job_name for place in job.world}
     for place in job.world:
-        for index, each in enumerate(place.job.get("dependsOn") or ()):
-            if each.get("name") in members and each.get("status") == "Complete":
+        waits = place.job.get("dependsOn")
+        for index, each in enumerate(waits if isinstance(waits, list) else ()):
+            if isinstance(each, dict) and each.get("status") == "Complete" and str(each.get("name")) in members:
                 message = (
                     "ends only with the training, of which these pods are nodes, so neither would ever go on; wait for "
                     "status Ready, or remove it"

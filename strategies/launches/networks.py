@@ -45,7 +45,7 @@ def _resolver(job: Job, place: pods.Place) -> Iterator[Finding]:
     policy, on_host = spec.get("dnsPolicy") or "ClusterFirst", spec.get("hostNetwork") is True
     if policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not on_host):
         return
-    config = spec.get("dnsConfig") or {}
+    config = spec["dnsConfig"] if isinstance(spec.get("dnsConfig"), dict) else {}
     member, report, why = "dnsPolicy", error, "the pods ask the resolver of their machine"
     if policy == "None":
         report, why = warning, "the pods ask only the resolvers of dnsConfig, without a search domain"

@@ -111,7 +111,7 @@ def _processes(written: str, found: devices.Devices) -> int | None:
     return found.count or None if written in ("auto", "gpu") else None
 
 
-def visible(count: int | None, env: Mapping[str, str | None], *, others: bool = False) -> int | None:
+def visible(count: int | None, env: Mapping[str, str | None], *, others: bool = False, maker: str = "") -> int | None:
     """Return how many of a container's devices its programs see, None where that is not known.
 
     CUDA numbers the devices of the container from 0, whatever their numbers on the machine are, and an index that does
@@ -121,8 +121,22 @@ def visible(count: int | None, env: Mapping[str, str | None], *, others: bool = 
         count: devices of the container, None when unknown.
         env: its env, of which CUDA_VISIBLE_DEVICES leaves a part; None for a value that cannot be read.
         others: whether it sees devices that it did not ask for, so that an index may be one of those.
+        maker: the domain of the devices' maker, whose own variables hide devices as well.
     """
-    chosen = env.get("CUDA_VISIBLE_DEVICES", "all")
+    for name in _OF_MAKERS.get(maker, ()):
+        count = _left(count, env, name, others=others) if name in env else count
+    return _left(count, env, "CUDA_VISIBLE_DEVICES", others=others)
+
+
+_OF_MAKERS = {
+    "amd.com": ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+    "huawei.com": ("ASCEND_RT_VISIBLE_DEVICES",),
+}
+"""Variables that hide devices, outermost first (ROCm documentation, GPU isolation techniques; CANN documentation)."""
+
+
+def _left(count: int | None, env: Mapping[str, str | None], name: str, *, others: bool) -> int | None:
+    chosen = env.get(name, "all")
     if count is None or chosen == "all":
         return count
     if chosen is None or "$" in chosen:

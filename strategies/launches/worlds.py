@@ -191,7 +191,7 @@ def _standalone(launch: Launch, env: _Env) -> bool:
 
 def _visible(env: _Env, topology: Topology) -> int | None:
     """Return the devices that processes see: those of the pod, or the part that CUDA_VISIBLE_DEVICES leaves."""
-    return topologies.visible(topology.devices.count, env)
+    return topologies.visible(topology.devices.count, env, maker=topology.devices.maker)
 
 
 def _torchrun(world: World, env: _Env, topology: Topology) -> World:
@@ -207,14 +207,24 @@ def _under_torchrun(world: World, env: _Env, topology: Topology, *, standalone: 
     least, most = whole(low), whole(high if ":" in text else low)
     if least is None or most is None:
         return _no_number(world, "--nnodes", text)
+    if least < 1 or most < least:
+        fault = f"{beginning(text, 60)!r} is no number of nodes from 1 on and no range MIN:MAX, so torchrun would stop"
+        return replace(world, nodes=None, fault=fault, option="nnodes")
     if standalone and least > 1:
         return _waits_alone(world, env, least)
-    if standalone or most == 1:
-        return replace(world, nodes=1)
+    return replace(world, nodes=1) if standalone or most == 1 else _spanning(world, env, topology, (least, most))
+
+
+def _spanning(world: World, env: _Env, topology: Topology, span: tuple[int, int]) -> World:
+    """Return the world of a launch that waits for at least and at most so many nodes."""
+    least, most = span
     if _setting(world.launch, env, "rdzv_backend") == "static":
         least = most  # it waits for the upper number
     if least > topology.nodes:
         return replace(world, nodes=None, waits=least)
+    if least < most < topology.nodes:
+        doubt = f"takes {most} nodes at most, and the others of the job's {topology.nodes} wait idle; raise it"
+        return replace(world, nodes=None, doubt=doubt, option="nnodes")
     return replace(world, nodes=None if least != most or topology.elastic else least)
 
 
@@ -250,7 +260,7 @@ def _no_number(world: World, flag: str, text: str) -> World:
 
 
 def _per_node(world: World, text: str, topology: Topology) -> World:
-    if (number := whole(text)) is not None:
+    if (number := whole(text)) is not None and number > 0:
         return replace(world, processes=number)
     if text in ("auto", "gpu", "cpu"):
         return _counted(world, text, topology)

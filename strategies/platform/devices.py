@@ -96,12 +96,14 @@ class Devices:
         idle: devices that no process can reach.
         exact: whether more processes than `count` are certainly too many; False for a device of several parts that a
             program may see as devices (the tiles of an Intel GPU, ZE_FLAT_DEVICE_HIERARCHY).
+        maker: domain of the resource, such as amd.com; "" where it has none or several.
     """
 
     count: int | None
     kind: str
     idle: int = 0
     exact: bool = True
+    maker: str = ""
 
 
 def seen(
@@ -120,7 +122,7 @@ def seen(
         return Devices(None, "other")
     if counted:
         kind = "gpu" if any("gpu" in name.lower() for name in counted) else "other"
-        return Devices(_total(counted), kind, exact=not _TILED & counted.keys())
+        return Devices(_total(counted), kind, exact=not _TILED & counted.keys(), maker=_vendor(next(iter(counted))))
     slices = sum(_largest(resources, name) for name in names if _is_slice(name))
     if slices:
         return Devices(1, "mig", idle=slices - 1)

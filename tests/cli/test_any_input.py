@@ -23,6 +23,7 @@ FULL["spec"] |= {
     },
     "runtimePatches": [{"manager": "x.y/z", "trainingRuntimeSpec": {"template": TEMPLATE}}],
 }
+INITIALIZER = {"name": "model-initializer", "image": "i", "volumeMounts": [{"name": "initializer", "mountPath": "/m"}]}
 TARGETS = [{"jobName": "node", "containerNames": ["node"]}]
 RUNTIME = jobs.runtime(
     framework="trl",
@@ -30,6 +31,10 @@ RUNTIME = jobs.runtime(
     template={"metadata": {"labels": {"team": "a"}}},
     env=[{"name": "A", "value": "1"}],
     resources={"limits": {"nvidia.com/gpu": 1}},
+)
+INITIALIZING = {"containers": [INITIALIZER], "volumes": [{"name": "initializer", "emptyDir": {}}]}
+RUNTIME["spec"]["template"]["spec"]["replicatedJobs"].append(
+    {"name": "model-initializer", "template": {"spec": {"template": {"spec": INITIALIZING}}}}
 )
 DOCUMENTS = [RUNTIME, FULL, jobs.jobset("other", jobs.container(command=["torchrun", "x"]))]
 VALUES = [

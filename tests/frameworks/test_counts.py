@@ -124,3 +124,72 @@ def test_a_jobset_is_judged_by_its_own_env():
     node = replicated_job("node", {"name": "node", "command": ["torchrun", "x.py"], "env": env, "resources": gpus(4)})
     (finding,) = found("torch", jobset(node))
     assert (finding.rule, finding.severity.value) == ("core/idle-devices", "warning")
+
+
+NO_RANGE = ["0", "0:2", "4:2"]
+
+
+@pytest.mark.parametrize("nodes", NO_RANGE)
+def test_a_number_of_nodes_that_torchrun_refuses_is_an_error(nodes):
+    assert judged(f"torchrun --nnodes={nodes} x.py", {"numNodes": 4}) == [
+        ("error", "core/launch", "spec.trainer.command[1]")
+    ]
+
+
+@pytest.mark.parametrize(("nodes", "told"), [("1:2", True), ("1:4", False), ("2:8", False), ("4", False)])
+def test_nodes_beyond_the_range_of_a_launch_wait_idle(nodes, told):
+    found_ = judged(f"torchrun --nnodes={nodes} --max-restarts=3 x.py", {"numNodes": 4})
+    assert found_ == [("warning", "core/launch", "spec.trainer.command[1]")] * told
+
+
+@pytest.mark.parametrize("number", ["0", "-1"])
+def test_no_processes_cannot_start(number):
+    assert judged(f"torchrun --nproc-per-node={number} x.py") == [("error", "core/launch", "spec.trainer.command[1]")]
+
+
+VISIBLE = {
+    "amd.com/gpu": ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
+    "huawei.com/Ascend910": ("ASCEND_RT_VISIBLE_DEVICES",),
+    "nvidia.com/gpu": ("CUDA_VISIBLE_DEVICES",),
+}
+
+
+@pytest.mark.parametrize(("device", "name"), [(device, name) for device, every in VISIBLE.items() for name in every])
+def test_each_maker_has_variables_that_hide_devices(device, name):
+    four = {"resourcesPerNode": {"limits": {device: 4}}}
+    line = "torchrun --nproc-per-node=4 x.py"
+    ends = [("error", "core/too-many-processes", "spec.trainer.command[1]")]
+    assert judged(line, four, runtime(), env={name: "0,1"}) == ends
+    assert judged(line, four, runtime(), env={name: "0,1,2,3"}) == []
+
+
+def test_a_variable_of_another_maker_hides_nothing():
+    assert judged("torchrun x.py", env={"HIP_VISIBLE_DEVICES": "0"}) == []
+
+
+INCLUDED = {
+    "localhost:0,1": "core/idle-devices",
+    "localhost:0-2": "core/idle-devices",
+    "localhost:4": "core/launch",
+    "localhost:0-3": None,
+    "worker-1:0,1": None,
+    "localhost": None,
+    "localhost:a": None,
+}
+
+
+@pytest.mark.parametrize(("text", "rule"), INCLUDED.items())
+def test_deepspeed_takes_the_devices_that_it_is_told(text, rule):
+    told = [each for _, each, _ in judged(f"deepspeed --include {text} x.py") if each != "core/unknown-world"]
+    assert told == ([rule] if rule else [])
+
+
+def test_deepspeed_leaves_the_devices_that_it_is_told():
+    assert [rule for _, rule, _ in judged("deepspeed --exclude localhost:0 x.py")] == ["core/idle-devices"]
+
+
+@pytest.mark.parametrize(("count", "told"), [("2", True), ("4", False)])
+def test_nodes_in_the_env_of_a_jobset_are_those_of_its_pods(count, told):
+    container = {"name": "node", "command": ["torchrun", "x.py"], "env": [{"name": "PET_NNODES", "value": count}]}
+    document = jobset(replicated_job("node", container, parallelism=4, completions=4), name="job")
+    assert ("core/nodes" in [each.rule for each in found("torch", document)]) is told

@@ -123,3 +123,33 @@ def test_a_jobset_of_ones_own_is_judged_at_its_container():
 def test_what_an_unread_launch_may_use_is_a_warning():
     rules = [each[:2] for each in judged("./start.sh", {"MASTER_ADDR": "localhost", "NODE_RANK": "0"})]
     assert rules == [("warning", "core/loopback"), ("warning", "core/fixed-rank")]
+
+
+SETS_NO_POD = {"a subdomain": ({"subdomain": "team"}, "node"), "a job of another name": (None, "worker")}
+
+
+def judged_on(command, network, name):
+    governing = runtime(resources=gpus(4))
+    spec = governing["spec"]["template"]["spec"]
+    spec["replicatedJobs"][0]["name"] = name
+    if network:
+        spec["network"] = network
+    document = trainjob({"numNodes": 2, "command": command.split()})
+    return [each.rule for each in found("torch", document, governing)]
+
+
+@pytest.mark.parametrize(("network", "name"), SETS_NO_POD.values(), ids=SETS_NO_POD)
+@pytest.mark.parametrize("flag", ["--master-addr=$(PET_MASTER_ADDR)", "--rdzv-endpoint=$(PET_MASTER_ADDR):29500"])
+def test_the_address_of_trainer_is_refused_where_no_pod_has_it(network, name, flag):
+    assert judged_on(f"torchrun {flag} x.py", network, name) == ["core/other-coordinator"]
+    assert judged_on(f"torchrun {flag} x.py", None, "node") == []
+
+
+@pytest.mark.parametrize(("network", "name"), SETS_NO_POD.values(), ids=SETS_NO_POD)
+def test_the_address_of_muster_is_right_there(network, name):
+    assert judged_on("torchrun --master-addr=$(MASTER_ADDR) x.py", network, name) == []
+
+
+@pytest.mark.parametrize(("port", "rules"), [("0", ["core/own-port"]), ("29500", [])])
+def test_all_nodes_know_the_port(port, rules):
+    assert judged_on(f"torchrun --master-port={port} x.py", None, "node") == rules

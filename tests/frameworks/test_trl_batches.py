@@ -83,3 +83,24 @@ TOLD = {
 @pytest.mark.parametrize(("method", "args", "finding"), TOLD.values(), ids=TOLD)
 def test_what_the_trainer_refuses_is_told(method, args, finding):
     assert found(method, *args) == [finding]
+
+
+def test_groups_have_two_answers_at_least():
+    assert found("grpo", *flags(num_generations=1)) == [("error", "trl/generations")]
+
+
+@given(batch=SIZES, group=st.sampled_from([2, 4, 8]), ranks=st.integers(1, 8), own=st.booleans())
+def test_an_evaluation_holds_whole_groups_of_answers(batch, group, ranks, own):
+    name = "num_generations_eval" if own else "num_generations"
+    numbers = flags(per_device_eval_batch_size=batch, eval_strategy="steps", **{name: group})
+    wrong = batch * ranks % group != 0
+    assert found("grpo", *numbers, ranks=ranks) == [("error", "trl/generations")] * wrong
+
+
+def test_a_training_that_does_not_evaluate_needs_no_batch_for_it():
+    assert found("grpo", *flags(per_device_eval_batch_size=1)) == []
+
+
+@pytest.mark.parametrize(("more", "count"), [((), 1), (flags(max_steps=10), 0), (("--config", "c.yaml"), 0)])
+def test_a_dataset_without_a_length_needs_a_number_of_steps(more, count):
+    assert found("sft", "--dataset_streaming", *more) == [("error", "trl/contradiction")] * count

@@ -15,6 +15,7 @@ __all__ = ["check"]
 
 _Field = Callable[[str], str]
 _GROUPED = frozenset({"grpo", "rloo"})
+_FEWEST = 2
 _MATCHED = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_generations")
 
 
@@ -33,8 +34,10 @@ def check(
     ranks = find_ranks() if method in _GROUPED else None
     if ranks:
         yield from _generations(given, ranks, field)
+        yield from _evaluations(given, ranks, field)
         yield from _parallel(given, ranks, field)
     yield from _best(given, field)
+    yield from _streaming(given, field)
     yield from _strategies(given, field)
     yield from _quantized(given, field)
 
@@ -70,7 +73,10 @@ def _generations(given: _Given, ranks: int, field: _Field) -> Iterator[Finding]:
         made, how = batch * ranks * (steps or 0), f"{batch} x {ranks} ranks x {every} steps"
     if whole:
         made, how = numbers.whole(whole) or 0, "--generation_batch_size"
-    if made and made % group:
+    if group < _FEWEST:
+        message = f"is less than the {_FEWEST} that TRL needs to compare answers, and it stops at its start; raise it"
+        yield error(field("num_generations"), group, message, rule="trl/generations")
+    elif made and made % group:
         message = (
             f"the answers of one generation are {made} ({how}), which is no multiple of the {group} generations of a "
             "prompt, and TRL stops at its start; change --per_device_train_batch_size, --num_generations or "
@@ -78,6 +84,28 @@ def _generations(given: _Given, ranks: int, field: _Field) -> Iterator[Finding]:
         )
         name = next((each for each in (*reversed(_MATCHED),) if each in given.values), "num_generations")
         yield error(field(name), made, message, rule="trl/generations")
+
+
+def _evaluations(given: _Given, ranks: int, field: _Field) -> Iterator[Finding]:
+    """Compare the batch of an evaluation with the size of a group, where the training evaluates."""
+    strategy, own = given.text("eval_strategy"), given.text("num_generations_eval")
+    size = given.number("per_device_eval_batch_size")
+    group = numbers.whole(own) if own else given.number("num_generations")
+    if strategy in (None, "", "no") or own is None or not size or not group or size * ranks % group == 0:
+        return
+    message = (
+        f"the answers of one evaluation are {size * ranks} ({size} x {ranks} ranks), which is no multiple of the "
+        f"{group} generations of a prompt, and TRL stops at its start; change --per_device_eval_batch_size or "
+        "--num_generations_eval"
+    )
+    yield error(field("per_device_eval_batch_size"), size * ranks, message, rule="trl/generations")
+
+
+def _streaming(given: _Given, field: _Field) -> Iterator[Finding]:
+    """Report a dataset without a length and without a number of steps (transformers `trainer.py`)."""
+    if given.values.get("dataset_streaming") is True and given.text("max_steps") in ("-1", "0"):
+        message = "reads a dataset without a length, and TRL stops at its start without --max_steps; add it"
+        yield error(field("dataset_streaming"), "--dataset_streaming", message, rule="trl/contradiction")
 
 
 def _parallel(given: _Given, ranks: int, field: _Field) -> Iterator[Finding]:

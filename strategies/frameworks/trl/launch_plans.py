@@ -74,7 +74,7 @@ def plan(found: Invocation, topology: Topology, *, subdomain: bool) -> LaunchPla
     Args:
         found: the invocation.
         topology: topology of the job, with torchrun's own flags applied.
-        subdomain: whether the JobSet's network has one, so that Trainer's PET_MASTER_ADDR is wrong.
+        subdomain: whether a subdomain or the name of the replicated job makes Trainer's PET_MASTER_ADDR wrong.
     """
     if found.form is Form.TORCHRUN:
         return _torchrun(found, parsing.ParsedArgs(), topology, None) if found.said_by else None

@@ -13,7 +13,7 @@ from strategies.frameworks.torch.strategy import TorchFamily, unenforced
 from strategies.frameworks.trl import conflicts, flags, invocations, launch_plans, parsing, validation
 from strategies.frameworks.trl.invocations import Form
 from strategies.jobs.jobs import Job
-from strategies.launches import counts, guesses, quotes, sites, topologies, worlds
+from strategies.launches import coordinators, counts, guesses, quotes, sites, topologies, worlds
 from strategies.launches.launches import Launch, Launcher
 
 __all__ = ["TRLStrategy"]
@@ -104,7 +104,7 @@ def _plan(
     found: invocations.Invocation, site: sites.Site, job: Job
 ) -> launch_plans.LaunchPlan | launch_plans.Refused | None:
     topology = topologies.launched(topologies.read_topology(job), invocations.launched(site))
-    return launch_plans.plan(found, topology, subdomain=bool(job.network.get("subdomain")))
+    return launch_plans.plan(found, topology, subdomain=not coordinators.is_trainers(job))
 
 
 def _circumstances(job: Job, site: sites.Site, launch: Launch | None = None) -> validation.Circumstances:

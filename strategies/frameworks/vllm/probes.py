@@ -96,7 +96,7 @@ def _refusal(server: Server, asked: Mapping[str, Any]) -> str:
     tls, scheme = server.has("ssl-certfile") or server.has("ssl-keyfile"), str(asked.get("scheme") or "HTTP")
     if tls != (scheme == "HTTPS"):
         return f"the server speaks {'HTTPS' if tls else 'HTTP'}, and the scheme of the probe is {scheme}"
-    headers = {str(each.get("name")).lower() for each in asked.get("httpHeaders") or () if isinstance(each, dict)}
+    headers = {str(_mapping(each).get("name")).lower() for each in _listed(asked.get("httpHeaders"))}
     guarded = str(asked.get("path") or "").startswith(_GUARDED) and not server.has("root-path")
     if guarded and (server.text("api-key") or "VLLM_API_KEY" in server.env) and "authorization" not in headers:
         return f"the server asks for its API key under {asked['path']}, and not under /health"
@@ -108,7 +108,7 @@ def _asked_port(container: pods.Container, port: object) -> int | None:
     if isinstance(port, int):
         return port
     held: Mapping[str, Any] = container  # its ports are not a member that Muster reads elsewhere
-    named = next((each for each in held.get("ports") or () if _mapping(each).get("name") == port), None)
+    named = next((each for each in _listed(held.get("ports")) if _mapping(each).get("name") == port), None)
     number = _mapping(named).get("containerPort")
     return number if isinstance(number, int) else None
 
@@ -121,6 +121,10 @@ def _is_alone(pod: Mapping[str, Any]) -> bool:
 
 _GUARDED = ("/v1", "/v2", "/inference", "/cohere")
 """Paths that ask for the API key (vLLM 0.31 `entrypoints/serve/middleware/authenticate.py`)."""
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

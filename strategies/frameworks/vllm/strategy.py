@@ -127,6 +127,7 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> validatio
     bare = found[0] if not site.command or servers.starts(site.launch) else None
     return validation.Circumstances(
         gpus=_devices(job),
+        maker=topologies.read_topology(job).devices.maker,
         others=job.container is not None and topologies.sees_others(job.container.container),
         own_image=_is_foreign(job),
         initialized=_has_model_initializer(job),
@@ -190,7 +191,8 @@ def _missing(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
     if not server.has("port") and not server.has("uds") and not hidden:
         yield ("--port", str(probes.PORT)), "probes and the Service know its port"
     others = job.container is not None and topologies.sees_others(job.container.container)
-    count = topologies.visible(_devices(job), server.env, others=others)
+    found = topologies.read_topology(job).devices
+    count = topologies.visible(found.count, server.env, others=others, maker=found.maker)
     size = _tensor_parallel_size(server, count)
     if size is not None and not server.has("tensor-parallel-size"):
         yield ("--tensor-parallel-size", str(size)), f"it uses all {count} GPUs of the pod"

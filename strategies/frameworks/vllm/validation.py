@@ -36,6 +36,7 @@ class Circumstances:
     Attributes:
         gpus: GPUs of the container, None when unknown, 0 on CPU.
         others: whether the container sees GPUs that it did not ask for.
+        maker: domain of their maker.
         own_image: whether the image is the user's, with an unknown version of vLLM.
         initialized: whether a model initializer puts a model where Muster points the server to.
         alone: whether this is the only launch of the container, and runs for certain.
@@ -44,6 +45,7 @@ class Circumstances:
 
     gpus: int | None = None
     others: bool = False
+    maker: str = ""
     own_image: bool = False
     initialized: bool = False
     alone: bool = True
@@ -190,9 +192,9 @@ def _sizes(server: Server, where: _Where, around: Circumstances) -> Iterator[Fin
     yield from _heads(server, where, around)
     if not count or wanted is None or not sizes.replica(server):
         return
-    seen = topologies.visible(count, server.env, others=around.others)
+    seen = topologies.visible(count, server.env, others=around.others, maker=around.maker)
     if seen is not None and wanted > seen:
-        has = f"the pod has {count}" if seen == count else f"CUDA_VISIBLE_DEVICES leaves {seen} of {count}"
+        has = f"the pod has {count}" if seen == count else f"the variables of the job leave {seen} of {count}"
         message = (
             f"asks for {wanted} GPUs (tensor x pipeline x prefill context x data parallel), and {has}; "
             "lower one of them"
@@ -209,7 +211,7 @@ def _sizes(server: Server, where: _Where, around: Circumstances) -> Iterator[Fin
 def _more(server: Server, count: int, seen: int | None) -> str:
     """Say what would use all GPUs of the pod, of which some may be hidden from the server."""
     if seen is None or seen < count:
-        return "remove CUDA_VISIBLE_DEVICES, which hides the others, or ask for fewer"
+        return "remove the variable that hides the others, such as CUDA_VISIBLE_DEVICES, or ask for fewer"
     return f"{sizes.advise(server, count)}{_reason(server, count)}"
 
 
