@@ -194,7 +194,7 @@ def _too_many(job: Job, site: Site, world: World, topology: Topology) -> Iterato
         return
     seen = f"{devices} GPU{'s' if devices != 1 else ''}"
     if devices < (topology.devices.count or 0):
-        hides = f"{_hiding(topology)} leaves {devices} of {topology.devices.count}"
+        hides = f"{topologies.hiding(topology.devices.maker)} leaves {devices} of {topology.devices.count}"
         seen += f", because {hides} (a container numbers its own from 0)"
     message = f"each node would start {processes} processes on {seen}; start at most {devices}, or ask for more GPUs"
     if topology.devices.kind == "mig":
@@ -206,18 +206,13 @@ def _too_many(job: Job, site: Site, world: World, topology: Topology) -> Iterato
     yield report(_number_field(job, site, world), processes, message, rule="core/too-many-processes")
 
 
-def _hiding(topology: Topology) -> str:
-    own = {"amd.com": "a variable such as HIP_VISIBLE_DEVICES", "huawei.com": "ASCEND_RT_VISIBLE_DEVICES"}
-    return own.get(topology.devices.maker, "CUDA_VISIBLE_DEVICES")
-
-
 def _hidden(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
     """Warn about a launch to which CUDA_VISIBLE_DEVICES shows no device, where no number of processes says so."""
     count = topology.devices.count
     if world.devices == 0 and count and (world.own or world.processes is None):
         message = (
-            f"{_hiding(topology)} shows none of the container's {count} GPUs, which it numbers from 0, so this would "
-            "run on the CPU; remove it"
+            f"{topologies.hiding(topology.devices.maker)} shows none of the container's {count} GPUs, which are numbered "
+            "from 0, so this would run on the CPU; remove it"
         )
         yield warning(site.locate_option(world.launch, ""), _shown(world), message, rule="core/idle-devices")
 

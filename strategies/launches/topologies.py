@@ -21,6 +21,7 @@ from strategies.trainer import resources
 
 __all__ = [
     "Topology",
+    "hiding",
     "launched",
     "own_devices",
     "pods_of",
@@ -133,6 +134,11 @@ _OF_MAKERS = {
     "huawei.com": ("ASCEND_RT_VISIBLE_DEVICES",),
 }
 """Variables that hide devices, outermost first (ROCm documentation, GPU isolation techniques; CANN documentation)."""
+
+
+def hiding(maker: str) -> str:
+    """Return the variable that hides devices of a maker, for messages."""
+    return _OF_MAKERS[maker][-1] if maker in _OF_MAKERS else "CUDA_VISIBLE_DEVICES"
 
 
 def _left(count: int | None, env: Mapping[str, str | None], name: str, *, others: bool) -> int | None:

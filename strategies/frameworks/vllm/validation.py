@@ -194,7 +194,7 @@ def _sizes(server: Server, where: _Where, around: Circumstances) -> Iterator[Fin
         return
     seen = topologies.visible(count, server.env, others=around.others, maker=around.maker)
     if seen is not None and wanted > seen:
-        has = f"the pod has {count}" if seen == count else f"the variables of the job leave {seen} of {count}"
+        has = f"the pod has {count}" if seen == count else f"{topologies.hiding(around.maker)} leaves {seen} of {count}"
         message = (
             f"asks for {wanted} GPUs (tensor x pipeline x prefill context x data parallel), and {has}; "
             "lower one of them"
@@ -203,15 +203,15 @@ def _sizes(server: Server, where: _Where, around: Circumstances) -> Iterator[Fin
     elif wanted < count and around.alone:
         message = (
             f"{count - wanted} of {count} GPUs are idle on each node: the server uses {wanted}; "
-            f"{_more(server, count, seen)}"
+            f"{_more(server, count, seen, around.maker)}"
         )
         yield warning(where.args, wanted, message, rule="vllm/parallel-size")
 
 
-def _more(server: Server, count: int, seen: int | None) -> str:
+def _more(server: Server, count: int, seen: int | None, maker: str) -> str:
     """Say what would use all GPUs of the pod, of which some may be hidden from the server."""
     if seen is None or seen < count:
-        return "remove the variable that hides the others, such as CUDA_VISIBLE_DEVICES, or ask for fewer"
+        return f"remove {topologies.hiding(maker)}, which hides the others, or ask for fewer"
     return f"{sizes.advise(server, count)}{_reason(server, count)}"
 
 
