@@ -211,7 +211,7 @@ def _hidden(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
     count = topology.devices.count
     if world.devices == 0 and count and (world.own or world.processes is None):
         message = (
-            f"{topologies.hiding(topology.devices.maker)} shows none of the container's {count} GPUs, which are numbered "
+            f"{topologies.hiding(topology.devices.maker)} shows none of the container's {count} GPUs, numbered "
             "from 0, so this would run on the CPU; remove it"
         )
         yield warning(site.locate_option(world.launch, ""), _shown(world), message, rule="core/idle-devices")
