@@ -21,6 +21,7 @@ from strategies.launches import coordinators, topologies
 __all__ = ["check_immutable", "check_job"]
 
 _KINDS = ("static", "c10d")
+_MOST = 2**31 - 1  # both are int32 in Trainer
 
 
 def check_job(subject: Job) -> Iterator[Finding]:
@@ -70,6 +71,8 @@ def _numbers(subject: Job) -> Iterator[Finding]:
     for member, value in (("numNodes", trainer.get("numNodes")), ("numProcPerNode", trainer.get("numProcPerNode"))):
         if value is not None and value < 1:
             yield error(f"spec.trainer.{member}", value, "must be at least 1", rule="core/numbers")
+        elif value is not None and value > _MOST:
+            yield error(f"spec.trainer.{member}", value, f"must be at most {_MOST}", rule="core/numbers")
 
 
 def _reserved_env(subject: Job) -> Iterator[Finding]:

@@ -223,10 +223,17 @@ def _numbered(job: Job, site: Site, every: Sequence[World]) -> Iterator[Finding]
     if job.kind != "JobSet" or entry is None or place is None or len(job.world) != 1 or pods.replicas(place.job) != 1:
         return
     written, count = quantities.whole(str(entry.get("value") or "")), topologies.pods_of(job)
-    reads = any(world.launch.starts_torchrun and "nnodes" not in world.launch.values for world in every)
-    if reads and written is not None and written < count:
-        message = f"is not the number of pods, {count}, so that the others find no place; remove it, and Muster sets it"
-        yield error(f"{site.place}.env[{names.PET_NNODES}]", written, message, rule="core/nodes")
+    readers = [each.launch for each in every if each.launch.starts_torchrun and "nnodes" not in each.launch.values]
+    if not readers or written is None or written >= count:
+        return
+    field = f"{site.place}.env[{names.PET_NNODES}]"
+    backends = [each.values.get("rdzv_backend") or pods.env_value(site.env, "PET_RDZV_BACKEND") for each in readers]
+    if all(each not in (None, "", "static") for each in backends):
+        message = f"is not the number of pods, {count}; the others wait until one of these ends, and their GPUs are idle"
+        yield warning(field, written, message, rule="core/nodes")
+        return
+    message = f"is not the number of pods, {count}, so that the others find no place; remove it, and Muster sets it"
+    yield error(field, written, message, rule="core/nodes")
 
 
 def _apart(site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:

@@ -21,8 +21,8 @@ def found_in(job, *cluster):
 
 
 @pytest.mark.parametrize("member", ["numNodes", "numProcPerNode"])
-@pytest.mark.parametrize("value", [0, -1, -(2**31)])
-def test_numbers_below_one_are_errors(member, value):
+@pytest.mark.parametrize("value", [0, -1, -(2**31), 2**31, 2**63])
+def test_numbers_that_no_job_can_have_are_errors(member, value):
     found = found_in(jobs.make_trainjob(**{member: value}))[f"spec.trainer.{member}", "core/numbers"]
     assert (found.severity, found.value) == (Severity.ERROR, value)
 
