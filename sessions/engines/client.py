@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import aiohttp
 import orjson
 
+from sessions.engines import network
 from sessions.seam import Refused
 
-__all__ = ["Engine", "FailedError", "LostError", "Trained"]
+__all__ = ["Engine", "FailedError", "LostError", "Remote", "Trained"]
 
 _LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=5)  # a pass may take as long as it takes
 
@@ -33,20 +34,42 @@ class Trained(NamedTuple):
     layout: str | None
 
 
+class Remote(NamedTuple):
+    """Where an engine answers over a network.
+
+    Attributes:
+        url: of it, such as `http://10.0.0.7:8090`.
+        token: that it asks for.
+        term: of the Gateway that asks; an engine listens to the latest only.
+    """
+
+    url: str
+    token: str
+    term: int
+
+
 class Engine:
-    """One engine process behind its Unix socket.
+    """One engine process behind its Unix socket, or at its port.
 
     Args:
-        socket: where it listens, once it does.
+        place: where it listens, once it does.
         busy: is entered as long as it has work.
     """
 
-    def __init__(self, socket: Path, busy: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+    def __init__(self, place: Path | Remote, busy: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
         self._busy = busy
-        self._session = aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(socket), limit=0), timeout=_LIMIT)
+        if isinstance(place, Remote):
+            self._url = place.url
+            headers = {"Authorization": f"Bearer {place.token}", network.TERM: str(place.term)}
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0), timeout=_LIMIT, headers=headers
+            )
+        else:
+            self._url = "http://engine"
+            self._session = aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(place), limit=0), timeout=_LIMIT)
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; whoever waits for an answer gets `LostError`."""
         await self._session.close()
 
     async def state(self) -> dict[str, Any]:
@@ -87,8 +110,10 @@ class Engine:
         return (await self._whole(method, path, **options)).body
 
     async def _whole(self, method: str, path: str, **options: Any) -> Trained:
+        if self._session.closed:
+            raise LostError("the engine is gone")
         try:
-            async with self._session.request(method, f"http://engine{path}", **options) as response:
+            async with self._session.request(method, f"{self._url}{path}", **options) as response:
                 body = await response.read()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise LostError(f"the engine does not answer: {type(error).__name__}") from error
@@ -101,6 +126,6 @@ class Engine:
         )
         if response.status == 422:
             raise Refused(text)
-        if response.status in {404, 409}:
+        if response.status in {401, 404, 409}:
             raise LostError(text)
         raise FailedError(text)

@@ -1,9 +1,10 @@
-"""An engine as a process: `python -m sessions.engines.process`, which answers a Gateway over a Unix socket.
+"""An engine as a process: `python -m sessions.engines.process`, which answers a Gateway over a Unix socket or a port.
 
 HTTP with one worker thread behind it: what a model is asked runs one after the other, in the order in which it came,
 steps of several models share passes (`turns`), samples run together (`desk`). Each training request has its number;
 asked again for the last one, also while that runs, the engine answers what it answered, so that a lost answer applies
-no gradient twice. The process ends when its standard input does, so none is left when its Gateway is killed.
+no gradient twice. At a Unix socket the process ends when its standard input does, so none is left when its Gateway is
+killed; at a port it ends as `network` says.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import logging
 import os
 import secrets
 import select
+import signal
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +29,7 @@ from weakref import WeakValueDictionary
 import orjson
 from aiohttp import web
 
-from sessions.engines import options
+from sessions.engines import network, options
 from sessions.engines.desk import Desk
 from sessions.engines.turns import Turns
 from sessions.seam import Adam, Lora, Refused, Sampler, Sharing, Trainer
@@ -36,6 +39,9 @@ __all__ = ["Service", "main"]
 
 _LOG = logging.getLogger(__name__)
 _JSON, _PROTOBUF = "application/json", "application/x-protobuf"
+_LARGEST = 1 << 28  # bytes of a request
+_SILENCE = 600.0
+_TOLD = 143  # as a shell reports SIGTERM
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ class Service:
 
     def app(self) -> web.Application:
         """Return the routes."""
-        app = web.Application(client_max_size=1 << 28)
+        app = web.Application(client_max_size=_LARGEST)
         app.add_routes(
             [
                 web.get("/state", self._state),
@@ -244,32 +250,71 @@ async def _until_orphaned() -> None:
     await reader.read()
 
 
-async def _serve(service: Service, socket: Path) -> None:
+async def _serve(service: Service, socket_: Path) -> None:
     runner = web.AppRunner(service.app(), access_log=None)
     await runner.setup()
-    await web.UnixSite(runner, socket).start()
+    await web.UnixSite(runner, socket_).start()
     await _until_orphaned()
     os._exit(0)  # a pass of the worker thread may take minutes, and nobody waits for it
 
 
-def main() -> None:
-    """Run an engine until standard input ends."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m sessions.engines.process", description=__doc__.partition("\n")[0])
     parser.add_argument("--base", type=Path, required=True, help="folder of the base model")
-    parser.add_argument("--socket", type=Path, required=True, help="Unix socket to make")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--socket", type=Path, help="Unix socket to make; the process ends with its standard input")
+    where.add_argument("--port", type=int, help="TCP port to answer at, with --token; 0 chooses a free one")
+    parser.add_argument("--host", default="0.0.0.0", help="address of the port; every one by default")  # noqa: S104  # a pod's own
+    parser.add_argument(
+        "--token", type=Path, metavar="FILE", help="what requests to the port have as their bearer token"
+    )
+    what = f"end, with 0, when nobody with the token has asked for so long; {_SILENCE:g}"
+    parser.add_argument("--silence", type=float, default=_SILENCE, metavar="SECONDS", help=what)
     parser.add_argument("--trainer", metavar="MODULE:CLASS", help="what trains; nothing by default")
     parser.add_argument("--sampler", metavar="MODULE:CLASS", help="what samples; nothing by default")
     option = "of the sampler's constructor, such as rank=32; may be given several times"
     parser.add_argument("--sampler-option", action="append", default=[], metavar="KEY=VALUE", help=option)
     parser.add_argument("--trainer-option", action="append", default=[], metavar="KEY=VALUE", help="of the trainer's")
-    args = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Run an engine until standard input ends, or at a port until it is told to end."""
+    args = _parser().parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    token = ""
+    if args.socket is None:
+        token = _token(args.token)
+        # The first process of a container ignores it by itself. With 0 a Kubernetes Job would count it as done.
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(_TOLD))
     trainer = _made(args.trainer, args, args.trainer_option, "trainer") if args.trainer else None
     sampler = _made(args.sampler, args, args.sampler_option, "sampler") if args.sampler else None
+    if args.socket is None:
+        listening = socket.create_server((args.host, args.port), backlog=128)
+        print(f"engine at port {listening.getsockname()[1]}", flush=True)  # noqa: T201  # whoever let it choose one
+        asyncio.run(_answer(Service(trainer, sampler), listening, token, args.silence))
+        return
     if _is_orphan():
         return  # the socket is that of an engine which another Gateway started meanwhile
     args.socket.unlink(missing_ok=True)
     asyncio.run(_serve(Service(trainer, sampler), args.socket))
+
+
+async def _answer(service: Service, listening: socket.socket, token: str, silence: float) -> None:
+    await network.serve(service.app(), listening, token, silence)
+    os._exit(0)  # as above
+
+
+def _token(file: Path | None) -> str:
+    """Return the token of a port, or end the process as `_made` does."""
+    told = "--token: is missing: pass a file with a token, for whoever reaches a port may ask it"
+    try:
+        if file is not None:
+            return network.token_of(file)
+    except ValueError as error:
+        told = str(error)
+    sys.stderr.write(f"{told}\n")
+    sys.exit(options.REFUSED)
 
 
 if __name__ == "__main__":
