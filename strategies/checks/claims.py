@@ -5,23 +5,23 @@ The problems of each plan are reported here; the other checks concern the job as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from strategies.claims import handwritten, plans, requests
 from strategies.claims.plans import ClaimPlan
 from strategies.documents import paths
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.pods import at_once, replicas
+from strategies.jobs import assignments
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
 from strategies.launches import sites, topologies
 from strategies.platform import devices
-from strategies.platform.profiles import Profile
 
 __all__ = ["check_claims"]
 
 _SEVERAL = 2
-_SHOWN = 5  # holders of seats in one message
+_SHOWN = 5  # holders of seats, or replicated jobs, in one message
 
 
 def check_claims(job: Job) -> Iterator[Finding]:
@@ -30,27 +30,44 @@ def check_claims(job: Job) -> Iterator[Finding]:
         message = "no replicated job is recognised as the training job; set the annotation on the template of one"
         yield error(field, value, message, rule="claims/no-training-job")
     planned = plans.plan_claims(job)
+    firsts = {together[0].request.template.path: together for together in _shared(planned)}
     for plan in planned:
         yield from plan.problems
-        if plan.is_gated and plan.profile is not None:
-            yield from _seats(job, plan, plan.profile)
+        if together := firsts.get(plan.request.template.path):  # what several share is judged once
+            yield from _seats(job, together)
+            yield from _apart(job, together)
     yield from handwritten.check(job, planned)
-    yield from _shared(job, planned)
+    yield from _one_for_all(job, planned)
     yield from _processes(job)
 
 
-def _seats(job: Job, plan: ClaimPlan, profile: Profile) -> Iterator[Finding]:
-    pods, field, claim = _pods(job, plan.request.template), plan.request.field, plan.uses[0].entry["resourceClaimName"]
+def _shared(planned: Sequence[ClaimPlan]) -> Iterable[list[ClaimPlan]]:
+    """Return the plans of each shared claim: replicated jobs of one profile get seats on the same one."""
+    claims: dict[str, list[ClaimPlan]] = {}
+    for plan in planned:
+        if plan.is_gated:
+            claims.setdefault(plan.uses[0].entry["resourceClaimName"], []).append(plan)
+    return claims.values()
+
+
+def _seats(job: Job, together: Sequence[ClaimPlan]) -> Iterator[Finding]:
+    plan, every = together[0], [_pods(job, each.request.template) for each in together]
+    profile, pods = plan.profile, sum(every)
+    field, claim = plan.request.field, plan.uses[0].entry["resourceClaimName"]
+    if profile is None:
+        return
     if pods > profile.max_sessions:
+        named = " and ".join(str(each.request.template.job.get("name")) for each in together[:_SHOWN])
+        who = f"the job's replicated jobs {named} have" if len(together) > 1 else "the job has"
         message = (
-            f"the job has {pods} pods on one claim of profile {profile.name}, which has {profile.max_sessions} seats, "
+            f"{who} {pods} pods on one claim of profile {profile.name}, which has {profile.max_sessions} seats, "
             "so they could never all run; ask for fewer pods, or raise maxSessions of the profile"
         )
         yield error(field, profile.name, message, rule="claims/never-seated")
         return
-    if pods > 1 and job.runtime is not None and job.runtime.is_torch:
+    if max(every) > 1 and job.runtime is not None and job.runtime.is_torch:
         message = (
-            f"the {pods} nodes of the job share the devices of one claim, and NCCL refuses two ranks on one GPU; "
+            f"the {max(every)} nodes of the job share the devices of one claim, and NCCL refuses two ranks on one GPU; "
             "use a dedicated profile"
         )
         yield warning(field, profile.name, message, rule="claims/shared-by-ranks")
@@ -69,7 +86,7 @@ def _seats(job: Job, plan: ClaimPlan, profile: Profile) -> Iterator[Finding]:
         yield warning(field, profile.name, message, rule="claims/full")
 
 
-def _shared(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
+def _one_for_all(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
     """Warn about nodes of one training that share the devices of a ResourceClaim which the pods name themselves."""
     place, runtime = job.container, job.runtime
     if not job.supply.named:
@@ -93,6 +110,30 @@ def _shared(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
             )
             field = f"{kind}{where}.resourceClaimName"
             yield warning(field, entry["resourceClaimName"], message, rule="claims/shared-by-ranks")
+
+
+def _apart(job: Job, together: Sequence[ClaimPlan]) -> Iterator[Finding]:
+    """Report replicated jobs that share a device, which is on one node, and whose roles have no node in common."""
+    first, *others = [(plan, assignments.find_assignment(job, plan.request.template)) for plan in together]
+    role = job.roles.get(first[1].word) if first[1] else None
+    for plan, assigned in others:
+        other = job.roles.get(assigned.word) if assigned else None
+        if role is None or other is None or role.name == other.name or plan.profile is None:
+            continue
+        names = f"{first[0].request.template.job.get('name')} and {plan.request.template.job.get('name')}"
+        if role.apart or other.apart:
+            why = f"roles {role.name} and {other.name} do not share a host"
+        elif any(
+            set(values).isdisjoint(other.node_labels.get(key, values)) for key, values in role.node_labels.items()
+        ):
+            why = f"role {role.name} runs on {role.nodes}, and role {other.name} on {other.nodes}"
+        else:
+            continue
+        message = (
+            f"{names} share one device of profile {plan.profile.name}, which is on one node, and {why}; use a profile "
+            "for each, or let the roles share nodes"
+        )
+        yield error(plan.request.field, plan.profile.name, message, rule="claims/apart")
 
 
 def _count(seats: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strategies.platform.placements import Role
 from strategies.platform.profiles import Profile
 from tests.support import admissions, devices, jobs
 from webhook.admission import documents
@@ -252,6 +253,59 @@ def test_pods_beside_the_training_are_counted_by_replicas_and_parallelism(replic
     sampler["replicas"] = replicas
     sampler["template"]["spec"] |= {"parallelism": parallelism, "completions": parallelism}
     assert devices.errors(made, CLASS) == said
+
+
+def pair(*roles, profile="seats"):
+    """A JobSet of a trainer and a sampler that ask for one shared profile, with roles."""
+    metadata = [{**devices.annotated(profile=profile), "labels": {"muster.dev/role": role}} for role in roles]
+    return devices.two_jobs(**dict(zip(("trainer", "sampler"), metadata, strict=True)))
+
+
+def test_pods_of_several_replicated_jobs_share_the_seats_of_one_claim():
+    made = pair("trainer", "sampler")
+    stored = devices.stored(made, CLASS)
+    claims = {devices.pod_of(stored, job)["resourceClaims"][0]["resourceClaimName"] for job in (0, 1)}
+    assert claims == {"muster-seats-0"}
+    assert devices.errors(made, CLASS) == []
+    made["spec"]["replicatedJobs"][1]["template"]["spec"] |= {"parallelism": 2, "completions": 2}
+    found = only([each for each in devices.judged(made, CLASS) if each.severity.value == "error"])
+    assert found.rule == "claims/never-seated"
+    assert found.message.startswith("the job's replicated jobs trainer and sampler have 3 pods on one claim of profile")
+
+
+def test_a_job_is_told_to_wait_for_the_seats_of_all_its_pods_together():
+    claims = [devices.seated(f"muster-strict-{number}", "a-0") for number in range(2)]
+    found = only(devices.judged(pair("trainer", "sampler", profile="strict"), CLASS, *claims))
+    assert (found.rule, found.severity.value) == ("claims/full", "error")
+    assert "needs 2 free seats" in found.message
+
+
+@pytest.mark.parametrize(
+    ("trainer", "sampler", "why"),
+    [
+        ({"apart": True}, {}, "roles trainer and sampler do not share a host"),
+        ({}, {"apart": True}, "roles trainer and sampler do not share a host"),
+        (
+            {"node_labels": {"pool": ("a",)}},
+            {"node_labels": {"pool": ("b", "c")}},
+            "role trainer runs on nodes with pool=a, and role sampler on nodes with pool=b|c",
+        ),
+        ({"node_labels": {"pool": ("a",)}}, {"node_labels": {"pool": ("b", "a")}}, None),
+        ({"node_labels": {"pool": ("a",)}}, {"node_labels": {"zone": ("b",)}}, None),
+        ({}, {}, None),
+    ],
+)
+def test_pods_that_share_a_device_cannot_be_of_roles_without_a_node_in_common(trainer, sampler, why):
+    roles = {"trainer": Role("trainer", **trainer), "sampler": Role("sampler", **sampler)}
+    policy = devices.policy(roles=roles)
+    found = devices.judged(pair("trainer", "sampler"), CLASS, policy=policy)
+    assert [each.rule for each in found] == (["claims/apart"] if why else [])
+    assert why is None or f"which is on one node, and {why}; use" in found[0].message
+    assert devices.judged(pair("trainer", "trainer"), CLASS, policy=policy) == []
+    apart = devices.two_jobs(trainer=devices.annotated(profile="seats"), sampler=devices.annotated(profile="strict"))
+    for job, role in zip(apart["spec"]["replicatedJobs"], roles, strict=True):
+        job["template"]["metadata"]["labels"] = {"muster.dev/role": role}
+    assert devices.judged(apart, CLASS, policy=policy) == []
 
 
 def test_ranks_that_share_a_device_are_warned_of():
