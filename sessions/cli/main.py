@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sessions.cli import durations, looking, urls
+from sessions.cli import durations, looking, pods, urls
 from sessions.cli.texts import clean, moment
 from sessions.engines import names
 from sessions.journal.places import journal_at
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aiohttp.web import AppRunner
 
     from sessions.gateway.connections import Busy
-    from sessions.platforms.processes import Process
+    from sessions.platforms.engines import Running
     from sessions.runs.config import Config
 
 __all__ = ["main", "parser"]
@@ -82,6 +82,7 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--ranks", type=int, default=1, metavar="N", help="processes, or GPUs, that --full uses")
     option = "of the trainer, such as device=cuda; may be given several times"
     serve.add_argument("--trainer-option", action="append", default=[], metavar="KEY=VALUE", help=option)
+    pods.add(serve)
     keys = commands.add_parser("keys", help="make, list and end API keys", allow_abbrev=False)
     actions = keys.add_subparsers(title="actions", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make a key, which is shown once", allow_abbrev=False)
@@ -161,9 +162,11 @@ def _serve(args: argparse.Namespace) -> int:
         audit=args.audit,
         quotas=quotas.read(args.limits) if args.limits else config.quotas,
         limits=dataclasses.replace(config.limits, lease=args.lease),
+        pods=pods.chosen(args),
     )
-    names.interpreted("trainer", config.trainer, config.trainer_python)
-    names.interpreted("sampler", config.sampler, config.sampler_python)
+    if config.pods is None:
+        names.interpreted("trainer", config.trainer, config.trainer_python)
+        names.interpreted("sampler", config.sampler, config.sampler_python)
     with suppress(KeyboardInterrupt):
         asyncio.run(_run(config, args.host, args.port, args.metrics))
     return 0
@@ -210,7 +213,7 @@ async def _run(config: Config, host: str, port: int, metrics: int | None) -> Non
         await _until(ended, (made[MANAGER].context.trainer, made[MANAGER].context.sampler))
 
 
-async def _until(ended: asyncio.Event, engines: Sequence[Process]) -> None:
+async def _until(ended: asyncio.Event, engines: Sequence[Running]) -> None:
     """Wait for the end. Raises `ValueError` where an engine cannot be made of what was typed."""
     waits = [asyncio.create_task(each.wait()) for each in (ended, *(engine.refused for engine in engines))]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

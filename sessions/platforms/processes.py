@@ -7,7 +7,7 @@ import functools
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from sessions.engines.client import Engine, LostError
 from sessions.engines.options import REFUSED
 from sessions.metrics import Metrics
 
-__all__ = ["Process"]
+__all__ = ["Process", "Processes"]
 
 _LOG = logging.getLogger(__name__)
 _LOOK = 0.05  # seconds between looks whether it answers
@@ -160,6 +160,37 @@ class Process:
         except TimeoutError:
             self._process.kill()
             await self._process.wait()
+
+
+class Processes:
+    """Both engines of a Gateway as processes of its machine.
+
+    Args:
+        folder: for their sockets and logs.
+        arguments: of the engines by role.
+        metrics: of the Gateway.
+        pythons: interpreters by role; None is that of this process.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        arguments: Mapping[str, Sequence[str]],
+        metrics: Metrics,
+        pythons: Mapping[str, str | None],
+    ) -> None:
+        self.trainer, self.sampler = (
+            Process(role, folder, arguments[role], metrics, pythons[role]) for role in ("trainer", "sampler")
+        )
+
+    async def start(self) -> None:
+        """Start both."""
+        await self.trainer.start()
+        await self.sampler.start()
+
+    async def close(self) -> None:
+        """End both."""
+        await asyncio.gather(self.trainer.close(), self.sampler.close())
 
 
 def _last_line(log: Path) -> str:

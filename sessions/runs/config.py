@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sessions.platforms.api import Access
+from sessions.platforms.manifests import Settings
 from sessions.runs.quotas import Quotas
 
-__all__ = ["Config", "Limits"]
+__all__ = ["Config", "Limits", "OnPods"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,21 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class OnPods:
+    """Engines as pods of a Kubernetes cluster.
+
+    Attributes:
+        settings: of the pods.
+        access: to the API server.
+    """
+
+    settings: Settings
+    access: Access
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
-    """A Gateway on one machine.
+    """A Gateway, and where its engines are.
 
     Attributes:
         root: folder of its journal, weights and sockets.
@@ -57,6 +72,7 @@ class Config:
         quotas: what tenants may have and ask for.
         audit: file of the audit log; None for none.
         trainer_python: interpreter that the trainer runs in, as `sampler_python` is that of the sampler.
+        pods: where engines are pods; None for processes of this machine.
     """
 
     root: Path
@@ -76,3 +92,4 @@ class Config:
     quotas: Quotas = field(default_factory=Quotas)
     audit: Path | None = None
     trainer_python: str | None = None
+    pods: OnPods | None = None

@@ -8,6 +8,7 @@ import logging
 import secrets
 import shutil
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any
 
 from sessions.engines.client import FailedError, LostError
@@ -15,7 +16,9 @@ from sessions.journal import entries
 from sessions.journal.places import journal_at
 from sessions.journal.store import AwayError, Journal, LostLeaseError
 from sessions.metrics import Metrics
-from sessions.platforms.processes import Process
+from sessions.platforms.engines import Pair
+from sessions.platforms.kubernetes import Pods
+from sessions.platforms.processes import Processes
 from sessions.runs import completions, endings, forgetting, leftovers, paths, weights
 from sessions.runs.config import Config
 from sessions.runs.futures import Futures
@@ -48,6 +51,28 @@ _LEFT_SAMPLES = (
 )
 
 
+def _pair(config: Config, folder: Path, metrics: Metrics) -> Pair:
+    """Return the engines: pods, or processes with sockets in a folder."""
+    base = ["--base", str(config.base)]
+    arguments = {
+        "trainer": [
+            *base,
+            "--trainer",
+            config.trainer,
+            *(f"--trainer-option={each}" for each in config.trainer_options),
+        ],
+        "sampler": [
+            *base,
+            "--sampler",
+            config.sampler,
+            *(f"--sampler-option={each}" for each in config.sampler_options),
+        ],
+    }
+    if config.pods is not None:
+        return Pods(config.pods.settings, arguments, config.pods.access, metrics)
+    return Processes(folder, arguments, metrics, {"trainer": config.trainer_python, "sampler": config.sampler_python})
+
+
 class Manager:
     """Starts engines, goes on with what the journal holds, ends what is over.
 
@@ -58,17 +83,8 @@ class Manager:
     def __init__(self, config: Config) -> None:
         journal, metrics = journal_at(config.journal, config.root), Metrics()
         self._folder = config.root / "run" / config.replica if journal.is_shared else config.root / "run"
-        base = ["--base", str(config.base)]
-        sampler = ["--sampler", config.sampler, *(f"--sampler-option={each}" for each in config.sampler_options)]
-        trainer = ["--trainer", config.trainer, *(f"--trainer-option={each}" for each in config.trainer_options)]
-        self.context = Context(
-            config,
-            journal,
-            Futures(),
-            Process("trainer", self._folder, [*base, *trainer], metrics, config.trainer_python),
-            Process("sampler", self._folder, [*base, *sampler], metrics, config.sampler_python),
-            metrics,
-        )
+        self._pair = _pair(config, self._folder, metrics)
+        self.context = Context(config, journal, Futures(), self._pair.trainer, self._pair.sampler, metrics)
         self.samples: Samples | Elsewhere = Elsewhere()
         self._models: dict[str, Model] = {}
         self._since: float | None = None  # when this process could hear heartbeats first
@@ -106,8 +122,7 @@ class Manager:
         """Start the engines, go on with what waits."""
         self._working = dataclasses.replace(self.context, journal=journal, term=term)
         self.samples = Samples(self._working)
-        await self.context.trainer.start()
-        await self.context.sampler.start()
+        await self._pair.start()
         await self._go_on()
 
     async def _stop(self) -> None:
@@ -119,7 +134,7 @@ class Manager:
         await asyncio.gather(*(each.close() for each in models))
         if isinstance(samples, Samples):
             await samples.close()
-        await asyncio.gather(self.context.trainer.close(), self.context.sampler.close())
+        await self._pair.close()
 
     async def _go_on(self) -> None:
         """Have here what the journal has: requests and ends that nobody told of."""

@@ -26,7 +26,7 @@ from sessions.engines.turns import ALONE
 from sessions.journal import entries, layouts, progress
 from sessions.journal.store import AwayError, Journal, LostLeaseError, Row
 from sessions.metrics import Metrics
-from sessions.platforms.processes import Process
+from sessions.platforms.engines import Running
 from sessions.runs import events, external, usage, weights
 from sessions.runs.config import Config
 from sessions.runs.futures import Futures
@@ -56,8 +56,8 @@ class Context:
     config: Config
     journal: Journal
     futures: Futures
-    trainer: Process
-    sampler: Process
+    trainer: Running
+    sampler: Running
     metrics: Metrics
     clock: Callable[[], float] = field(default=time.time)
     term: int = 0

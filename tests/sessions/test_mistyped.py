@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.sessions.gateways import ROOT
 SECRET = "passed"  # of nobody
 PAGE = (ROOT / "docs" / "sessions.md").read_text().partition("### What `serve` refuses")[2].partition("\n## ")[0]
 SERVE = ("serve", "--root", "state", "--base")
+PODS = (*("--platform", "kubernetes", "--account", "/nowhere", "--namespace", "a", "--image", "b", "--volume", "c"),)
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +36,10 @@ def there(tmp_path, monkeypatch):
         ((*SERVE, "model", "--metrics", "-1"), "from 0 to 65535"),
         ((*SERVE, "model", "--context", "0"), "from 1 to"),
         ((*SERVE, "model", "--lease", "nan"), "from 1 to 3600"),
+        ((*SERVE, "model", *PODS[:-2]), "--volume: is missing"),
+        ((*SERVE, "model", *PODS), "--account: /nowhere: this process is in no pod with a ServiceAccount"),
+        ((*SERVE, "model", *PODS, "--full", "--ranks", "2"), "--ranks: 2: engines in pods have one rank"),
+        ((*SERVE, "model", *PODS, "--sampler-python", sys.executable), "--sampler-python: engines run in the image"),
         (("keys", "create", "", "--root", "state"), "is not a name"),
         (("keys", "create", "a b", "--root", "state"), "is not a name"),
         (("keys", "create", "a", "--expires", "0s", "--root", "state"), "leave it out for no end"),

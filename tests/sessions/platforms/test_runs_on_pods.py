@@ -1,0 +1,68 @@
+"""A Gateway whose engines are pods, asked as a client asks it: what it promises of processes it keeps with pods."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from types import SimpleNamespace
+
+import pytest
+from aiohttp import web
+
+from sessions.gateway import app
+from sessions.gateway.state import MANAGER
+from sessions.platforms.api import Access
+from sessions.platforms.manifests import Settings, Volume
+from sessions.runs import tenants
+from sessions.runs.config import Config, OnPods
+from tests.sessions.hand import Hand
+from tests.sessions.platforms.cluster import Cluster
+from tests.sessions.test_ends_of_processes import trained
+
+pytestmark = pytest.mark.filterwarnings("ignore::aiohttp.web_exceptions.NotAppKeyWarning")
+
+
+class Gateway:
+    """One in this loop, at a port."""
+
+    def __init__(self, folder, cluster):
+        root, self.base = folder / "root", folder / "base"
+        self.base.mkdir()
+        settings = Settings("gateway", "team-a", "gateways", "engine", Volume("state"), root, self.base)
+        engines = {"trainer": "tests.sessions.bigram:Trainer", "sampler": "tests.sessions.bigram:Sampler"}
+        pods = OnPods(settings, Access(cluster.url, folder))
+        root.mkdir()
+        self.app = app.app(Config(root, self.base, str(self.base), 512, pods=pods, **engines))
+        self._runner = web.AppRunner(self.app, access_log=None, auto_decompress=False)
+
+    async def __aenter__(self):
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        journal = self.app[MANAGER].context.journal
+        key = await tenants.create(journal, "team-a", time.time(), tenants.checked(",".join(tenants.SCOPES)), None)
+        url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
+        return SimpleNamespace(url=url, key=key.secret, base=self.base)
+
+    async def __aexit__(self, *_):
+        await self._runner.cleanup()
+
+
+async def test_a_run_whose_pods_are_lost_comes_to_what_it_comes_to_undisturbed(tmp_path):
+    loop = asyncio.get_running_loop()
+
+    def hurt(cluster, number):
+        """In the middle of a step: a process dies, a pod is evicted, all is deleted by hand."""
+        pod = cluster.pod("trainer")
+        if number == 1:
+            pod.process.send_signal(signal.SIGKILL)
+        elif number in {2, 4}:
+            harm = cluster.remove(pod.name) if number == 2 else cluster.deleted("jobsets", "muster-gateway")
+            asyncio.run_coroutine_threadsafe(harm, loop).result(60)
+
+    async with Cluster(tmp_path) as cluster, Gateway(tmp_path, cluster) as gateway:
+        quiet = await asyncio.to_thread(lambda: trained(Hand(gateway)))
+        disturbed = await asyncio.to_thread(lambda: trained(Hand(gateway), lambda number: hurt(cluster, number)))
+    assert disturbed == quiet
+    assert (cluster.objects, cluster.pods) == ({}, {})
