@@ -1,12 +1,19 @@
-"""The journal in SQLite: one file, one connection, one thread; every change is on disk before it is answered."""
+"""The journal in SQLite: one file, one connection, one thread; every change is on disk before it is answered.
+
+What waits while the disk is at work is kept by the next transaction together, because a disk takes as long for one
+change as for many. Each change has a savepoint there, so one that fails takes nothing else back.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -24,6 +31,26 @@ _PASSING = {
     sqlite3.SQLITE_NOMEM: "there is no memory for it",
 }
 """Faults of the storage, and not of the statement: the same may be kept later."""
+_MOST = 64  # changes of one transaction, so that the first of them is answered soon
+
+
+@dataclass(slots=True)
+class _Job:
+    """A change that waits."""
+
+    change: Callable[[sqlite3.Connection], Any]
+    answer: Future[Any] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """What a change raised, where it was taken back."""
+
+    error: Exception
+
+
+class _EndedError(Exception):
+    """A transaction ended before all of its changes were made."""
 
 
 class SqliteJournal(Journal):
@@ -32,6 +59,7 @@ class SqliteJournal(Journal):
     def __init__(self, file: Path) -> None:
         self._file = file
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
+        self._waiting: deque[_Job] = deque()
         self._connection: sqlite3.Connection | None = None
 
     async def open(self) -> None:
@@ -46,7 +74,7 @@ class SqliteJournal(Journal):
             # FULL: what was answered is kept through a loss of power as well, not only through the end of the process.
             for pragma in ("busy_timeout = 10000", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
                 self._connection.execute(f"PRAGMA {pragma}")
-            self._transacted(self._connection, versions.forward, (_columns,), {})
+            _transacted(self._connection, functools.partial(versions.forward, columns=_columns))
 
     async def close(self) -> None:
         """Close the file; what runs ends first."""
@@ -55,28 +83,79 @@ class SqliteJournal(Journal):
         self._thread.shutdown()
 
     async def run(self, change: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
-        """Run a function on the connection in one transaction, one after the other."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, change, args, named)
+        """Run a function on the connection, one after the other.
 
-    def _run(self, change: Callable[..., T], args: Sequence[Any], named: Mapping[str, Any]) -> T:
+        It may run again where all that it did was taken back, because of another one beside it.
+        """
         if self._connection is None:
             raise RuntimeError("the journal is not open")
-        with _told():
-            return self._transacted(self._connection, change, args, named)
-
-    @staticmethod
-    def _transacted(
-        connection: sqlite3.Connection, change: Callable[..., T], args: Sequence[Any], named: Mapping[str, Any]
-    ) -> T:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            answer = change(connection, *args, **named)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:  # some errors have ended it
-                connection.execute("ROLLBACK")
-            raise
+        job = _Job(lambda connection: change(connection, *args, **named))
+        self._waiting.append(job)
+        self._thread.submit(self._turn, self._connection)
+        answer: T = await asyncio.wrap_future(job.answer)
         return answer
+
+    def _turn(self, connection: sqlite3.Connection) -> None:
+        """Run what waits now; nothing when an earlier turn has run it."""
+        jobs = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST))]
+        jobs = [job for job in jobs if job.answer.set_running_or_notify_cancel()]
+        for job, told in zip(jobs, _together(connection, jobs) or map(_alone(connection), jobs), strict=True):
+            if isinstance(told, _Raised):
+                job.answer.set_exception(told.error)
+            else:
+                job.answer.set_result(told)
+
+
+def _together(connection: sqlite3.Connection, jobs: Sequence[_Job]) -> list[Any]:
+    """Make changes in one transaction; nothing is kept, and nothing returned, where each has to be tried alone."""
+    if len(jobs) < 2:
+        return []
+    try:
+        return _transacted(connection, lambda within: [_tried(functools.partial(_saved, within, job)) for job in jobs])
+    except (sqlite3.DatabaseError, _EndedError):
+        return []
+
+
+def _alone(connection: sqlite3.Connection) -> Callable[[_Job], Any]:
+    return lambda job: _tried(functools.partial(_transacted, connection, job.change))
+
+
+def _tried(do: Callable[[], Any]) -> Any:
+    """Return what a change returns, or what it raised."""
+    try:
+        with _told():
+            return do()
+    except _EndedError:
+        raise
+    except Exception as error:  # noqa: BLE001  # whoever asked gets it
+        return _Raised(error)
+
+
+def _saved(connection: sqlite3.Connection, job: _Job) -> Any:
+    """Make a change within a transaction that goes on without it when it fails."""
+    connection.execute("SAVEPOINT job")
+    try:
+        answer = job.change(connection)
+    except Exception as error:
+        if not connection.in_transaction:  # some errors have ended it
+            raise _EndedError from error
+        connection.execute("ROLLBACK TO job")
+        connection.execute("RELEASE job")
+        raise
+    connection.execute("RELEASE job")
+    return answer
+
+
+def _transacted(connection: sqlite3.Connection, change: Callable[[sqlite3.Connection], T]) -> T:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        answer = change(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # some errors have ended it
+            connection.execute("ROLLBACK")
+        raise
+    return answer
 
 
 @contextmanager
