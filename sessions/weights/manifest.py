@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,11 +11,13 @@ from typing import Any
 import orjson
 
 from sessions.refusals import Refused
+from sessions.weights import hashes
 
 __all__ = ["NAME", "VERSION", "Entry", "Manifest", "Shape", "bytes_of", "read", "verify", "write"]
 
 NAME = "manifest.json"
-VERSION = 1
+VERSION = 2
+"""Version 1 has SHA-256 only, so that what is written without BLAKE3 is read by every Muster."""
 _MOST = 16 << 20
 
 
@@ -30,10 +31,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file: its size in bytes, the SHA-256 of it as hex digits, and the tensors in it by name."""
+    """One file: its size in bytes, its hash, and the tensors in it by name."""
 
     size: int
-    sha256: str
+    digest: hashes.Digest
     tensors: Mapping[str, Shape] = field(default_factory=dict)
 
 
@@ -52,7 +53,9 @@ class Manifest:
 
 def write(folder: Path, manifest: Manifest) -> None:
     """Write the manifest of a folder."""
-    told = {"version": VERSION, "files": manifest.files, "about": manifest.about}
+    files = {name: _told(entry) for name, entry in manifest.files.items()}
+    first = all(entry.digest.name == "sha256" for entry in manifest.files.values())
+    told = {"version": 1 if first else VERSION, "files": files, "about": manifest.about}
     (folder / NAME).write_bytes(orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
 
 
@@ -76,7 +79,7 @@ def bytes_of(folder: Path, name: str, manifest: Manifest) -> bytes:
     except FileNotFoundError as fault:
         raise Refused(f"weights: {folder.name}: {name} is missing: pass another checkpoint") from fault
     entry = manifest.files[name]
-    if len(data) != entry.size or hashlib.sha256(data).hexdigest() != entry.sha256:
+    if len(data) != entry.size or hashes.digest(data, entry.digest.name) != entry.digest:
         raise Refused(f"weights: {folder.name}: {name} is torn or was changed: pass another checkpoint")
     return data
 
@@ -90,14 +93,19 @@ def verify(folder: Path) -> Manifest:
 
 
 def _parsed(raw: Mapping[str, Any]) -> Manifest:
-    if raw["version"] != VERSION:
+    if type(raw["version"]) is not int or not 1 <= raw["version"] <= VERSION:
         raise ValueError(f"version {raw['version']!r}")
     return Manifest({_plain(name): _entry(entry) for name, entry in raw["files"].items()}, dict(raw["about"]))
 
 
+def _told(entry: Entry) -> dict[str, Any]:
+    return {"size": entry.size, entry.digest.name: entry.digest.value, "tensors": entry.tensors}
+
+
 def _entry(raw: Mapping[str, Any]) -> Entry:
     tensors = {name: Shape(str(each["dtype"]), tuple(map(int, each["shape"]))) for name, each in raw["tensors"].items()}
-    return Entry(int(raw["size"]), str(raw["sha256"]), tensors)
+    (name,) = (each for each in hashes.KNOWN if each in raw)
+    return Entry(int(raw["size"]), hashes.Digest(name, str(raw[name])), tensors)
 
 
 def _plain(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from sessions.refusals import Refused
-from sessions.weights import manifest, streams
+from sessions.weights import hashes, manifest, streams
 from sessions.weights.folders import whole
 
 __all__ = ["publish", "read"]
@@ -59,20 +58,20 @@ def _read(path: Path, entry: manifest.Entry) -> dict[str, Tensor]:
     with path.open("rb", _BUFFER) as file:
         if os.fstat(file.fileno()).st_size != entry.size:
             raise ValueError("its size is another one")
-        tensors, sha256 = streams.read(file, entry.size)
-    if sha256 != entry.sha256:
+        tensors, digest = streams.read(file, entry.size, entry.digest.name)
+    if digest != entry.digest:
         raise ValueError("its hash is another one")
     return tensors
 
 
 def _tensors(path: Path, tensors: Mapping[str, Tensor]) -> manifest.Entry:
-    size, sha256 = streams.write(path, tensors)
-    return manifest.Entry(size, sha256, {name: _shape(tensor) for name, tensor in tensors.items()})
+    size, digest = streams.write(path, tensors)
+    return manifest.Entry(size, digest, {name: _shape(tensor) for name, tensor in tensors.items()})
 
 
 def _write(path: Path, data: bytes) -> manifest.Entry:
     path.write_bytes(data)
-    return manifest.Entry(len(data), hashlib.sha256(data).hexdigest())
+    return manifest.Entry(len(data), hashes.digest(data))
 
 
 def _shape(tensor: Tensor) -> manifest.Shape:

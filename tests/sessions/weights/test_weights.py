@@ -10,12 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import blake3
 import pytest
 import safetensors.torch
 import torch
 
 from sessions.refusals import NoSpace, Refused
-from sessions.weights import folders, manifest, streams, tensors
+from sessions.weights import folders, hashes, manifest, streams, tensors
 
 _FILE = "adapter_model.safetensors"
 
@@ -33,9 +34,52 @@ def test_what_was_published_is_read_back(tmp_path):
 
 def test_a_manifest_names_shapes_dtypes_and_hashes(tmp_path):
     told = json.loads((_published(tmp_path / "v1") / "manifest.json").read_text())
-    assert told["version"] == 1
+    assert told["version"] == 2
     assert told["files"][_FILE]["tensors"] == {"a": {"dtype": "F32", "shape": [2, 3]}}
-    assert len(told["files"]["adapter_config.json"]["sha256"]) == 64
+    assert told["files"]["adapter_config.json"]["blake3"] == blake3.blake3(b"{}").hexdigest()
+
+
+def test_weights_of_an_earlier_version_are_read_and_written_where_blake3_is_not_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr(hashes, "BEST", "sha256")
+    monkeypatch.setattr(hashes, "blake3", None)
+    told = json.loads((_published(tmp_path / "v1") / "manifest.json").read_text())
+    assert told["version"] == 1
+    assert told["files"]["adapter_config.json"]["sha256"] == hashlib.sha256(b"{}").hexdigest()
+    monkeypatch.undo()
+    assert torch.equal(tensors.read(tmp_path / "v1", _FILE)["a"], torch.ones(2, 3))
+    assert manifest.verify(tmp_path / "v1").about == {"rank": 4}
+
+
+@pytest.mark.parametrize("hurt", [Path, lambda folder: _flipped(folder / _FILE)])
+def test_weights_whose_hash_is_not_installed_are_refused_with_its_name(tmp_path, monkeypatch, hurt):
+    hurt(_published(tmp_path / "v1"))
+    monkeypatch.setattr(hashes, "blake3", None)
+    for read in (lambda: tensors.read(tmp_path / "v1", _FILE), lambda: manifest.verify(tmp_path / "v1")):
+        with pytest.raises(Refused, match="has blake3 hashes: install blake3"):
+            read()
+
+
+@pytest.mark.parametrize("size", [0, 1, streams._PIECE - 1, streams._PIECE, 2 * streams._PIECE + 5])
+@pytest.mark.parametrize("name", hashes.KNOWN)
+def test_a_hash_is_that_of_the_whole_file_whatever_the_sizes_of_its_tensors(tmp_path, monkeypatch, name, size):
+    monkeypatch.setattr(hashes, "BEST", name)
+    drawn = {"a": torch.rand(size // 4), "b": torch.rand(3), "c": torch.rand(size // 2).to(torch.bfloat16)}
+    tensors.publish(tmp_path / "v", {_FILE: drawn}, {}, {})
+    entry = manifest.read(tmp_path / "v").files[_FILE]
+    assert entry.digest == hashes.digest((tmp_path / "v" / _FILE).read_bytes(), name)
+    found = tensors.read(tmp_path / "v", _FILE)
+    assert all(torch.equal(found[key], each) for key, each in drawn.items())
+
+
+def test_tensors_lie_where_torch_would_put_them_and_one_may_change_without_the_others(tmp_path):
+    drawn = {name: torch.ones(3) for name in "abc"}
+    tensors.publish(tmp_path / "v", {_FILE: drawn}, {}, {})
+    found = tensors.read(tmp_path / "v", _FILE)
+    assert all(each.data_ptr() % 64 == 0 for each in found.values())
+    found["b"].add_(1)
+    assert torch.equal(found["a"], drawn["a"])
+    assert torch.equal(found["c"], drawn["c"])
+    assert torch.equal(tensors.read(tmp_path / "v", _FILE)["b"], drawn["b"])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
@@ -94,7 +138,7 @@ def _file(header, data=b"\0" * 16):
 def test_a_file_of_the_right_hash_that_holds_no_tensors_is_refused(tmp_path, data):
     folder = _published(tmp_path / "v1")
     told = json.loads((folder / "manifest.json").read_text())
-    told["files"][_FILE] |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    told["files"][_FILE] |= {"size": len(data), "blake3": blake3.blake3(data).hexdigest()}
     (folder / "manifest.json").write_text(json.dumps(told))
     (folder / _FILE).write_bytes(data)
     with pytest.raises(Refused, match="holds no tensors"):
@@ -164,6 +208,14 @@ def _cut(path):
     path.write_bytes(path.read_bytes()[:-1])
 
 
+def _told(folder, version=2, **digests):
+    """Have a manifest tell other hashes of its tensors, and nothing else that is wrong."""
+    told = json.loads((folder / "manifest.json").read_text())
+    entry = told["files"][_FILE]
+    told |= {"version": version, "files": {_FILE: {"size": entry["size"], "tensors": entry["tensors"], **digests}}}
+    (folder / "manifest.json").write_text(json.dumps(told))
+
+
 def _flipped(path):
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
@@ -180,7 +232,12 @@ def _flipped(path):
         (lambda folder: _cut(folder / "manifest.json"), "manifest.json cannot be read"),
         (lambda folder: (folder / "manifest.json").write_text("[]"), "manifest.json cannot be read"),
         (lambda folder: (folder / "manifest.json").write_text("[" * 100_000), "manifest.json cannot be read"),
-        (lambda folder: (folder / "manifest.json").write_text('{"version": 2, "files": {}}'), "cannot be read"),
+        (lambda folder: (folder / "manifest.json").write_text('{"version": 3, "files": {}}'), "cannot be read"),
+        (lambda folder: _told(folder, version=True), "cannot be read"),
+        (lambda folder: _told(folder, md5="00"), "cannot be read"),
+        (lambda folder: _told(folder, blake3="00", sha256="00"), "cannot be read"),
+        (lambda folder: _told(folder, blake3="00"), "is torn or was changed"),
+        (lambda folder: _told(folder, sha256="00"), "is torn or was changed"),
     ],
 )
 def test_what_is_torn_is_refused(tmp_path, hurt, message):
@@ -215,15 +272,15 @@ def test_a_file_that_was_not_published_is_refused(tmp_path):
 
 
 _WRITER = """
-import hashlib, pathlib, sys
-from sessions.weights import folders, manifest
+import pathlib, sys
+from sessions.weights import folders, hashes, manifest
 folder, value = pathlib.Path(sys.argv[1]), 0
 while True:
     value += 1
     data = str(value).encode() * 100_000
     with folders.whole(folder) as partial:
         (partial / "data").write_bytes(data)
-        entry = manifest.Entry(len(data), hashlib.sha256(data).hexdigest())
+        entry = manifest.Entry(len(data), hashes.digest(data))
         manifest.write(partial, manifest.Manifest({"data": entry}, {"value": value}))
     print(value, flush=True)
 """
