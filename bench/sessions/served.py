@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sessions.demo import tiny
 
-__all__ = ["EMPTY", "Served", "made", "serve", "spent"]
+__all__ = ["EMPTY", "Served", "engines", "made", "serve", "spent"]
 
 EMPTY = ("--trainer", "bench.sessions.engines:Trainer", "--sampler", "bench.sessions.engines:Sampler")
 
@@ -55,10 +55,16 @@ def spent(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def made(folder: Path, *, empty: bool = False) -> Path:
+def engines(pid: int) -> list[int]:
+    """Return the processes that a Gateway has started."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(each) for task in tasks for each in (task / "children").read_text(encoding="ascii").split()]
+
+
+def made(folder: Path, *, empty: bool = False, hidden: int = 64) -> Path:
     """Make a base model; an empty one has a configuration only."""
     if not empty:
-        return tiny.make(folder / "base")
+        return tiny.make(folder / "base", hidden=hidden)
     (folder / "base").mkdir()
     (folder / "base" / "config.json").write_text(json.dumps({"max_position_embeddings": 1024}), encoding="utf-8")
     return folder / "base"
