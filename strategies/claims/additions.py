@@ -19,6 +19,8 @@ __all__ = ["enforce"]
 def enforce(job: Job, changes: Changes, rule: str) -> None:
     """Give the pods of a JobSet the claims that were asked for.
 
+    The first part of a job does this for all replicated jobs, each other part for its own pods.
+
     Args:
         job: a JobSet; a TrainJob cannot hold claims and is left alone.
         changes: the record of changes.
@@ -26,7 +28,9 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
     """
     if job.kind != "JobSet":
         return
-    for plan in plans.plan_claims(job):
+    own = plans.training(job) if job.part else None
+    planned = plans.plan_claims(job) if not job.part else [own] if own else []
+    for plan in planned:
         if plan.uses:
             _swap(changes, plan, rule)
             for use in plan.uses:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ __all__ = ["AskedClaim", "read"]
 
 _RULE = "claims/notation"
 _MOST = 32  # claims of one pod; Kubernetes allows 256, more than there are kinds of devices
+_MOST_CONTAINERS = 256  # that use one claim
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _KNOWN = {"name", "containerNames", *CLAIM_SOURCES}
@@ -71,7 +73,8 @@ def read(text: str, field: str) -> tuple[tuple[AskedClaim, ...], tuple[Finding, 
     if problems:
         return (), tuple(problems)
     claims = tuple(_asked(entry, f"{field}[{index}]") for index, entry in enumerate(entries))
-    twice = [each for each in claims if sum(each.name == other.name for other in claims) > 1]
+    called = Counter(each.name for each in claims)
+    twice = [each for each in claims if called[each.name] > 1]
     if twice:
         message = "is the name of two claims; each claim of a pod needs its own name"
         return (), (error(f"{twice[-1].field}.name", twice[-1].name, message, rule=_RULE),)
@@ -103,8 +106,14 @@ def _problems(entry: Any, field: str) -> Iterator[Finding]:
         if not _is(entry[member], _SUBDOMAIN):
             yield error(f"{field}.{member}", _shown(entry[member]), "must be the name of an object", rule=_RULE)
     containers = entry.get("containerNames")
-    if containers is not None and not (isinstance(containers, list) and all(_is(each, _LABEL) for each in containers)):
-        yield error(f"{field}.containerNames", _shown(containers), "must be a list of container names", rule=_RULE)
+    if containers is not None and not _are_names(containers):
+        message = f"must be a list of at most {_MOST_CONTAINERS} container names"
+        yield error(f"{field}.containerNames", _shown(containers), message, rule=_RULE)
+
+
+def _are_names(containers: Any) -> bool:
+    few = isinstance(containers, list) and len(containers) <= _MOST_CONTAINERS
+    return few and all(_is(each, _LABEL) for each in containers)
 
 
 def _is(value: Any, pattern: re.Pattern[str]) -> bool:

@@ -23,7 +23,7 @@ from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job, remembered, remembered_for_part
 from strategies.platform.profiles import Profile, template_name
 
-__all__ = ["POD_CLAIM", "ClaimPlan", "Use", "is_queued", "plan_claims", "training"]
+__all__ = ["POD_CLAIM", "ClaimPlan", "Use", "is_queued", "plan_claims", "plan_part", "training"]
 
 POD_CLAIM = "devices"
 """Name of a profile's entry in the pod's `resourceClaims`."""
@@ -90,6 +90,12 @@ def training(job: Job) -> ClaimPlan | None:
     return None if request is None else _plan(job, request)
 
 
+def plan_part(job: Job, path: Path) -> ClaimPlan | None:
+    """Return the plan for the pods of the replicated job at `path`, None where they ask for nothing."""
+    request = requests.of_part(job, path) if job.supply.asked else None
+    return None if request is None else _plan(job, request)
+
+
 def is_queued(job: Job) -> bool:
     """Whether the job waits for Kueue, which never admits a workload that names a ResourceClaim."""
     documents = (job.document, job.owner or {})
@@ -113,7 +119,7 @@ def _made(job: Job, request: ClaimRequest) -> ClaimPlan:
         return ClaimPlan(request, profile, problems=request.problems)
     problems = [*request.problems, *_unmet(job, request, profile)]
     uses = [] if request.profile is None or profile is None else [_of_profile(job, request, profile)]
-    uses += [_of_name(job, request, asked) for asked in request.claims]
+    uses += _of_names(job, request)
     problems += _clashes(request, uses, profile)
     if _fails(problems):
         return ClaimPlan(request, profile, problems=tuple(problems))
@@ -144,14 +150,19 @@ def _of_profile(job: Job, request: ClaimRequest, profile: Profile) -> Use:
     return Use(present or {"name": POD_CLAIM, "resourceClaimName": claim}, containers, profile.count, reason)
 
 
-def _of_name(job: Job, request: ClaimRequest, asked: AskedClaim) -> Use:
-    known = job.supply.named.get((asked.kind, asked.object))
-    containers = {each.get("name"): path for path, each in _containers(request)}
-    wanted = [containers[name] for name in asked.containers if name in containers]
-    main, _ = _main(request)
-    used = tuple(wanted) if asked.containers else ((main,) if main else ())
-    reason = f"{asked.kind} {asked.object}, asked for by {request.because}"
-    return Use(asked.entry, used, known.devices if known else None, reason)
+def _of_names(job: Job, request: ClaimRequest) -> Iterator[Use]:
+    """Yield what the request names beside its profile; a claim that names no containers is the training's."""
+    main = tuple(path for path, _ in (_main(request),) if path) if request.claims else ()
+    containers = {each.get("name"): path for path, each in _containers(request)} if _name_containers(request) else {}
+    for asked in request.claims:
+        known = job.supply.named.get((asked.kind, asked.object))
+        wanted = tuple(containers[name] for name in asked.containers if name in containers)
+        reason = f"{asked.kind} {asked.object}, asked for by {request.because}"
+        yield Use(asked.entry, wanted if asked.containers else main, known.devices if known else None, reason)
+
+
+def _name_containers(request: ClaimRequest) -> bool:
+    return any(asked.containers for asked in request.claims)
 
 
 def _amount(profile: Profile) -> str:
@@ -181,13 +192,14 @@ def _unmet(job: Job, request: ClaimRequest, profile: Profile | None) -> Iterator
         yield error(request.field, request.profile, message, rule="claims/unknown-profile")
     if profile is not None:
         yield from _unmet_profile(job, request, profile)
-    containers = {each.get("name") for _, each in _containers(request)}
+    containers = {each.get("name") for _, each in _containers(request)} if _name_containers(request) else set()
+    queued = is_queued(job)
     for asked in request.claims:
         for name in asked.containers:
             if name not in containers:
                 message = f"replicated job {request.template.job.get('name')} has no container of this name"
                 yield error(f"{asked.field}.containerNames", name, message, rule="claims/unknown-container")
-        yield from _unmet_name(job, asked)
+        yield from _unmet_name(job, asked, queued=queued)
 
 
 def _unmet_profile(job: Job, request: ClaimRequest, profile: Profile) -> Iterator[Finding]:
@@ -213,8 +225,8 @@ def _unmet_profile(job: Job, request: ClaimRequest, profile: Profile) -> Iterato
         yield error(request.field, profile.name, message, rule="claims/kueue")
 
 
-def _unmet_name(job: Job, asked: AskedClaim) -> Iterator[Finding]:
-    if is_queued(job) and asked.kind == "ResourceClaim":
+def _unmet_name(job: Job, asked: AskedClaim, *, queued: bool) -> Iterator[Finding]:
+    if queued and asked.kind == "ResourceClaim":
         message = (
             "Kueue never admits a job that names a ResourceClaim; name a ResourceClaimTemplate, or remove the queue "
             "label"

@@ -20,12 +20,12 @@ from strategies.documents.findings import Finding, warning
 from strategies.documents.paths import Path
 from strategies.documents.pods import ResourceRequirements
 from strategies.jobs import assignments, templates
-from strategies.jobs.jobs import Job, remembered, remembered_for_all
+from strategies.jobs.jobs import Job, remembered
 from strategies.jobs.templates import Template
 from strategies.platform import devices
 from strategies.platform.profiles import Profile, has_claim, template_name
 
-__all__ = ["NO_PROFILE", "ClaimRequest", "homeless", "is_of", "list_requests", "may_ask", "of_training"]
+__all__ = ["NO_PROFILE", "ClaimRequest", "homeless", "is_of", "list_requests", "may_ask", "of_part", "of_training"]
 
 NO_PROFILE = "none"
 """Value of the annotation that asks for no profile where the policy, or an object further out, names one."""
@@ -69,16 +69,31 @@ def list_requests(job: Job) -> list[ClaimRequest]:
 def of_training(job: Job) -> ClaimRequest | None:
     """Return the request of the training pods of this part, without looking at the other replicated jobs."""
     place = job.container if may_ask(job) else None
-    mine = (each for each in templates.list_templates(job) if place is not None and each.path == place.job_path)
-    template = next(mine, None)
-    return None if template is None else _request(job, template, training=True)
+    return None if place is None else of_part(job, place.job_path)
 
 
-@remembered_for_all
+def of_part(job: Job, path: Path) -> ClaimRequest | None:
+    """Return the request of the replicated job at `path`, without looking at the others."""
+    template = templates.find_template(job, path) if may_ask(job) else None
+    if template is None:
+        return None
+    return _kept_request(job, template, training=job.container is not None and job.container.job_path == path)
+
+
 def may_ask(job: Job) -> bool:
     """Whether the job may ask for a claim; a quick no for nearly all jobs, since no document or policy mentions one."""
     if not job.supply.asked:
         return False
+    if _ASKS not in job.memory:  # once: what Muster adds asks for nothing
+        job.memory[_ASKS] = (0, _asks(job))
+    found: bool = job.memory[_ASKS][1]
+    return found
+
+
+_ASKS = "asks for claims"
+
+
+def _asks(job: Job) -> bool:
     if job.settings.profile or any(role.profile for role in job.roles.values()):
         return True
     if any(key in annotations for annotations, _, _ in _around(job) for key in _KEYS):
@@ -113,6 +128,7 @@ def is_of(entry: Mapping[str, Any], profile: Profile) -> bool:
 
 def _kept_request(job: Job, template: Template, *, training: bool) -> ClaimRequest | None:
     """Return the request of a replicated job, which follows from it and from what is outside of all of them."""
+    training = training and not any(key in notes for notes, _ in template.metadata("annotations") for key in _KEYS)
     key, state = (_request, template.path, training), job.changes.state(template.path)
     kept = job.memory.get(key)
     if kept is None or kept[0] != state:

@@ -17,7 +17,7 @@ from strategies.jobs import containers, programs
 from strategies.jobs.jobs import Job, remembered_for_all
 from strategies.trainer import runtime_patches
 
-__all__ = ["Template", "list_templates"]
+__all__ = ["Template", "find_template", "list_templates"]
 
 _POD = ("template", "spec", "template")
 
@@ -87,6 +87,14 @@ def list_templates(job: Job) -> Sequence[Template]:
         return [Template(document, each, (*path, "replicatedJobs", n), {}, job.identify) for n, each in every]
     patches = runtime_patches.find_patches(job.document)
     return [_patched(job, document, each, (*path, "replicatedJobs", n), patches) for n, each in every]
+
+
+def find_template(job: Job, path: Path) -> Template | None:
+    """Return the replicated job at `path`; of a JobSet, without looking at the others."""
+    if job.kind != "JobSet":
+        return next((each for each in list_templates(job) if each.path == path), None)
+    found = paths.lookup(job.document, path)
+    return None if isinstance(found, Absent) else Template(job.document, found, path, {}, job.identify)
 
 
 _OF_JOBSET, _OF_RUNTIME = ("spec",), ("spec", "template", "spec")

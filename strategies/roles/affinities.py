@@ -19,6 +19,9 @@ __all__ = ["REQUIRED", "is_empty", "keep_apart", "require"]
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
+_FEW = 32
+"""Terms that are changed one by one, which is shown best; more are replaced together, as they are restored."""
+
 
 def require(changes: Changes, pod_path: Path, role: Role, because: str) -> None:
     """Restrict the pods to the role's nodes; a role without node labels adds nothing."""
@@ -31,13 +34,28 @@ def require(changes: Changes, pod_path: Path, role: Role, because: str) -> None:
     if isinstance(terms, Absent) or not terms:
         changes.set(terms_path, [{"matchExpressions": expressions}], rule="roles/node-affinity", reason=reason)
         return
+    reason = f"{reason}; your term is kept"
+    if len(terms) > _FEW:
+        narrowed = [_narrowed(term, expressions) for term in terms]
+        changes.set(terms_path, narrowed, rule="roles/node-affinity", reason=reason)
+        return
     for index, term in enumerate(terms):
-        if is_empty(term):
-            continue
-        for wanted in expressions:
-            if not any(_implies(found, wanted) for found in term.get("matchExpressions") or ()):
-                path = (*terms_path, index, "matchExpressions")
-                changes.append(path, wanted, rule="roles/node-affinity", reason=f"{reason}; your term is kept")
+        for wanted in _missing(term, expressions):
+            path = (*terms_path, index, "matchExpressions")
+            changes.append(path, wanted, rule="roles/node-affinity", reason=reason)
+
+
+def _narrowed(term: Mapping[str, Any], expressions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    missing = _missing(term, expressions)
+    return {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), *missing]} if missing else term
+
+
+def _missing(term: Mapping[str, Any], expressions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return the expressions that a term does not imply; none for one that is empty."""
+    if is_empty(term):
+        return []
+    present = term.get("matchExpressions") or ()
+    return [wanted for wanted in expressions if not any(_implies(found, wanted) for found in present)]
 
 
 def keep_apart(changes: Changes, pod_path: Path, role: Role, because: str) -> None:

@@ -7,6 +7,7 @@ no effect on the pod.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,10 +44,18 @@ def upsert(entries: list[Any], added: list[Any], key: str) -> list[Any]:
 def _join(entries: list[Any], added: list[Any], key: str, meet: Callable[[Any, Any], Any]) -> list[Any]:
     """Return a keyed list in which `meet` joined two entries with the same key."""
     joined = list(entries)
+    places: dict[Any, int] = {}
+    for index, each in enumerate(joined):
+        places.setdefault(_held(each.get(key)), index)
     for entry in added:
-        place = next((index for index, each in enumerate(joined) if each.get(key) == entry.get(key)), None)
-        if place is None:
+        place = places.setdefault(_held(entry.get(key)), len(joined))
+        if place == len(joined):
             joined.append(entry)
         else:
             joined[place] = meet(joined[place], entry)
     return joined
+
+
+def _held(value: Any) -> Any:
+    """Return what stands for the value of a key in an index; lists and objects are no names, and are not hashed."""
+    return (str, json.dumps(value, sort_keys=True)) if isinstance(value, (dict, list)) else value

@@ -43,6 +43,11 @@ def test_more_changes_than_an_update_can_restore_are_refused_as_the_job_and_not_
     assert admissions.respond(made(128, ["vllm", "serve", "m"], "vllm"))["status"]["code"] == 422
 
 
+def test_what_cannot_be_restored_is_not_computed_to_its_end():
+    few, many = (admissions.decide(made(count, ["vllm", "serve", "m"], "vllm")) for count in (300, 500))
+    assert [each.value for each in few.findings] == [each.value for each in many.findings]
+
+
 def test_servers_of_their_own_are_changed_as_far_as_an_update_can_restore_them():
     assert admissions.decide(made(60, ["vllm", "serve", "m"], "vllm")).verdict == "patched"
 

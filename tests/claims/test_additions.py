@@ -34,6 +34,22 @@ def test_a_dedicated_profile_adds_a_template_a_use_and_labels_and_no_gate():
     assert stored["metadata"]["labels"]["muster.dev/profile"] == "plain"
 
 
+def test_each_part_of_a_training_gets_what_the_job_asks_for_and_the_others_what_they_ask_for():
+    made = jobset("torch", container={"command": ["torchrun", "x.py"]}, profile="plain")
+    (first,) = made["spec"]["replicatedJobs"]
+    parts = {"leader": {}, "worker-0": {}, "worker-1": devices.annotated(profile="large"), "reward": {}}
+    made["spec"]["replicatedJobs"] = [{**copy.deepcopy(first), "name": name} for name in parts]
+    for each, metadata in zip(made["spec"]["replicatedJobs"], parts.values(), strict=True):
+        each["template"]["spec"]["template"]["metadata"] = metadata
+    pods = [devices.pod_of(devices.stored(made, CLASS), number) for number in range(len(parts))]
+    assert [[each["resourceClaimTemplateName"] for each in pod.get("resourceClaims", ())] for pod in pods] == [
+        ["muster-plain"],
+        ["muster-plain"],
+        ["muster-large"],
+        [],
+    ]
+
+
 def test_a_shared_profile_names_a_claim_and_gates_the_pods():
     pod = devices.pod_of(devices.stored(jobset(profile="seats"), CLASS))
     assert pod["resourceClaims"] == [{**ENTRY, "resourceClaimName": "muster-seats-0"}]

@@ -42,6 +42,7 @@ def test_claims_by_template_and_by_name_are_read():
         ([{**TEMPLATE, "resourceClaimTemplateName": 1}], f"{FIELD}[0].resourceClaimTemplateName"),
         ([{**TEMPLATE, "containerNames": "node"}], f"{FIELD}[0].containerNames"),
         ([{**TEMPLATE, "containerNames": [1]}], f"{FIELD}[0].containerNames"),
+        ([{**TEMPLATE, "containerNames": ["a"] * 257}], f"{FIELD}[0].containerNames"),
         ([{**TEMPLATE, "template": "x"}], f"{FIELD}[0].template"),
         ([TEMPLATE, TEMPLATE], f"{FIELD}[1].name"),
     ],

@@ -43,6 +43,19 @@ def test_each_of_the_users_terms_is_narrowed_because_any_one_of_them_is_enough()
     ]
 
 
+@pytest.mark.parametrize("count", [32, 33])
+def test_many_terms_are_narrowed_as_few_are_and_in_one_change(count):
+    jobset = make_affine({}, *({"matchExpressions": [{**ZONE, "values": [f"z{n}"]}]} for n in range(count - 1)))
+    decision = admissions.decide(jobset, policy=places.POLICY)
+    empty, *others = terms_of(decision.document)
+    assert empty == {}
+    assert [each["matchExpressions"][1:] for each in others] == [[places.EXPRESSION]] * (count - 1)
+    changes = [each for each in decision.changes if each.rule == "roles/node-affinity"]
+    assert len(changes) == (count - 1 if count == 32 else 1)
+    assert {each.unit for each in changes} == {f"{SPEC}.affinity.nodeAffinity.{places.REQUIRED}"}
+    assert terms_of(admissions.decide(decision.document, policy=places.POLICY).document) == [empty, *others]
+
+
 def test_a_term_that_matches_no_node_does_not_become_one_that_does():
     out = places.placed(make_affine({}, {"matchExpressions": [ZONE]}))
     assert terms_of(out) == [{}, {"matchExpressions": [ZONE, places.EXPRESSION]}]

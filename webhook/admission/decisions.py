@@ -7,6 +7,7 @@ and call again).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -208,9 +209,10 @@ def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decis
     job, budget = case.job(changes, _lent(case.governor, strategy)), case.policy.plugin_budget
     if len(job.world) > _MOST_PARTS:
         return case.decided("unchanged", changes, [_too_many_parts(job)])
-    for stage in ("enforce_command", "enforce_rendezvous", "enforce_claims"):
-        for view in job.views:
-            guards.call(strategy, stage, partial(_enforce, strategy, stage, view, changes), budget)
+    for stage, view in itertools.product(("enforce_command", "enforce_rendezvous", "enforce_claims"), job.views):
+        guards.call(strategy, stage, partial(_enforce, strategy, stage, view, changes), budget)
+        if _are_too_many(changes):
+            return _judged(case, [_too_many_changes(changes)])
     roles.enforce(job, changes)
     beyond = guards.call(strategy, "its changes", partial(_remember, case, strategy, changes), budget)
     if beyond is not None:
@@ -250,10 +252,14 @@ def _too_many_parts(job: Job) -> Finding:
     return findings.warning("spec.replicatedJobs", len(job.world), message, rule="core/many-parts")
 
 
+def _are_too_many(changes: Changes) -> bool:
+    return len(changes) > restores.MOST_FIELDS and len(changes.units()) > restores.MOST_FIELDS
+
+
 def _too_many_changes(changes: Changes) -> Finding:
     message = (
-        f"fields would be changed, and an update can restore at most {restores.MOST_FIELDS} of one object, so the job"
-        " could not be suspended; give it fewer replicated jobs or containers"
+        f"or more fields would be changed, and an update can restore at most {restores.MOST_FIELDS} of one object, so"
+        " the job could not be suspended; give it fewer replicated jobs or containers"
     )
     return findings.error("spec", len(changes.units()), message, rule="core/too-many-changes")
 
@@ -321,7 +327,7 @@ def _lent(governor: Governor, strategy: Registered) -> Governor:
 def _remember(case: _Case, strategy: Registered, changes: Changes) -> Finding | None:
     """Write the memory of the changes; return what they are too many for."""
     request = case.request
-    if len(changes.units()) > restores.MOST_FIELDS:
+    if _are_too_many(changes):
         return _too_many_changes(changes)
     restores.remember(changes, strategy.strategy.framework, strategy.strategy.version)
     budget = _budget(request.document, case.governor.owner, case.policy)

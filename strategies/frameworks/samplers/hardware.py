@@ -16,7 +16,7 @@ __all__ = ["count", "idle_role", "shared_claim", "shared_profile"]
 
 def count(pair: Pair) -> int | None:
     """Return how many devices the sampler will have once its claims are written; None when unknown, 0 for none."""
-    plan = _plan(pair, pair.sampler.name)
+    plan = _plan(pair, pair.sampler.place)
     if plan is None or (pair.sampler.place.container.get("resources") or {}).get("claims"):
         return topologies.own_devices(pair.job, pair.sampler.place).count
     counts = [use.devices for use in plan.uses]
@@ -39,7 +39,7 @@ def shared_claim(pair: Pair) -> str | None:
 
 def shared_profile(pair: Pair) -> str | None:
     """Return the name of a shared profile of which both roles get a claim, which may be the same one."""
-    mine, theirs = (_gated(_plan(pair, name)) for name in (pair.node.job_name, pair.sampler.name))
+    mine, theirs = (_gated(_plan(pair, place)) for place in (pair.node, pair.sampler.place))
     return mine if mine == theirs else None
 
 
@@ -47,9 +47,11 @@ def _gated(plan: ClaimPlan | None) -> str | None:
     return plan.profile.name if plan and plan.is_gated and plan.profile else None
 
 
-def _plan(pair: Pair, name: str) -> ClaimPlan | None:
+def _plan(pair: Pair, place: pods.Place) -> ClaimPlan | None:
+    if pair.job.kind == "JobSet":
+        return plans.plan_part(pair.job, place.job_path)
     every = plans.plan_claims(pair.job) if pair.job.supply.asked else []
-    return next((plan for plan in every if plan.request.template.job.get("name") == name), None)
+    return next((plan for plan in every if plan.request.template.job.get("name") == place.job_name), None)
 
 
 def _claims(place: pods.Place) -> Iterator[str]:

@@ -7,6 +7,7 @@ reward model beside the training is none. For a TrainJob, the JobSet that Traine
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -194,14 +195,26 @@ def _node(job: Job, jobset: Mapping[str, Any]) -> pods.Place | None:
 
 def _samplers(job: Job, jobset: Mapping[str, Any], node: pods.Place, training: Training) -> Iterator[Serving]:
     trains = {place.job_path for place in job.world} if job.kind == "JobSet" else {node.job_path}
-    others = [(*_SPEC, "replicatedJobs", index) for index in range(len(jobset["spec"]["replicatedJobs"]))]
-    for path in [each for each in others if each not in trains][:_MOST]:
+    every = ((*_SPEC, "replicatedJobs", index) for index in range(len(jobset["spec"]["replicatedJobs"])))
+    for path in itertools.islice((each for each in every if each not in trains), _MOST):
         each: Any = paths.lookup(jobset, path)
         if names.ANCESTOR_LABEL in pods.labels(each) or not _containers(each) or serving.role(each) not in _ROLES:
             continue
-        found = serving.read(jobset, path, job.identify)
+        found = _read(job, jobset, path)
         if found is not None and found.pods and _is_sampler(found, training):
             yield found
+
+
+def _read(job: Job, jobset: Mapping[str, Any], path: Path) -> Serving | None:
+    """Read a server; that of a JobSet once for all trainers beside it."""
+    if job.kind != "JobSet":
+        return serving.read(jobset, path, job.identify)
+    key, state = (serving.read, path), job.changes.state(path)
+    kept = job.memory.get(key)
+    if kept is None or kept[0] != state:
+        kept = job.memory[key] = (state, serving.read(jobset, path, job.identify))
+    found: Serving | None = kept[1]
+    return found
 
 
 _ROLES = (None, "sampler")

@@ -129,16 +129,21 @@ class Reading:
     def __init__(self, document: object) -> None:
         self._walk = _walk(_LARGEST)
         self._words: frozenset[str] | None = None
-        if _announces(document):
-            self._read(document)
+        raw = orjson.dumps(document)
+        if _announces(raw):
+            self._read(document, raw)
         self.secrets = self._walk.unlimited().echoes
 
-    def _read(self, document: object) -> None:
-        try:
-            self._walk.value(document)
-        except walks.TooMuchError:
-            self._words = _words(document)
-            self._walk.by_name(document)
+    def _read(self, document: object, raw: bytes) -> None:
+        if not _is_too_much(raw):
+            try:
+                self._walk.value(document)
+            except walks.TooMuchError:
+                pass
+            else:
+                return
+        self._words = _words(raw)
+        self._walk.by_name(document)
 
     def findings(self, found: Sequence[Finding], lines: Sequence[str]) -> tuple[list[Finding], list[str]]:
         """Return findings and other lines of one answer without secrets."""
@@ -177,9 +182,13 @@ def _without(each: Finding, echoes: Echoes) -> Finding:
     return dataclasses.replace(each, field=field, value=echoes.value(each.value), message=message)
 
 
-def _announces(document: object) -> bool:
-    """Whether a document may hold a secret itself, and not only say in which Secret one is."""
-    raw = orjson.dumps(document)
+def _is_too_much(raw: bytes) -> bool:
+    """Whether JSON has so many different texts that a walk through them would not come to its end."""
+    return len(raw) > 2 * _LARGEST and sum(map(len, set(raw.split(b'"')))) > 2 * _LARGEST
+
+
+def _announces(raw: bytes) -> bool:
+    """Whether a document as JSON may hold a secret itself, and not only say in which Secret one is."""
     if _InForce.rules != DEFAULT:
         return True
     raw = raw.lower()
@@ -213,9 +222,9 @@ def _unquoting(each: Finding, known: frozenset[str]) -> Finding:
     return dataclasses.replace(each, value=texts.MARK, message=message)
 
 
-def _words(document: object) -> frozenset[str]:
-    """Return the words of a document that may be secrets; those with letters only may be names of the API."""
-    return frozenset(_RUN.findall(orjson.dumps(document).decode()))
+def _words(raw: bytes) -> frozenset[str]:
+    """Return the words of a document as JSON that may be secrets; those with letters only may be names of the API."""
+    return frozenset(_RUN.findall(raw.decode()))
 
 
 def _strange(message: str, known: frozenset[str]) -> str:

@@ -43,13 +43,16 @@ class Walk:
         self._room = most
         self._read: dict[str, str] = {}
         self._found: set[str] = set()
+        self._echoes: tuple[int, Echoes] = (0, Echoes(()))
         self._level = 0
         self._reads = True
 
     @property
     def echoes(self) -> Echoes:
-        """Return the secrets found so far."""
-        return Echoes(self._found)
+        """Return the secrets found so far, in which nothing is ever forgotten."""
+        if self._echoes[0] != len(self._found):
+            self._echoes = (len(self._found), Echoes(self._found))
+        return self._echoes[1]
 
     def unlimited(self) -> Walk:
         """Let the walk read any number of characters from now on; return it."""
