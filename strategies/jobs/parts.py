@@ -207,16 +207,14 @@ def _servers(found: Sequence[_Candidate]) -> _Choice:
         each for each in found if _role(each.job) is None
     ]
     serving = [each for each in mine if each.program.kind is Kind.SERVER]
-    images = {each.image for each in serving} - {None}
-    kinds = {id(each): each.program.kind for each in mine}
-    like = [
-        each
-        for each in mine
-        if kinds[id(each)] is Kind.SERVER or (kinds[id(each)] is Kind.UNKNOWN and each.image in images)
-    ]
-    named = [each for each in mine if each.words & _SERVERS and each.program.kind is Kind.UNKNOWN]
-    holding = [each for each in mine if each.devices and each.program.kind is Kind.UNKNOWN]
-    return _Choice(like or [each for each in named if each.devices] or holding or named)
+    unknown = [each for each in mine if each.program.kind is Kind.UNKNOWN]
+    named = [each for each in unknown if each.words & _SERVERS]
+    holding = [each for each in unknown if each.devices]
+    chosen = serving or [each for each in named if each.devices] or holding or named
+    # Those of the same image too, now and not only when a launch was written into the chosen ones.
+    taken, images = {each.index for each in chosen}, {each.image for each in chosen} - {None}
+    like = {each.index for each in unknown if each.image in images}
+    return _Choice([each for each in mine if each.index in taken | like])
 
 
 def _training(found: Sequence[_Candidate], spec: Mapping[str, Any]) -> _Choice:

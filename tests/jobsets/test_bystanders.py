@@ -80,7 +80,7 @@ def test_a_cluster_of_ray_is_left_alone_and_that_is_said():
 
 def test_two_trainings_that_do_not_say_that_they_are_one_are_left_alone_and_warned_of():
     document = jobset(training("blue", "torchrun", "a.py"), training("green", "torchrun", "b.py"))
-    assert sets.touched(document) == []
+    assert sets.decided(document)[0] == document
     (finding,) = sets.decided(document)[1]
     assert (finding.rule, finding.value) == ("core/several-training-jobs", "blue, green")
     assert "muster.dev/role: trainer" in finding.message
@@ -91,7 +91,7 @@ def test_two_trainings_that_do_not_say_that_they_are_one_are_left_alone_and_warn
 
 def test_a_sweep_of_one_program_is_not_made_one_training():
     document = jobset(training("blue", env={"LR": "1"}), training("green", env={"LR": "2"}))
-    assert sets.touched(document) == []
+    assert sets.decided(document)[0] == document
     assert sets.rules(document) == [("warning", "core/several-training-jobs")]
 
 
@@ -100,7 +100,7 @@ def test_a_labelled_jobset_without_a_part_that_muster_finds_is_warned_of(framewo
     document = jobset(
         part("redis", container(image="redis:7")), part("logs", container("tail", "-F", "/x")), framework=framework
     )
-    assert sets.touched(document) == []
+    assert sets.decided(document)[0] == document
     assert [rule for rule in sets.rules(document) if rule[1].startswith("core/")] == [
         ("warning", "core/no-training-job")
     ]
@@ -118,6 +118,14 @@ def test_only_what_is_labelled_as_a_sampler_is_one_where_others_serve_too():
     served = training("mine", *SERVE, role="sampler"), training("other", *SERVE), training("no", *SERVE, role="judge")
     assert sets.touched(jobset(*served, framework="vllm")) == [("mine", "main")]
     assert sets.touched(jobset(*served[1:], framework="vllm")) == [("other", "main")]
+
+
+def test_servers_of_one_image_are_completed_together_whichever_of_them_holds_devices():
+    image = "ghcr.io/muster-dev/vllm:0.1.0"
+    first, second = (part(name, container(image=image, gpus=gpus)) for name, gpus in (("one", 1), ("two", 0)))
+    document, _ = sets.decided(jobset(first, second, framework="vllm"))
+    assert sets.touched(jobset(first, second, framework="vllm")) == [("one", "main"), ("two", "main")]
+    assert sets.decided(document)[0] == document
 
 
 def test_a_jobset_without_a_label_is_not_talked_about():
@@ -139,7 +147,7 @@ def test_the_replica_types_of_the_training_operator_are_understood():
 
 def test_a_job_called_trainer_is_not_chosen_over_another_of_the_same_program():
     document = jobset(training("trainer"), training("helpers", pods=2))
-    assert sets.touched(document) == []
+    assert sets.decided(document)[0] == document
     assert sets.rules(document) == [("warning", "core/several-training-jobs")]
 
 
