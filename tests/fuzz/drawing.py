@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import random as randoms
 
@@ -71,16 +70,16 @@ def _stored(case, subject):
         except ValueError:
             continue
     try:
-        return copy.deepcopy(
+        return cases.copied(
             dict(decisions.evaluate(reviews.parse(body, "mutate"), reader, cases.policy_of(case.policy)).document)
         )
     except Exception:  # noqa: BLE001 - the same case at CREATE will tell
-        return copy.deepcopy(subject)
+        return cases.copied(subject)
 
 
 def _next(random, old, first):
     """What comes at an UPDATE: the stored job, or the file from before, again."""
-    new = copy.deepcopy(random.choice((old, first)))
+    new = cases.copied(random.choice((old, first)))
     if isinstance(new.get("spec"), dict) and random.random() < 0.5:
         new["spec"]["suspend"] = random.choice((True, False))
     if random.random() < 0.05:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import json
 
-from tests.fuzz import skeletons, values
+from tests.fuzz import cases, skeletons, values
 
 __all__ = ["change", "places"]
 
@@ -30,11 +29,10 @@ def places(document):
     found, waiting = [], [document]
     while waiting and len(found) < _MOST:
         node = waiting.pop()
-        inner = node.items() if isinstance(node, dict) else enumerate(node)
-        for key, child in inner:
-            found.append((node, key))
-            if isinstance(child, (dict, list)):
-                waiting.append(child)
+        inner = node if type(node) is dict else range(len(node))
+        found += [(node, key) for key in inner]
+        children = node.values() if type(node) is dict else node
+        waiting += [child for child in children if type(child) is dict or type(child) is list]
     return found
 
 
@@ -100,7 +98,7 @@ def _repeat(random, document, every, room):
     size = len(json.dumps(entry)) + 1
     times = min(random.choice(_MANY), max(1, (room - len(json.dumps(document))) // size))
     named = isinstance(entry, dict) and isinstance(entry.get("name"), str) and random.random() < 0.7
-    copies = [copy.deepcopy(entry) for _ in range(max(0, times))]
+    copies = [cases.copied(entry) for _ in range(max(0, times))]
     for number, each in enumerate(copies if named else ()):
         each["name"] = f"{each['name'][:40]}-{number}"
     holder[key] = [*holder[key], *copies]
@@ -116,14 +114,14 @@ def _cross(random, document, every, room):
     if not shared:
         return ""
     holder, key = random.choice(shared)
-    holder[key] = copy.deepcopy(theirs[key])
+    holder[key] = cases.copied(theirs[key])
     return f"{key} of {other['name']}"
 
 
 def _exchange(random, document, every, room):
     (one, first), (two, second) = random.choice(every), random.choice(every)
-    value = copy.deepcopy(two[second])
-    two[second] = copy.deepcopy(one[first])
+    value = cases.copied(two[second])
+    two[second] = cases.copied(one[first])
     one[first] = value
     return f"{first}, {second}"
 
@@ -203,7 +201,7 @@ def _pod(random, document, every, room):
     if not pods:
         return ""
     key = random.choice(list(values.PODS))
-    value = copy.deepcopy(values.PODS[key])
+    value = cases.copied(values.PODS[key])
     if random.random() < 0.3 and isinstance(value, (dict, list)):
         holder, member = random.choice(places(value))
         holder[member] = values.tree(random)
@@ -233,7 +231,7 @@ def _patches(random, document, every, room):
         return ""
     pod = {
         "metadata": {"labels": {"a": "b"}},
-        "spec": {key: copy.deepcopy(values.PODS[key]) for key in random.sample(list(values.PODS), 2)},
+        "spec": {key: cases.copied(values.PODS[key]) for key in random.sample(list(values.PODS), 2)},
     }
     pod["spec"]["containers"] = [{"name": "node", "env": [values.entry(random)]}]
     inner = {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": {"template": pod}}}]}}
@@ -244,6 +242,46 @@ def _patches(random, document, every, room):
     given = spec.get("runtimePatches")
     spec["runtimePatches"] = [*(given if isinstance(given, list) else []), *[entry] * random.choice((1, 1, 2, 100))]
     return ""
+
+
+def _samplers(random, document, every, room):
+    """Make more roles of a replicated job, call it otherwise, or start another server in it."""
+    lists = [holder[key] for holder, key in every if key == "replicatedJobs" and isinstance(holder[key], list)]
+    parts = [each for each in random.choice(lists) if isinstance(each, dict)] if lists else []
+    if not parts:
+        return ""
+    part = cases.copied(random.choice(parts))
+    named = [
+        (holder, key)
+        for holder, key in places(part)
+        if key in ("command", "labels") and isinstance(holder[key], (list, dict))
+    ]
+    for holder, key in named:
+        if random.random() < 0.5:
+            holder[key] = _role(random) if key == "labels" else _server(random)
+    count = random.choice((1, 1, 2, 16, 17, 33, 60))
+    room -= len(json.dumps(document))
+    few = [cases.copied(part) for _ in range(min(count, 1 + max(0, room) // len(json.dumps(part))))]
+    for number, each in enumerate(few):
+        each["name"] = f"{random.choice(_CALLED)}-{number}" if random.random() < 0.9 else values.text(random)[:300]
+    into = random.choice(lists)
+    at = random.randint(0, len(into))
+    into[at:at] = few
+    return len(few)
+
+
+_CALLED = ("sampler", "rollout", "generator", "judge", "reward", "node", "trainer", "worker", "x")
+
+
+def _role(random):
+    role = random.choice(("sampler", "trainer", "other", None, values.text(random)[:300]))
+    return {"muster.dev/role": role} if random.random() < 0.7 else {"trainer.kubeflow.org/framework": "vllm"}
+
+
+def _server(random):
+    if random.random() < 0.3:
+        return values.command(random)
+    return ["vllm", "serve", *(values.word(random) for _ in range(random.randint(0, 6)))]
 
 
 def _deep(random, document, every, room):
@@ -269,5 +307,6 @@ _WAYS = {
     _pod: 8,
     _owner: 2,
     _patches: 3,
+    _samplers: 4,
     _deep: 1,
 }

@@ -6,15 +6,11 @@ zero, and only the operations that the API server gets from Muster exist.
 
 from __future__ import annotations
 
-import marshal
+from tests.fuzz import cases
 
 __all__ = ["PatchError", "applied"]
 
 _MEMBERS = {"add": {"op", "path", "value"}, "replace": {"op", "path", "value"}, "remove": {"op", "path"}}
-
-
-def _copied(value):
-    return marshal.loads(marshal.dumps(value, 2))  # noqa: S302 - our own bytes; copy.deepcopy does not reach 900 deep
 
 
 class PatchError(ValueError):
@@ -23,7 +19,7 @@ class PatchError(ValueError):
 
 def applied(document, operations):
     """The document after all operations; the given one stays as it is."""
-    whole = [_copied(document)]
+    whole = [cases.copied(document)]
     if not isinstance(operations, list):
         raise PatchError(f"a patch is a list, not {type(operations).__name__}")
     for number, operation in enumerate(operations):
@@ -39,7 +35,7 @@ def _apply(whole, operation):
     if set(operation) != _MEMBERS.get(op):
         raise PatchError(f"members {sorted(operation)}")
     holder, last = _place(whole, operation["path"])
-    value = _copied(operation.get("value"))
+    value = cases.copied(operation.get("value"))
     if isinstance(holder, list):
         _in_list(holder, last, op, value)
     elif not isinstance(holder, dict):

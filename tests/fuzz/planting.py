@@ -20,6 +20,8 @@ _NAMES = (
     "API_KEY",
     "GITHUB_TOKEN",
     "MY_SECRET",
+    "VLLM_API_KEY",
+    "HUGGING_FACE_HUB_TOKEN",
 )
 _FLAGS = (
     "--hub_token",
@@ -30,7 +32,11 @@ _FLAGS = (
     "--hf_token",
     "--auth-token",
     "--wandb_api_key",
+    "--hf-token",
+    "--hub_tok",
+    "--ssl-keyfile-password",
 )
+_URLS = ("--vllm_server_base_url", "--vllm_server_host", "--model", "--model_name_or_path", "--data-parallel-address")
 _PREFIXES = ("hf_", "ghp_", "glpat-", "nvapi-", "sk-1", "xoxb-1", "github_pat_")
 _PART = 14
 
@@ -88,10 +94,49 @@ def _into_args(random, document, places, plain, known):
     if words is None:
         return ""
     flag = random.choice(_FLAGS)
-    given = [f"{flag}={plain}"] if random.random() < 0.5 else [flag, plain]
+    return _insert(random, words, flag, plain)
+
+
+def _insert(random, words, flag, value):
+    given = [f"{flag}={value}"] if random.random() < 0.5 else [flag, value]
     at = random.randint(0, len(words))
     words[at:at] = given
-    return " ".join(given[:1]).partition("=")[0]
+    return flag
+
+
+def _into_url(random, document, places, plain, known):
+    """Into the address of a server, as user, password or token: in a flag or in a variable."""
+    url = random.choice(
+        (
+            f"http://me:{plain}@sampler:8000",
+            f"https://{plain}@sampler:8000/v1",
+            f"http://{known}:x@$(MUSTER_SAMPLER):8000",
+            f"http://me:{plain}@[::1",
+            f"http://me:{plain}@sampler:{'9' * 30}",
+            f"http://sampler:8000/?api_key={plain}",
+        )
+    )
+    entries = _some_list(random, places, "env", dict)
+    if entries is not None and random.random() < 0.3:
+        name = random.choice(("MUSTER_SAMPLER", "VLLM_URL", "HF_ENDPOINT", "HTTPS_PROXY"))
+        entries.append({"name": name, "value": url})
+        return name
+    words = _some_list(random, places, random.choice(("args", "command")), str)
+    if words is None:
+        return ""
+    return _insert(random, words, random.choice(_URLS), url)
+
+
+def _into_json(random, document, places, plain, known):
+    """Into a flag whose value is JSON."""
+    words = _some_list(random, places, random.choice(("args", "command")), str)
+    if words is None:
+        return ""
+    flag = random.choice(("--weight-transfer-config", "--hf-overrides", "--speculative-config"))
+    value = random.choice(
+        (f'{{"backend":"nccl","token":"{plain}"}}', f'{{"api_key":"{plain}"', f'{{"backend":"{known}"}}')
+    )
+    return _insert(random, words, flag, value)
 
 
 def _into_shell(random, document, places, plain, known):
@@ -188,5 +233,5 @@ def _as_key(random, document, places, plain, known):
 
 _WAYS = (
     *(_into_env, _into_env, _into_args, _into_args, _into_shell, _known_anywhere, _known_anywhere),
-    *(_as_note, _as_key, _as_name, _as_label),
+    *(_as_note, _as_key, _as_name, _as_label, _into_url, _into_json),
 )

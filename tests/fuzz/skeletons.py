@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import json
 import marshal
@@ -11,6 +10,8 @@ from pathlib import Path
 import yaml
 
 from tests.corpus import cases as corpus
+from tests.frameworks import sampled_jobs
+from tests.fuzz import cases
 from tests.support import devices, jobs, upstream
 
 __all__ = ["draw", "follow", "worlds"]
@@ -76,7 +77,7 @@ def follow(trainjob, cluster):
         owner = upstream.default_trainjob(trainjob)
         owner["metadata"].setdefault("uid", jobs.UID)
         owner["metadata"].setdefault("name", "llama")
-        jobset = upstream.build_jobset(owner, copy.deepcopy(runtime))
+        jobset = upstream.build_jobset(owner, cases.copied(runtime))
     except (KeyError, TypeError, AttributeError, StopIteration):
         return None
     return jobset, [*cluster, owner, snapshot(owner, runtime)]
@@ -139,4 +140,49 @@ def _trl():
     return [jobs.make_trainjob(command=["trl", "sft"], args=["--model_name_or_path=m"], numNodes=2, numProcPerNode=2)]
 
 
-_OWN = {"claims": _claims, "written": _written_claims, "roles": _roles, "server": _server, "trl": _trl}
+def _sampled():
+    """A training that people wrote with its sampler, and one of a runtime that has one."""
+    jobset = sampled_jobs.by_hand()
+    jobset["metadata"].update(name="rl")
+    runtime = sampled_jobs.sampled()
+    trainjob = jobs.make_trainjob(
+        runtime=runtime["metadata"]["name"], args=list(sampled_jobs.ARGS), numNodes=2, env=[{"name": "A", "value": "b"}]
+    )
+    return [jobset, trainjob, runtime]
+
+
+def _rivals():
+    """A training with several servers beside it, one of which is asked by its address."""
+    url = "--vllm_server_base_url=http://rl-rollout-0-0.rl:8001"
+    asked = sampled_jobs.sampler("rollout", args=["--model=Qwen/Qwen2.5-0.5B", "--port=8001"])
+    judge = sampled_jobs.sampler("judge", labels={}, command=["vllm", "serve", "org/judge"])
+    shell = ["bash", "-c", 'vllm serve m --weight-transfer-config \'{"backend":"nccl"}\'']
+    jobset = sampled_jobs.by_hand(asked, sampled_jobs.sampler("other", command=shell), judge)
+    jobset["metadata"].update(name="rl")
+    jobs.container_of(jobset, -1)["args"] += ["--vllm_mode=server", url]
+    return [jobset]
+
+
+def _adapters():
+    """A program of the author's own that sends adapters to a sampler, by files."""
+    env = [{"name": "MUSTER_WEIGHTS_FOLDER", "value": "/shared/weights"}]
+    mounts = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
+    pod = {"volumes": [{"name": "shared", "persistentVolumeClaim": {"claimName": "shared"}}]}
+    server = ["python3", "-m", "muster_weights.sampler.supervise", "vllm", "serve", "--enable-lora", "--max-loras=4"]
+    command = ["torchrun", "rl.py", "--use_peft", "--lora_r=32", "--max_staleness=2", "--output_dir=/shared/out"]
+    sampler = sampled_jobs.sampler(command=server, env=env, pod=pod, **mounts)
+    jobset = sampled_jobs.by_hand(sampler, command=command, env=list(env), pod=pod, **mounts)
+    jobset["metadata"].update(name="rl", annotations={"muster.dev/vllm-features": "lora"})
+    return [jobset]
+
+
+_OWN = {
+    "claims": _claims,
+    "written": _written_claims,
+    "roles": _roles,
+    "server": _server,
+    "trl": _trl,
+    "sampled": _sampled,
+    "rivals": _rivals,
+    "adapters": _adapters,
+}

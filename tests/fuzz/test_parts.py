@@ -8,7 +8,8 @@ import jsonpatch
 import pytest
 from hypothesis import given
 
-from tests.fuzz import cases, drawing, invariants, patches, planting, services, trials
+from strategies.documents import names
+from tests.fuzz import cases, drawing, invariants, patches, planting, services, trials, values
 from tests.support import admissions, generated, jobs
 
 REFUSED = (
@@ -42,6 +43,20 @@ def test_a_case_depends_on_its_number_alone():
 
     assert drawing.draw("t", 4).name == first[1].name
     assert len({each.name for each in first}) == 3
+
+
+def test_every_annotation_and_label_of_musters_is_among_what_is_edited():
+    named = {value for value in vars(names).values() if isinstance(value, str) and value.startswith("muster.dev/")}
+    assert {each for each in named if len(each) > len("muster.dev/")} - {names.SEAT_GATE} <= set(values.ANNOTATIONS)
+
+
+def test_trainings_with_samplers_are_among_the_cases_and_stay_so():
+    story = [drawing.draw("t", number) for number in range(400)]
+    ways = "\n".join(line for case in story for line in case.how)
+    assert "_samplers".strip("_") in ways
+    assert {"support/sampled", "support/rivals", "support/adapters"} <= {case.how[1] for case in story}
+    planted = {way.partition(":")[0] for case in story for way in case.planted.values()}
+    assert {"into_url", "into_json", "into_args", "into_env"} <= planted
 
 
 def test_a_case_is_the_same_when_it_is_read_again(tmp_path):
