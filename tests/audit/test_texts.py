@@ -22,6 +22,7 @@ REDACTED = [
     ("os.environ['HF_TOKEN'] = 'abc'", "os.environ['HF_TOKEN'] = <redacted>"),
     ("got {'token': 'abc'}", "got {'token': <redacted>"),
     ("git clone https://u:p@ss@host/x", "git clone https://<redacted>@host/x"),
+    ("--url=//me:hunter22@host:8000/x", "--url=//me:<redacted>@host:8000/x"),
     ("https://host/x?a=b@c&token=zzz&q=1", "https://host/x?a=b@c&token=<redacted>&q=1"),
     ("Authorization: Bearer abc", "Authorization: <redacted>"),
     ('curl -H "Authorization: Basic abc" x', 'curl -H "Authorization: <redacted>" x'),

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from urllib.parse import SplitResult, urlsplit
 
 from strategies.documents.findings import Finding, Severity, beginning, error, note, warning
-from strategies.frameworks.samplers.pairs import ENV, PORT, Pair
+from strategies.frameworks.samplers.pairs import ENV, OWN_POD, PORT, Pair
 from strategies.frameworks.vllm.servers import Server
 
 __all__ = ["check"]
 
-_OWN_POD = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1"})  # noqa: S104  # compared, never listened at
-_LOOPBACK = _OWN_POD - {"0.0.0.0"}  # noqa: S104  # the same
+_LOOPBACK = OWN_POD - {"0.0.0.0"}  # noqa: S104  # the same
 _SHOWN = 80
 
 
@@ -109,7 +108,9 @@ def _obstacle(pair: Pair) -> str:
     if pair.sampler.server is None:
         return "it does not read the sampler's program"
     if pair.port is None:
-        return "the sampler's port stands where admission cannot see it"
+        return "the sampler's port stands where admission cannot see it, or is none"
+    if not pair.is_host_named:
+        return f"{ENV} does not hold the host name of its pod; remove the variable"
     return "it cannot write into this command"
 
 
@@ -137,7 +138,7 @@ def _named(pair: Pair) -> Iterator[Finding]:
     elif url is None or not url.hostname or _port_of(url) is None:
         message = f"is no URL of a server; remove it, and Muster writes that of {pair.sampler.called}"
         yield error(field, value, message, rule="sampler/url")
-    elif url.hostname in _OWN_POD and not _has_neighbour(pair):
+    elif url.hostname in OWN_POD and not _has_neighbour(pair):
         message = (
             f"is the trainer's own pod, and {pair.sampler.called} has one of its own; remove it, and Muster "
             "writes the sampler's"
@@ -145,7 +146,7 @@ def _named(pair: Pair) -> Iterator[Finding]:
         yield error(field, value, message, rule="sampler/url")
     elif _is_sampler(pair, url.hostname):
         yield from _port(pair, url, field, value)
-    elif url.hostname not in _OWN_POD:
+    elif url.hostname not in OWN_POD:
         yield from _elsewhere(pair, url.hostname, field, value)
 
 

@@ -23,12 +23,15 @@ from strategies.frameworks.vllm import parsing
 from strategies.jobs.jobs import Job, remembered
 from strategies.trainer import predictions
 
-__all__ = ["ENV", "Pair", "find"]
+__all__ = ["ENV", "OWN_POD", "Pair", "find"]
 
 ENV = "MUSTER_SAMPLER"
 """Variable of the training container: the host name of the sampler's pod."""
 PORT = 8000
 
+OWN_POD = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1"})  # noqa: S104  # compared, never listened at
+_LAST_PORT = 65535
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})", re.ASCII)
 _WORD = re.compile(r"[a-z]+")
 _CALLED = frozenset({"sampler", "samplers", "rollout", "rollouts", "generator", "generators", "actor", "actors"})
 _OTHERS = frozenset(
@@ -98,6 +101,15 @@ class Pair:
         return indexed and (self.spec.get("network") or {}).get("enableDNSHostnames") is not False
 
     @property
+    def is_host_named(self) -> bool:
+        """Whether `ENV` will hold the sampler's host name, or one of the author's that may lead to it."""
+        written = pods.env_value(self.node.container.get("env"), ENV)
+        if written is None or "$(" in written or (self.host and f"{written}.".startswith(f"{self.host}.")):
+            return True
+        another = written in OWN_POD or written.startswith(f"{self.job.name}-")
+        return _HOST.fullmatch(written) is not None and not another
+
+    @property
     def port(self) -> int | None:
         """Port of the sampler, None where it is known only in the pod."""
         server = self.sampler.server
@@ -106,12 +118,13 @@ class Pair:
         text: str | None = server.text("port") or str(PORT)
         if text and text.startswith("$(") and text.endswith(")"):
             text = server.env.get(text[2:-1])
-        return int(text) if text and text.isdecimal() and len(text) <= len("65535") else None
+        written = int(text) if text and text.isdecimal() and len(text) <= len("65535") else 0
+        return written if 0 < written <= _LAST_PORT else None
 
     @property
     def url(self) -> str | None:
         """The URL to write, in which the pod's host name comes from `ENV`; None where it cannot be known."""
-        if self.port is None or self.rivals or self.sampler.server is None:
+        if self.port is None or self.rivals or self.sampler.server is None or not self.is_host_named:
             return None
         tls = self.sampler.server.has("ssl-certfile")
         return f"{'https' if tls else 'http'}://$({ENV}):{self.port}"

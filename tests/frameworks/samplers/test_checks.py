@@ -278,6 +278,41 @@ def test_a_password_in_a_url_is_not_repeated():
     assert "hunter2" not in f"{only.value}{only.message}"
 
 
+@pytest.mark.parametrize("port", ["0", "65536", "9" * 5000])
+def test_no_address_is_written_for_a_port_that_is_none(port):
+    document = enforce("trl", by_hand(sampler(args=["--port", port]))).document
+    assert not any(
+        "vllm_server" in word
+        for word in document["spec"]["replicatedJobs"][-1]["template"]["spec"]["template"]["spec"]["containers"][0][
+            "args"
+        ]
+    )
+    assert hand(sampler(args=["--port", port])) == ["sampler/url"]
+
+
+@pytest.mark.parametrize("host", ["", "me:hunter2@sampler:8000", "//x", "127.0.0.1", "-a", "a" * 300])
+def test_no_address_is_written_for_a_variable_that_leads_elsewhere(host):
+    env = [{"name": "MUSTER_SAMPLER", "value": host}]
+    (only,) = [
+        each for each in found("trl", enforce("trl", by_hand(env=env)).document) if each.severity.value == "error"
+    ]
+    assert "MUSTER_SAMPLER does not hold the host name" in only.message
+    assert errors(grpo(), sampled(env=env)) == ["sampler/url"]
+
+
+def test_no_address_is_written_for_a_variable_that_leads_to_another_pod_of_the_job():
+    env = [{"name": "MUSTER_SAMPLER", "value": "job-node-0-0.job"}]
+    assert errors(grpo(), sampled(env=env)) == ["sampler/url"]
+
+
+@pytest.mark.parametrize(
+    "host", ["rollouts.team-a.svc", "job-sampler-0-0.job", "job-sampler-0-0.job.team-a.svc", "$(HOST)"]
+)
+def test_an_address_is_written_for_a_variable_that_may_lead_to_the_sampler(host):
+    env = [{"name": "MUSTER_SAMPLER", "value": host}]
+    assert hand(env=env) == []
+
+
 def test_many_replicated_jobs_beside_a_training_cost_little():
     several = [sampler(f"sampler-{number}") for number in range(200)]
     (only,) = [each for each in _messages(sampled(*several)) if "sampler-0" in each]

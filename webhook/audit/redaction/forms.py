@@ -47,8 +47,10 @@ _BASIC = re.compile(r"(?i:(?<=\bbasic ))[A-Za-z0-9+/]{6,}={0,2}", re.ASCII)
 _USERINFO = re.compile(r"(?<=://)[^/?#\s\"']+(?=@)")
 # The same in a text that was cut, so that the host is missing; what is a port only may stay.
 _USERINFO_CUT = re.compile(r"(?<=://)[^/?#\s\"'@:…]*:(?!\d{1,5}(?:…|\.\.\.))[^/?#\s\"'@…]{3,}?(?=…|\.\.\.)")
-# `git clone oauth2:token@host/x`; an image with a digest (`name:tag@sha256:`) is none.
-_LOGIN = re.compile(r"(?<![\w.+:/@-])[\w.+-]{1,64}:(?P<value>[^\s:@/\"'\[\]]{4,})@(?!sha\d)(?=\w)", re.ASCII)
+# `git clone oauth2:token@host/x` and `//user:token@host`; an image with a digest (`name:tag@sha256:`) is none.
+_LOGIN = re.compile(
+    r"(?:(?<![\w.+:/@-])|(?<=//))[\w.+-]{1,64}:(?P<value>[^\s:@/\"'\[\]]{4,})@(?!sha\d)(?=\w)", re.ASCII
+)
 _ENCODED = re.compile(r"(?<![A-Za-z0-9+/=_-])(?:[A-Za-z0-9+/]{24,}|[A-Za-z0-9_-]{24,})={0,2}(?![A-Za-z0-9+/=_-])")
 
 
