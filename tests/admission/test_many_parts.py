@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import sys
 
+import orjson
 import pytest
 
+from bench import largest
 from tests.support import admissions, jobs
+from webhook.admission import decisions, reviews
 
 
 def made(count, command, framework, **labels):
@@ -46,6 +51,25 @@ def test_more_changes_than_an_update_can_restore_are_refused_as_the_job_and_not_
 def test_what_cannot_be_restored_is_not_computed_to_its_end():
     few, many = (admissions.decide(made(count, ["vllm", "serve", "m"], "vllm")) for count in (300, 500))
     assert [each.value for each in few.findings] == [each.value for each in many.findings]
+
+
+def called(count):
+    """How often functions, and steps of generators, are called for a mutation of so many servers with claims."""
+    document, calls = largest.made("replicated jobs, vllm, 2 claims each", count), itertools.count()
+    body = orjson.dumps(admissions.make_review(document.document))
+    request, reader = reviews.parse(body, "mutate"), admissions.make_reader(*document.cluster)
+    sys.setprofile(lambda _frame, event, _argument: event == "call" and next(calls))
+    try:
+        decisions.evaluate(request, reader, document.policy)
+    finally:
+        sys.setprofile(None)
+    return next(calls)
+
+
+def test_what_is_found_out_about_one_server_costs_the_same_whatever_stands_beside_it():
+    called(50)  # what is remembered of texts is remembered then
+    first, second, third = map(called, (50, 100, 200))
+    assert third - second < 2.2 * (second - first)
 
 
 def test_servers_of_their_own_are_changed_as_far_as_an_update_can_restore_them():

@@ -21,7 +21,7 @@ _TEXTS = {
     "snapshots": 1,
 }
 _MORE_TEXTS = {"scripts": 140, "words": 40}
-_KINDS = {("kind", "env of it and of its sampler"): 2, ("kind", "vllm, 2 claims each"): 2}
+_KINDS = {("kind", "env of it and of its sampler"): 2}
 _MORE_KINDS = {("kind",): 150}
 _MORE = ["trainjob-trl", "trainjob-torchtune", "jobset-vllm", "jobset-shell", "owned", "claims"]
 
