@@ -22,7 +22,6 @@ _TEXTS = {
 }
 _MORE_TEXTS = {"scripts": 140, "words": 40}
 _KINDS = {("kind", "env of it and of its sampler"): 2}
-_MORE_KINDS = {("kind",): 150}
 _MORE = ["trainjob-trl", "trainjob-torchtune", "jobset-vllm", "jobset-shell", "owned", "claims"]
 
 
@@ -52,10 +51,7 @@ def test_no_text_of_a_job_makes_a_decision_grow_faster_than_the_text(texts, leas
     assert (done.returncode, int(measured[2])) == (0, 0), done.stdout
 
 
-@pytest.mark.parametrize(
-    ("kinds", "least"),
-    [*_KINDS.items(), *(pytest.param(*each, marks=pytest.mark.thorough) for each in _MORE_KINDS.items())],
-)
+@pytest.mark.parametrize(("kinds", "least"), _KINDS.items())
 def test_no_lists_that_grow_together_make_a_decision_grow_faster_than_the_job(kinds, least):
     done = grown(*kinds)
     measured = re.search(r"^(\d+) measured, (\d+) too steep$", done.stdout, re.MULTILINE)
