@@ -1,0 +1,1 @@
+"""Engines of many sessions take turns on the memory of one device."""
