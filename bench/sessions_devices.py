@@ -1,8 +1,8 @@
 """`python -m bench.sessions_devices`: 1,000 sessions on 200 devices, by simulation with the lease that Muster runs.
 
 A session is a loop: its sampler works, its client thinks (rewards, environments), its trainer works, and so on. Devices
-do not touch each other, so each is simulated alone, with events in the order of their times. `Leased` drives the code of
-`sessions.devices`; `Queue` has small rules of its own. docs/devices.md has the table and what was assumed.
+do not touch each other, so each is simulated alone, with events in the order of their times. `Leased` drives the code
+of `sessions.devices`; `Queue` has small rules of its own. docs/devices.md has the table and what was assumed.
 """
 
 from __future__ import annotations

@@ -1,0 +1,377 @@
+"""The agent of one device: `python -m sessions.devices.agent`, to which engines come over a Unix socket.
+
+It keeps the clock of the lease, measures who has memory, ends engines that hang or lie, and keeps a note of its engines
+on disk, so that after its own end the next agent grants nothing before it has heard of each, or ended it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from sessions.devices import lines, processes
+from sessions.devices.clocks import Driver, Times
+from sessions.devices.lease import (
+    Action,
+    Asked,
+    Died,
+    Done,
+    Engine,
+    Event,
+    Gone,
+    Grant,
+    Joined,
+    Leave,
+    Left,
+    Measured,
+    Phase,
+)
+from sessions.devices.memory import Device, DeviceError, device
+
+__all__ = ["Agent", "main"]
+
+_LOG = logging.getLogger(__name__)
+_CONNECTIONS = 256
+_UNREAD = 1 << 16  # bytes that an engine may leave unread
+_LOOK, _SOON = 1.0, 0.05  # seconds between measurements, and while somebody waits for the memory to be free
+
+
+@dataclass(slots=True)
+class _Known:
+    """An engine whose process lives, connected or not."""
+
+    process: processes.Process
+    join: lines.Join | None = None
+    writer: asyncio.StreamWriter | None = None
+
+
+class Agent:
+    """Serves one device.
+
+    Args:
+        device: whose memory is shared.
+        socket: to make; notes and a lock are beside it.
+        times: how long things may last.
+        host: bytes of host memory that all engines together may keep while they are away; None for any.
+    """
+
+    def __init__(self, device: Device, socket: Path, times: Times | None = None, host: int | None = None) -> None:
+        self._device, self._socket, self._host = device, socket, host
+        self._times = times or Times()
+        self._notes = socket.with_name(f"{socket.name}.engines")
+        self._known: dict[str, _Known] = {}
+        self._connections = 0
+        self._changed = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._server: asyncio.Server | None = None
+        self._measuring: asyncio.Task[None] | None = None
+        self._lock: IO[str] | None = None
+        self._switches = 0
+        self.driver: Driver
+
+    async def start(self) -> None:
+        """Take over the device. Raises `DeviceError` where another agent has it."""
+        self._lock = self._locked()
+        self._recall()
+        self.driver = Driver(self._times, self._now(), frozenset(self._known))
+        self._socket.unlink(missing_ok=True)
+        before = os.umask(0o177)
+        try:
+            self._server = await asyncio.start_unix_server(self._met, self._socket, limit=lines.LONGEST)
+        finally:
+            os.umask(before)
+        for name, known in self._known.items():
+            self._watch(name, known)
+        self._measuring = asyncio.create_task(self._measure())
+        self._set_alarm()
+
+    async def close(self) -> None:
+        """End without ending any engine: they notice, and join the next agent."""
+        if self._measuring is not None:
+            self._measuring.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._measuring
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._server is not None:
+            self._server.close()
+        for known in self._known.values():
+            asyncio.get_running_loop().remove_reader(known.process.descriptor)
+            known.process.close()
+            if known.writer is not None:
+                known.writer.close()
+        self._known.clear()
+        if self._lock is not None:
+            self._lock.close()
+
+    def _locked(self) -> IO[str]:
+        lock = self._socket.with_name(f"{self._socket.name}.lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.close()
+            raise DeviceError(f"--socket: {self._socket}: another agent serves it: end that one first") from error
+        return lock
+
+    def _recall(self) -> None:
+        """Read which engines the former agent had, and open those that live."""
+        try:
+            noted = json.loads(self._notes.read_text())
+        except FileNotFoundError:
+            return
+        for name, (pid, start) in noted.items():
+            process = processes.opened(pid, start)
+            if process is not None:
+                self._known[name] = _Known(process)
+
+    def _note(self) -> None:
+        beside = self._notes.with_name(f"{self._notes.name}.part")
+        beside.write_text(
+            json.dumps({name: [each.process.pid, each.process.start] for name, each in self._known.items()})
+        )
+        beside.rename(self._notes)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _tell(self, event: Event) -> None:
+        """Tell the lease what happened, and do what follows."""
+        before = self.driver.lease
+        self._act(self.driver.tell(event, self._now()))
+        after = self.driver.lease
+        if (before.phase, before.number) != (after.phase, after.number):
+            self._changed.set()
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        at = self.driver.next()
+        self._alarm = asyncio.get_running_loop().call_at(at, self._rung) if at < float("inf") else None
+
+    def _rung(self) -> None:
+        event = self.driver.late(self._now())
+        if event is None:
+            self._set_alarm()
+        else:
+            self._tell(event)
+
+    def _act(self, actions: Sequence[Action]) -> None:
+        for action in actions:
+            known = self._known.get(action.name)
+            if known is None:
+                _LOG.error("%s has memory on the device and is no engine: nobody gets it until it is free", action.name)
+            elif isinstance(action, Grant):
+                self._grant(action, known)
+            elif isinstance(action, Leave):
+                self._write(known, lines.line("leave", action.number))
+            else:
+                _LOG.warning("engine %s is ended: it hangs, or has memory that is not its own", action.name)
+                known.process.end()
+
+    def _grant(self, action: Grant, known: _Known) -> None:
+        try:
+            self._device.enter(action.name, known.process.pid)
+        except DeviceError:
+            _LOG.exception("engine %s cannot have the device, and is ended", action.name)
+            known.process.end()
+            return
+        self._switches += 1
+        self._write(known, lines.line("grant", action.number))
+
+    @staticmethod
+    def _write(known: _Known, text: bytes) -> None:
+        """Write to an engine; one that is gone, or reads nothing, is found by its end or by the clock."""
+        writer = known.writer
+        if writer is None or writer.is_closing():
+            return
+        if writer.transport.get_write_buffer_size() > _UNREAD:
+            writer.close()
+            return
+        writer.write(text)
+
+    async def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections += 1
+        name = ""
+        try:
+            self._bound()
+            async with asyncio.timeout(self._times.leaving):
+                name = await self._introduced(reader, writer)
+            while name and (text := await reader.readline()):
+                self._heard(name, *lines.word(text))
+        except ValueError as error:
+            writer.write(lines.line("refused", str(error)))
+        except OSError:  # also for one that has not joined in time
+            pass
+        finally:
+            self._connections -= 1
+            self._cut(name, writer)
+            writer.close()
+
+    def _bound(self) -> None:
+        if self._connections > _CONNECTIONS:
+            raise ValueError(f"the agent has {_CONNECTIONS} connections: close some")
+
+    def _cut(self, name: str, writer: asyncio.StreamWriter) -> None:
+        known = self._known.get(name)
+        if known is not None and known.writer is writer:
+            known.writer = known.join = None
+            self._tell(Gone(name))
+
+    async def _introduced(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
+        """Return how an engine that joined is called; empty for whoever wants something else. Raises `ValueError`."""
+        pid = processes.caller(writer.get_extra_info("socket"))
+        while text := await reader.readline():
+            match lines.word(text):
+                case "status", _:
+                    writer.write(lines.line("status", self.status()))
+                    return ""
+                case "moving", _:
+                    self._device.leave(pid)
+                    writer.write(lines.line("moved"))
+                case "join", value:
+                    return self._joined(pid, lines.Join.read(value), writer)
+                case name, _:
+                    raise ValueError(f"{name[:20]!r} before join: send join first")
+        return ""
+
+    def _joined(self, pid: int, join: lines.Join, writer: asyncio.StreamWriter) -> str:
+        process = processes.opened(pid)
+        if process is None:
+            raise ValueError("join: your process cannot be seen from here")
+        name = f"{join.role}.{pid}.{process.start}"
+        known = self._known.get(name)
+        kept = join.host + sum(each.join.host for each in self._known.values() if each.join)
+        refusal = self._refusal(name, known, kept)
+        if refusal:
+            process.close()
+            raise ValueError(refusal)
+        if known is None:
+            known = self._known[name] = _Known(process)
+            self._note()
+            self._watch(name, known)
+        else:
+            process.close()
+        known.join, known.writer = join, writer
+        self._device.leave(pid)
+        self._write(known, lines.line("joined", name))
+        self._tell(Joined(Engine(name, join.session, join.weight)))
+        return name
+
+    def _refusal(self, name: str, known: _Known | None, kept: int) -> str:
+        if known is not None and known.writer is not None:
+            return "join: your process has joined already: use that connection"
+        if name in self.driver.lease.ending:
+            return "join: your process is being ended"
+        if self._host is not None and kept > self._host:
+            return f"join.host: all engines together would keep {kept} bytes in host memory, of {self._host}: end some"
+        return ""
+
+    def _heard(self, name: str, what: str, value: Any) -> None:
+        number = value if isinstance(value, int) else -1
+        match what:
+            case "ask":
+                self._tell(Asked(name))
+            case "done":
+                self._tell(Done(name, number))
+            case "left":
+                self._tell(Left(name, number))
+            case "moving":
+                if known := self._known.get(name):
+                    self._device.leave(known.process.pid)
+                    self._write(known, lines.line("moved"))
+            case _:
+                raise ValueError(f"{what[:20]!r} is no word of an engine")
+
+    def _watch(self, name: str, known: _Known) -> None:
+        asyncio.get_running_loop().add_reader(known.process.descriptor, self._died, name)
+
+    def _died(self, name: str) -> None:
+        known = self._known.pop(name)
+        asyncio.get_running_loop().remove_reader(known.process.descriptor)
+        known.process.close()
+        self._note()
+        self._device.forget(name)
+        self._tell(Died(name))
+
+    async def _measure(self) -> None:
+        """Look who has memory, again and again: often while somebody waits for it to be free."""
+        while True:
+            lease = self.driver.lease
+            engines = {each.process.pid: name for name, each in self._known.items()}
+            try:
+                users = await asyncio.to_thread(self._device.users, engines)
+            except (DeviceError, OSError):
+                _LOG.exception("nobody gets the device until it can be measured")
+            else:
+                now = self.driver.lease
+                if (lease.phase, lease.number) != (now.phase, now.number):
+                    continue  # it may be of the time before, which proves nothing
+                self._tell(Measured(users))
+            pause = _SOON if self.driver.lease.phase is Phase.VERIFYING else _LOOK
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._changed.wait()
+
+    def status(self) -> dict[str, Any]:
+        """Return what the device is at, for people."""
+        lease = self.driver.lease
+        held = lease.holder is not None and lease.phase in {Phase.WORKING, Phase.IDLE, Phase.LEAVING}
+        return {
+            "phase": lease.phase,
+            "holder": lease.holder.name if held and lease.holder else None,
+            "session": lease.session,
+            "turn": lease.turn,
+            "grants": self._switches,
+            "waiting": list(lease.waiting),
+            "engines": {each.name: each.session for each in lease.engines},
+            "ending": sorted(lease.ending),
+        }
+
+
+def main() -> int:
+    """Serve a device until SIGTERM; 2 where that cannot be done."""
+    parser = argparse.ArgumentParser(prog="python -m sessions.devices.agent", description=__doc__.partition("\n")[0])
+    parser.add_argument("--device", required=True, metavar="DEVICE", help="nvidia:UUID or budget:NAME:MEBIBYTES")
+    parser.add_argument("--socket", type=Path, required=True, metavar="FILE", help="Unix socket to make")
+    parser.add_argument("--host", type=int, metavar="MEBIBYTES", help="that engines may keep in host memory; any")
+    for name, default in (("turn", 60.0), ("idle", 0.05), ("leaving", 60.0), ("freeing", 10.0)):
+        parser.add_argument(
+            f"--{name}", type=float, default=default, metavar="SECONDS", help=f"{default:g}; docs/devices.md"
+        )
+    args = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    times = Times(args.turn, args.idle, args.leaving, args.freeing)
+    try:
+        agent = Agent(device(args.device), args.socket, times, None if args.host is None else args.host << 20)
+        asyncio.run(_serve(agent))
+    except (DeviceError, OSError) as error:
+        sys.stderr.write(f"sessions: {error}\n")
+        return 2
+    return 0
+
+
+async def _serve(agent: Agent) -> None:
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    await agent.start()
+    sys.stdout.write("serving\n")
+    sys.stdout.flush()
+    await ended.wait()
+    await agent.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""An engine that does what it is told by its standard input: `hold`, `done`, `leave`, and lies when it is asked to.
+
+Its memory is real: so many bytes, which it copies to the device and to the host. What it did is on its output.
+"""
+
+import ctypes
+import sys
+import threading
+from pathlib import Path
+
+from sessions.devices.client import Turn
+from sessions.devices.lines import Join
+
+path, session, size, *lies = sys.argv[1:]
+libc = ctypes.CDLL(None)
+place = {"host": bytearray(b"w" * (int(size) << 20)), "device": None}
+lock = threading.RLock()
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def move(source, target):
+    place[target] = bytearray(place[source])
+    place[source] = None
+    libc.malloc_trim(0)
+
+
+def enter():
+    move("host", "device")
+    say("entered")
+
+
+def away():
+    if "lies" not in lies:
+        move("device", "host")
+    say("away")
+
+
+def asked_to_leave():
+    """Leave while nothing is computed; during `work` the thread that works does."""
+    if lock.acquire(blocking=False):
+        with lock:
+            lock.release()
+            if turn.is_to_leave:
+                turn.leave()
+
+
+turn = Turn(Path(path), Join(session, "engine"), enter, away, lambda: threading.Thread(target=asked_to_leave).start())
+say("joined")
+for line in sys.stdin:
+    with lock:
+        match line.strip():
+            case "hold":
+                turn.hold()
+                say("holds")
+            case "done":
+                turn.done()
+                if turn.is_to_leave:
+                    turn.leave()
+            case "leave":
+                turn.leave()
