@@ -22,6 +22,7 @@ __all__ = [
     "Continuous",
     "Datum",
     "Lora",
+    "Movable",
     "Outputs",
     "Refused",
     "Sampled",
@@ -255,6 +256,17 @@ class Continuous(Sampler, Protocol):
 
     def abandon(self, ticket: int) -> None:
         """Forget a prompt; nothing happens when there is none."""
+
+
+@runtime_checkable
+class Movable(Protocol):
+    """An engine that can give up the memory of its device, and have it back with the same bits."""
+
+    def away(self) -> None:
+        """Move what it has on the device to the host."""
+
+    def back(self) -> None:
+        """Move it to the device again; also called once after the engine was made, when nothing is away."""
 
 
 class BrokenError(Exception):

@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sessions.cli import durations, looking, pods, urls
+from sessions.cli import devices, durations, looking, pods, urls
 from sessions.cli.texts import clean, moment
 from sessions.engines import names
 from sessions.journal.places import journal_at
@@ -82,6 +82,7 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--ranks", type=int, default=1, metavar="N", help="processes, or GPUs, that --full uses")
     option = "of the trainer, such as device=cuda; may be given several times"
     serve.add_argument("--trainer-option", action="append", default=[], metavar="KEY=VALUE", help=option)
+    devices.add(serve)
     pods.add(serve)
     keys = commands.add_parser("keys", help="make, list and end API keys", allow_abbrev=False)
     actions = keys.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -156,6 +157,8 @@ def _serve(args: argparse.Namespace) -> int:
         sampler_python=_interpreter("sampler", args.sampler_python),
         trainer_python=_interpreter("trainer", args.trainer_python),
         sampler_options=names.options(args.sampler_option),
+        device_lease=devices.chosen(args),
+        device_weight=args.device_weight,
         url=urls.checked(args.url) if args.url else None,
         journal=args.journal,
         replica=args.replica,

@@ -212,7 +212,7 @@ class Agent:
                 self._heard(name, *lines.word(text))
         except ValueError as error:
             writer.write(lines.line("refused", str(error)))
-        except OSError:  # also for one that has not joined in time
+        except (OSError, asyncio.CancelledError):  # it has not joined in time, or the agent ends
             pass
         finally:
             self._connections -= 1

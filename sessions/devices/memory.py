@@ -87,7 +87,7 @@ class Budget:
         DeviceError: where this process may not make it.
     """
 
-    def __init__(self, group: str, limit: int, floor: int = 32 << 20, root: Path | None = None) -> None:
+    def __init__(self, group: str, limit: int, floor: int = 48 << 20, root: Path | None = None) -> None:
         self._root = root or _hierarchy()
         self._is_new = (self._root / "cgroup.controllers").exists()
         self._group, self._floor = self._root / group, floor

@@ -74,6 +74,10 @@ class AdamW:
             for part in _PARTS
         }
 
+    def tensors(self) -> list[Tensor]:
+        """Return what it holds beside the weights, for whoever moves its memory."""
+        return [part for state in self._torch.state.values() for part in state.values()]
+
     def restore(self, state: Mapping[str, Tensor], source: str) -> None:
         """Take what `state` returned. Raises `Refused` for the state of another model."""
         if state and {key: self._shape(key) for key in self._keys()} != {k: tuple(v.shape) for k, v in state.items()}:

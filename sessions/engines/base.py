@@ -10,7 +10,7 @@ import transformers
 
 from sessions.refusals import Refused
 
-__all__ = ["Base"]
+__all__ = ["Base", "prepare"]
 
 
 class Base:
@@ -39,6 +39,13 @@ class Base:
         text = self.model.config.get_text_config()
         self.context: int = text.max_position_embeddings
         self.vocabulary: int = text.vocab_size
+
+
+def prepare(folder: Path) -> None:
+    """Import what a model of this kind needs, which transformers does when it first makes one."""
+    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    with torch.device("meta"):
+        transformers.AutoModelForCausalLM.from_config(config)
 
 
 def _reach(device: str) -> None:

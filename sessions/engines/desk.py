@@ -47,6 +47,11 @@ class Desk:
         self._tickets = count()
         self._arrived = asyncio.Event()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a prompt waits or is being answered."""
+        return bool(self._waiting or self._running)
+
     async def ask(self, request: Sampling, folder: Path | None, gone: Callable[[], bool]) -> Sampled:
         """Return the answer to a prompt.
 

@@ -72,6 +72,11 @@ class Batch:
         """Whether its cache is nothing but a key and a value for each token, so that padding can be put before them."""
         return all(type(layer) is DynamicLayer for layer in self._cache.layers)
 
+    def tensors(self) -> list[Tensor]:
+        """Return all that it holds, for whoever moves its memory."""
+        layers = [each for layer in self._cache.layers for each in vars(layer).values() if isinstance(each, Tensor)]
+        return [self._mask, self._next, self._logits, *layers]
+
     def join(self, other: Batch) -> None:
         """Take the rows of another batch in."""
         width = max(self._mask.shape[1], other._mask.shape[1])

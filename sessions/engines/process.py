@@ -19,8 +19,10 @@ import select
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,10 +31,12 @@ from weakref import WeakValueDictionary
 import orjson
 from aiohttp import web
 
+from sessions.devices.lines import Join
 from sessions.engines import network, options
+from sessions.engines.bursts import Bursts, kept
 from sessions.engines.desk import Desk
 from sessions.engines.turns import Turns
-from sessions.seam import Adam, Lora, Refused, Sampler, Sharing, Trainer
+from sessions.seam import Adam, Lora, Movable, Refused, Sampler, Sharing, Trainer
 from sessions.wire import samples, steps
 
 __all__ = ["Service", "main"]
@@ -57,19 +61,22 @@ class Service:
     Args:
         trainer: None where this process does not train.
         sampler: None where it does not sample.
+        bursts: what runs the work of engines that take turns on a device; None where they have one of their own.
     """
 
-    def __init__(self, trainer: Trainer | None, sampler: Sampler | None) -> None:
+    def __init__(self, trainer: Trainer | None, sampler: Sampler | None, bursts: Bursts | None = None) -> None:
         self._trainer = trainer
         self._instance = secrets.token_hex(8)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
+        self._thread: Executor = bursts or ThreadPoolExecutor(1, thread_name_prefix="engine")
         # Files are written beside the passes where the trainer allows it: to flush them takes long, and no processor.
-        beside = isinstance(trainer, Sharing)
+        beside = isinstance(trainer, Sharing) and bursts is None  # memory that is away cannot be written
         self._files = ThreadPoolExecutor(1, thread_name_prefix="files") if beside else self._thread
         self._turns = Turns(trainer, self._thread)
         self._last: dict[str, tuple[int, _Answer]] = {}
         self._orders: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._desk = Desk(sampler, self._work) if sampler else None
+        if bursts is not None and self._desk is not None:
+            bursts.more = lambda: self._desk is not None and self._desk.is_busy
 
     def app(self) -> web.Application:
         """Return the routes."""
@@ -155,7 +162,7 @@ class Service:
         if self._trainer is not None:
             await self._work(self._trainer.unload, model)
 
-    async def _work(self, work: Callable[..., Any], *args: Any, thread: ThreadPoolExecutor | None = None) -> Any:
+    async def _work(self, work: Callable[..., Any], *args: Any, thread: Executor | None = None) -> Any:
         return await asyncio.get_running_loop().run_in_executor(thread or self._thread, work, *args)
 
     async def _sample(self, request: web.Request) -> web.Response:
@@ -238,6 +245,50 @@ def _made(name: str, args: argparse.Namespace, given: Sequence[str], of: str) ->
         sys.exit(options.REFUSED)
 
 
+def _bursts(args: argparse.Namespace) -> Bursts | None:
+    """Return what runs the work of engines that take turns; None where they have a device of their own."""
+    if args.device_lease is None:
+        return None
+    role = "trainer" if args.trainer else "sampler"
+    for name, of in ((args.trainer, "trainer"), (args.sampler, "sampler")):
+        if name:
+            _prepared(name, of, args.base)
+    threading.Thread(target=_ends_with_input, daemon=True).start()  # it may wait for long
+    try:
+        return Bursts(args.device_lease, Join(args.device_session, role, args.device_weight, kept(args.base)))
+    except ValueError as error:
+        sys.stderr.write(f"--device-lease: {error}\n")
+        sys.exit(options.REFUSED)
+
+
+def _ends_with_input() -> None:
+    select.select([sys.stdin], [], [])
+    os._exit(0)
+
+
+def _engines(args: argparse.Namespace, bursts: Bursts | None) -> tuple[Trainer | None, Sampler | None]:
+    """Make what is asked for, where there is a device to share while that is held."""
+    trainer = _made(args.trainer, args, args.trainer_option, "trainer") if args.trainer else None
+    sampler = _made(args.sampler, args, args.sampler_option, "sampler") if args.sampler else None
+    if bursts is not None:
+        movable = [each for each in (trainer, sampler) if isinstance(each, Movable)]
+        if len(movable) < sum(each is not None for each in (trainer, sampler)):
+            sys.stderr.write("--device-lease: this engine cannot give its memory up: give it a device of its own\n")
+            sys.exit(options.REFUSED)
+        bursts.engines = movable
+        for each in movable:
+            each.back()
+    return trainer, sampler
+
+
+def _prepared(name: str, of: str, base: Path) -> None:
+    """Import what an engine needs before it has a device, for libraries are no memory of that."""
+    with suppress(ValueError, OSError, ImportError):  # which are told when it is made
+        prepare = getattr(options.maker(name, of), "prepare", None)
+        if prepare is not None:
+            prepare(base)
+
+
 def _is_orphan() -> bool:
     """Tell whether standard input has ended while this process was loading its base model."""
     return bool(select.select([sys.stdin], [], [], 0)[0])
@@ -275,6 +326,9 @@ def _parser() -> argparse.ArgumentParser:
     option = "of the sampler's constructor, such as rank=32; may be given several times"
     parser.add_argument("--sampler-option", action="append", default=[], metavar="KEY=VALUE", help=option)
     parser.add_argument("--trainer-option", action="append", default=[], metavar="KEY=VALUE", help="of the trainer's")
+    parser.add_argument("--device-lease", type=Path, metavar="SOCKET", help="of the agent of a device that is shared")
+    parser.add_argument("--device-session", default="session", metavar="NAME", help="whose engines share turns there")
+    parser.add_argument("--device-weight", type=float, default=1.0, metavar="NUMBER", help="of that session")
     return parser
 
 
@@ -287,17 +341,20 @@ def main() -> None:
         token = _token(args.token)
         # The first process of a container ignores it by itself. With 0 a Kubernetes Job would count it as done.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(_TOLD))
-    trainer = _made(args.trainer, args, args.trainer_option, "trainer") if args.trainer else None
-    sampler = _made(args.sampler, args, args.sampler_option, "sampler") if args.sampler else None
+    bursts = _bursts(args)
+    if bursts is None:
+        trainer, sampler = _engines(args, None)
+    else:
+        trainer, sampler = bursts.submit(_engines, args, bursts).result()
     if args.socket is None:
         listening = socket.create_server((args.host, args.port), backlog=128)
         print(f"engine at port {listening.getsockname()[1]}", flush=True)  # noqa: T201  # whoever let it choose one
-        asyncio.run(_answer(Service(trainer, sampler), listening, token, args.silence))
+        asyncio.run(_answer(Service(trainer, sampler, bursts), listening, token, args.silence))
         return
     if _is_orphan():
         return  # the socket is that of an engine which another Gateway started meanwhile
     args.socket.unlink(missing_ok=True)
-    asyncio.run(_serve(Service(trainer, sampler), args.socket))
+    asyncio.run(_serve(Service(trainer, sampler, bursts), args.socket))
 
 
 async def _answer(service: Service, listening: socket.socket, token: str, silence: float) -> None:

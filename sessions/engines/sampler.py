@@ -14,12 +14,13 @@ import torch
 import transformers
 
 from sessions.engines.adapters import Adapter, Layers
-from sessions.engines.base import Base
+from sessions.engines.base import Base, prepare
 from sessions.engines.batches import packed, padded
 from sessions.engines.growing import Batch, by_adapter, computing
 from sessions.engines.prompts import Thoughts, asked
 from sessions.engines.requests import checked
 from sessions.engines.rows import Row
+from sessions.engines.shelf import Shelf, weights_of
 from sessions.engines.stops import Stops, ends_of
 from sessions.engines.tickets import answered
 from sessions.engines.trainer import adapter_of
@@ -57,6 +58,7 @@ class TransformersSampler:
     """
 
     slots = 8
+    prepare = staticmethod(prepare)
 
     def __init__(
         self, base: Path, *, budget: int = 65536, device: str = "cpu", dtype: torch.dtype = torch.float32
@@ -71,6 +73,7 @@ class TransformersSampler:
         self._unthought: deque[int] = deque()
         self._waiting: deque[Row] = deque()
         self._batches: list[Batch] = []
+        self._shelf = Shelf()
 
     @property
     def model(self) -> Any:
@@ -130,6 +133,19 @@ class TransformersSampler:
         opened = self._open.pop(ticket, None)
         for row in opened.rows if opened else ():
             row.ended = "length"
+
+    def away(self) -> None:
+        """Move base, adapters and the caches of what has begun to the host."""
+        adapters = {id(each): each for each in (*self._weights.values(), *(one.adapter for one in self._open.values()))}
+        live = [tensor for each in adapters.values() if each for tensor in each.named().values()]
+        for batch in self._batches:
+            live += batch.tensors()
+        self._shelf.away(weights_of(self._base.model), live)
+
+    def back(self) -> None:
+        """Have all of it on the device again."""
+        self._shelf.back()
+        self._shelf.own(weights_of(self._base.model))
 
     def _forget(self) -> None:
         self._open.clear()

@@ -19,9 +19,10 @@ from torch import Tensor
 
 from sessions.engines.adam import AdamW, checked
 from sessions.engines.adapters import ALPHA, Adapter, Layers
-from sessions.engines.base import Base
+from sessions.engines.base import Base, prepare
 from sessions.engines.layouts import company, layouts
 from sessions.engines.passes import Inputs, Passes, Work, added
+from sessions.engines.shelf import Shelf, weights_of
 from sessions.losses.checks import config_of, inputs_of
 from sessions.refusals import Refused
 from sessions.seam import Adam, Datum, Lora, Outputs, Step
@@ -69,6 +70,8 @@ class TorchTrainer:
         dtype: of the base; adapters and their optimizers are float32.
     """
 
+    prepare = staticmethod(prepare)
+
     def __init__(
         self, base: Path, *, budget: int = 4096, device: str = "cpu", dtype: torch.dtype = torch.float32
     ) -> None:
@@ -76,6 +79,7 @@ class TorchTrainer:
         self._layers = Layers(self._base)
         self._passes = Passes(self._base, self._layers, budget)
         self._models: dict[str, Held] = {}
+        self._shelf = Shelf()
 
     def create(self, model: str, lora: Lora) -> None:
         """Make a model. Without a seed its name is one, so that a repeated call gives the same bits."""
@@ -141,6 +145,22 @@ class TorchTrainer:
     def unload(self, model: str) -> None:
         """Forget a model."""
         self._models.pop(model, None)
+
+    def away(self) -> None:
+        """Move base, adapters, gradients and optimizers to the host."""
+        base, live = list(weights_of(self._base.model)), []
+        for held in self._models.values():
+            live += [*held.adapter.named().values(), *held.optimizer.tensors(), *held.pending]
+        self._shelf.away(*self._divided(base, live))
+
+    def back(self) -> None:
+        """Have all of it on the device again."""
+        self._shelf.back()
+        self._shelf.own(weights_of(self._base.model))
+
+    def _divided(self, base: list[Tensor], live: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """Return what never changes, and what does."""
+        return base, live
 
     def _model(self, model: str) -> Held:
         if model not in self._models:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 
 from sessions.seam import Outputs, Refused, Sharing, Step, Trainer
@@ -38,7 +38,7 @@ class Turns:
         thread: of the engine.
     """
 
-    def __init__(self, trainer: Trainer | None, thread: ThreadPoolExecutor) -> None:
+    def __init__(self, trainer: Trainer | None, thread: Executor) -> None:
         self._trainer, self._thread = trainer, thread
         self._waiting: deque[_Job] = deque()
 

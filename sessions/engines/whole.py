@@ -18,8 +18,10 @@ from torch import Tensor
 
 from sessions.engines.adam import AdamW
 from sessions.engines.adapters import Adapter
+from sessions.engines.base import prepare
 from sessions.engines.passes import Part, Passes, added
 from sessions.engines.sampler import TransformersSampler
+from sessions.engines.shelf import Shelf, weights_of
 from sessions.engines.trainer import OPTIMIZER, Held, TorchTrainer
 from sessions.refusals import Refused
 from sessions.seam import Lora, Sampled, Sampling
@@ -86,6 +88,9 @@ class WholeTrainer(TorchTrainer):
         self._take(found)
         self._hold(model, fresh)
 
+    def _divided(self, base: list[Tensor], live: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        return [], [*base, *live]
+
     def _hold(self, model: str, optimizer: AdamW | None = None) -> None:
         self._models[model] = Held(Adapter(_ALL, {}), optimizer or self._fresh())
 
@@ -125,6 +130,8 @@ class WholeSampler:
         dtype: of the weights.
     """
 
+    prepare = staticmethod(prepare)
+
     def __init__(
         self, base: Path, *, budget: int = 65536, device: str = "cpu", dtype: torch.dtype = torch.float32
     ) -> None:
@@ -133,6 +140,7 @@ class WholeSampler:
         self._weights = named(self._inner.model)
         self._folders: dict[str, Path] = {}
         self._now: str | None = None
+        self._shelf = Shelf()
 
     def load(self, weights: str, folder: Path) -> None:
         """Take a model that `WholeTrainer.save` wrote. Raises `Refused` for a torn one."""
@@ -144,6 +152,15 @@ class WholeSampler:
     def unload(self, weights: str) -> None:
         """Forget weights."""
         self._folders.pop(weights, None)
+
+    def away(self) -> None:
+        """Move the model in memory to the host."""
+        self._shelf.away([], weights_of(self._inner.model))
+
+    def back(self) -> None:
+        """Have it on the device again."""
+        self._shelf.back()
+        self._shelf.own(weights_of(self._inner.model))
 
     def sample(self, requests: Sequence[Sampling]) -> Sequence[Sampled | Refused]:
         """Answer each request in its place, those of the model in memory first."""

@@ -71,6 +71,8 @@ class Config:
         full: whether all weights of one model are trained, and no adapters.
         quotas: what tenants may have and ask for.
         audit: file of the audit log; None for none.
+        device_lease: socket of the agent of a device on which the engines take turns with others; None for their own.
+        device_weight: of these engines there.
         trainer_python: interpreter that the trainer runs in, as `sampler_python` is that of the sampler.
         pods: where engines are pods; None for processes of this machine.
     """
@@ -92,4 +94,6 @@ class Config:
     quotas: Quotas = field(default_factory=Quotas)
     audit: Path | None = None
     trainer_python: str | None = None
+    device_lease: Path | None = None
+    device_weight: float = 1.0
     pods: OnPods | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import hashlib
 import logging
 import secrets
 import shutil
@@ -53,7 +54,7 @@ _LEFT_SAMPLES = (
 
 def _pair(config: Config, folder: Path, metrics: Metrics) -> Pair:
     """Return the engines: pods, or processes with sockets in a folder."""
-    base = ["--base", str(config.base)]
+    base = ["--base", str(config.base), *_turns(config, folder)]
     arguments = {
         "trainer": [
             *base,
@@ -71,6 +72,15 @@ def _pair(config: Config, folder: Path, metrics: Metrics) -> Pair:
     if config.pods is not None:
         return Pods(config.pods.settings, arguments, config.pods.access, metrics)
     return Processes(folder, arguments, metrics, {"trainer": config.trainer_python, "sampler": config.sampler_python})
+
+
+def _turns(config: Config, folder: Path) -> list[str]:
+    """Return what tells engines to take turns on a device: those of a Gateway are one session there."""
+    if config.device_lease is None:
+        return []
+    session = hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+    lease = ["--device-lease", str(config.device_lease), "--device-session", f"gateway-{session}"]
+    return [*lease, "--device-weight", str(config.device_weight)]
 
 
 class Manager:

@@ -91,10 +91,11 @@ class House:
         self.name = uuid.uuid4().hex[:8]
         self.processes = []
         self.agent = None
+        self.limit = LIMIT
 
     def start(self):
-        options = ("--turn", "0.3", "--leaving", "2", "--freeing", "0.3", *self._options)
-        where = ("--device", f"budget:{self.name}:{LIMIT}", "--socket", str(self.socket))
+        options = ("--turn", "0.3", "--leaving", "2", "--freeing", "0.3", *self._options)  # the last of each counts
+        where = ("--device", f"budget:{self.name}:{self.limit}", "--socket", str(self.socket))
         self.agent = Process("-m", "sessions.devices.agent", *where, *options, log=self._log)
         self.processes.append(self.agent)
         self.agent.told("serving")

@@ -53,12 +53,12 @@ class World:
     """The lease and what is true.
 
     Attributes:
-        passed: how many turns others had since `watched` asked.
+        passed: how many whole turns others had since `watched` asked.
     """
 
     lease: Lease
     processes: tuple[Process, ...]
-    passed: int = 0
+    passed: float = 0
 
 
 @dataclass
@@ -176,7 +176,7 @@ class Model:
         for seconds in self._contested(world.lease):
             lease, actions = told(world.lease, event, seconds)
             self._give_way(world.lease, lease, actions)
-            after = self._counted(world, self._done(replace(world, lease=lease), actions))
+            after = self._counted(world, self._done(replace(world, lease=lease), actions), seconds)
             if after not in seen:
                 seen.add(after)
                 yield step, after
@@ -187,12 +187,12 @@ class Model:
             return (0.0,)
         return (1.0,) if lease.over else (0.0, 1.0)
 
-    def _counted(self, before: World, after: World) -> World:
+    def _counted(self, before: World, after: World, seconds: float) -> World:
         waits = any(each.session == self.watched for each in after.lease.asking)
         if not waits or after.lease.session == self.watched:
             passed = 0
         else:
-            passed = before.passed + (before.lease.turn != after.lease.turn)
+            passed = before.passed + seconds * (before.lease.turn != after.lease.turn)
         return replace(after, lease=_canonical(after.lease), passed=passed)
 
     def _done(self, world: World, actions: Sequence[Action]) -> World:
