@@ -164,3 +164,34 @@ def test_a_process_that_has_the_number_of_another_is_not_taken_for_it():
     assert (found.pid, found.start) == (os.getpid(), start)
     found.close()
     assert processes.opened(os.getpid(), start + 1) is None
+
+
+def _served(house, folder, *options):
+    """Return how `serve` ends with engines that are a table."""
+    base = folder / "base"
+    base.mkdir()
+    (base / "config.json").write_text("{}")
+    where = ("--root", str(folder / "state"), "--base", str(base), "--port", "0", "--device-lease", str(house.socket))
+    command = [sys.executable, "-m", "sessions.cli", "serve", *where, *options]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=False)
+
+
+def test_an_engine_that_cannot_leave_gets_no_device_to_share(house, tmp_path):
+    pytest.importorskip("tinker")
+    ended = _served(house, tmp_path, "--trainer", "tests.sessions.bigram:Trainer")
+    assert ended.returncode == 2
+    assert "--device-lease: this engine cannot give its memory up: give it a device of its own" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--full", "--ranks", "2"), "--ranks 2 need devices of their own"),
+        (("--device-weight", "0"), "'0' is not a number from 0.01 to 100"),
+    ],
+)
+def test_serve_refuses_what_cannot_take_turns(house, tmp_path, options, told):
+    pytest.importorskip("tinker")
+    ended = _served(house, tmp_path, *options)
+    assert ended.returncode == 2
+    assert told in ended.stderr

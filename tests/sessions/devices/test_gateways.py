@@ -126,7 +126,7 @@ def test_both_learn_to_a_mean_reward_of_one(tmp_path):
         with tinker.ServiceClient(base_url=gateway.url, api_key=gateway.key) as service:
             return [step.reward for step in loop.train(service, str(gateway.base), lambda _: None)]
 
-    with _shared(tmp_path, "a", "b", limit=2 * _LIMIT) as (house, (a, b)):  # for steps of 64 answers
+    with _shared(tmp_path, "a", "b", limit=384) as (house, (a, b)):  # one has up to 310
         got = _at_once({"a": lambda: learned(a), "b": lambda: learned(b)})
         status = house.status()
     assert [rewards[-1] for rewards in got.values()] == [1.0, 1.0], got
