@@ -44,7 +44,7 @@ __all__ = ["Agent", "main"]
 _LOG = logging.getLogger(__name__)
 _CONNECTIONS = 256
 _UNREAD = 1 << 16  # bytes that an engine may leave unread
-_LOOK, _SOON = 1.0, 0.05  # seconds between measurements, and while somebody waits for the memory to be free
+_LOOK, _SOON = 5.0, 0.05  # seconds between measurements, and while somebody waits for the memory to be free
 
 
 @dataclass(slots=True)
@@ -81,8 +81,9 @@ class Agent:
         self.driver: Driver
 
     async def start(self) -> None:
-        """Take over the device. Raises `DeviceError` where another agent has it."""
+        """Take over the device. Raises `DeviceError` where another agent has it, or it cannot be used."""
         self._lock = self._locked()
+        self._device.open()
         self._recall()
         self.driver = Driver(self._times, self._now(), frozenset(self._known))
         self._socket.unlink(missing_ok=True)

@@ -22,6 +22,9 @@ class DeviceError(Exception):
 class Device(Protocol):
     """Where one engine at a time has memory."""
 
+    def open(self) -> None:
+        """Begin to use it, when no other agent does. Raises `DeviceError` where that cannot be."""
+
     def enter(self, name: str, pid: int) -> None:
         """Have what a process allocates from now on be memory of the device. Raises `DeviceError`."""
 
@@ -50,6 +53,10 @@ class Nvidia:
 
     def __init__(self, uuid: str, floor: int = 1 << 30, command: str = "nvidia-smi") -> None:
         self._uuid, self._floor, self._command = uuid, floor, command
+
+    def open(self) -> None:
+        """Look whether it can be measured."""
+        self.users({})
 
     def enter(self, name: str, pid: int) -> None:
         """Do nothing: a process that computes there has memory there."""
@@ -84,7 +91,7 @@ class Budget:
         root: of the hierarchy that has the memory controller; None for that of this machine.
 
     Raises:
-        DeviceError: where this process may not make it.
+        DeviceError: where no memory is counted.
     """
 
     def __init__(self, group: str, limit: int, floor: int = 48 << 20, root: Path | None = None) -> None:
@@ -92,8 +99,12 @@ class Budget:
         self._is_new = (self._root / "cgroup.controllers").exists()
         self._group, self._floor = self._root / group, floor
         self._homes: dict[int, Path] = {}
+        self._limit = limit
+
+    def open(self) -> None:
+        """Make the group. Raises `DeviceError` where this process may not."""
         try:
-            self._make(limit)
+            self._make(self._limit)
         except OSError as error:
             told = "run as root, or in a control group that was delegated"
             raise DeviceError(f"{self._group}: cannot be made, or take a limit ({error.strerror}): {told}") from error

@@ -25,7 +25,9 @@ SIZE = 100  # MiB of an engine
 def missing():
     """Return why there can be no budget here; empty where there can."""
     try:
-        Budget(f"muster-device-probe-{os.getpid()}", 64 << 20).remove()
+        probe = Budget(f"muster-device-probe-{os.getpid()}", 64 << 20)
+        probe.open()
+        probe.remove()
     except DeviceError as error:
         return str(error)
     return ""

@@ -90,7 +90,7 @@ def test_two_never_have_memory_and_whoever_waits_is_served_without_the_help_of_t
 
 
 @pytest.mark.parametrize(
-    ("seeds", "steps"), [(2, 2000), pytest.param(20, 20_000, marks=pytest.mark.thorough)], ids=["short", "long"]
+    ("seeds", "steps"), [(2, 2000), pytest.param(10, 3000, marks=pytest.mark.thorough)], ids=["short", "long"]
 )
 def test_of_four_engines_of_three_sessions_the_same_is_true_on_each_way_that_chance_takes(seeds, steps):
     model = Model([A, A2, B, C], watched="a")

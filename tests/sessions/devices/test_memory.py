@@ -58,7 +58,7 @@ def hierarchy(tmp_path):
 
 
 def test_a_budget_of_version_2_has_a_limit_and_no_swap(hierarchy):
-    Budget("gpu", 100 << 20, root=hierarchy)
+    Budget("gpu", 100 << 20, root=hierarchy).open()
     assert (hierarchy / "gpu" / "memory.max").read_text() == str(100 << 20)
     assert (hierarchy / "gpu" / "memory.swap.max").read_text() == "0"
     assert (hierarchy / "gpu" / "cgroup.subtree_control").read_text() == "+memory"
@@ -69,6 +69,7 @@ def test_a_budget_of_version_2_has_a_limit_and_no_swap(hierarchy):
 )
 def test_a_budget_of_version_2_counts_what_is_no_file(hierarchy, anonymous, shared, users):
     budget = Budget("gpu", 100, floor=10, root=hierarchy)
+    budget.open()
     (hierarchy / "gpu" / "a").mkdir()
     (hierarchy / "gpu" / "a" / "memory.stat").write_text(f"anon {anonymous}\nfile 999\nshmem {shared}\n")
     assert budget.users({}) == users
