@@ -178,7 +178,7 @@ class Agent:
             elif isinstance(action, Leave):
                 self._write(known, lines.line("leave", action.number))
             else:
-                _LOG.warning("engine %s is ended: it hangs, or has memory that is not its own", action.name)
+                _LOG.warning("engine %s is ended: it is gone, hangs, or has memory that is not its own", action.name)
                 known.process.end()
 
     def _grant(self, action: Grant, known: _Known) -> None:
