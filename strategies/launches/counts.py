@@ -228,12 +228,12 @@ def _numbered(job: Job, site: Site, every: Sequence[World]) -> Iterator[Finding]
         return
     field = f"{site.place}.env[{names.PET_NNODES}]"
     backends = [each.values.get("rdzv_backend") or pods.env_value(site.env, "PET_RDZV_BACKEND") for each in readers]
-    if all(each not in (None, "", "static") for each in backends):
-        message = f"is not the number of pods, {count}; the others wait until one of these ends, and their GPUs are idle"
+    if any(each in (None, "", "static") for each in backends):
+        message = f"is not the number of pods, {count}, so that the others find no place; remove it, and Muster sets it"
+        yield error(field, written, message, rule="core/nodes")
+    else:
+        message = f"is not the number of pods, {count}; the others wait until one ends, and their GPUs are idle"
         yield warning(field, written, message, rule="core/nodes")
-        return
-    message = f"is not the number of pods, {count}, so that the others find no place; remove it, and Muster sets it"
-    yield error(field, written, message, rule="core/nodes")
 
 
 def _apart(site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:
