@@ -142,6 +142,83 @@ def test_a_status_of_any_other_shape_says_nothing(status):
     assert guards.read({"metadata": {}, "status": status}) is None
 
 
+SAMPLING = {
+    "reward": 0.875, "syncs": 24, "syncSeconds": 0.12, "difference": 1.2e-07,
+    "ratio": 1.0, "staleness": 0.5, "dropped": 0,
+}  # fmt: skip
+
+
+def test_what_a_training_said_of_its_samples_is_read_and_kept_as_it_was_said():
+    found = said(sampling=SAMPLING, verdict="weights-differ")
+    assert found.sampling.written() == SAMPLING
+    assert found.sampling.sync_seconds == 0.12
+    assert found.verdict == "weights-differ"
+    assert guards.sampling(found.sampling.written()) == found.sampling
+
+
+def test_numbers_of_samples_have_six_digits():
+    assert said(sampling={"reward": 1 / 3}).sampling.written() == {"reward": 0.333333}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [],
+        "x",
+        7,
+        {},
+        {"reward": "1"},
+        {"reward": True},
+        {"reward": 1e300},
+        {"syncs": 1.5},
+        {"syncs": -1},
+        {"x": 1},
+    ],
+)
+def test_numbers_of_samples_that_are_none_are_left_out_and_the_rest_is_read(value):
+    found = said(sampling=value)
+    assert (found.size, found.sampling) == (2, None)
+
+
+@pytest.mark.parametrize("value", [None, "", "weights", "weights-differ ", ["weights-differ"], {"a": 1}, 7])
+def test_a_verdict_that_is_not_known_is_none(value):
+    assert said(verdict=value).verdict is None
+
+
+def test_the_report_of_a_training_that_the_guard_ended_stands_above_the_reason_and_is_read(monkeypatch):
+    written = []
+    monkeypatch.setattr(endings, "terminate", written.append)
+    monkeypatch.setattr(endings, "_marks", lambda **_: [])
+    monkeypatch.setattr(endings.os, "_exit", written.append)
+    monkeypatch.setenv("MUSTER_EXPECTED_WORLD_SIZE", "1")
+    monkeypatch.setitem(guard.added, "sampling", lambda: {"syncs": 1})
+    guard.fail("muster: the sampler serves other weights", "weights-differ")
+    report, reason, code = written
+    assert (reason, code) == ("muster: the sampler serves other weights", 78)
+    found = guards.read(pod(f"{report}\n{reason}\n"))
+    assert (found.size, found.verdict, found.sampling.syncs, found.is_right) == (1, "weights-differ", 1, True)
+
+
+def test_what_others_add_to_a_report_is_left_out_where_it_is_nothing(monkeypatch):
+    monkeypatch.setitem(guard.added, "sampling", lambda: None)
+    assert "sampling" not in guard.Training(2, 0).report()
+
+
+MEMBERS = st.dictionaries(
+    st.sampled_from([*SAMPLING, "x"]), st.none() | st.text() | st.integers() | st.floats() | st.lists(st.integers())
+)
+
+
+@given(MEMBERS)
+def test_whatever_is_said_of_samples_only_sensible_numbers_come_out_and_few_bytes(raw):
+    found = guards.sampling(raw)
+    written = found.written() if found else {}
+    assert all(type(value) in (int, float) and abs(value) < 10**10 for value in written.values())
+    assert set(written) <= set(SAMPLING)
+    assert len(json.dumps(written)) < 300
+
+
 ODD = st.builds(json.dumps, st.dictionaries(st.sampled_from([*REPORT]), st.none() | st.text() | st.integers()))
 
 

@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.controllers import trainings
-from webhook.controllers.guards import Expected, Guarded
+from webhook.controllers.guards import Expected, Guarded, Sampling
 from webhook.controllers.trainings import Report
 
 RIGHT, WRONG = Guarded(2, Expected(2, 2), 8, 14.2), Guarded(1, Expected(2, 2))
+SAMPLED = Guarded(2, Expected(2, 2), 8, 14.2, None, Sampling(0.8, 8, 0.1, 1.5e-07, 1.0, 0.5, 0))
+ENDED = Guarded(2, Expected(2, 2), 3, 4.5, "weights-refused", Sampling(syncs=3))
 
 
 def report(said=RIGHT, pod="job-node-0-0-abcde", created="2026-11-23T10:00:00Z", attempt=0):
@@ -39,12 +41,36 @@ def test_a_later_attempt_of_the_jobset_counts_whatever_the_earlier_ones_said():
 
 @pytest.mark.parametrize(
     ("said", "outcome"),
-    [(RIGHT, "as-asked"), (WRONG, "not-as-asked"), (Guarded(4, None), "nothing-asked")],
+    [
+        (RIGHT, "as-asked"),
+        (WRONG, "not-as-asked"),
+        (Guarded(4, None), "nothing-asked"),
+        (SAMPLED, "as-asked"),
+        (ENDED, "as-asked"),
+    ],
 )
 def test_the_annotation_is_read_as_it_was_written_and_names_the_outcome(said, outcome):
     text = trainings.format_report(report(said))
     assert trainings.parse_report(text) == report(said)
     assert f'"outcome":"{outcome}"' in text
+
+
+def test_the_rank_that_speaks_with_the_sampler_speaks_for_the_training_and_a_verdict_before_it():
+    plain, sampled = report(), report(SAMPLED, "job-node-0-1-fghij")
+    ended = report(ENDED, "job-node-0-2-fghij")
+    assert trainings.chosen(plain, sampled) == trainings.chosen(sampled, plain) == sampled
+    assert trainings.chosen(sampled, ended) == trainings.chosen(ended, sampled) == ended
+    assert trainings.chosen(ended, report(WRONG)) == report(WRONG)
+
+
+def test_an_annotation_is_read_without_what_is_no_number_or_no_verdict_of_ours():
+    text = trainings.format_report(report(ENDED)).replace("weights-refused", "\\u001b[2J").replace("3}", '"x"}')
+    assert trainings.parse_report(text).said == Guarded(2, Expected(2, 2), 3, 4.5)
+
+
+def test_an_annotation_has_few_bytes_whatever_a_pod_said():
+    full = Guarded(10**9, Expected(10**9, 10**9 + 1), 10**9, 1e9, "weights-refused", Sampling(*[-1.23456e-05] * 7))
+    assert len(trainings.format_report(report(full, pod="p" * 253))) < 1024
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,25 @@
 
 A container's termination message is whatever its program wrote, and whoever may write the status of pods can put any
 text there. So one is read line by line within a limit, only the two forms that the guard writes are taken, and only
-numbers leave this module: no word of a message is ever kept or shown.
+numbers leave this module, and words of a closed set: no word of a message is ever kept or shown.
 
 Source: images/guard/muster_guard, `trainings.Training.report` and `trainings.compare`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, Literal, get_args
 
 import orjson
 
-__all__ = ["LIMIT", "Expected", "Guarded", "expected", "read"]
+__all__ = ["LIMIT", "VERDICTS", "Expected", "Guarded", "Sampling", "Verdict", "expected", "read", "sampling", "verdict"]
+
+Verdict = Literal["weights-differ", "weights-refused"]
+"""Why a training of the right size was ended: its sampler serves other weights, or refused those that it was sent."""
+VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
 
 LIMIT: Final = 4096
 """Characters of a termination message that are read; the kubelet keeps as many bytes."""
@@ -45,6 +50,36 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
+class Sampling:
+    """What a training by reinforcement learning said of its samples, most of it as it was last; None is not known.
+
+    Attributes:
+        reward: the mean of a step.
+        syncs: how many times the sampler was sent weights.
+        sync_seconds: how long that took, in the mean.
+        difference: mean difference of log probabilities, the trainer's and the sampler's.
+        ratio: mean importance ratio.
+        staleness: mean number of versions by which samples were behind.
+        dropped: samples that were thrown away, in all.
+    """
+
+    reward: float | None = None
+    syncs: int | None = None
+    sync_seconds: float | None = None
+    difference: float | None = None
+    ratio: float | None = None
+    staleness: float | None = None
+    dropped: int | None = None
+
+    def written(self) -> dict[str, float]:
+        """Return it as JSON, without what is not known."""
+        return {_KEYS[name]: value for name, value in asdict(self).items() if value is not None}
+
+
+_KEYS = {each.name: each.name for each in fields(Sampling)} | {"sync_seconds": "syncSeconds"}
+
+
+@dataclass(frozen=True, slots=True)
 class Guarded:
     """What the guard of one container said.
 
@@ -53,12 +88,16 @@ class Guarded:
         expected: the number that it should have had; None where nobody said so.
         steps: the steps of the optimizer; None where the guard ended the training before its first step.
         seconds: how long the training took; None as with `steps`.
+        verdict: why the guard ended it, apart from its size.
+        sampling: what it said of its samples.
     """
 
     size: int
     expected: Expected | None
     steps: int | None = None
     seconds: float | None = None
+    verdict: Verdict | None = None
+    sampling: Sampling | None = None
 
     @property
     def is_right(self) -> bool | None:
@@ -85,6 +124,20 @@ def expected(text: object) -> Expected | None:
     if len(words) == 3 and words[1] == "to":
         high = _number(words[2])
     return Expected(low, high) if low and (high is None or high >= low) else None
+
+
+def verdict(value: object) -> Verdict | None:
+    """Return a verdict that is known."""
+    return next((each for each in VERDICTS if each == value), None)
+
+
+def sampling(value: object) -> Sampling | None:
+    """Read numbers about samples; what is no number of a sensible size is left out, and of nothing comes None."""
+    raw = _mapping(value)
+    found: dict[str, Any] = {name: _measured(raw.get(key)) for name, key in _KEYS.items()}
+    found |= {name: _whole(raw.get(name)) for name in ("syncs", "dropped")}
+    made = Sampling(**found)
+    return made if made.written() else None
 
 
 def _messages(pod: Mapping[str, Any]) -> Iterator[str]:
@@ -116,7 +169,8 @@ def _report(line: str) -> Guarded | None:
     if asked is None and found.get("expected") is not None:
         return None
     timed = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < 10**_MOST
-    return Guarded(size, asked, steps, round(float(seconds), 2) if timed else None)
+    took = round(float(seconds), 2) if timed else None
+    return Guarded(size, asked, steps, took, verdict(found.get("verdict")), sampling(found.get("sampling")))
 
 
 def _failure(line: str) -> Guarded | None:
@@ -137,6 +191,13 @@ def _number(text: str) -> int:
 def _whole(value: object) -> int | None:
     whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**_MOST
     return value if whole and isinstance(value, int) else None
+
+
+def _measured(value: object) -> float | None:
+    """Return a number with six digits, which are more than anybody reads."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < 10**_MOST:
+        return None
+    return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

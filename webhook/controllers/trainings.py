@@ -71,7 +71,12 @@ def chosen(kept: Report | None, new: Report) -> Report:
         return new if kept is None or new.attempt > kept.attempt else kept
     if new.place == kept.place:
         return new if new.created >= kept.created else kept
-    return new if new.said.is_right is False and kept.said.is_right is not False else kept
+    return new if _weight(new.said) > _weight(kept.said) else kept
+
+
+def _weight(said: guards.Guarded) -> tuple[bool, bool, bool]:
+    """Return how much a pod has to say of its training; one rank alone speaks with a sampler."""
+    return said.is_right is False, said.verdict is not None, said.sampling is not None
 
 
 def format_report(report: Report) -> str:
@@ -88,6 +93,8 @@ def format_report(report: Report) -> str:
             "created": report.created,
             "steps": said.steps,
             "seconds": said.seconds,
+            **({"verdict": said.verdict} if said.verdict else {}),
+            **({"sampling": said.sampling.written()} if said.sampling else {}),
         }
     ).decode()
 
@@ -106,7 +113,14 @@ def parse_report(text: object) -> Report | None:
     pod, created = found.get("pod"), found.get("created")
     if type(size) is not int or type(attempt) is not int or not isinstance(pod, str) or not isinstance(created, str):
         return None
-    said = guards.Guarded(size, guards.expected(found.get("expected")), _of(found, "steps"), _of(found, "seconds"))
+    said = guards.Guarded(
+        size,
+        guards.expected(found.get("expected")),
+        _of(found, "steps"),
+        _of(found, "seconds"),
+        guards.verdict(found.get("verdict")),
+        guards.sampling(found.get("sampling")),
+    )
     return Report(attempt, pod, created, said)
 
 

@@ -34,15 +34,20 @@ def terminate(text: str) -> None:
                 file.write(line)
 
 
-def fail(text: str) -> NoReturn:
+def fail(text: str, report: str = "") -> NoReturn:
     """End this process now with the fixed exit code, and let its launcher end with the same code.
 
     Process groups are not destroyed, because ranks that wait for one another would hang there.
+
+    Args:
+        text: why, for people; the last line of the termination message.
+        report: a line for programs, above it.
     """
     say(text)
     marked = _marks(write=True)
     if not any(path.exists() for path in marked):
-        terminate(text)
+        for line in filter(None, (report, text)):
+            terminate(line)
     for path in marked:
         with contextlib.suppress(OSError):
             path.touch()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from muster_guard import trainings
@@ -21,20 +20,12 @@ def watch(module: Any) -> None:
 
 def _before(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
     if trainings.current is None:
-        trainings.begin(*_place())
+        trainings.begin(*trainings.place())
 
 
 def _after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
     if trainings.current is not None:
         trainings.current.stepped(optimizer)
-
-
-def _place() -> tuple[int, int]:
-    """Return the current world size and rank of this process: 1 and 0 without a process group."""
-    module = sys.modules.get("torch.distributed")
-    if module is None or not module.is_available() or not module.is_initialized():
-        return 1, 0
-    return module.get_world_size(), module.get_rank()
 
 
 # A step may be compiled. torch._dynamo reads this mark, and is too slow to import for its decorator.

@@ -7,13 +7,17 @@ import json
 import os
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from muster_guard import endings, sizes, start
 
-__all__ = ["SCHEMA", "Training", "begin", "compare", "current"]
+__all__ = ["SCHEMA", "Training", "added", "begin", "compare", "current", "fail", "place"]
 
 SCHEMA = "muster.dev/training/v1"
+
+added: dict[str, Callable[[], Any]] = {}
+"""Members that others add to a report, by their names; what they return is JSON, and None leaves a member out."""
 
 
 class Training:
@@ -46,6 +50,7 @@ class Training:
             "rank": self.rank,
             "steps": max(self.steps.values(), default=0),
             "wallSeconds": round(time.monotonic() - start.STARTED, 2),
+            **{name: value for name, of in added.items() if (value := of()) is not None},
         }
 
     def end(self) -> None:
@@ -74,6 +79,25 @@ def begin(size: int, rank: int) -> None:
     compare(size)
     current = Training(size, rank)
     atexit.register(current.end)
+
+
+def place() -> tuple[int, int]:
+    """Return the current world size and rank of this process: 1 and 0 without a process group."""
+    module = sys.modules.get("torch.distributed")
+    if module is None or not module.is_available() or not module.is_initialized():
+        return 1, 0
+    return module.get_world_size(), module.get_rank()
+
+
+def fail(text: str, verdict: str) -> NoReturn:
+    """End this process as `endings.fail` does, with a report of what the training did until now.
+
+    Args:
+        text: why, for people.
+        verdict: the same in a word, for programs.
+    """
+    training = current or Training(*place())
+    endings.fail(text, json.dumps({**training.report(), "verdict": verdict}, separators=(",", ":")))
 
 
 def compare(size: int) -> None:

@@ -88,8 +88,8 @@ def test_json_has_a_version_and_the_same_members_for_one_job_and_for_all(cluster
     assert one == first
     assert all(isinstance(age, int) for age in ages)
     assert set(one) == {
-        "schema", "namespace", "name", "kind", "phase", "why", "world", "conditions", "pods", "seats", "decisions",
-        "unread",
+        "schema", "namespace", "name", "kind", "phase", "why", "world", "verdict", "sampling", "conditions", "pods",
+        "seats", "decisions", "unread",
     }  # fmt: skip
     assert one["schema"] == "muster.dev/status/v1"
     assert one["world"] | {"pod": ""} == {
@@ -109,6 +109,22 @@ def test_what_muster_kept_is_told_when_the_pods_are_gone(cluster, show):
         cluster.remove("Pod", pod["metadata"]["name"], "recorded")
     told = show("running", "-o", "json").json()["world"]
     assert (told["asked"], told["reached"], told["right"], told["source"]) == ("2", 1, False, "kept")
+
+
+def test_what_a_training_kept_of_its_samples_is_told_in_one_line_and_as_json(cluster, show):
+    cluster.take("running")
+    sampling = {"reward": 0.875, "syncs": 24, "syncSeconds": 0.12, "difference": 1.25e-07, "ratio": 1.0, "dropped": 0}
+    kept = {"schema": "muster.dev/kept-training/v1", "outcome": "as-asked", "worldSize": 1, "expected": "1"}
+    kept |= {"attempt": 0, "pod": "running-node-0-0-x", "created": "2026-11-23T16:00:00Z", "steps": 24, "seconds": 9}
+    job = copy.deepcopy(cluster.get("JobSet", "running", "recorded"))
+    job["metadata"].setdefault("annotations", {})["muster.dev/training"] = json.dumps(kept | {"sampling": sampling})
+    cluster.put(job)
+    assert show("running", "-o", "json").json()["sampling"] == sampling
+    told = " ".join(show("running").out.split())
+    assert (
+        "SAMPLING reward 0.875; weights sent 24 times, 0.12 s each; log probabilities differ by 1.2e-07;"
+        " importance ratio 1; 0 samples dropped" in told
+    )
 
 
 @pytest.mark.parametrize(("name", "code"), [("finishes", 0), ("running", 0), ("crashes", 1), ("smaller", 1)])

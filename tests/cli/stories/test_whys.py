@@ -99,6 +99,7 @@ def kept(found, said):
     return edited(found, "jobset", annotations={trainings.ANNOTATION: trainings.format_report(report)})
 
 
+DIFFER = guards.Guarded(2, guards.Expected(2, 2), 8, 1.5, "weights-differ")
 WRONG, RIGHT = guards.Guarded(1, guards.Expected(2, 2)), guards.Guarded(2, guards.Expected(2, 2), 8, 1.5)
 OOM = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
 LAST = {"terminated": {"exitCode": 1, "reason": "Error", "message": "Traceback\nValueError: no such dataset\n"}}
@@ -106,7 +107,31 @@ BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"
 PENDING = gathered("unschedulable")
 POD = PENDING.pods[0]["metadata"]["name"]
 
+TORN = {"terminated": {"exitCode": 78, "reason": "Error", "message": "{}\nmuster: run/3: it is torn\n"}}
+
 CASES = {
+    "failed by its weights": (
+        kept(conditioned(without_pods(), "Failed", "JobsFailed", "jobset failed"), DIFFER),
+        (
+            "Failed",
+            "failed-by-weights",
+            "failed because its sampler served other weights than were trained; the guard ended it",
+        ),
+    ),
+    "failed by weights that were refused, while its pods are there": (
+        kept(
+            conditioned(container(PENDING, TORN, OOM), "Failed", "JobsFailed", "jobset failed"),
+            dataclasses.replace(DIFFER, verdict="weights-refused"),
+        ),
+        (
+            "Failed",
+            "failed-by-weights",
+            (
+                "failed because its sampler refused the weights that it was sent; the guard ended it;"
+                f" pod {POD}: exit code 78, the guard's: muster: run/3: it is torn"
+            ),
+        ),
+    ),
     "refused": (
         without_pods(trainjob=None, jobset=None, events=[event("MusterDenied", "refused for ann: spec: wrong (x/y)")]),
         ("Refused", "refused", "was refused when somebody created it: refused for ann: spec: wrong (x/y)"),

@@ -28,6 +28,8 @@ def item(story: Story) -> dict[str, Any]:
             "steps": world.steps,
             "seconds": world.seconds,
         },
+        "verdict": world.verdict,
+        "sampling": world.sampling.written() if world.sampling else None,
         "conditions": [
             {
                 "object": each.object,

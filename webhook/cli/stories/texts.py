@@ -20,6 +20,7 @@ def lines(story: Story, width: int) -> Iterator[str]:
     yield problems.one_line(f"{story.kind} {story.namespace}/{story.name}: {story.phase}{age}")
     yield from (f"  {line}" for line in tables.wrap(problems.one_line(story.why.text), width - 2))
     yield from _world(story)
+    yield from _sampling(story, width)
     yield from _section(("OBJECT", "CONDITION", "REASON", "MESSAGE", "SINCE"), _conditions(story), width)
     yield from _section(("POD", "PHASE", "REASON", "RESTARTS", "NODE", "LAST WORDS"), list(_pods(story)), width)
     yield from _section(("CLAIM", "HELD BY", "WAITING"), _seats(story), width)
@@ -70,6 +71,24 @@ def _world(story: Story) -> Iterator[str]:
     right = _WORLDS[found.right]
     yield ""
     yield problems.one_line(f"WORLD  {asked}; {reached}{steps}{f': {right}' if right else ''}")
+
+
+def _sampling(story: Story, width: int) -> Iterator[str]:
+    """Yield what a training by reinforcement learning said of its samples."""
+    found = story.world.sampling
+    if found is None:
+        return
+    took = "" if found.sync_seconds is None else f", {found.sync_seconds:g} s each"
+    said = (
+        ("reward {:g}", found.reward),
+        ("weights sent {} times" + took, found.syncs),
+        ("log probabilities differ by {:.2g}", found.difference),
+        ("importance ratio {:g}", found.ratio),
+        ("{:g} versions behind", found.staleness),
+        ("{} samples dropped", found.dropped),
+    )
+    told = "; ".join(text.format(value) for text, value in said if value is not None)
+    yield from tables.wrap(f"SAMPLING {told}", width)
 
 
 def _section(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:

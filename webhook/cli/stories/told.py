@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from webhook.controllers.guards import Sampling, Verdict
+
 __all__ = ["Decided", "Happened", "PodTold", "Seated", "Story", "Why", "World"]
 
 Phase = Literal["Refused", "Suspended", "Waiting", "Starting", "Running", "Finished", "Failed", "Unknown"]
@@ -28,7 +30,7 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The number of ranks.
+    """The number of ranks, and what else the guard reported.
 
     Attributes:
         asked: what was asked for: `2`, `2 to 4`; None where nobody said so.
@@ -38,6 +40,8 @@ class World:
         pod: name of the pod that reported.
         steps: how many steps the training made.
         seconds: how long it took.
+        verdict: why the guard ended it, apart from its size.
+        sampling: what it said of its samples.
     """
 
     asked: str | None = None
@@ -47,6 +51,8 @@ class World:
     pod: str | None = None
     steps: int | None = None
     seconds: float | None = None
+    verdict: Verdict | None = None
+    sampling: Sampling | None = None
 
 
 @dataclass(frozen=True, slots=True)

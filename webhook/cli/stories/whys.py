@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from webhook.cli.stories import seats, words
 from webhook.cli.stories.gathered import Document, Gathered, condition, containers
 from webhook.cli.stories.told import Phase, Why, World
+from webhook.controllers.guards import Verdict
 
 __all__ = ["TABLE", "why"]
 
@@ -22,6 +23,10 @@ _BROKEN = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunC
 _NOT_CREATED = frozenset({"FailedCreate", "JobCreationFailed", "HeadlessServiceCreationFailed", "PVCCreationFailed"})
 _DENIED = 'admission webhook "'
 _GUARDED = 78  # exit code of the guard
+_VERDICTS: Final[Mapping[Verdict, str]] = {
+    "weights-differ": "its sampler served other weights than were trained",
+    "weights-refused": "its sampler refused the weights that it was sent",
+}
 
 _Answer = str | None
 
@@ -49,6 +54,12 @@ def _failed_by_size(found: Gathered, world: World) -> _Answer:
     if world.right is not False or not found.is_on("Failed"):
         return None
     return f"failed because {_sizes(world)}; the guard ended it"
+
+
+def _failed_by_verdict(found: Gathered, world: World) -> _Answer:
+    if world.verdict is None or not found.is_on("Failed"):
+        return None
+    return f"failed because {_VERDICTS[world.verdict]}; the guard ended it{_after(_ends(found, _GUARDED))}"
 
 
 def _failed(found: Gathered, _world: World) -> _Answer:
@@ -249,6 +260,7 @@ class _Question(NamedTuple):
 TABLE: Final = (
     _Question("refused", "Refused", _refused),
     _Question("failed-by-world-size", "Failed", _failed_by_size),
+    _Question("failed-by-weights", "Failed", _failed_by_verdict),
     _Question("failed", "Failed", _failed),
     _Question("finished", "Finished", _finished),
     _Question("being-deleted", "Waiting", _deleting),
@@ -325,13 +337,13 @@ def _waiting(found: Gathered) -> Iterator[tuple[Document, Document, Document]]:
                 yield pod, status, waiting
 
 
-def _ends(found: Gathered) -> str:
-    """Return how the first container of the job that failed ended."""
+def _ends(found: Gathered, code: int | None = None) -> str:
+    """Return how the first container of the job that failed ended, or that ended with this code."""
     for pod in found.pods:
         for status in containers(pod):
             for state in ("state", "lastState"):
                 ended = (status.get(state) or {}).get("terminated") or {}
-                if ended.get("exitCode"):
+                if ended.get("exitCode") and code in (None, ended["exitCode"]):
                     return f"pod {_name(pod)}: {_end(pod, ended)}"
     return ""
 

@@ -27,7 +27,8 @@ def world(found: Gathered) -> World:
     right = expected.holds(said.size) if expected else None
     source: Literal["kept", "pod"] = "kept" if report == kept else "pod"
     return World(
-        str(expected) if expected else None, said.size, right, source, report.pod, said.steps, said.seconds
+        str(expected) if expected else None, said.size, right, source, report.pod, said.steps, said.seconds,
+        said.verdict, said.sampling,
     )  # fmt: skip
 
 

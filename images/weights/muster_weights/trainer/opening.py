@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from muster_guard import endings
+from muster_guard import endings, trainings
 from muster_weights.trainer.settings import settings
 from muster_weights.trainer.syncs import Sync
 
-__all__ = ["end", "newest", "opened", "say"]
+__all__ = ["DIFFER", "REFUSED", "end", "newest", "opened", "say"]
 
+REFUSED, DIFFER = "weights-refused", "weights-differ"
+"""Verdicts, for programs: the sampler refused what it was sent, or serves something else."""
 _open: list[Sync] = []
 
 
@@ -20,17 +22,17 @@ def opened(url: str) -> Sync:
         Away: it did not answer, or another trainer held it, until the deadline.
         Refused: a variable has a value that it cannot have, or the sampler takes no weights by files.
     """
-    made = Sync(url, settings(), end)
+    made = Sync(url, settings(), lambda reason: end(reason, REFUSED))
     made.open()
     _open.append(made)
     return made
 
 
-def end(reason: str) -> NoReturn:
+def end(reason: str, verdict: str) -> NoReturn:
     """End the training with the guard's exit code and the reason as termination message; nothing is left behind."""
     for each in _open:
         each.close()
-    endings.fail(reason if reason.startswith("muster:") else f"muster: {reason}")
+    trainings.fail(reason if reason.startswith("muster:") else f"muster: {reason}", verdict)
 
 
 def say(text: str) -> None:
