@@ -4,7 +4,7 @@ A container's termination message is whatever its program wrote, and whoever may
 text there. So one is read line by line within a limit, only the two forms that the guard writes are taken, and only
 numbers leave this module, and words of a closed set: no word of a message is ever kept or shown.
 
-Source: images/guard/muster_guard, `trainings.Training.report` and `trainings.compare`.
+Source: images/guard/muster_guard, `trainings.Training.report` and `trainings.compare`; images/telemetry, `summaries`.
 """
 
 from __future__ import annotations

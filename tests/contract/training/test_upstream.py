@@ -36,6 +36,9 @@ ASKED = {
         "trl.experimental.async_grpo.weight_transfer:WeightTransferClient",
         "trl.experimental.async_grpo.async_grpo_trainer:AsyncGRPOTrainer._sync_weight",
         "transformers.trainer:DEFAULT_CALLBACKS",
+        # images/telemetry/muster_telemetry watches these.
+        "transformers.trainer:TrainerCallback.on_log",
+        "transformers.trainer:TrainerCallback.on_train_end",
         # What the commands name that strategies write.
         "torch.distributed.run:main",
         "accelerate.commands.launch:launch_command",
@@ -46,6 +49,15 @@ ASKED = {
         # torchrun gives these to its ranks; images/guard/muster_guard reads them.
         "torch/distributed/elastic=TORCHELASTIC_RUN_ID",
         "torch/distributed/elastic=LOCAL_RANK",
+        # images/telemetry/muster_telemetry/measures.py reads these from what TRL logs.
+        "trl/trainer=sampling/sampling_logp_difference/mean",
+        "trl/trainer=sampling/importance_sampling_ratio/mean",
+        'trl/trainer=["num_tokens"]',
+        "trl/experimental/async_grpo=sample/staleness_mean",
+        "trl/experimental/async_grpo=sample/dropped_stale_total",
+        "trl/experimental/async_grpo=batch/dropped_oversize_total",
+        "trl/experimental/async_grpo=perf/weight_sync_s",
+        "trl/experimental/async_grpo=perf/trained_tok_s_wall_clock",
         # images/guard/muster_guard/steps.py marks its hooks with it.
         "torch/_dynamo=_torchdynamo_disable",
         "accelerate=ACCELERATE_USE_CPU",

@@ -42,7 +42,7 @@ def place(tmp_path_factory):
     lines = [f"{name} = {target}" for name, target in entries.items()]
     (told / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
     (folder / "hook").mkdir()
-    hooks = (IMAGES / "guard" / "muster_guard.pth", IMAGES / "weights" / "muster_weights.pth")
+    hooks = [IMAGES / each / f"muster_{each}.pth" for each in ("guard", "telemetry", "weights")]
     (folder / "hook" / "sitecustomize.py").write_text("\n".join(each.read_text().strip() for each in hooks))
     return folder
 
@@ -52,7 +52,8 @@ def known(place):
     """Return the environment of a program: of a `trainer`, or of anything else."""
 
     def of(*, trainer=False, **more):
-        paths = [IMAGES / "weights", IMAGES / "guard", ROOT / "e2e" / "models", place / "plugin"]
+        packages = (IMAGES / each for each in ("weights", "guard", "telemetry"))
+        paths = [*packages, ROOT / "e2e" / "models", place / "plugin"]
         return {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(map(str, [*paths, place / "hook"] if trainer else paths)),

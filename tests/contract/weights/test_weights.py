@@ -6,7 +6,9 @@ One server serves all of it. It takes minutes, most of them for vLLM's starts.
 import asyncio
 import json
 import re
+import socket
 import subprocess
+import urllib.request
 
 import pytest
 
@@ -156,6 +158,36 @@ async def test_a_training_goes_on_when_the_engine_is_killed_and_no_step_sees_oth
     assert max(differences) < EXACT
 
 
+def test_a_training_is_seen_while_it_runs_and_afterwards(said, sampler, train):
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    process, message = train(STEPS, MUSTER_METRICS_PORT=str(port), MUSTER_EXPECTED_WORLD_SIZE="1")
+    output = ""
+    while len(logged(output, "reward")) < 3:
+        line = process.stdout.readline()
+        assert line, output[-3000:]
+        output += line
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    seen = {name: float(value) for name, value in (each.split() for each in lines if each.startswith("muster_"))}
+    output += process.communicate(timeout=READY)[0]
+
+    assert process.returncode == 0, output[-3000:]
+    assert seen["muster_training_step"] >= 3
+    assert 0 <= seen["muster_training_reward"] <= 1
+    assert seen["muster_training_sampling_logp_difference"] < EXACT
+    assert abs(seen["muster_training_importance_ratio"] - 1) < EXACT
+    assert seen["muster_training_tokens_per_second"] > 0
+    assert seen["muster_training_weight_sync_seconds_count"] >= 3
+    report = json.loads(message.read_text())["sampling"]
+    assert report["syncs"] == STEPS
+    assert report["reward"] == pytest.approx(logged(output, "reward")[-1], rel=1e-3)
+    assert report["difference"] < EXACT
+    assert 0 < report["syncSeconds"] < 60
+    plot = (message.parent / "output" / "muster-training.svg").read_text()
+    assert all(each in plot for each in ("Mean reward", "Mean difference", "Mean importance", "Sending", "Tokens"))
+
+
 async def test_asynchronous_grpo_sends_whole_models_by_files_and_each_is_the_one_that_is_served(
     said, sampler, programs, models, place, tmp_path
 ):
@@ -178,7 +210,9 @@ async def test_a_training_whose_sampler_serves_other_weights_ends_with_a_reason(
     output = process.communicate(timeout=READY)[0]
 
     assert process.returncode == 78, output[-3000:]
-    assert "the sampler serves other weights than are trained" in message.read_text()
+    report, reason = message.read_text().splitlines()
+    assert "the sampler serves other weights than are trained" in reason
+    assert json.loads(report)["verdict"] == "weights-differ"
     assert len(logged(output, "reward")) <= 2
     assert [each.name for each in (place / "shared").glob("run-*")] == ["run-foreign"]
     assert sampler.get("/muster_weights")["holder"] is None
