@@ -37,6 +37,6 @@ def _callback(base: Any) -> Any:
                 self._watch = Watch("TRL's sampling_logp_difference", bound, sync.settings.patience)
             verdict = self._watch.seen(float(value))
             if verdict is not None:
-                opening.end(verdict, opening.DIFFER)
+                opening.end(verdict)
 
     return Differences

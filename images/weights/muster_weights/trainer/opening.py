@@ -8,10 +8,9 @@ from muster_guard import endings, trainings
 from muster_weights.trainer.settings import settings
 from muster_weights.trainer.syncs import Sync
 
-__all__ = ["DIFFER", "REFUSED", "end", "newest", "opened", "say"]
+__all__ = ["end", "newest", "opened", "refuse", "say"]
 
-REFUSED, DIFFER = "weights-refused", "weights-differ"
-"""Verdicts, for programs: the sampler refused what it was sent, or serves something else."""
+_REFUSED, _DIFFER = "weights-refused", "weights-differ"  # as `webhook.controllers.guards` knows them
 _open: list[Sync] = []
 
 
@@ -22,14 +21,24 @@ def opened(url: str) -> Sync:
         Away: it did not answer, or another trainer held it, until the deadline.
         Refused: a variable has a value that it cannot have, or the sampler takes no weights by files.
     """
-    made = Sync(url, settings(), lambda reason: end(reason, REFUSED))
+    made = Sync(url, settings(), refuse)
     made.open()
     _open.append(made)
     return made
 
 
-def end(reason: str, verdict: str) -> NoReturn:
-    """End the training with the guard's exit code and the reason as termination message; nothing is left behind."""
+def refuse(reason: str) -> NoReturn:
+    """End the training as `end` does, because the sampler refused what it was sent."""
+    end(reason, _REFUSED)
+
+
+def end(reason: str, verdict: str = _DIFFER) -> NoReturn:
+    """End the training with the guard's exit code and the reason as termination message; nothing is left behind.
+
+    Args:
+        reason: for people.
+        verdict: the same in a word, for programs.
+    """
     for each in _open:
         each.close()
     trainings.fail(reason if reason.startswith("muster:") else f"muster: {reason}", verdict)

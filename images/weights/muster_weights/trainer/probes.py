@@ -58,7 +58,7 @@ class Probe:
         self.last = self.difference(model)
         verdict = self._watch.seen(self.last)
         if verdict is not None:
-            opening.end(verdict, opening.DIFFER)
+            opening.end(verdict)
 
 
 def _after(kind: Any, name: str, then: Any) -> None:
