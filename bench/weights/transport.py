@@ -1,0 +1,120 @@
+"""From a trainer's tensors to bytes that a sampler may load, against the storage's own speed for as many bytes.
+
+Ours is a version published (written, hashed, flushed, renamed) and verified (opened, mapped, hashed); the storage's own
+is a file written, flushed and renamed, and read. All are taken in turns within one run. What is read was dropped from
+the page cache before, as far as the kernel does that for anybody who asks, so that it comes from the disk as on another
+node. BENCH_FOLDER says on which storage, and BENCH_MIB how large.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from bench import figures
+from muster_weights import folders, names, readings
+from muster_weights.trainer.tensors import named
+
+__all__ = ["run"]
+
+_ROUNDS = 7
+_SIZES = "5 96 1024"  # MiB
+_TENSORS = 64
+_RUN = "run-bench"
+_Tensors = list[tuple[str, torch.Tensor]]
+
+
+def run() -> None:
+    """Print the share of the storage's own speed, for some sizes of models."""
+    torch.set_num_threads(1)
+    for size in map(int, os.environ.get("BENCH_MIB", _SIZES).split()):
+        with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_FOLDER")) as folder:
+            _measure(Path(folder), size)
+
+
+def _measure(folder: Path, size: int) -> None:
+    count = (size << 20) // 4 // _TENSORS
+    tensors = [(f"model.layers.{at}.weight", torch.randn(count)) for at in range(_TENSORS)]
+    data = [memoryview(tensor.view(torch.uint8).numpy()) for _, tensor in tensors]
+    rounds: list[dict[str, float]] = []
+    for turn in range(_ROUNDS + 1):
+        taken = _turn(folder, turn + 1, tensors, data)
+        if turn:
+            rounds.append(taken)
+    both = [(each["write"] + each["read"]) / (each["publish"] + each["verify"]) * 100 for each in rounds]
+    print(f"{size:5} MiB: transport at {figures.rounds(both)} % of the storage's own speed")
+    for name in ("write", "publish", "read", "verify", "load"):
+        taken = figures.rounds([each[name] * 1000 for each in rounds])
+        print(f"           {name}: {taken} ms, {size / 1024 / taken.median * 1000:.2f} GiB/s")
+
+
+def _turn(
+    folder: Path, number: int, tensors: list[tuple[str, torch.Tensor]], data: list[memoryview]
+) -> dict[str, float]:
+    plain, taken = folder / "plain", {}
+    taken["write"] = _timed(lambda: _write(plain, data))
+    told: list[names.Told] = []
+    taken["publish"] = _timed(lambda: told.append(folders.publish(folder, _RUN, number, named(tensors))))
+    _dropped(plain)
+    taken["read"] = _timed(lambda: _read(plain))
+    _dropped(folder / _RUN / names.folder_of(number) / names.DATA)
+    verified: list[readings.Verified] = []
+    taken["verify"] = _timed(lambda: verified.append(readings.verify(folder, told[0])))
+    taken["load"] = _timed(lambda: _loaded(verified[0], tensors))
+    verified[0].close()
+    shutil.rmtree(folder / _RUN)
+    plain.unlink()
+    return taken
+
+
+def _loaded(verified: readings.Verified, tensors: _Tensors) -> None:
+    """Copy what was verified into tensors that are there, as the load in the pause does at least."""
+    for entry, (_, tensor) in zip(verified.manifest.tensors, tensors, strict=True):
+        tensor.copy_(torch.frombuffer(verified.data, dtype=torch.float32, count=tensor.numel(), offset=entry.offset))
+
+
+def _write(path: Path, data: list[memoryview]) -> None:
+    partial = path.with_suffix(".partial")
+    with partial.open("wb", buffering=0) as file:
+        for each in data:
+            left = each
+            while len(left):
+                left = left[file.write(left) :]
+        os.fsync(file.fileno())
+    partial.rename(path)
+    _flushed(path.parent)
+
+
+def _read(path: Path) -> None:
+    buffer = memoryview(bytearray(16 << 20))
+    with path.open("rb", buffering=0) as file:
+        while file.readinto(buffer):
+            pass
+
+
+def _dropped(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(handle)
+
+
+def _flushed(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _timed(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
