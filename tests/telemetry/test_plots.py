@@ -44,6 +44,16 @@ def test_a_reward_that_rises_goes_up_and_to_the_right():
     assert [y for _, y in curve] == sorted((y for _, y in curve), reverse=True)
 
 
+def test_what_differs_by_rounding_alone_is_a_flat_line_with_one_label():
+    ratios = [1.0, 1.0000001, 0.9999999, 1.0]
+    plot = plots.draw([{"step": step, "ratio": value} for step, value in enumerate(ratios)])
+    (curve,) = curves(plot)
+    assert len({y for _, y in curve}) == 1
+    assert texts(plot).count("1") == 1
+    (curve,) = curves(plots.draw([{"step": 1, "ratio": 0.9993}, {"step": 2, "ratio": 1.0004}]))
+    assert len({y for _, y in curve}) == 2
+
+
 def test_one_point_is_drawn_as_one():
     assert "<circle" in plots.draw([{"step": 3, "reward": 0.5}])
 

@@ -19,6 +19,7 @@ __all__ = ["NAME", "draw", "write"]
 NAME = "muster-training.svg"
 _PLACES = 240  # of which each has up to two points
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 720, 130, 70, 26, 12
+_ROUNDING = 1e-5  # a share; what differs by less is the same
 _Point = tuple[float, float]
 _STYLE = (
     "text{font:12px sans-serif;fill:#333}.n{fill:#777;text-anchor:end}.v{text-anchor:end}"
@@ -84,17 +85,20 @@ def _points(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[_Point]]:
 
 def _panel(title: str, points: Sequence[_Point], steps: tuple[float, float], top: float) -> Iterator[str]:
     low, high = min(value for _, value in points), max(value for _, value in points)
+    if high - low <= _ROUNDING * max(abs(low), abs(high)):
+        low = high = points[-1][1]
     inner, right = _HEIGHT - _TOP - _BOTTOM, _WIDTH - 10
     across, up = (right - _LEFT) / ((steps[1] - steps[0]) or 1.0), inner / ((high - low) or 1.0)
     placed = [
-        (_LEFT + (step - steps[0]) * across, top + _TOP + inner - (value - low) * up) for step, value in _few(points)
+        (_LEFT + (step - steps[0]) * across, top + _TOP + inner - (value - low) * up if high > low else top + _TOP)
+        for step, value in _few(points)
     ]
     yield f'<text x="{_LEFT}" y="{top + _TOP - 8}">{title}</text>'
     yield f'<text class="v" x="{right}" y="{top + _TOP - 8}">last {points[-1][1]:.4g}</text>'
     yield f'<rect class="f" x="{_LEFT}" y="{top + _TOP}" width="{right - _LEFT}" height="{inner}"/>'
-    yield f'<text class="n" x="{_LEFT - 6}" y="{top + _TOP + 10}">{high:.4g}</text>'
+    yield f'<text class="n" x="{_LEFT - 6}" y="{top + _TOP + 10}">{high:.6g}</text>'
     if high != low:
-        yield f'<text class="n" x="{_LEFT - 6}" y="{top + _TOP + inner}">{low:.4g}</text>'
+        yield f'<text class="n" x="{_LEFT - 6}" y="{top + _TOP + inner}">{low:.6g}</text>'
     text = " ".join(f"{x:.1f},{y:.1f}" for x, y in placed)
     if len(placed) > 1:
         yield f'<polyline class="l" points="{text}"/>'
