@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from e2e.suites.support import documents, spaces, waits
+from e2e.suites.support import documents, spaces, spares, waits
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
+from e2e.suites.support.spares import Spare
 from e2e.suites.training import runs
 
 _MODELS = Path(__file__).parents[2] / "models"
@@ -39,6 +40,14 @@ def images(kubectl: Kubectl, request: pytest.FixtureRequest) -> None:
         waits.until(f"the node to have {', '.join(wanted)} (`up --images`)", lambda: not missing(), 90)
     elif lacking := missing():
         pytest.skip(f"no node of this cluster has {', '.join(sorted(lacking))}")
+
+
+@pytest.fixture
+def keeper(kubectl: Kubectl, space: Space, tmp_path: Path) -> Iterator[Spare]:
+    """A Muster beside the installed one that keeps what guards report."""
+    lease = {"namespace": space.name, "duration": 4, "deadline": 3, "retry": 0.5}
+    with Spare(tmp_path, spares.kubeconfig(kubectl), {"trainings": {"enabled": True, "lease": lease}}) as begun:
+        yield begun
 
 
 @pytest.fixture(scope="session")

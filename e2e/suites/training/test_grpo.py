@@ -2,93 +2,89 @@
 
 from __future__ import annotations
 
-import re
+import datetime
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from e2e.suites.support import waits
-from e2e.suites.support.documents import trainjob
+from e2e.suites.support import statuses, waits
+from e2e.suites.support.guards import KEPT
 from e2e.suites.support.spaces import Space
-from e2e.suites.training import runs
+from e2e.suites.support.spares import Spare
+from e2e.suites.training import grpos, runs
 
 pytestmark = pytest.mark.thorough
 
 IMAGES = ("trl", "rl")
-_MODEL = f"{runs.SHARED}/untied"
-_STEPS = 24
-# vLLM on CPUs: seeds and prefills in pieces do not go together (its "CPU Generator does not use offset").
-_SERVING = (
-    "--enforce-eager", "--max-model-len", "256", "--no-enable-chunked-prefill", "--max-num-batched-tokens", "2048",
-)  # fmt: skip
-
-
-def sampler(space: Space) -> dict[str, Any]:
-    """The replicated job of the server, with what an administrator writes and no more."""
-    # vLLM compiles the function that samples with a temperature, for which Debian's Python lacks headers.
-    compiled = {"TORCH_COMPILE_DISABLE": "1"}
-    env = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", **compiled}
-    served = runs.container("rl", env)
-    served["volumeMounts"].append({"name": "shm", "mountPath": "/dev/shm"})
-    command = ["python", "-m", "muster_weights.sampler.supervise", "vllm", "serve"]
-    pod = {
-        "restartPolicy": "OnFailure",
-        "volumes": [*runs.volumes(), {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}],
-        "containers": [{"name": "sampler", **served, "command": command, "args": [*_SERVING]}],
-    }
-    labels = {"muster.dev/role": "sampler"}
-    return {
-        "name": "sampler",
-        "template": {"metadata": {"labels": labels}, "spec": {"backoffLimit": 20, "template": {"spec": pod}}},
-    }
-
-
-def runtime(space: Space) -> dict[str, Any]:
-    """A runtime like trl-grpo, on CPUs and the shared folder of these tests."""
-    folder = f"{runs.SHARED}/out/{space.name}"
-    made = runs.runtime("trl", "rl", name="grpo", env={"MUSTER_WEIGHTS_FOLDER": folder, "PYTHONPATH": runs.SHARED})
-    spec = made["spec"]["template"]["spec"]
-    (node,) = spec["replicatedJobs"]
-    node["dependsOn"] = [{"name": "sampler", "status": "Ready"}]
-    spec["replicatedJobs"] = [sampler(space), node]
-    spec["successPolicy"] = {"operator": "All", "targetReplicatedJobs": ["node"]}
-    return made
-
-
-def job(space: Space, **trainer: Any) -> dict[str, Any]:
-    """The TrainJob as people write it."""
-    args = ["--use_vllm", "--model_name_or_path", _MODEL, "--dataset_name", f"{runs.SHARED}/data/grpo"]
-    args += ["--reward_funcs", "rewards.small_letters", "--output_dir", f"{runs.SHARED}/out/{space.name}/$(INDEX)"]
-    args += ["--use_cpu", "--bf16", "false", "--dtype", "float32", "--report_to", "none", "--save_strategy", "no"]
-    args += ["--per_device_train_batch_size", "8", "--num_generations", "8", "--max_completion_length", "16"]
-    args += ["--learning_rate", "3e-3", "--lr_scheduler_type", "constant", "--logging_steps", "1"]
-    args += ["--max_steps", str(_STEPS)]
-    return trainjob("grpo", "grpo", trainer={"command": ["trl", "grpo"], "args": args, **trainer})
-
-
-def logged(log: str, name: str) -> list[float]:
-    """Return the values that TRL printed of a metric."""
-    return [float(value) for value in re.findall(rf"'{re.escape(name)}': '?([0-9.e+-]+)", log)]
+_SCRAPE = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{grpos.METRICS}/metrics').read().decode())"
+_PLOT = "import pathlib; print(pathlib.Path('{folder}/0/muster-training.svg').read_text())"
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_a_trainer_learns_from_a_sampler_that_serves_exactly_its_weights(
-    space: Space, models: None, nodes: int
+    space: Space, keeper: Spare, models: None, say: Callable[[str], None], nodes: int
 ) -> None:
-    name = runs.start(space, runtime(space), job(space, numNodes=nodes))
+    begun = time.monotonic()
+    name = runs.start(space, grpos.runtime(space), grpos.job(space, numNodes=nodes))
+    seen(space)
+    say(f"sampler ready after {ready(grpos.pod(space, 'sampler')):.0f} s, metrics {time.monotonic() - begun:.0f} s")
 
     ranks = runs.ended(space, name)
+    say(f"ended after {time.monotonic() - begun:.0f} s; {ranks[0].report()}")
 
     assert [rank.report()["worldSize"] for rank in ranks] == [nodes] * nodes
-    rewards = logged(ranks[0].log, "reward")
-    assert len(rewards) == _STEPS, ranks[0].log
+    rewards = grpos.logged(ranks[0].log, "reward")
+    assert len(rewards) == grpos.STEPS, ranks[0].log
     assert sum(rewards[-4:]) > 4 * 0.8 > 4 * 0.3 > sum(rewards[:4]), rewards
-    differences = logged(ranks[0].log, "sampling/sampling_logp_difference/mean")
-    assert len(differences) == _STEPS
-    assert max(differences) < 1e-5
-    waits.until("the sampler to be gone", lambda: not _samplers(space, name) or pytest.fail("it is there"), 60)
+    differences = grpos.logged(ranks[0].log, grpos.DIFFERENCE)
+    assert len(differences) == grpos.STEPS
+    assert max(differences) < grpos.EXACT
+    waits.until("the sampler to be gone", lambda: not grpos.samplers(space), 60)
+    told(space, name)
+    plot = runs.python(space, "trl", "plot", _PLOT.format(folder=grpos.folder(space)))
+    assert "Mean reward of a step" in plot
 
 
-def _samplers(space: Space, name: str) -> list[dict[str, Any]]:
-    chosen = f"jobset.sigs.k8s.io/jobset-name={name},jobset.sigs.k8s.io/replicatedjob-name=sampler"
-    return [pod for pod in space.pods(chosen) if "deletionTimestamp" not in pod["metadata"]]
+def seen(space: Space) -> None:
+    """While it runs, its metrics are there."""
+
+    def look() -> bool:
+        first = next(each for each in space.pods(_FIRST) if "deletionTimestamp" not in each["metadata"])
+        lines = grpos.inside(space, first["metadata"]["name"], _SCRAPE).splitlines()
+        found = dict(line.split() for line in lines if line.startswith("muster_training_"))
+        assert float(found["muster_training_step"]) >= 1, found
+        assert float(found["muster_training_sampling_logp_difference"]) < grpos.EXACT, found
+        assert float(found["muster_training_weight_sync_seconds_count"]) >= 1, found
+        return True
+
+    waits.until("the metrics of the first trainer", look, grpos.PATIENCE)
+
+
+def ready(pod: dict[str, Any]) -> float:
+    """Return the seconds from the start of a pod until it was ready."""
+    (told,) = [each for each in pod["status"]["conditions"] if each["type"] == "Ready"]
+    since, until = (
+        datetime.datetime.fromisoformat(each) for each in (pod["status"]["startTime"], told["lastTransitionTime"])
+    )
+    return (until - since).total_seconds()
+
+
+_FIRST = "jobset.sigs.k8s.io/replicatedjob-name=node,batch.kubernetes.io/job-completion-index=0"
+
+
+def told(space: Space, name: str) -> None:
+    """What the training said of its samples is kept and told."""
+
+    def look() -> bool:
+        annotations = (space.jobset(name) or {})["metadata"].get("annotations") or {}
+        assert "sampling" in annotations.get(KEPT, ""), annotations
+        return True
+
+    waits.until("the report of the first trainer to be kept", look, 60)
+    story = statuses.told(space.kubectl, name, "-n", space.name, "--check")
+    assert story["sampling"]["syncs"] == grpos.STEPS
+    assert story["sampling"]["reward"] > 0.8
+    assert story["sampling"]["difference"] < grpos.EXACT
+    assert any(line.startswith("SAMPLING reward ") for line in statuses.lines(space.kubectl, name, "-n", space.name))

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from e2e.suites.support import guards, spares, statuses, waits
+from e2e.suites.support import guards, statuses, waits
 from e2e.suites.support.documents import trainjob
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
@@ -34,14 +30,6 @@ def sft(space: Space, **trainer: Any) -> dict[str, Any]:
     args += ["--max_steps", "8", "--logging_steps", "1", "--per_device_train_batch_size", "2"]
     args += ["--learning_rate", "1e-2", "--max_length", "128", "--save_strategy", "no"]
     return trainjob("sft", "trl", trainer={"numNodes": 2, "command": ["trl", "sft"], "args": args, **trainer})
-
-
-@pytest.fixture
-def keeper(kubectl: Kubectl, space: Space, tmp_path: Path) -> Iterator[Spare]:
-    """A Muster beside the installed one that keeps what guards report."""
-    lease = {"namespace": space.name, "duration": 4, "deadline": 3, "retry": 0.5}
-    with Spare(tmp_path, spares.kubeconfig(kubectl), {"trainings": {"enabled": True, "lease": lease}}) as begun:
-        yield begun
 
 
 def test_two_nodes_train_one_model(space: Space, kubectl: Kubectl, keeper: Spare, models: None) -> None:

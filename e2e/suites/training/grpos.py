@@ -1,0 +1,148 @@
+"""GRPO with a sampler: its runtime and its job as people write them, on CPUs, and what is seen of it while it runs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from e2e.suites.support import waits
+from e2e.suites.support.documents import trainjob
+from e2e.suites.support.spaces import Space
+from e2e.suites.training import runs
+
+__all__ = [
+    "DIFFERENCE",
+    "EXACT",
+    "METRICS",
+    "PATIENCE",
+    "STEPS",
+    "folder",
+    "inside",
+    "job",
+    "log",
+    "logged",
+    "pod",
+    "runtime",
+    "samplers",
+    "stepped",
+]
+
+DIFFERENCE = "sampling/sampling_logp_difference/mean"
+EXACT = 1e-5
+"""Float32 on both sides: log probabilities of transformers and vLLM differ by some 1e-7."""
+METRICS = 9400
+PATIENCE = 180
+"""Seconds in which a sampler starts and a training comes to its middle."""
+STEPS = 24
+
+_MODEL = f"{runs.SHARED}/untied"
+# vLLM on CPUs: seeds and prefills in pieces do not go together (its "CPU Generator does not use offset").
+_SERVING = (
+    "--enforce-eager", "--max-model-len", "256", "--no-enable-chunked-prefill", "--max-num-batched-tokens", "2048",
+)  # fmt: skip
+
+
+def folder(space: Space) -> str:
+    """Return the folder of the weights, as pods see it."""
+    return f"{runs.SHARED}/out/{space.name}"
+
+
+def sampler() -> dict[str, Any]:
+    """Return the replicated job of the server, with what an administrator writes and no more."""
+    # vLLM compiles the function that samples with a temperature, for which Debian's Python lacks headers.
+    compiled = {"TORCH_COMPILE_DISABLE": "1"}
+    env = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", **compiled}
+    served = runs.container("rl", env)
+    served["volumeMounts"].append({"name": "shm", "mountPath": "/dev/shm"})
+    command = ["python", "-m", "muster_weights.sampler.supervise", "vllm", "serve"]
+    spec = {
+        "restartPolicy": "OnFailure",
+        "volumes": [*runs.volumes(), {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}],
+        "containers": [{"name": "sampler", **served, "command": command, "args": [*_SERVING]}],
+    }
+    labels = {"muster.dev/role": "sampler"}
+    return {
+        "name": "sampler",
+        "template": {"metadata": {"labels": labels}, "spec": {"backoffLimit": 20, "template": {"spec": spec}}},
+    }
+
+
+def runtime(space: Space, *, retries: int = 0, restarts: int | None = None, **env: str) -> dict[str, Any]:
+    """Return a runtime like trl-grpo, on CPUs and the shared folder of these tests.
+
+    Args:
+        space: the namespace, whose name is that of the folder.
+        retries: how often a failed trainer is started again alone.
+        restarts: how often both roles are started again; None as JobSet does by itself.
+        env: further variables of the trainer.
+    """
+    known = {"MUSTER_WEIGHTS_FOLDER": folder(space), "PYTHONPATH": runs.SHARED, "MUSTER_METRICS_PORT": str(METRICS)}
+    made = runs.runtime("trl", "rl", name="grpo", retries=retries, env=known | env)
+    spec = made["spec"]["template"]["spec"]
+    (node,) = spec["replicatedJobs"]
+    node["dependsOn"] = [{"name": "sampler", "status": "Ready"}]
+    spec["replicatedJobs"] = [sampler(), node]
+    spec["successPolicy"] = {"operator": "All", "targetReplicatedJobs": ["node"]}
+    if restarts is not None:
+        spec["failurePolicy"] = {"maxRestarts": restarts}
+    return made
+
+
+def job(space: Space, steps: int = STEPS, **trainer: Any) -> dict[str, Any]:
+    """Return the TrainJob as people write it."""
+    args = ["--use_vllm", "--model_name_or_path", _MODEL, "--dataset_name", f"{runs.SHARED}/data/grpo"]
+    args += ["--reward_funcs", "rewards.small_letters", "--output_dir", f"{folder(space)}/$(INDEX)"]
+    args += ["--use_cpu", "--bf16", "false", "--dtype", "float32", "--report_to", "none", "--save_strategy", "no"]
+    args += ["--per_device_train_batch_size", "8", "--num_generations", "8", "--max_completion_length", "16"]
+    args += ["--learning_rate", "3e-3", "--lr_scheduler_type", "constant", "--logging_steps", "1"]
+    args += ["--max_steps", str(steps)]
+    return trainjob("grpo", "grpo", trainer={"command": ["trl", "grpo"], "args": args, **trainer})
+
+
+def logged(text: str, name: str) -> list[float]:
+    """Return the values that TRL printed of a metric."""
+    return [float(value) for value in re.findall(rf"'{re.escape(name)}': '?([0-9.e+-]+)", text)]
+
+
+def pod(space: Space, role: str) -> dict[str, Any]:
+    """Return the newest pod of a role that is not being deleted. Raises `AssertionError` where there is none."""
+    chosen = f"jobset.sigs.k8s.io/jobset-name=grpo,jobset.sigs.k8s.io/replicatedjob-name={role}"
+    found = [each for each in space.pods(chosen) if "deletionTimestamp" not in each["metadata"]]
+    assert found, f"there is no pod of {role}"
+    return max(found, key=lambda each: str(each["metadata"]["creationTimestamp"]))
+
+
+def log(space: Space, name: str) -> str:
+    """Return what a pod has printed until now."""
+    return space.kubectl.run("logs", name, "--namespace", space.name).out
+
+
+def inside(space: Space, name: str, program: str) -> str:
+    """Run a Python program in a pod, and return what it printed; one that is killed meanwhile printed what it could."""
+    return space.kubectl.run("exec", "--namespace", space.name, name, "--", "python", "-c", program).out
+
+
+def samplers(space: Space) -> list[dict[str, Any]]:
+    """Return the pods of the sampler."""
+    chosen = "jobset.sigs.k8s.io/jobset-name=grpo,jobset.sigs.k8s.io/replicatedjob-name=sampler"
+    return space.pods(chosen)
+
+
+def stepped(space: Space, steps: int, uid: str = "", seconds: float = PATIENCE) -> dict[str, Any]:
+    """Wait until a trainer's pod has made so many steps, and return it.
+
+    Args:
+        space: its namespace.
+        steps: of its own, since its start.
+        uid: of a pod that does not count.
+        seconds: as of `waits.until`.
+    """
+
+    def look() -> dict[str, Any]:
+        found = pod(space, "node")
+        assert found["metadata"]["uid"] != uid, "it is the old one"
+        text = log(space, found["metadata"]["name"])
+        assert len(logged(text, "reward")) >= steps, text[-3000:]
+        return found
+
+    return waits.until(f"step {steps}", look, seconds)
