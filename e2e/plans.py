@@ -57,7 +57,7 @@ PACKAGING_IMAGES = ("engine", "gateway")
 
 _MODULES = {"releases": ("helm", "certmanager")}
 _IMAGES = {"training": ("trl", "torchtune", "vllm", "rl")}  # large
-_QUICK_IMAGES = {"training": ("trl",)}
+_QUICK_IMAGES = {"training": ("trl", "rl")}
 
 
 @dataclass(frozen=True, slots=True)

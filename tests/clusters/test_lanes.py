@@ -37,7 +37,7 @@ def test_the_quick_runs_end_with_a_real_training_in_real_pods():
     (node,) = plans.quick(["node"])
 
     assert "training" in node.suites
-    assert list(plans.images(node.suites, quick=True)) == ["trl"]
+    assert list(plans.images(node.suites, quick=True)) == ["trl", "rl"]
 
 
 def test_a_tier_that_this_machine_cannot_run_is_left_out():

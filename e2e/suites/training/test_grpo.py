@@ -9,20 +9,18 @@ from typing import Any
 
 import pytest
 
-from e2e.suites.support import statuses, waits
+from e2e.suites.support import statuses, thorough, waits
 from e2e.suites.support.guards import KEPT
 from e2e.suites.support.spaces import Space
 from e2e.suites.support.spares import Spare
 from e2e.suites.training import grpos, runs
-
-pytestmark = pytest.mark.thorough
 
 IMAGES = ("trl", "rl")
 _SCRAPE = f"import urllib.request as u; print(u.urlopen('http://127.0.0.1:{grpos.METRICS}/metrics').read().decode())"
 _PLOT = "import pathlib; print(pathlib.Path('{folder}/0/muster-training.svg').read_text())"
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("nodes", thorough.but(1, of=[1, 2]))
 def test_a_trainer_learns_from_a_sampler_that_serves_exactly_its_weights(
     space: Space, keeper: Spare, models: None, say: Callable[[str], None], nodes: int
 ) -> None:
