@@ -25,12 +25,17 @@ from vllm.v1.worker.gpu_worker import Worker
 from muster_weights import manifests, names, readings
 from muster_weights.refusals import Refused
 from muster_weights.sampler import endings, shapes
+from muster_weights.sampler.copies import Copies, place_of
 from muster_weights.sampler.states import Shapes, State
 
 __all__ = ["FilesEngine"]
 
 _logger = init_logger(f"vllm.{__name__}")
 _FOLDER = "MUSTER_WEIGHTS_FOLDER"
+_TIED = (
+    "this model ties its embeddings (tie_word_embeddings), and vLLM on CPUs would go on with the old output layer after"
+    " each update"
+)
 
 
 @dataclass
@@ -64,6 +69,8 @@ class FilesEngine(WeightTransferEngine):  # type: ignore[misc]  # as above
         super().__init__(config, vllm_config, device, model)
         _possible(vllm_config)
         self._root = _root()
+        self._adapters = _adapters(self._root, vllm_config)
+        self._whole = not (_tied(vllm_config) and current_platform.is_cpu())
         found = shapes.of(self.model_config.model, self.model_config.revision)
         self._state = State(self._root, _without_tied(found, vllm_config))
         Worker.muster_weights = _answer
@@ -71,7 +78,7 @@ class FilesEngine(WeightTransferEngine):  # type: ignore[misc]  # as above
 
     def init_transfer_engine(self, init_info: InitInfo) -> None:
         """Take the versions of a run; what is served stays until one of them is loaded."""
-        self._state.bind(init_info.run)
+        self._bind(init_info.run)
 
     def start_weight_update(self) -> None:
         """Do nothing yet: a trainer that dies after this leaves whole weights."""
@@ -87,6 +94,8 @@ class FilesEngine(WeightTransferEngine):  # type: ignore[misc]  # as above
     def receive_weights(self, update_info: UpdateInfo) -> None:
         """Load a version; as `update_weights`."""
         told = names.told(asdict(update_info))
+        if not self._whole:
+            raise Refused(f"{told.text}: {_TIED}, so that this server takes adapters only")
         if told != self._state.served or told.run != self._state.run:
             self._load(self._state.take(told))
 
@@ -94,22 +103,53 @@ class FilesEngine(WeightTransferEngine):  # type: ignore[misc]  # as above
         """Do nothing more: a version is loaded in one piece."""
 
     def shutdown(self) -> None:
-        """End the verification."""
+        """End the verification, and remove the copies of adapters."""
         self._state.close()
+        if self._adapters is not None:
+            self._adapters.close()
 
     def answer(self, command: str, told: dict[str, Any]) -> dict[str, Any]:
-        """Answer a route: `state` says what is served; `stage` verifies a version beside the serving."""
+        """Answer a route.
+
+        Args:
+            command: `state` says what is served; `stage` verifies a version beside the serving, and `copy` does so for
+                an adapter; `served` says that an adapter was loaded, and `drop` that it was unloaded.
+            told: the version, as `names.told` reads it; ignored by `state`.
+        """
         try:
-            return self._state.stage(names.told(told)) if command == "stage" else self._state.told()
+            return self._answer(command, names.told(told)) if command != "state" else self._told()
         except Refused as reason:
             return {"state": "refused", "reason": str(reason)}
+
+    def _answer(self, command: str, told: names.Told) -> dict[str, Any]:
+        if command == "stage":
+            return self._state.stage(told)
+        if self._adapters is None:
+            raise Refused("this server loads no adapters: start it with --enable-lora")
+        if command == "copy":
+            return self._adapters.copy(told)
+        if command == "served":
+            self._adapters.served = told
+        else:
+            self._adapters.drop(told)
+        return {}
+
+    def _told(self) -> dict[str, Any]:
+        """Return what was loaded last: an adapter, or a whole model."""
+        loaded = self._adapters is not None and self._adapters.served is not None
+        return self._adapters.told() if self._adapters is not None and loaded else self._state.told()
+
+    def _bind(self, run: str) -> None:
+        self._state.bind(run)
+        if self._adapters is not None:
+            self._adapters.bind(run)
 
     def _continue(self) -> None:
         """Begin with the version that was served last, so that a restart never serves the model as it was before."""
         try:
             told = readings.current(self._root)
-            if told is not None:
-                self._state.bind(told.run)
+            if told is not None and self._whole:
+                self._bind(told.run)
                 self._load(self._state.take(told))
                 _logger.info("muster: began with %s, which was served last", told.text)
         except Refused as reason:
@@ -137,11 +177,11 @@ def _possible(vllm_config: Any) -> None:
 
     What a quantized model must be given is not what its trainer has.
     """
-    tied = getattr(vllm_config.model_config.hf_text_config, "tie_word_embeddings", False)
-    if tied and current_platform.is_cpu():
+    if _tied(vllm_config) and current_platform.is_cpu() and vllm_config.lora_config is None:
+        endings.refuse(f"weights by files: {_TIED}; use an untied model, or a GPU")
+    if vllm_config.lora_config is not None and vllm_config.parallel_config.data_parallel_size > 1:
         endings.refuse(
-            "weights by files: this model ties its embeddings (tie_word_embeddings), and vLLM on CPUs would go on with"
-            " the old output layer after each update; use an untied model, or a GPU"
+            "adapters by files: one of the data-parallel engines would load them: remove --data-parallel-size"
         )
     if vllm_config.model_config.quantization is not None:
         kind = vllm_config.model_config.quantization
@@ -163,8 +203,22 @@ def _root() -> Path:
 
 def _without_tied(found: Shapes, vllm_config: Any) -> Shapes:
     """Leave out an output layer that is the embedding again: trainers name only one of the two."""
-    tied = getattr(vllm_config.model_config.hf_text_config, "tie_word_embeddings", False)
+    tied = _tied(vllm_config)
     return {name: shape for name, shape in found.items() if not (tied and name == "lm_head.weight")}
+
+
+def _tied(vllm_config: Any) -> bool:
+    return bool(getattr(vllm_config.model_config.hf_text_config, "tie_word_embeddings", False))
+
+
+def _adapters(root: Path, vllm_config: Any) -> Copies | None:
+    """Return what takes adapters; None for a server without --enable-lora."""
+    if vllm_config.lora_config is None:
+        return None
+    try:
+        return Copies(root, place_of(vllm_config.instance_id))
+    except (OSError, Refused) as fault:
+        endings.refuse(f"adapters by files: there is no place for their copies ({fault})")
 
 
 def _tensors(verified: readings.Verified) -> Iterator[tuple[str, torch.Tensor]]:

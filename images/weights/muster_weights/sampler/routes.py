@@ -1,4 +1,4 @@
-"""Routes beside vLLM's own of its development mode: the lease, what is served, and the verification of a version.
+"""Routes beside vLLM's own of its development mode: the lease, what is served, the verification of a version, adapters.
 
 When a lease ends while the server is paused, its trainer is dead: the server goes on, with whole weights, because a
 version is loaded in one piece.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Depends, HTTPException, Request
@@ -18,6 +19,7 @@ from muster_weights import names
 from muster_weights.refusals import Refused
 from muster_weights.sampler import deaths, endings
 from muster_weights.sampler.leases import Lease
+from muster_weights.sampler.loading import Loading
 
 __all__ = ["add"]
 
@@ -27,6 +29,8 @@ _GUARDED = {"/init_weight_transfer_engine": "init_info", "/update_weights": "upd
 _lease = Lease()
 _changed = asyncio.Event()
 _watches: set[asyncio.Task[None]] = set()
+_loading: list[Loading] = []
+_turn = asyncio.Lock()
 
 
 def add(router: APIRouter) -> None:
@@ -38,12 +42,15 @@ def add(router: APIRouter) -> None:
     router.add_api_route("/muster_weights/lease", _renew, methods=["POST"])
     router.add_api_route("/muster_weights/release", _release, methods=["POST"])
     router.add_api_route("/muster_weights/stage", _stage, methods=["POST"])
+    router.add_api_route("/muster_weights/adapters", _adapter, methods=["POST"])
+    router.add_api_route("/muster_weights/adapters/keep", _keep, methods=["POST"])
 
 
 async def _state(request: Request) -> dict[str, Any]:
     """What is served, and who holds the lease."""
     served = await _ask(request, "state", {})
-    return {**served, "holder": _lease.run, "left": round(_lease.left, 1)}
+    loaded = _loading[0].served if _loading else []
+    return {**served, "holder": _lease.run, "left": round(_lease.left, 1), "adapters": loaded}
 
 
 async def _renew(request: Request) -> dict[str, Any]:
@@ -60,8 +67,11 @@ async def _renew(request: Request) -> dict[str, Any]:
 
 
 async def _release(request: Request) -> dict[str, Any]:
-    """Give the lease back."""
-    return {"released": _lease.release(str((await _body(request)).get("run")))}
+    """Give the lease back, and unload the adapters of its run."""
+    released = _lease.release(str((await _body(request)).get("run")))
+    if released:
+        await _unload()
+    return {"released": released}
 
 
 async def _stage(request: Request) -> dict[str, Any]:
@@ -72,6 +82,55 @@ async def _stage(request: Request) -> dict[str, Any]:
     except Refused as reason:
         return {"state": "refused", "reason": str(reason)}
     return await _ask(request, "stage", body)
+
+
+async def _adapter(request: Request) -> dict[str, Any]:
+    """Verify an adapter while others serve, then load it; to be asked again until it is `loaded` or `refused`.
+
+    Nothing is paused: requests that run go on with the adapter that they named.
+    """
+    body = await _body(request)
+    try:
+        told = names.told(body)
+        _lease.held_by(told.run)
+        async with _turn:
+            found = await _ask(request, "copy", asdict(told))
+            if found.get("state") == "copied":
+                await _loader(request).load(told, str(found["path"]))
+                await _ask(request, "served", asdict(told))
+                return {"state": "loaded"}
+    except Refused as reason:
+        return {"state": "refused", "reason": str(reason)}
+    return found if "state" in found else {"state": "refused", "reason": "the workers of this server do not agree"}
+
+
+async def _keep(request: Request) -> dict[str, Any]:
+    """Unload the adapters of all others than `run`, and those of its versions that are older than `oldest`."""
+    body = await _body(request)
+    try:
+        run, oldest = names.valid(body.get("run")), body.get("oldest")
+        _lease.held_by(run)
+    except Refused as reason:
+        raise HTTPException(409, str(reason)) from reason
+    async with _turn:
+        await _loader(request).keep(run, oldest if isinstance(oldest, int) else 0)
+        return {"adapters": _loader(request).served}
+
+
+async def _unload() -> None:
+    async with _turn:
+        for each in _loading:
+            await each.keep(None, 0)
+
+
+def _loader(request: Request) -> Loading:
+    """Return what loads adapters, which this process has once."""
+    state = request.app.state
+    if not _loading:
+        _loading.append(
+            Loading(state.openai_serving_models, state.engine_client, lambda told: _ask(request, "drop", asdict(told)))
+        )
+    return _loading[0]
 
 
 async def _held(request: Request) -> None:
@@ -132,6 +191,7 @@ async def _wait(engine: Any) -> None:
         return
     _logger.warning("muster: the trainer of %s is gone: its lease has ended", _lease.run)
     _lease.release(_lease.run)
+    await _unload()
     try:
         if await engine.is_paused():
             await engine.resume_generation()

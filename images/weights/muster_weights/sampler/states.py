@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from muster_weights import names, readings
+from muster_weights import adapters, names, readings
 from muster_weights.manifests import Manifest
 from muster_weights.refusals import Missing, Refused
 
@@ -117,6 +117,8 @@ class State:
         return verified
 
     def _fits(self, told: names.Told, manifest: Manifest) -> None:
+        if adapters.is_adapter(manifest):
+            raise Refused(f"{told.text}: is an adapter and no whole model: its trainer loads it as an adapter")
         found = {each.name: each.shape for each in manifest.tensors}
         for name, shape in found.items() if self._shapes else ():
             if self._shapes.get(name) != shape:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from typing import NoReturn
 
-from muster_guard import endings, trainings
+from muster_guard import trainings
 from muster_weights.trainer.settings import settings
 from muster_weights.trainer.syncs import Sync
 
-__all__ = ["end", "newest", "opened", "refuse", "say"]
+__all__ = ["begin", "end", "newest", "opened", "refuse", "say"]
 
 _REFUSED, _DIFFER = "weights-refused", "weights-differ"  # as `webhook.controllers.guards` knows them
 _open: list[Sync] = []
@@ -22,9 +23,14 @@ def opened(url: str) -> Sync:
         Refused: a variable has a value that it cannot have, or the sampler takes no weights by files.
     """
     made = Sync(url, settings(), refuse)
+    begin(made)
+    return made
+
+
+def begin(made: Sync) -> None:
+    """Take the lease for a way to a sampler; raises as `opened`."""
     made.open()
     _open.append(made)
-    return made
 
 
 def refuse(reason: str) -> NoReturn:
@@ -41,6 +47,8 @@ def end(reason: str, verdict: str = _DIFFER) -> NoReturn:
     """
     for each in _open:
         each.close()
+    for child in multiprocessing.active_children():
+        child.kill()  # such as TRL's worker, which would go on generating for nobody
     trainings.fail(reason if reason.startswith("muster:") else f"muster: {reason}", verdict)
 
 

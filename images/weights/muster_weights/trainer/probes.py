@@ -12,12 +12,13 @@ import torch
 
 from muster_weights.trainer import opening
 from muster_weights.trainer.syncs import Sync
-from muster_weights.trainer.verdicts import Watch, bound_of
+from muster_weights.trainer.verdicts import Watch, bound_of, unshown
 
-__all__ = ["Probe", "watch_async_trainer", "watch_generation"]
+__all__ = ["AdapterProbe", "Probe", "is_sharded", "tokens_of", "watch_async_trainer", "watch_generation"]
 
 _TEXT = "A sampler serves what its trainer trained: 3 plus 4 is 7, and the owl says hello to you."
 _LONGEST = 64
+_SHARE = 0.5
 
 
 def watch_generation(module: Any) -> None:
@@ -50,13 +51,53 @@ class Probe:
 
     def difference(self, model: Any) -> float:
         """Return the mean absolute difference over the tokens."""
-        theirs = torch.tensor(self._sync.again(lambda: self._sync.server.logprobs(self._tokens), (ConnectionError,)))
-        return float((_logprobs(model, self._tokens) - theirs).abs().mean())
+        return float((_logprobs(model, self._tokens) - self._theirs(None)).abs().mean())
+
+    def _theirs(self, adapter: str | None) -> torch.Tensor:
+        return torch.tensor(
+            self._sync.again(lambda: self._sync.server.logprobs(self._tokens, adapter), (ConnectionError,))
+        )
 
     def check(self, model: Any) -> None:
         """End the training when the difference was too large several times in a row."""
         self.last = self.difference(model)
         verdict = self._watch.seen(self.last)
+        if verdict is not None:
+            opening.end(verdict)
+
+
+class AdapterProbe(Probe):
+    """Compares a trainer with the adapter of its sampler, and what the adapter changes on both sides.
+
+    A sampler that answers without the adapter is close to the trainer while the adapter is small. So the change of the
+    log probabilities by the adapter is compared as well, which is large against rounding long before.
+
+    Args:
+        sync: the way to the sampler.
+        tokens: two or more.
+
+    Attributes:
+        unshown: the share of the change that the sampler did not show at last; None where it was too small to tell.
+    """
+
+    def __init__(self, sync: Sync, tokens: list[int]) -> None:
+        super().__init__(sync, tokens)
+        self.unshown: float | None = None
+        what = "the share of the adapter's effect that the sampler does not show"
+        self._effect = Watch(what, _SHARE, sync.settings.patience, "Look whether it serves this adapter at all.")
+
+    def difference(self, model: Any) -> float:
+        """Return the mean absolute difference over the tokens with the adapter, and compare its effect."""
+        mine, theirs = _logprobs(model, self._tokens), self._theirs(self._sync.adapter)
+        with model.disable_adapter():
+            mine_before = _logprobs(model, self._tokens)
+        self.unshown = unshown(mine.tolist(), theirs.tolist(), mine_before.tolist(), self._theirs(None).tolist())
+        return float((mine - theirs).abs().mean())
+
+    def check(self, model: Any) -> None:
+        """End the training when the difference was too large, or too little was shown, several times in a row."""
+        super().check(model)
+        verdict = self._effect.seen(self.unshown) if self.unshown is not None else None
         if verdict is not None:
             opening.end(verdict)
 
@@ -88,20 +129,26 @@ def _async_trainer(trainer: Any) -> None:
 def _check(owner: Any, accelerator: Any, sync: Sync, model: Any) -> None:
     """Probe a model that this rank has whole; a sharded one cannot be run by one rank alone."""
     if not hasattr(owner, "muster_probe"):
-        owner.muster_probe = None if _sharded(accelerator) else Probe(sync, _tokens(owner.processing_class))
+        owner.muster_probe = Probe(sync, tokens_of(owner.processing_class)) if _whole(accelerator) else None
     if owner.muster_probe is not None:
         owner.muster_probe.check(accelerator.unwrap_model(model))
 
 
-def _sharded(accelerator: Any) -> bool:
+def is_sharded(accelerator: Any) -> bool:
+    """Whether no rank has the model whole."""
     kind = str(getattr(accelerator, "distributed_type", "")).upper()
-    if "FSDP" not in kind and "DEEPSPEED" not in kind and "MEGATRON" not in kind:
+    return any(each in kind for each in ("FSDP", "DEEPSPEED", "MEGATRON"))
+
+
+def _whole(accelerator: Any) -> bool:
+    if is_sharded(accelerator):
+        opening.say("the model is sharded, so no probe is made after a sync; TRL's sampling_logp_difference is watched")
         return False
-    opening.say("the model is sharded, so no probe is made after a sync; TRL's sampling_logp_difference is watched")
     return True
 
 
-def _tokens(processing_class: Any) -> list[int]:
+def tokens_of(processing_class: Any) -> list[int]:
+    """Return the tokens of the fixed text that is compared."""
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     return list(tokenizer(_TEXT)["input_ids"])[:_LONGEST]
 

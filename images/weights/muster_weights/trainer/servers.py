@@ -68,6 +68,17 @@ class Server:
             raise (Missing if found["state"] == "missing" else Refused)(found["reason"])
         return bool(found["state"] == "verified")
 
+    def loaded(self, told: names.Told) -> bool:
+        """Have an adapter verified and loaded while others serve, and say whether that is done; raises as `staged`."""
+        found = self._json("POST", "/muster_weights/adapters", asdict(told), self._patience)
+        if found["state"] in ("missing", "refused"):
+            raise (Missing if found["state"] == "missing" else Refused)(found["reason"])
+        return bool(found["state"] == "loaded")
+
+    def keep(self, run: str, oldest: int) -> None:
+        """Have all adapters unloaded but those of a run from version `oldest` on."""
+        self._json("POST", "/muster_weights/adapters/keep", {"run": run, "oldest": oldest})
+
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Hold all requests, and let them go on in any case."""
@@ -101,10 +112,15 @@ class Server:
         self._json("POST", "/update_weights", {"update_info": asdict(told)}, self._patience)
         self._json("POST", "/finish_weight_update", {"weight_version": told.text})
 
-    def logprobs(self, tokens: list[int]) -> list[float]:
-        """Return the log probability of each token but the first, given those before it."""
-        models = self._json("GET", "/v1/models")["data"]
-        asked = {"model": models[0]["id"], "prompt": tokens, "max_tokens": 1, "temperature": 1.0, "prompt_logprobs": 0}
+    def logprobs(self, tokens: list[int], model: str | None = None) -> list[float]:
+        """Return the log probability of each token but the first, given those before it.
+
+        Args:
+            tokens: two or more.
+            model: the name of an adapter; None for the model that the sampler was started with.
+        """
+        name = model or self._json("GET", "/v1/models")["data"][0]["id"]
+        asked = {"model": name, "prompt": tokens, "max_tokens": 1, "temperature": 1.0, "prompt_logprobs": 0}
         (choice,) = self._json("POST", "/v1/completions", asked)["choices"]
         found = choice["prompt_logprobs"][1:]
         return [float(each[str(token)]["logprob"]) for token, each in zip(tokens[1:], found, strict=True)]

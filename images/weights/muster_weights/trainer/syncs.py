@@ -20,6 +20,7 @@ __all__ = ["Sync"]
 
 _POLL = 0.02
 _PAUSE, _LONGEST = 0.2, 5.0
+_AGAIN = 1.0  # seconds until a sampler that was away gets the newest version
 
 
 class Sync:
@@ -35,7 +36,10 @@ class Sync:
         settings: as given.
         server: the sampler, for the thread of the trainer.
         dtype: in which the sampler computes, such as `float32`.
+        adapter: the name of the adapter that is served; None for a whole model.
     """
+
+    adapter: str | None = None
 
     def __init__(self, url: str, settings: Settings, refused: Callable[[str], Any]) -> None:
         self.run = names.new_run()
@@ -158,11 +162,13 @@ class Sync:
     def _beat(self) -> None:
         """Keep the lease, and give a sampler that was started again the newest version; runs beside the training."""
         server = Server(self.server.url, self.settings.deadline)
-        while not self._ended.wait(self.settings.lease / 4):
+        pause = usual = self.settings.lease / 4
+        while not self._ended.wait(pause):
             try:
                 self._beaten(server)
+                pause = usual
             except Away:
-                pass  # the training notices, and waits
+                pause = min(usual, _AGAIN)  # the training notices, and waits
             except Refused as reason:
                 _say(f"the sampler does not serve the newest version, and refuses it: {str(reason)[:300]}")
 
