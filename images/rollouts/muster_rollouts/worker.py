@@ -9,6 +9,7 @@ from trl.experimental.async_grpo import AsyncGRPOConfig
 from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker
 
 from muster_rollouts.counts import CountedQueue, Counts
+from muster_rollouts.gate import Progress
 from muster_rollouts.loops import GatedLoop
 
 __all__ = ["GatedRolloutWorker"]
@@ -41,12 +42,17 @@ class GatedRolloutWorker(AsyncRolloutWorker):  # type: ignore[misc]  # TRL has n
         self._loop_kwargs |= {"max_staleness": max_staleness, "scale_advantages": scale_advantages}
         self.rollout_buffer: Any = CountedQueue(self.rollout_buffer, self._model_version_value)
 
+    @property
+    def progress(self) -> Progress:
+        """What the trainer has taken so far."""
+        return self._model_version_value.read()
+
     @classmethod
     def of(
         cls,
         config: AsyncGRPOConfig,
         *,
-        adapters: bool = False,
+        adapters: bool | str = False,
         scale_advantages: bool = True,
         **arguments: Any,
     ) -> GatedRolloutWorker:
@@ -54,7 +60,8 @@ class GatedRolloutWorker(AsyncRolloutWorker):  # type: ignore[misc]  # TRL has n
 
         Args:
             config: the one that the trainer gets as well.
-            adapters: whether the server gets LoRA adapters by name, as of a PEFT model without `weight_transfer`.
+            adapters: whether the server gets LoRA adapters by name, as of a PEFT model without `weight_transfer`; with
+                an AdapterTransfer of muster_weights, its `name`.
             scale_advantages: see the class.
             arguments: `model_name`, `dataset`, `reward_funcs`, `processing_class` and `eos_token_ids`; `tools` and
                 `environment_factory` where there are some.
@@ -67,7 +74,7 @@ class GatedRolloutWorker(AsyncRolloutWorker):  # type: ignore[misc]  # TRL has n
             max_staleness=config.max_staleness,
             per_version=per_version,
             scale_advantages=scale_advantages,
-            lora_name=_ADAPTERS if adapters else None,
+            lora_name=adapters if isinstance(adapters, str) else _ADAPTERS if adapters else None,
             num_generations=config.num_generations,
             max_inflight_tasks=running if running > 0 else (config.max_staleness + 1) * per_version,
             queue_maxsize=config.queue_maxsize,

@@ -43,7 +43,9 @@ def place(tmp_path_factory):
     (told / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
     (folder / "hook").mkdir()
     hooks = [IMAGES / each / f"muster_{each}.pth" for each in ("guard", "telemetry", "weights")]
-    (folder / "hook" / "sitecustomize.py").write_text("\n".join(each.read_text().strip() for each in hooks))
+    # These environments have the torchao of torchtune, which PEFT does not take; images/rl has none.
+    lines = ['import sys; sys.modules["torchao"] = None', *(each.read_text().strip() for each in hooks)]
+    (folder / "hook" / "sitecustomize.py").write_text("\n".join(lines))
     return folder
 
 
@@ -52,7 +54,7 @@ def known(place):
     """Return the environment of a program: of a `trainer`, or of anything else."""
 
     def of(*, trainer=False, **more):
-        packages = (IMAGES / each for each in ("weights", "guard", "telemetry"))
+        packages = (IMAGES / each for each in ("weights", "rollouts", "guard", "telemetry"))
         paths = [*packages, ROOT / "e2e" / "models", place / "plugin"]
         return {
             **os.environ,
@@ -138,10 +140,10 @@ class Sampler:
 
 @pytest.fixture(scope="session")
 def start(vllm, known, tmp_path_factory):
-    """Start a sampler of a model."""
+    """Start a sampler of a model, with more words for vLLM and more variables."""
     started = []
 
-    def begin(model, **more):
+    def begin(model, *words, **more):
         with socket.create_server(("127.0.0.1", 0)) as found:
             port = found.getsockname()[1]
         command = [
@@ -149,11 +151,13 @@ def start(vllm, known, tmp_path_factory):
             Path(vllm).with_name("vllm"), "serve", model, "--host", "127.0.0.1", "--port", str(port),
             "--dtype", "float32", "--enforce-eager", "--max-model-len", "256", "--served-model-name", "policy", model,
             "--weight-transfer-config", '{"backend": "muster_files"}', "--logprobs-mode", "processed_logprobs",
-            "--max-logprobs", "-1", "--no-enable-chunked-prefill", "--max-num-batched-tokens", "2048",
+            "--max-logprobs", "-1", "--no-enable-chunked-prefill", "--max-num-batched-tokens", "2048", *words,
         ]  # fmt: skip
         environment = known(
-            VLLM_SERVER_DEV_MODE="1", VLLM_CPU_KVCACHE_SPACE="1", VLLM_CPU_OMP_THREADS_BIND="nobind", **more
-        )
+            VLLM_SERVER_DEV_MODE="1", VLLM_CPU_KVCACHE_SPACE="1", VLLM_CPU_OMP_THREADS_BIND="nobind",
+            TORCH_COMPILE_DISABLE="1",  # its C++ takes minutes on a machine with other work, and changes nothing here
+            **more,
+        )  # fmt: skip
         started.append(Sampler([str(each) for each in command], environment, port, tmp_path_factory.mktemp("sampler")))
         return started[-1]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from typing import NoReturn
 
-from muster_guard import trainings
+from muster_guard import endings, trainings
 from muster_weights.trainer.settings import settings
 from muster_weights.trainer.syncs import Sync
 

@@ -1,0 +1,155 @@
+"""`python -m muster_rollouts.train` and vLLM's server exchange adapters: what is served is what was trained.
+
+TRL's own AsyncGRPOTrainer trains. One server serves all of it, but for one that answers from the base.
+"""
+
+import asyncio
+import json
+import re
+import subprocess
+
+import pytest
+
+from tests.contract.weights.conftest import PROGRAMS, READY
+from tests.support.waits import until
+
+pytestmark = pytest.mark.thorough
+
+STEPS = 40
+STALENESS = 1
+EXACT = (0.9993, 1.0004)
+"""The ratio that others report for bfloat16 (docs/grpo.md); float32 is nearer to 1."""
+
+
+@pytest.fixture(scope="module")
+def sampler(start, models):
+    """A server that is ready."""
+    begun = start(models / "untied", "--enable-lora", "--max-loras", str(STALENESS + 2), "--max-lora-rank", "16")
+    asyncio.run(until(lambda: begun.get("/muster_weights") is not None, limit=READY))
+    return begun
+
+
+@pytest.fixture(scope="module")
+def train(vllm, known, models, sampler, place, tmp_path_factory):
+    """Start the program on the toy task; with `fault`, its files are hurt (programs/vandal.py)."""
+    started = []
+
+    def begin(steps, *words, url=None, fault=None, **environment):
+        folder = tmp_path_factory.mktemp("training")
+        message = folder / "message"
+        message.touch()
+        program = [PROGRAMS / "vandal.py", fault] if fault else ["-m", "muster_rollouts.train"]
+        process = subprocess.Popen(
+            [str(each) for each in (
+                vllm, "-u", *program, f"--model_name_or_path={models}/untied",
+                f"--dataset_name={models}/data/grpo", f"--output_dir={folder}/output", "--use_cpu", "--bf16=false",
+                "--report_to=none", "--per_device_train_batch_size=8", "--learning_rate=1e-2", f"--max_steps={steps}",
+                "--save_strategy=no", "--gradient_checkpointing=false", "--reward_funcs=rewards.small_letters",
+                "--num_generations=8", "--max_completion_length=16", f"--vllm_server_base_url={url or sampler.url}",
+                f"--max_staleness={STALENESS}", "--use_peft", "--lora_r=16", "--without_kernels", "--token_budget=0",
+                *words,
+            )],
+            env=known(trainer=True, MUSTER_TERMINATION_LOG=str(message), TRL_EXPERIMENTAL_SILENCE="1", **environment),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        started.append(process)
+        return process, message
+
+    yield begin
+    for each in started:
+        each.kill()
+        each.communicate()
+
+
+def logged(output, name):
+    return [float(value) for value in re.findall(rf"'{re.escape(name)}': '?([0-9.e+-]+)", output)]
+
+
+def told(output):
+    (found,) = re.findall(r"^muster: (\{.*\})$", output, re.MULTILINE)
+    return json.loads(found)
+
+
+def assert_nothing_is_left(sampler, place):
+    state = sampler.get("/muster_weights")
+    assert (state["holder"], state["adapters"]) == (None, [])
+    assert [each["id"] for each in sampler.get("/v1/models")["data"]] == sampler.served
+    assert [each.name for each in (place / "shared").iterdir()] == []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def served(sampler):
+    sampler.served = [each["id"] for each in sampler.get("/v1/models")["data"]]
+
+
+def test_it_learns_from_adapters_that_are_served_exactly_and_throws_nothing_away(sampler, train, place):
+    process, message = train(STEPS)
+    output = process.communicate(timeout=READY)[0]
+
+    assert process.returncode == 0, output[-3000:]
+    rewards, ratios = logged(output, "reward"), logged(output, "ratio")
+    assert len(rewards) >= STEPS
+    assert sum(rewards[-5:]) > 2 * sum(rewards[:5]), rewards
+    assert len(ratios) >= STEPS
+    assert EXACT[0] < min(ratios) <= max(ratios) < EXACT[1], ratios
+    found = told(output)
+    assert (found["steps"], found["dropped"]) == (STEPS, 0)
+    assert found["samples"] >= 8 * STEPS
+    assert found["staleness_max"] <= STALENESS
+    assert found["probe"] < 1e-5
+    assert message.read_text() == ""
+    assert_nothing_is_left(sampler, place)
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("torn", "it is torn"),
+        ("planted", "manifest.json is not the one that the trainer wrote"),
+    ],
+)
+def test_an_adapter_that_is_hurt_ends_the_training_with_a_reason(sampler, train, place, fault, reason):
+    process, message = train(8, fault=fault)
+    output = process.communicate(timeout=READY)[0]
+
+    assert process.returncode == 78, output[-3000:]
+    assert reason in message.read_text()
+    assert "goes on with what it has" in message.read_text()
+    assert_nothing_is_left(sampler, place)
+
+
+def test_a_sampler_that_answers_from_the_base_ends_the_training_with_a_reason(vllm, known, sampler, train, place):
+    # A learning rate so small that the log probabilities themselves stay within their bound.
+    proxy = subprocess.Popen([vllm, PROGRAMS / "baseless.py", sampler.url], stdout=subprocess.PIPE, text=True)
+    try:
+        url = f"http://127.0.0.1:{int(proxy.stdout.readline())}"
+        process, message = train(20, "--learning_rate=3e-5", url=url)
+        output = process.communicate(timeout=READY)[0]
+    finally:
+        proxy.kill()
+        proxy.communicate()
+
+    assert process.returncode == 78, output[-3000:]
+    assert (
+        "the share of the adapter's effect that the sampler does not show was over 0.5 3 times" in message.read_text()
+    )
+    assert_nothing_is_left(sampler, place)
+
+
+def test_a_training_goes_on_when_the_engine_is_killed_and_gets_its_adapters_again(sampler, train, place):
+    ended = len(sampler.codes)
+    process, _ = train(16)
+    output = ""
+    while len(logged(output, "reward")) < 4:
+        line = process.stdout.readline()
+        assert line, output[-3000:]
+        output += line
+    sampler.kill()
+    output += process.communicate(timeout=READY)[0]
+
+    assert process.returncode == 0, output[-3000:]
+    assert sampler.codes[ended:] == [1], "the server ends with 1, so that it is started again"
+    ratios = logged(output, "ratio")
+    assert EXACT[0] < min(ratios) <= max(ratios) < EXACT[1], ratios
+    assert told(output)["steps"] == 16
+    assert_nothing_is_left(sampler, place)
