@@ -3,7 +3,8 @@
 TRL's `AsyncGRPOTrainer` with PEFT writes each version to a folder and lets vLLM load it. It stops at its start where
 vLLM can hold fewer than `max_staleness + 2` adapters, or none of its rank (trl 1.16 `experimental/async_grpo`). It has
 no command of its own, so only flags that a script is given under TRL's own names are read. `GRPOTrainer` merges its
-adapters and needs none of this.
+adapters and needs none of this. The program of our images (`muster_rollouts.train`) sends them by files
+(`images/weights`), so that nothing but the folder for these has to be the same in both roles.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from dataclasses import dataclass
 
 from strategies.documents import names
 from strategies.frameworks.samplers.pairs import Pair
-from strategies.frameworks.samplers.trainings import HIDDEN
+from strategies.frameworks.samplers.trainings import HIDDEN, Training
+from strategies.frameworks.trl import flags
 from strategies.frameworks.vllm.flags import known
 
-__all__ = ["Adapters", "find"]
+__all__ = ["Adapters", "by_files", "find"]
 
 _STALENESS = 4
 """`AsyncGRPOConfig.max_staleness` where it is not given."""
@@ -32,7 +34,7 @@ class Adapters:
     Attributes:
         rank: their rank, None where it cannot be seen.
         count: how many vLLM has to hold at once, None where it cannot be seen.
-        output: folder of the training's output, None where it cannot be seen.
+        output: folder of the training's output, None where it cannot be seen, or no adapter goes that way.
         because: what says that there are adapters.
         index: place of the flag that says so among the training's words, None for an annotation.
     """
@@ -53,7 +55,7 @@ class Adapters:
 def find(pair: Pair) -> Adapters | None:
     """Return what is known of a training's adapters; None where nothing says that a sampler loads any."""
     if pair.training.found is not None:
-        return None  # TRL's commands merge adapters into the weights
+        return _of_program(pair)  # TRL's own commands merge adapters into the weights
     given = _flags(pair.training.site.argv)
     asked = pair.job.annotation(names.VLLM_FEATURES_ANNOTATION)
     if "max_staleness" in given and _is_on(given):
@@ -72,6 +74,29 @@ def find(pair: Pair) -> Adapters | None:
         because=because,
         index=index,
     )
+
+
+def by_files(pair: Pair) -> bool:
+    """Whether the adapters of a training go by files that the sampler verifies, through routes of their own."""
+    return _of_program(pair) is not None
+
+
+def _of_program(pair: Pair) -> Adapters | None:
+    """Return the adapters of a program of our images; None where it has none, or nothing says so."""
+    training = pair.training
+    found = training.found
+    if found is None or not found.is_program or training.parsed.values.get("use_peft") is not True:
+        return None
+    rank, stale = (_known(training, found.method, name) for name in ("lora_r", "max_staleness"))
+    count = None if stale is None else stale + _SPARE
+    return Adapters(rank, count, None, f"{found.called} is given --use_peft", training.parsed.places.get("use_peft"))
+
+
+def _known(training: Training, method: str, name: str) -> int | None:
+    """Return a number that a program is given or has by default; None where it is known only in the pod."""
+    spec = flags.spec(method, f"--{name}")
+    text = str(training.parsed.values.get(name, spec.default if spec is not None and not training.open else ""))
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
 
 
 _Flags = dict[str, tuple[str, int]]

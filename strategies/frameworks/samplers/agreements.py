@@ -175,7 +175,12 @@ def _dtype(pair: Pair, server: Server) -> Iterator[Finding]:
 
 def _lora(pair: Pair, server: Server) -> Iterator[Finding]:
     found = adapters.find(pair)
-    if found is None or server.open:
+    if found is None:
+        return
+    if adapters.by_files(pair) and not any(transfers.folders(pair)):
+        message = f"its adapters go by files, and neither role names a folder for them; set {transfers.FOLDER}"
+        yield error(pair.training.field("use_peft"), "--use_peft", message, rule="sampler/transfer")
+    if server.open:
         return
     for value, message in _limits(found, server):
         yield pair.on_sampler(Severity.ERROR, _words(pair), value, message, rule="sampler/lora")

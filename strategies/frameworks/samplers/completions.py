@@ -123,5 +123,5 @@ def list_env(pair: Pair) -> Iterator[tuple[str, str, str]]:
     mine, theirs = transfers.folders(pair)
     if mine and not theirs and not parsing.hidden(mine):
         yield transfers.FOLDER, mine, "the trainer writes weights into this folder"
-    if adapters.find(pair) is not None:
+    if adapters.find(pair) is not None and not adapters.by_files(pair):
         yield contradictions.LORA_UPDATES, "True", "vLLM loads adapters at run time only with this variable"

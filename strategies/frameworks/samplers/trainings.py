@@ -50,7 +50,12 @@ class Training:
     @property
     def is_able(self) -> bool:
         """Whether its method can ask a server at all."""
-        return self.found is not None and flags.spec(self.found.method, "--vllm_mode") is not None
+        return self.found is not None and flags.spec(self.found.method, "--vllm_server_base_url") is not None
+
+    @property
+    def always_asks(self) -> bool:
+        """Whether its method generates by a server and by nothing else, as TRL's AsyncGRPOTrainer does."""
+        return self.is_able and self.found is not None and flags.spec(self.found.method, "--vllm_mode") is None
 
     @property
     def asks(self) -> bool | None:
@@ -59,12 +64,16 @@ class Training:
             return None
         if not self.is_able:
             return False
+        if self.always_asks:
+            return True
         given = self.parsed.values.get("use_vllm", None if self.open else False)
         return given if isinstance(given, bool) else None
 
     @property
     def mode(self) -> str | None:
         """`server`, `colocate`, "" where the flag is missing; None where it cannot be seen."""
+        if self.always_asks:
+            return "server"
         given = self.text("vllm_mode")
         return given if given is not None or self.open or "vllm_mode" in self.parsed.values else ""
 

@@ -26,6 +26,7 @@ __all__ = [
     "passthrough",
     "preset_environment",
     "presets",
+    "programs",
     "script",
     "spec",
     "version",
@@ -52,6 +53,7 @@ class _Table(TypedDict):
     methods_passthrough: list[str]
     common: dict[str, _Entry]
     methods: dict[str, dict[str, _Entry]]
+    programs: dict[str, dict[str, _Entry]]
     launcher: dict[str, _Entry]
     presets: dict[str, dict[str, object]]
     presets_env: dict[str, dict[str, str]]
@@ -123,12 +125,14 @@ def _table() -> _Table:
 
 @functools.cache
 def script(method: str) -> Flags:
-    """Return the flags of the script of `method`.
+    """Return the flags of the script of `method`, or of a program of `programs`.
 
     Raises:
-        ValueError: TRL has no such training method.
+        ValueError: TRL has no such training method, and our images no such program.
     """
     table = _table()
+    if method in table["programs"]:
+        return Flags(table["programs"][method])
     if method not in table["methods"]:
         raise ValueError(f"trl has no training method {method!r}; its methods are {', '.join(sorted(methods()))}")
     return Flags(table["common"] | table["methods"][method])
@@ -143,6 +147,12 @@ def _launcher() -> Flags:
 def methods() -> frozenset[str]:
     """Return the commands of `trl` that train; each is the module `trl.scripts.<method>`."""
     return frozenset(_table()["methods"])
+
+
+@functools.cache
+def programs() -> frozenset[str]:
+    """Return the modules of our images that train by TRL and are no command of it."""
+    return frozenset(_table()["programs"])
 
 
 @functools.cache

@@ -1,9 +1,10 @@
 """Invocations: the ways in which people start a TRL training, read into one form.
 
 They are `trl sft ARGS`, `torchrun ... -m trl.scripts.sft ARGS`, `torchrun ... trl sft ARGS` (which hangs), `python -m
-trl.scripts.sft ARGS`, and no command at all where args, an annotation or the runtime name the method. Programs that
-only execute the words behind them (`env A=1`, `nohup`, `tini --`, `numactl`, `uv run`) may stand in front. Anything
-else is the user's own program, for which `read` returns None; `within` reads a training in it for validation alone.
+trl.scripts.sft ARGS`, and no command at all where args, an annotation or the runtime name the method. A program of our
+images that trains by TRL (`muster_rollouts.train`) is read like one of TRL's scripts. Programs that only execute the
+words behind them (`env A=1`, `nohup`, `tini --`, `numactl`, `uv run`) may stand in front. Anything else is the user's
+own program, for which `read` returns None; `within` reads a training in it for validation alone.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Invocation:
     """One TRL training.
 
     Attributes:
-        method: `sft`, `dpo`, ...
+        method: `sft`, `dpo`, ...; the module of a program of our images.
         form: how it was written.
         args: arguments of the script, in order.
         head: the launcher's own words, with its interpreter or folder.
@@ -68,6 +69,21 @@ class Invocation:
     said_by: str = ""
     prefix: tuple[str, ...] = ()
     installed: bool = True
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it is a program of our images, which TRL has no command for."""
+        return self.method in flags.programs()
+
+    @property
+    def module(self) -> str:
+        """The module that python runs."""
+        return self.method if self.is_program else f"{SCRIPTS}{self.method}"
+
+    @property
+    def called(self) -> str:
+        """What messages call it: `trl sft`."""
+        return self.method if self.is_program else f"trl {self.method}"
 
     @property
     def torchrun(self) -> tuple[str, ...]:
@@ -93,8 +109,7 @@ def read(site: Site, job: Job) -> Invocation | None:
         found = _under_torchrun(launch)
     elif launch.launcher is Launcher.TRL:
         found = _under_trl(launch, job)
-    elif launch.launcher is Launcher.PYTHON and launch.module and launch.target.startswith(SCRIPTS):
-        method = launch.target.removeprefix(SCRIPTS)
+    elif launch.launcher is Launcher.PYTHON and launch.module and (method := _of_module(launch)):
         found = _known(Invocation(method, Form.MODULE, launch.rest, launch.head))
     elif not site.command:
         found = _implied(site.args, job)
@@ -136,10 +151,17 @@ _FORMS = {
 
 def _script(launch: Launch) -> tuple[str, bool]:
     """Return the method whose script a launch starts, "" for another program, and whether it is the installed one."""
-    if launch.module and launch.target.startswith(SCRIPTS):
-        return launch.target.removeprefix(SCRIPTS), True
+    if launch.module and (method := _of_module(launch)):
+        return method, True
     found = _SCRIPT_FILE.fullmatch(launch.target)
     return (found[1], "site-packages/" in launch.target) if found else ("", True)
+
+
+def _of_module(launch: Launch) -> str:
+    """Return the method whose module a launch runs, "" for another module."""
+    if launch.target in flags.programs():
+        return launch.target
+    return launch.target.removeprefix(SCRIPTS) if launch.target.startswith(SCRIPTS) else ""
 
 
 def _unwrapped(site: Site) -> tuple[tuple[str, ...], Launch]:
@@ -172,12 +194,14 @@ def _keeps(prefix: tuple[str, ...]) -> bool:
 
 
 def _known(found: Invocation) -> Invocation | None:
-    return found if found.method in flags.methods() else None
+    return found if found.method in flags.methods() or (found.is_program and found.form in _MODULES) else None
+
+
+_MODULES = (Form.TORCHRUN, Form.MODULE, Form.ACCELERATE)
 
 
 def _under_torchrun(launch: Launch) -> Invocation | None:
-    if launch.module and launch.target.startswith(SCRIPTS):
-        method = launch.target.removeprefix(SCRIPTS)
+    if launch.module and (method := _of_module(launch)):
         return _known(Invocation(method, Form.TORCHRUN, launch.rest, launch.head, launch.options))
     if launches.program(launch.target) in ("trl", "trl.cli") and launch.rest:
         options = tuple(option for option in launch.options if option not in {"--no-python", "--no_python"})

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from strategies.documents import names
 from strategies.frameworks.trl import flags, numbers, parsing
-from strategies.frameworks.trl.invocations import SCRIPTS, Form, Invocation
+from strategies.frameworks.trl.invocations import Form, Invocation
 from strategies.launches.topologies import Topology
 
 __all__ = ["LaunchPlan", "Refused", "plan"]
@@ -91,6 +91,8 @@ def plan(found: Invocation, topology: Topology, *, subdomain: bool) -> LaunchPla
     except numbers.ContradictionError as contradiction:
         return Refused(str(contradiction))
     used = set(parsed.launcher_values) - _TORCHRUN_FLAGS
+    if found.is_program:
+        return _torchrun(found, parsed, topology, per_node)  # no `trl` passes flags on to accelerate
     if used <= _TOPOLOGY_FLAGS and ("accelerate_config" not in used or preset):
         return _torchrun(found, parsed, topology, per_node)
     return _accelerate(found, parsed, topology, per_node, subdomain=subdomain)
@@ -132,7 +134,7 @@ def _torchrun(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology,
         options.append(f"--nproc_per_node={per_node}")
     args = [arg for index, arg in enumerate(found.args) if index not in parsed.launcher_tokens]
     return LaunchPlan(
-        head=(*found.torchrun, *options, "-m", f"{SCRIPTS}{found.method}"),
+        head=(*found.torchrun, *options, "-m", found.module),
         args=tuple(args),
         rule="accelerate-preset" if preset else "launch",
         reason=_reason(found, preset, topology, per_node),

@@ -126,17 +126,17 @@ def _unreadable(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) ->
             continue  # the second; `conflicts` tells of both
         meant = flags.closest(found.method, token) if number < _GUESSES else None
         hint = f"; did you mean {meant}?" if meant else "; remove it"
-        message = f"is not a flag of trl {found.method} (trl {flags.version()}){hint}"
+        message = f"is not a flag of {found.called} (trl {flags.version()}){hint}"
         yield error(where.token(index), token, message, rule="trl/unknown-flag")
     for index, token in parsed.unknown[_TOLD : _TOLD + 1]:
         others = len(parsed.unknown) - _TOLD
-        message = f"is the first of {others} more words that are not flags of trl {found.method}; remove them"
+        message = f"is the first of {others} more words that are not flags of {found.called}; remove them"
         yield replace(error(where.token(index), token, message, rule="trl/unknown-flag"), stands_for=others)
     for fault in parsed.faults:
-        message = f"trl {found.method} would not start: this argument {fault.reason}"
+        message = f"{found.called} would not start: this argument {fault.reason}"
         yield error(where.token(fault.index), fault.token, message, rule="trl/arguments")
     for index, token in parsed.positionals:
-        message = f"does not belong to a flag, and trl {found.method} takes no other arguments; remove it"
+        message = f"does not belong to a flag, and {found.called} takes no other arguments; remove it"
         if token.startswith("-") and " " in token:
             message = "reaches the program as one word; write each flag and each value as a list entry of its own"
         yield error(where.token(index), token, message, rule="trl/arguments")
@@ -211,6 +211,8 @@ def _required(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> I
         needed.remove("dataset_name")
     if found.method == "distillation":
         needed.append("teacher_model_name_or_path")
+    if found.is_program:
+        needed.append("reward_funcs")
     for name in needed:
         if name not in parsed.values:
             message = f"--{name} is missing, and TRL stops at its start without it; add it"

@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Iterable
 from importlib import metadata, resources
+from pathlib import Path
 from typing import Any  # argparse actions and accelerate's namespaces are untyped at their source
 
 Entry = dict[str, Any]
@@ -24,6 +25,10 @@ Entries = dict[str, Entry]
 DISTRIBUTIONS = ("trl", "transformers", "accelerate")
 # `bool` as an argparse type takes every word for true: it must not look like TRL's own true-or-false.
 KINDS = {"string_to_bool": "bool", "bool": "truthy", "NoneType": "str", "<lambda>": "str"}
+
+# Programs of our images that TRL's parser reads, and the module that makes it.
+PROGRAMS = {"muster_rollouts.train": "muster_rollouts.arguments"}
+IMAGES = Path(__file__).parents[3] / "images"
 
 # Threads, search path and rendezvous depend on the machines, not on the preset.
 NOT_OF_PRESETS = {"MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "PYTHONPATH"}
@@ -84,6 +89,12 @@ def commands() -> tuple[list[str], list[str]]:
     every = importlib.import_module("trl.cli.commands").get_commands()
     methods = sorted(command.name for command in every if isinstance(command, training))
     return methods, sorted(command.name for command in every if command.name not in methods)
+
+
+def programs() -> dict[str, Entries]:
+    """The flags of each program of ours."""
+    sys.path.insert(0, str(IMAGES / "rollouts"))
+    return {program: entries(importlib.import_module(module).make_parser()) for program, module in PROGRAMS.items()}
 
 
 def abbreviated(parser: argparse.ArgumentParser) -> bool:
@@ -151,6 +162,7 @@ def table() -> Entry:
         "methods_passthrough": others,
         "common": common,
         "methods": own,
+        "programs": programs(),
         "launcher": launcher(),
         "presets": configs,
         "presets_env": presets_environment(configs),
@@ -166,7 +178,7 @@ def lines(name: str, value: object, depth: int, indent: str = " ") -> str:
     return f"{key}{{\n{inner}\n{indent}}}"
 
 
-DEPTHS = {"common": 1, "launcher": 1, "methods": 2, "presets": 2, "presets_env": 2}
+DEPTHS = {"common": 1, "launcher": 1, "methods": 2, "programs": 2, "presets": 2, "presets_env": 2}
 
 
 def dump(found: Entry) -> str:
