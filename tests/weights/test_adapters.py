@@ -176,19 +176,17 @@ def moved(by, base=BASE):
 
 @pytest.mark.parametrize("size", [0.5, 1e-3])
 def test_a_sampler_that_answers_from_the_base_is_seen_however_small_the_adapter_is(size):
-    base_of_sampler = [value + 1e-7 for value in BASE]
-    served = moved(size, base_of_sampler)
+    served, base = ([value + 1e-7 for value in each] for each in (moved(size), BASE))
 
-    assert verdicts.unshown(moved(size), served, BASE, base_of_sampler) < 1e-3
-    assert verdicts.unshown(moved(size), base_of_sampler, BASE, base_of_sampler) == pytest.approx(1)
+    assert verdicts.unshown(moved(size), served, BASE, 1e-7) < 1e-3
+    assert verdicts.unshown(moved(size), base, BASE, 1e-7) == pytest.approx(1, abs=1e-3)
 
 
 def test_of_an_adapter_that_changes_less_than_rounding_does_nothing_is_said():
-    rounded = [value + 0.02 for value in BASE]
-    assert verdicts.unshown(moved(0.1), rounded, BASE, rounded) is None
-    assert verdicts.unshown(BASE, BASE, BASE, BASE) is None
+    assert verdicts.unshown(moved(0.1), BASE, BASE, 0.02) is None
+    assert verdicts.unshown(BASE, BASE, BASE, 0.0) is None
 
 
 def test_a_sampler_whose_answer_is_no_number_shows_nothing():
-    found = verdicts.unshown(moved(0.5), [float("nan")] * 3, BASE, BASE)
+    found = verdicts.unshown(moved(0.5), [float("nan")] * 3, BASE, 0.0)
     assert verdicts.Watch("it", 0.5, 1, "Look.").seen(found).endswith("Look.")

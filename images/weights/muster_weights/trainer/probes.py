@@ -19,6 +19,7 @@ __all__ = ["AdapterProbe", "Probe", "is_sharded", "tokens_of", "watch_async_trai
 _TEXT = "A sampler serves what its trainer trained: 3 plus 4 is 7, and the owl says hello to you."
 _LONGEST = 64
 _SHARE = 0.5
+_STRIDE = 4  # places of the text that a sampler with adapters is asked about, each with a prompt of its own
 
 
 def watch_generation(module: Any) -> None:
@@ -51,12 +52,8 @@ class Probe:
 
     def difference(self, model: Any) -> float:
         """Return the mean absolute difference over the tokens."""
-        return float((_logprobs(model, self._tokens) - self._theirs(None)).abs().mean())
-
-    def _theirs(self, adapter: str | None) -> torch.Tensor:
-        return torch.tensor(
-            self._sync.again(lambda: self._sync.server.logprobs(self._tokens, adapter), (ConnectionError,))
-        )
+        theirs = torch.tensor(self._sync.again(lambda: self._sync.server.logprobs(self._tokens), (ConnectionError,)))
+        return float((_logprobs(model, self._tokens) - theirs).abs().mean())
 
     def check(self, model: Any) -> None:
         """End the training when the difference was too large several times in a row."""
@@ -88,11 +85,22 @@ class AdapterProbe(Probe):
 
     def difference(self, model: Any) -> float:
         """Return the mean absolute difference over the tokens with the adapter, and compare its effect."""
-        mine, theirs = _logprobs(model, self._tokens), self._theirs(self._sync.adapter)
+        places, drawn, theirs = self._theirs(self._sync.adapter)
+        mine = _all_logprobs(model, self._tokens)[places, drawn]
+        others, before, theirs_before = self._theirs(None)
         with model.disable_adapter():
-            mine_before = _logprobs(model, self._tokens)
-        self.unshown = unshown(mine.tolist(), theirs.tolist(), mine_before.tolist(), self._theirs(None).tolist())
+            without = _all_logprobs(model, self._tokens)
+        noise = float((without[others, before] - theirs_before).abs().mean())
+        self.unshown = unshown(mine.tolist(), theirs.tolist(), without[places, drawn].tolist(), noise)
         return float((mine - theirs).abs().mean())
+
+    def _theirs(self, adapter: str | None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return places in the text, the token that the sampler drew behind each, and its log probability."""
+        places = list(range(0, len(self._tokens), _STRIDE))
+        prompts = [self._tokens[: place + 1] for place in places]
+        found = self._sync.again(lambda: self._sync.server.drawn(prompts, adapter), (ConnectionError,))
+        tokens, logprobs = zip(*found, strict=True)
+        return torch.tensor(places), torch.tensor(tokens), torch.tensor(logprobs)
 
     def check(self, model: Any) -> None:
         """End the training when the difference was too large, or too little was shown, several times in a row."""
@@ -171,12 +179,18 @@ def _tree(model: Any, ids: torch.Tensor) -> dict[str, Any]:
 
 
 def _logprobs(model: Any, tokens: list[int]) -> torch.Tensor:
+    """Return the log probability of each token but the first."""
+    return _all_logprobs(model, tokens)[torch.arange(len(tokens) - 1), torch.tensor(tokens[1:])]
+
+
+def _all_logprobs(model: Any, tokens: list[int]) -> torch.Tensor:
+    """Return the log probability of every token behind each token, [N, V]."""
     training = model.training
     model.eval()
     try:
         with torch.no_grad():
             ids = torch.tensor([tokens], device=next(model.parameters()).device)
-            logits = model(input_ids=ids, use_cache=False, **_tree(model, ids)).logits[0, :-1].float()
+            logits = model(input_ids=ids, use_cache=False, **_tree(model, ids)).logits[0].float()
     finally:
         model.train(training)
-    return logits.log_softmax(-1).cpu()[torch.arange(len(tokens) - 1), torch.tensor(tokens[1:])]
+    return logits.log_softmax(-1).cpu()

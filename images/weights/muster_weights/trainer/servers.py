@@ -112,18 +112,29 @@ class Server:
         self._json("POST", "/update_weights", {"update_info": asdict(told)}, self._patience)
         self._json("POST", "/finish_weight_update", {"weight_version": told.text})
 
-    def logprobs(self, tokens: list[int], model: str | None = None) -> list[float]:
-        """Return the log probability of each token but the first, given those before it.
-
-        Args:
-            tokens: two or more.
-            model: the name of an adapter; None for the model that the sampler was started with.
-        """
-        name = model or self._json("GET", "/v1/models")["data"][0]["id"]
-        asked = {"model": name, "prompt": tokens, "max_tokens": 1, "temperature": 1.0, "prompt_logprobs": 0}
+    def logprobs(self, tokens: list[int]) -> list[float]:
+        """Return the log probability of each token but the first, given those before it."""
+        models = self._json("GET", "/v1/models")["data"]
+        asked = {"model": models[0]["id"], "prompt": tokens, "max_tokens": 1, "temperature": 1.0, "prompt_logprobs": 0}
         (choice,) = self._json("POST", "/v1/completions", asked)["choices"]
         found = choice["prompt_logprobs"][1:]
         return [float(each[str(token)]["logprob"]) for token, each in zip(tokens[1:], found, strict=True)]
+
+    def drawn(self, prompts: list[list[int]], model: str | None = None) -> list[tuple[int, float]]:
+        """Return a token that is drawn behind each prompt, and its log probability.
+
+        A server with adapters must not be asked for those of a prompt: vLLM 0.31 on CPUs ends then, and leaves out
+        adapters of the output layer elsewhere (vllm#51594).
+
+        Args:
+            prompts: each of one token or more.
+            model: the name of an adapter; None for the model that the sampler was started with.
+        """
+        name = model or self._json("GET", "/v1/models")["data"][0]["id"]
+        asked = {"model": name, "prompt": prompts, "max_tokens": 1, "temperature": 1.0, "logprobs": 0}
+        choices = self._json("POST", "/v1/completions", {**asked, "return_token_ids": True})["choices"]
+        every = sorted(choices, key=lambda each: int(each["index"]))
+        return [(int(each["token_ids"][0]), float(each["logprobs"]["token_logprobs"][0])) for each in every]
 
     def dtype(self) -> str:
         """Return the type that the sampler computes in, such as `float32`."""

@@ -18,26 +18,22 @@ def bound_of(dtype: str) -> float:
     return _BOUNDS.get(dtype, _OTHER)
 
 
-def unshown(
-    mine: Sequence[float], theirs: Sequence[float], mine_before: Sequence[float], theirs_before: Sequence[float]
-) -> float | None:
+def unshown(mine: Sequence[float], theirs: Sequence[float], mine_before: Sequence[float], noise: float) -> float | None:
     """Return the share of an adapter's effect that a sampler does not show: 0 where it shows all, 1 where none.
 
     Args:
-        mine: log probabilities of the trainer with the adapter, one for each token.
+        mine: log probabilities of the trainer with the adapter, of some tokens.
         theirs: those of the sampler under the adapter's name.
         mine_before: those of the trainer without the adapter.
-        theirs_before: those of the sampler without it.
+        noise: mean difference of both sides without the adapter.
 
     Returns:
-        None while the effect is too small against the difference of both sides without the adapter.
+        None while the effect is too small against the noise.
     """
-    effect = [one - other for one, other in zip(mine, mine_before, strict=True)]
-    shown = [one - other for one, other in zip(theirs, theirs_before, strict=True)]
-    size, noise = _mean(effect), _mean([one - other for one, other in zip(mine_before, theirs_before, strict=True)])
+    size = _mean([one - other for one, other in zip(mine, mine_before, strict=True)])
     if not size > max(_LEAST, _CLEAR * noise):
         return None
-    return _mean([one - other for one, other in zip(effect, shown, strict=True)]) / size
+    return _mean([one - other for one, other in zip(mine, theirs, strict=True)]) / size
 
 
 def _mean(values: Sequence[float]) -> float:
