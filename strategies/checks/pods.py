@@ -94,6 +94,7 @@ def _programs(job: Job, template: Template) -> Iterator[Finding]:
     """Check the command lines of the containers; on a TrainJob that of its training has the words of the TrainJob."""
     held = list(volumes.pods_of(job, template))
     volumes_of = [each for pod in held for each in _objects(pod, "volumes")]
+    mounted = _mounted(held)
     for (member, index), container in _containers(template.spec):
         mine = job.container is not None and template.path == job.container.job_path
         mine = mine and container.get("name") == names.CONTAINER_NODE and job.kind == "TrainJob"
@@ -102,13 +103,7 @@ def _programs(job: Job, template: Template) -> Iterator[Finding]:
         args = own.get("args") if own.get("args") is not None else container.get("args")
         if not command:
             continue
-        mounts = [
-            mount
-            for pod in held
-            for each in _objects(pod, str(member))
-            if each.get("name") == container.get("name")
-            for mount in _objects(each, "volumeMounts")
-        ]
+        mounts = mounted.pop((str(member), str(container.get("name"))), [])  # no pod has two containers of a name
         for place, message, rule, certain in programs.check([*command, *(args or ())], volumes_of, mounts):
             part, number = ("command", place) if place < len(command) else ("args", place - len(command))
             word = [*command, *(args or ())][place]
@@ -117,6 +112,15 @@ def _programs(job: Job, template: Template) -> Iterator[Finding]:
                 yield Finding(severity, f"spec.trainer.{part}[{number}]", word, message, rule)
             else:
                 yield _placed(job, Finding(severity, template.field(member, index, part, number), word, message, rule))
+
+
+def _mounted(held: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
+    """Return the mounts of each container, by its list and name, from a pod and the patches of it."""
+    mounted: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for pod, member in itertools.product(held, _MEMBERS):
+        for container in _objects(pod, member):
+            mounted.setdefault((member, str(container.get("name"))), []).extend(_objects(container, "volumeMounts"))
+    return mounted
 
 
 def _names(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Any, str]]:

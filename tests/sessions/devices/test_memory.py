@@ -1,4 +1,4 @@
-"""Who has memory on a device: recorded answers of nvidia-smi, and control groups of version 2 as files."""
+"""Who has memory on a device: answers of a stand-in for nvidia-smi, and control groups of version 2 as files."""
 
 import os
 import subprocess

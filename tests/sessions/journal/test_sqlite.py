@@ -69,7 +69,7 @@ async def ids(journal):
 async def transactions(journal):
     """Return a list that grows with each transaction that is begun and with each that is kept."""
     found, told = [], {"BEGIN IMMEDIATE": "begun", "COMMIT": "kept"}
-    trace = lambda text: found.append(told[text]) if text in told else None  # noqa: E731
+    trace = lambda text: found.append(told[text]) if text in told else None  # noqa: E731  # one line beside its table
     await journal.run(lambda connection: connection.set_trace_callback(trace))
     found.clear()
     return found
@@ -112,7 +112,7 @@ async def test_a_change_that_ends_the_transaction_spoils_none_beside_it(journal)
 
 async def test_a_change_without_room_is_told_so_and_those_beside_it_are_kept(journal):
     await journal.row("PRAGMA max_page_count = 1")  # SQLite makes it the pages that there are
-    large = lambda connection: connection.execute(KEY, ("large", "2" * (1 << 20)))  # noqa: E731
+    large = lambda connection: connection.execute(KEY, ("large", "2" * (1 << 20)))  # noqa: E731  # as those beside it
     told = await together(journal, kept("a"), large, kept("b"))
     assert (told[0], type(told[1]), told[2]) == (1, AwayError, 1)
     assert await ids(journal) == ["a", "b"]
