@@ -38,6 +38,7 @@ def there(tmp_path, monkeypatch):
         ((*SERVE, "model", "--lease", "nan"), "from 1 to 3600"),
         ((*SERVE, "model", *PODS[:-2]), "--volume: is missing"),
         ((*SERVE, "model", *PODS), "--account: /nowhere: this process is in no pod with a ServiceAccount"),
+        ((*SERVE, "model", *PODS, "--device-lease", "a"), "--device-lease: a: engines in pods cannot reach it"),
         ((*SERVE, "model", *PODS, "--full", "--ranks", "2"), "--ranks: 2: engines in pods have one rank"),
         ((*SERVE, "model", *PODS, "--sampler-python", sys.executable), "--sampler-python: engines run in the image"),
         (("keys", "create", "", "--root", "state"), "is not a name"),
