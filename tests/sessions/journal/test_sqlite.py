@@ -129,5 +129,6 @@ async def test_a_change_that_nobody_waits_for_any_more_is_not_made(journal):
         dropped, wanted = (asyncio.create_task(journal.run(kept(each))) for each in "ab")
         await asyncio.sleep(0)
         dropped.cancel()
+        await asyncio.wait([dropped])  # its cancellation has come to the journal by then
     assert await wanted == 1
     assert await ids(journal) == ["b"]

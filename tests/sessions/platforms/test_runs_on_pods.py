@@ -54,12 +54,12 @@ async def test_a_run_whose_pods_are_lost_comes_to_what_it_comes_to_undisturbed(t
 
     def hurt(cluster, number):
         """In the middle of a step: a process dies, a pod is evicted, all is deleted by hand."""
-        pod = cluster.pod("trainer")
         if number == 1:
-            pod.process.send_signal(signal.SIGKILL)
-        elif number in {2, 4}:
-            harm = cluster.remove(pod.name) if number == 2 else cluster.deleted("jobsets", "muster-gateway")
-            asyncio.run_coroutine_threadsafe(harm, loop).result(60)
+            cluster.pod("trainer").process.send_signal(signal.SIGKILL)
+        elif number == 2:
+            asyncio.run_coroutine_threadsafe(cluster.remove(cluster.pod("trainer").name), loop).result(60)
+        elif number == 4:
+            asyncio.run_coroutine_threadsafe(cluster.deleted("jobsets", "muster-gateway"), loop).result(60)
 
     async with Cluster(tmp_path) as cluster, Gateway(tmp_path, cluster) as gateway:
         quiet = await asyncio.to_thread(lambda: trained(Hand(gateway)))
