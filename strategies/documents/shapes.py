@@ -124,9 +124,17 @@ def check(document: Mapping[str, Any], kind: str = "") -> list[Finding]:
     if kind not in _SHAPES or _FITS[kind](document):
         return []
     return [
-        error(paths.field(document, path), paths.lookup(document, path), f"must be {wanted}", rule="core/shape")
+        _misfit(paths.field(document, path), paths.lookup(document, path), wanted)
         for path, wanted in itertools.islice(_misfits(document, _SHAPES[kind], ()), _MOST)
     ]
+
+
+def _misfit(field: str, value: Any, wanted: str) -> Finding:
+    """Return an error about a member; an object or a list is named and not quoted, for it may hold a secret."""
+    if isinstance(value, dict | list):
+        kind = "an object" if isinstance(value, dict) else "a list"
+        return error(field, None, f"is {kind}, and must be {wanted}", rule="core/shape")
+    return error(field, value, f"must be {wanted}", rule="core/shape")
 
 
 def _fits(shape: Any) -> Callable[[Any], bool]:

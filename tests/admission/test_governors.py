@@ -129,9 +129,9 @@ def test_a_snapshot_that_is_no_runtime_is_named(text):
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        (("spec", "mlPolicy"), [], r"spec\.mlPolicy: \[\]: must be an object"),
+        (("spec", "mlPolicy"), [], r"spec\.mlPolicy: is a list, and must be an object"),
         (("spec", "mlPolicy", "numNodes"), "2", r"spec\.mlPolicy\.numNodes: '2': must be an integer"),
-        (("spec", "template", "spec", "replicatedJobs"), {}, r"replicatedJobs: \{\}: must be a list"),
+        (("spec", "template", "spec", "replicatedJobs"), {}, r"replicatedJobs: is an object, and must be a list"),
         (("metadata", "labels"), "trl", r"metadata\.labels: 'trl': must be an object"),
     ],
 )

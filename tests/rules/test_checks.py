@@ -155,11 +155,11 @@ CONTAINER = ("spec", "replicatedJobs", 0, "template", "spec", "template", "spec"
 @pytest.mark.parametrize(
     ("path", "value", "wanted"),
     [
-        (("spec",), [], "must be an object"),
+        (("spec",), [], "is a list, and must be an object"),
         (("metadata", "labels"), "a", "must be an object"),
-        (("spec", "replicatedJobs"), {}, "must be a list"),
+        (("spec", "replicatedJobs"), {}, "is an object, and must be a list"),
         ((*CONTAINER, "command"), "trl sft", "must be a list"),
-        ((*CONTAINER, "image"), ["a"], "must be a string"),
+        ((*CONTAINER, "image"), ["a"], "is a list, and must be a string"),
         ((*CONTAINER, "command"), ["trl", 1], "must be a string"),
         ((*CONTAINER, "env"), [{"name": 1}], "must be a string"),
         ((*CONTAINER, "env"), [None], "must be an object"),
@@ -178,6 +178,13 @@ def test_a_member_of_another_type_is_found_by_its_field(path, value, wanted):
     (found,) = shapes.check(jobset)
     assert found.message == wanted
     assert found.field.startswith(paths.field(jobset, path))
+
+
+def test_an_object_or_a_list_of_the_wrong_type_is_not_quoted_because_it_may_hold_a_secret():
+    jobset = jobs.make_jobset()
+    jobset["metadata"]["name"] = {"env": [{"name": "A", "value": "kept-to-itself"}]}
+    (found,) = shapes.check(jobset)
+    assert "kept-to-itself" not in str(found)
 
 
 def test_documents_as_they_are_shipped_have_their_shape():
