@@ -32,6 +32,7 @@ TOGETHER = ("pods", "lifecycle", "validation", "differential")
 ALONE = (
     "training",
     "claims",
+    "sessions",
     "upgrade",
     "wedges",
     "outage",
@@ -46,7 +47,7 @@ ALONE = (
 """Suites that change the installation itself, or need what all share: its devices, its cores."""
 BY_NAME = ("load",)
 """Suites that run only when they are asked for, because they take long."""
-NEEDS_NODES = ("pods", "training", "releases", "load")
+NEEDS_NODES = ("pods", "training", "sessions", "releases", "load")
 """Suites that cannot run in the control plane's tier."""
 ONE_TIER = ("reports", "rights", "scale", "sdk")
 """Suites without containers of their own, which run in the control plane's tier; in the other when asked for."""
@@ -56,7 +57,7 @@ PACKAGING_IMAGES = ("engine", "gateway")
 """Images that the same tests run by themselves."""
 
 _MODULES = {"releases": ("helm", "certmanager")}
-_IMAGES = {"training": ("trl", "torchtune", "vllm", "rl")}  # large
+_IMAGES = {"training": ("trl", "torchtune", "vllm", "rl"), "sessions": ("engine", "gateway")}  # large
 _QUICK_IMAGES = {"training": ("trl", "rl")}
 
 
@@ -117,7 +118,7 @@ def everything(tiers: Collection[sites.Tier]) -> list[Run]:
         ("node", ("training",)),
         ("control-plane", (*TOGETHER, "scale")),
         ("node", ("upgrade", "wedges")),
-        ("node", ("claims",)),
+        ("node", ("claims", "sessions")),
         ("control-plane", ("outage",)),
         ("node", TOGETHER),
         ("control-plane", ("upgrade", "wedges")),

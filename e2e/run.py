@@ -79,7 +79,8 @@ def _prepare(tiers: list[sites.Tier], options: argparse.Namespace) -> int:
             modules = {module for tier in tiers for module in bringups.MODULES[tier]}
             builds.binaries({*modules, *plans.modules(suites), *tests})
         elif "node" in tiers:
-            node.build([*plans.images(suites, quick=options.quick), *(() if options.quick else plans.PACKAGING_IMAGES)])
+            tests = () if options.quick else plans.PACKAGING_IMAGES
+            node.build(list(dict.fromkeys([*plans.images(suites, quick=options.quick), *tests])))
     except ClusterError as error:
         commands.say(str(error))
         return 1

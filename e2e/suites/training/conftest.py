@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.suites.support import documents, spaces, spares, waits
+from e2e.suites.support import documents, nodeimages, spaces, spares, waits
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 from e2e.suites.support.spares import Spare
 from e2e.suites.training import runs
 
 _MODELS = Path(__file__).parents[2] / "models"
-_FAKE = "kwok.x-k8s.io/node"
 # safetensors writes files for their owner alone.
 _MAKE = (
     f"python /program/make.py {runs.SHARED} && cp /program/rewards.py {runs.SHARED} && chmod -R a+rX {runs.SHARED}"
@@ -27,19 +25,7 @@ _MAKE = (
 @pytest.fixture(scope="module", autouse=True)
 def images(kubectl: Kubectl, request: pytest.FixtureRequest) -> None:
     """Asks for a module's `IMAGES`: our own node tier must have them; in another cluster the module is skipped."""
-    wanted = {runs.IMAGES[each] for each in request.module.IMAGES}
-
-    def missing() -> set[str]:
-        nodes = [node for node in kubectl.all("nodes") if _FAKE not in (node["metadata"].get("annotations") or {})]
-        return wanted - {
-            name for node in nodes for each in node["status"].get("images") or () for name in each.get("names") or ()
-        }
-
-    if os.environ.get("MUSTER_E2E_TIER") == "node":
-        # The kubelet reports its images at intervals.
-        waits.until(f"the node to have {', '.join(wanted)} (`up --images`)", lambda: not missing(), 90)
-    elif lacking := missing():
-        pytest.skip(f"no node of this cluster has {', '.join(sorted(lacking))}")
+    nodeimages.need(kubectl, {runs.IMAGES[each] for each in request.module.IMAGES})
 
 
 @pytest.fixture

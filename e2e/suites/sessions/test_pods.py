@@ -1,0 +1,58 @@
+"""Engines of a Gateway as pods that run: a client trains through them, one is lost, and all of it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from e2e.suites.sessions.gateways import KINDS, Gateway
+from e2e.suites.support import devices, waits
+
+pytestmark = pytest.mark.thorough
+
+Say = Callable[[str], None]
+
+
+def test_training_through_engines_in_pods_comes_to_a_mean_reward_of_one(quiet: list[float]) -> None:
+    assert len(quiet) == 10
+    assert quiet[0] < 1.0
+    assert quiet[-1] == 1.0
+
+
+def test_both_engines_have_a_seat_on_one_claim(gateway: Gateway) -> None:
+    pods = [gateway.engine(role) for role in ("trainer", "sampler")]
+    (first,), (second,) = (devices.claims_of(pod) for pod in pods)
+    assert first == second
+    claim = gateway.engines.get("resourceclaims", first)
+    assert claim is not None
+    assert len(devices.allocated(claim)) == 1
+
+
+@pytest.mark.parametrize("role", ["trainer", "sampler"])
+def test_a_run_goes_on_to_the_same_rewards_when_the_pod_of_an_engine_is_killed(
+    gateway: Gateway, quiet: list[float], say: Say, role: str
+) -> None:
+    with gateway.training() as training:
+        training.until(3)
+        killed, begun = gateway.engine(role)["metadata"], time.monotonic()
+        # A second, not none: see `support.deployments`.
+        gateway.engines.delete("pod", killed["name"], grace=1).expect()
+        training.until(5)
+        say(f"two steps later after {time.monotonic() - begun:.0f} s")
+        disturbed = training.end()
+    # Without a wait: a run that needed the engine does not end before there is another.
+    assert gateway.ready(role)["metadata"]["uid"] != killed["uid"]
+    assert disturbed == quiet
+
+
+def test_nothing_of_the_engines_is_left_when_the_gateway_is_told_to_end(gateway: Gateway, say: Say) -> None:
+    for role in ("trainer", "sampler"):
+        gateway.engine(role)
+    assert set(gateway.left()) == set(KINDS)
+    begun = time.monotonic()
+    gateway.end()
+    told = time.monotonic() - begun
+    waits.until("the engines to be gone", lambda: not gateway.left(), 60)
+    say(f"the Gateway was gone after {told:.0f} s, its engines after {time.monotonic() - begun:.0f} s")
