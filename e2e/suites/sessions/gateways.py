@@ -120,6 +120,12 @@ class Gateway:
         assert ready, [each["status"] for each in found]
         return ready[0]
 
+    def terminate(self, engine: Mapping[str, Any]) -> None:
+        """Send SIGTERM to the process of an engine's pod, whose end may take the command that sends it along."""
+        name = engine["metadata"]["name"]
+        program = "import os, signal; os.kill(1, signal.SIGTERM)"
+        self.kubectl.run("exec", "--namespace", self.engines.name, name, "--", "python", "-c", program)
+
     def left(self) -> dict[str, list[str]]:
         """Return the names of what is in the namespace of the engines, by kind; without what each namespace has."""
         found = {kind: [each["metadata"]["name"] for each in self.engines.all(kind)] for kind in KINDS}

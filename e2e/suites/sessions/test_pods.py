@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
@@ -45,6 +46,29 @@ def test_a_run_goes_on_to_the_same_rewards_when_the_pod_of_an_engine_is_killed(
     # Without a wait: a run that needed the engine does not end before there is another.
     assert gateway.ready(role)["metadata"]["uid"] != killed["uid"]
     assert disturbed == quiet
+
+
+@pytest.mark.parametrize("role", ["trainer", "sampler"])
+def test_a_run_goes_on_to_the_same_rewards_when_the_process_of_an_engine_ends_in_its_pod(
+    gateway: Gateway, quiet: list[float], say: Say, role: str
+) -> None:
+    with gateway.training() as training:
+        training.until(3)
+        before, begun = gateway.engine(role), time.monotonic()
+        gateway.terminate(before)
+        training.until(5)
+        say(f"two steps later after {time.monotonic() - begun:.0f} s")
+        disturbed = training.end()
+    after = gateway.ready(role)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert restarts(after) == restarts(before) + 1
+    assert disturbed == quiet
+
+
+def restarts(pod: Mapping[str, Any]) -> int:
+    """Return how often the kubelet has started the container of a pod again."""
+    (container,) = pod["status"]["containerStatuses"]
+    return int(container["restartCount"])
 
 
 def test_nothing_of_the_engines_is_left_when_the_gateway_is_told_to_end(gateway: Gateway, say: Say) -> None:
