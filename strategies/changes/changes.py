@@ -9,7 +9,6 @@ an UPDATE is restored. Fields that Muster does not know survive, because nothing
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
@@ -73,25 +72,32 @@ class Changes:
 
     Args:
         document: the raw object; it is only read.
+
+    Attributes:
+        original: the raw object as it was given.
+        document: the object as it stands now.
+        findings: what was reported on the way.
+        count: the number of changes, as `len` tells it too; it is asked for more often than any is made.
     """
 
-    __slots__ = ("_owned", "_parts", "_places", "_recorded", "_units", "document", "findings", "original")
+    __slots__ = ("_owned", "_parts", "_places", "_recorded", "_units", "count", "document", "findings", "original")
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.original = document
         self.document: Mapping[str, Any] = document
         self.findings: list[findings.Finding] = []
+        self.count = 0
         self._recorded: list[Change] = []
         self._places: list[Path] = []
         self._units: dict[str, Any] = {}
         self._owned: dict[int, Any] = {}
-        self._parts: Counter[Path] = Counter()
+        self._parts: dict[Path, int] = {}
 
     def __iter__(self) -> Iterator[Change]:
         return iter(self._recorded)
 
     def __len__(self) -> int:
-        return len(self._recorded)
+        return self.count
 
     def get(self, *path: str | int) -> Any:
         """Return the value at `path` as it stands now, or `ABSENT`."""
@@ -142,7 +148,7 @@ class Changes:
 
     def state(self, path: Path) -> tuple[int, int]:
         """Return what changes whenever a change may have touched `path` or something outside of the replicated jobs."""
-        return self._parts[_part(path)], self._parts[()]
+        return self._parts.get(_part(path), 0), self._parts.get((), 0)
 
     def patch(self) -> list[Operation]:
         """Return the changes as a JSON Patch: applied to `original` it gives `document`."""
@@ -195,13 +201,14 @@ class Changes:
         held = before if unit == place else paths.lookup(self.document, unit)
         if op != "remove":
             self._write(op, place, after)
-        field = paths.field(self.document, place)
-        unit_field = field if unit == place else paths.field(self.document, unit)
+        field, unit_field = paths.fields(self.document, place, unit)
         if op == "remove":  # only now, because the lines above read the entry's name
             self._write(op, place, after)
         self._recorded.append(Change(op, paths.pointer(place), field, unit_field, before, after, rule, reason))
+        self.count += 1
         self._places.append(place)
-        self._parts[_part(place)] += 1
+        part = _part(place)
+        self._parts[part] = self._parts.get(part, 0) + 1
         self._units.setdefault(unit_field, held)
 
     def _write(self, op: str, path: Path, value: Any) -> None:

@@ -12,11 +12,12 @@ Merge keys are those of the CRDs of Trainer v2.3.0 and JobSet v0.12.0 (x-kuberne
 
 from __future__ import annotations
 
+import operator
 import re
 from enum import Enum
 from typing import Any, Final
 
-__all__ = ["ABSENT", "Absent", "Path", "field", "locate", "lookup", "nearest", "pointer", "unit"]
+__all__ = ["ABSENT", "Absent", "Path", "field", "fields", "locate", "lookup", "nearest", "pointer", "unit"]
 
 Path = tuple[str | int, ...]
 
@@ -30,11 +31,15 @@ class Absent(Enum):
 ABSENT: Final = Absent.ABSENT
 
 _MERGE_KEYS = {"runtimePatches": "manager", "volumeMounts": "mountPath", "ports": "containerPort"}
+_GET = {key: operator.itemgetter(key) for key in ("name", *_MERGE_KEYS.values())}
+_TEXTS = {str}
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _ATOMIC = frozenset({"args", "command", "envFrom", "nodeSelector", "tolerations", _REQUIRED})
 _LEAF_LISTS = frozenset(
     {"claims", "env", "imagePullSecrets", "ports", "resourceClaims", "schedulingGates", "volumeMounts", "volumes"}
 )
+_INSIDE = _ATOMIC | _LEAF_LISTS
+_COMMON = frozenset({"spec", "template", "metadata", "replicatedJobs", "containers", "env", "annotations"})
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _SEGMENT = re.compile(r"\.?([A-Za-z0-9_-]+)|\[((?:[^\]\\]|\\.)*)\]", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -45,13 +50,14 @@ _LONGEST_INDEX = 9  # digits; no list is longer, and int() of a million digits t
 
 def pointer(path: Path) -> str:
     """Return the RFC 6901 pointer of `path`; `~` and `/` are escaped."""
+    plain = "/".join(map(str, path))
+    if "~" not in plain and plain.count("/") == len(path) - 1:
+        return f"/{plain}"
     return "".join(f"/{_escape(part)}" for part in path)
 
 
 def _escape(part: str | int) -> str:
-    if isinstance(part, int):
-        return str(part)
-    return part.replace("~", "~0").replace("/", "~1") if "~" in part or "/" in part else part
+    return str(part).replace("~", "~0").replace("/", "~1")
 
 
 def lookup(document: Any, path: Path) -> Any:
@@ -69,17 +75,29 @@ def lookup(document: Any, path: Path) -> Any:
 
 def field(document: Any, path: Path) -> str:
     """Return the field path of `path`; list entries are named by merge key where `document` has one."""
+    return "".join(_named(document, path)).lstrip(".")
+
+
+def fields(document: Any, path: Path, outer: Path) -> tuple[str, str]:
+    """Return the field paths of `path` and of `outer`, which is the same or a beginning of it."""
+    steps = _named(document, path)
+    whole = "".join(steps).lstrip(".")
+    return whole, whole if len(outer) == len(path) else "".join(steps[: len(outer)]).lstrip(".")
+
+
+def _named(document: Any, path: Path) -> list[str]:
+    """Return the steps of a field path, each with the dot or the brackets that it is written with."""
     out: list[str] = []
     node, member = document, ""
     for part in path:
         if isinstance(part, str):
-            out.append(f".{part}" if _PLAIN.fullmatch(part) else f"[{_quoted(part)}]")
+            out.append(f".{part}" if part in _COMMON or _PLAIN.fullmatch(part) else f"[{_quoted(part)}]")
             node, member = (node.get(part) if isinstance(node, dict) else None), part
         else:
             entries = node if isinstance(node, list) else []
             out.append(f"[{_entry_step(entries, member, part)}]")
             node = entries[part] if 0 <= part < len(entries) else None
-    return "".join(out).lstrip(".")
+    return out
 
 
 def _quoted(text: str) -> str:
@@ -89,20 +107,30 @@ def _quoted(text: str) -> str:
 def _entry_step(entries: list[Any], member: str, index: int) -> str | int:
     entry = entries[index] if 0 <= index < len(entries) else None
     key = entry.get(_MERGE_KEYS.get(member, "name")) if isinstance(entry, dict) else None
-    if key is None or _is_index(str(key), entries) or _first(entries, member, str(key)) != index:
+    if key is None:
         return index
-    return _quoted(str(key))
+    key = str(key)
+    return index if _is_index(key, entries) or _first(entries, member, key) != index else _quoted(key)
 
 
 def _first(entries: list[Any], member: str, key: str) -> int | None:
     merge_key = _MERGE_KEYS.get(member, "name")
     if len(entries) < _INDEXED:
-        return next((place for place, entry in enumerate(entries) if _key_of(entry, merge_key) == key), None)
+        keys = _keys(entries, merge_key)
+        return keys.index(key) if key in keys else None
     place = _index(entries, merge_key).get(key)
     if place is not None and _key_of(entries[place], merge_key) == key:
         return place
     _known.pop((id(entries), merge_key), None)  # an entry was replaced since
     return _index(entries, merge_key).get(key)
+
+
+def _keys(entries: list[Any], merge_key: str) -> list[str | None]:
+    try:
+        keys = list(map(_GET[merge_key], entries))
+    except (KeyError, TypeError):  # an entry without a key, or none that could have one
+        keys = []
+    return keys if set(map(type, keys)) == _TEXTS else [_key_of(entry, merge_key) for entry in entries]
 
 
 def _key_of(entry: Any, merge_key: str) -> str | None:
@@ -200,6 +228,8 @@ def unit(path: Path) -> Path:
     `command`, `args` and required affinities are atomic; an entry of `env`, `volumes` and the like is one value. A
     field that Muster replaced is remembered and restored by this unit, never by a part of it.
     """
+    if _INSIDE.isdisjoint(path):
+        return path
     for position, part in enumerate(path):
         if part in _ATOMIC:
             return path[: position + 1]

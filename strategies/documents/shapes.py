@@ -139,24 +139,25 @@ def _misfit(field: str, value: Any, wanted: str) -> Finding:
 
 def _fits(shape: Any) -> Callable[[Any], bool]:
     """Return a quick check for documents that fit, as nearly all do; `_misfits` says where one does not."""
+    if shape == {}:
+        return lambda value: type(value) is dict
     if isinstance(shape, list):
         fits_entry = _fits(shape[0])
         return lambda value: type(value) is list and all(map(fits_entry, value))
     if not isinstance(shape, dict):
         return lambda value: type(value) is shape
-    leaves = [(member, inner) for member, inner in shape.items() if isinstance(inner, type)]
-    branches = [(member, _fits(inner)) for member, inner in shape.items() if not isinstance(inner, type)]
+    members: dict[str, Any] = {
+        member: inner if isinstance(inner, type) else _fits(inner) for member, inner in shape.items()
+    }
 
     def fits(value: Any) -> bool:
         if type(value) is not dict:
             return False
-        for member, leaf in leaves:
-            child = value.get(member)
-            if child is not None and type(child) is not leaf:
-                return False
-        for member, fits_member in branches:
-            child = value.get(member)
-            if child is not None and not fits_member(child):
+        for member, child in value.items():
+            wanted = members.get(member)
+            if wanted is None or child is None or type(child) is wanted:
+                continue
+            if type(wanted) is type or not wanted(child):
                 return False
         return True
 

@@ -187,7 +187,17 @@ def remembered(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
 
     A decision asks for the container, the launch and the topology of a job some thirty times.
     """
-    return _kept(find, lambda job: job.part)
+
+    @functools.wraps(find)
+    def look(job: Job) -> _Found:
+        key, state = (find, job.part), job.changes.count
+        kept = job.memory.get(key)
+        if kept is None or kept[0] != state:
+            kept = job.memory[key] = (state, find(job))
+        found: _Found = kept[1]
+        return found
+
+    return look
 
 
 def remembered_for_part(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
@@ -196,7 +206,7 @@ def remembered_for_part(find: Callable[[Job], _Found]) -> Callable[[Job], _Found
     @functools.wraps(find)
     def look(job: Job) -> _Found:
         places = job.parts.places if job.kind == "JobSet" else ()
-        state = job.changes.state(places[job.part][0]) if places else (len(job.changes), 0)
+        state = job.changes.state(places[job.part][0]) if places else (job.changes.count, 0)
         key = (find, job.part)
         kept = job.memory.get(key)
         if kept is None or kept[0] != state:
@@ -209,16 +219,13 @@ def remembered_for_part(find: Callable[[Job], _Found]) -> Callable[[Job], _Found
 
 def remembered_for_all(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
     """Do the same for what is the same for all parts of a job."""
-    return _kept(find, lambda _: None)
 
-
-def _kept(find: Callable[[Job], _Found], part: Callable[[Job], int | None]) -> Callable[[Job], _Found]:
     @functools.wraps(find)
     def look(job: Job) -> _Found:
-        key, state = (find, part(job)), len(job.changes)
-        kept = job.memory.get(key)
+        state = job.changes.count
+        kept = job.memory.get(find)
         if kept is None or kept[0] != state:
-            kept = job.memory[key] = (state, find(job))
+            kept = job.memory[find] = (state, find(job))
         found: _Found = kept[1]
         return found
 

@@ -62,7 +62,7 @@ def _find(request: Request, governor: Governor, policy: Policy, cluster: readers
     )
     own = list(_own(job, policy)) if governor.claim_devices else []
     if not own and not requests.may_ask(job):
-        return dataclasses.replace(offered, asked=False)
+        return Supply(profiles=policy.profiles, asked=False)
     asked = requests.list_requests(job)
     wanted = [policy.profiles[name] for name in {each.profile or "": None for each in asked} if name in policy.profiles]
     objects = dict.fromkeys([*own, *((claim.kind, claim.object) for each in asked for claim in each.claims)])
