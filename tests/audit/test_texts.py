@@ -178,7 +178,26 @@ def test_a_secret_behind_a_long_hostile_text_is_found(piece):
 
 
 _PIECES = st.sampled_from(
-    ["name", "value", "tok", "curl", "hf_", "@", "a@b", ":", "://", "...", "…", "{", "x" * 65, "://…", "key:", "ü", "5"]
+    [
+        "name",
+        "value",
+        "tok",
+        "curl",
+        "hf_",
+        "@",
+        "a@b",
+        ":",
+        "://",
+        "...",
+        "…",
+        "{",
+        "x" * 257,
+        "://…",
+        "key:",
+        "ü",
+        "5",
+        "},{",
+    ]
 )
 
 
@@ -203,7 +222,9 @@ def test_only_some_short_texts_that_tell_nothing_are_remembered(monkeypatch):
     assert not texts.is_telling('"'.join(f"plain-{number}" for number in range(100_000)).encode())
     assert not texts.is_telling(b'short "' + b"x" * 10_000)
     assert texts.is_telling(b'more "a_token')
-    (kept,) = texts._quiet.values()
-    assert len(kept) <= 2 * texts._MOST_QUIET
-    assert max(map(len, kept)) <= texts._LONGEST_QUIET
+    assert not texts.is_telling(b"},{".join(b"piece-%d" % number for number in range(100_000)))
+    ((kept, pieces),) = texts._quiet.values()
+    for each in (kept, pieces):
+        assert 0 < len(each) <= 2 * texts._MOST_QUIET
+        assert max(map(len, each)) <= texts._LONGEST_QUIET
     assert "more " not in kept

@@ -69,8 +69,10 @@ def without_secrets(decision: Decision) -> Decision:
     if not (decision.findings or decision.message or _has_told(decision.changes) or _has_odd_name(decision)):
         return decision
     beyond = any(found.rule == "core/budget" for found in decision.findings)
-    read = None if beyond else _quotable(decision)  # what is beyond its budget is not read here either
-    reading = doors.Reading(read)
+    # What is beyond its budget is not read here either.
+    reading = doors.Reading(None) if beyond else _quotable(decision)
+    if not (reading.secrets or decision.findings or decision.message):
+        return decision
     found, [message] = reading.findings(decision.findings, [decision.message])
     return dataclasses.replace(decision, findings=tuple(found), message=message, secrets=reading.secrets)
 
@@ -84,10 +86,11 @@ def _has_odd_name(decision: Decision) -> bool:
     return decision.request.operation == "CREATE" and not all(map(accounts.is_plain, accounts.names(decision)))
 
 
-def _quotable(decision: Decision) -> list[object]:
-    """Return the documents that findings may quote: the job, as it was, and its runtime."""
+def _quotable(decision: Decision) -> doors.Reading:
+    """Read the documents that findings may quote: the job, as it was, and its runtime."""
     request, runtime = decision.request, decision.governor.runtime
-    return [_read(each) for each in (request.document, request.old, runtime and runtime.document) if each]
+    own = [_read(each) for each in (request.document, request.old) if each]
+    return doors.Reading(own, _read(runtime.document) if runtime else None)
 
 
 def _read(document: Mapping[str, Any]) -> Mapping[str, Any]:

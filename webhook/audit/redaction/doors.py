@@ -37,6 +37,9 @@ _WORD = 4096  # characters before a cut in which its word begins
 # A variable that takes its value from a Secret, and keys of every pod: most jobs have no other word of a secret.
 _TAKEN = re.compile(rb'\{"name":"\w{1,128}","valuefrom":\{"secretkeyref":\{[^{}]{0,512}\}\}\}', re.ASCII)
 _PLAIN = (b'"key":', b'"topologykey":')
+# Shared documents that hold no secret by the built-in rules; at most 2 MB.
+_SHORT, _MOST_SILENT = 16 * 1024, 128
+_silent: set[bytes] = set()
 
 
 class _InForce:
@@ -120,18 +123,19 @@ class Reading:
     Of documents with more than 128 KiB of different texts, only the secrets are known that a name or a flag announces.
 
     Args:
-        document: the documents, JSON values.
+        document: a JSON value.
+        shared: another one that many jobs have in common, such as their runtime.
 
     Raises:
         TypeError: a document has a value that JSON cannot express.
     """
 
-    def __init__(self, document: object) -> None:
+    def __init__(self, document: object, shared: object = None) -> None:
         self._walk = _walk(_LARGEST)
         self._words: frozenset[str] | None = None
-        raw = orjson.dumps(document)
-        if _announces(raw):
-            self._read(document, raw)
+        raw, common = orjson.dumps(document), orjson.dumps(shared)
+        if _announces(raw) or not _is_silent(common):
+            self._read([document, shared], raw + common)
         self.secrets = self._walk.unlimited().echoes
 
     def _read(self, document: object, raw: bytes) -> None:
@@ -195,6 +199,19 @@ def _announces(raw: bytes) -> bool:
     for each in _PLAIN:
         raw = raw.replace(each, b"")
     return texts.is_telling(_TAKEN.sub(b"", raw))
+
+
+def _is_silent(raw: bytes) -> bool:
+    """Whether a document that many jobs have in common announces nothing; it is looked through once for all of them."""
+    if _InForce.rules != DEFAULT or raw in _silent:
+        return _InForce.rules == DEFAULT
+    if _announces(raw):
+        return False
+    if len(raw) <= _SHORT:
+        if len(_silent) >= _MOST_SILENT:
+            _silent.clear()
+        _silent.add(raw)
+    return True
 
 
 def _walk(most: int | None = None) -> walks.Walk:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias, TypeVar
 
 from webhook.audit.redaction import commands, forms, lines, secret_names
 
@@ -94,10 +94,14 @@ _DEEPEST = 3  # commands in quotes in commands
 
 _SEPARATORS = frozenset("=:<,` \t\r\n\f\v")
 _LONGEST_ENCODED = 65536
-# Texts of any job that hold no hint, by the hints; at most 1.5 MB for each of the two tuples of hints.
-_MOST_QUIET, _LONGEST_QUIET = 2048, 64
+# Texts of any job that hold no hint, and pieces of JSON that hold such texts alone, by the hints; at most 3 MB for each
+# of the two tuples of hints. A field path of a JobSet and a reason are up to 250 characters long.
+_MOST_QUIET, _LONGEST_QUIET = 2048, 256
+_BETWEEN = b"},{"
 _BESIDE = re.compile(r"@|://|\.\.\.|…")
-_quiet: dict[tuple[str, ...], set[str]] = {}
+_BESIDE_RAW = re.compile(_BESIDE.pattern.encode())
+_Quiet = TypeVar("_Quiet", str, bytes)
+_quiet: dict[tuple[str, ...], tuple[set[str], set[bytes]]] = {}
 # Names that say "secret" but whose value only says which one.
 _REFERENCES = frozenset(
     {"automountServiceAccountToken", "imagePullSecrets", "serviceAccountToken", "secretKeyRef", "secretRef"}
@@ -130,26 +134,27 @@ def scrub(text: str, judge: Judge = secret_names.is_secret, found: set[str] | No
 
 def is_telling(raw: bytes, hints: tuple[str, ...] = HINTS) -> bool:
     """Whether `raw`, lower-case JSON of one or more texts, may hold what `scrub` replaces."""
-    # Jobs and records repeat their members, fields and reasons: what was quiet before is not looked through again.
-    quiet = _quiet.setdefault(hints, set())
-    new = set(raw.decode().split('"')) - quiet
-    if not new:
-        return False
-    text = '"'.join(new)
-    if any(map(text.__contains__, hints)) or ("@" in text and b":" in raw):
-        return True
-    if "://" in text and ("..." in text or "…" in text):
-        return True
-    _note(quiet, new)
+    # Jobs and records repeat their entries, members, fields and reasons: what was quiet before is not looked through
+    # again. A piece may begin or end in the middle of a text: no hint has the characters between two pieces.
+    told, pieces = _quiet.setdefault(hints, (set(), set()))
+    unread = set(raw.split(_BETWEEN)) - pieces
+    new = set(b'"'.join(unread).decode().split('"')) - told
+    if new:
+        text = '"'.join(new)
+        if any(map(text.__contains__, hints)) or ("@" in text and b":" in raw):
+            return True
+        if "://" in text and ("..." in text or "…" in text):
+            return True
+        _note(told, (each for each in new if len(each) <= _LONGEST_QUIET and not _BESIDE.search(each)))
+    _note(pieces, (each for each in unread if len(each) <= _LONGEST_QUIET and not _BESIDE_RAW.search(each)))
     return False
 
 
-def _note(quiet: set[str], found: set[str]) -> None:
-    """Remember short texts that tell nothing, neither alone nor beside another text."""
+def _note(quiet: set[_Quiet], found: Iterable[_Quiet]) -> None:
+    """Remember what is short and tells nothing, neither alone nor beside another text."""
     if len(quiet) > _MOST_QUIET:
         quiet.clear()
-    some = itertools.islice(found, _MOST_QUIET)
-    quiet.update(each for each in some if len(each) <= _LONGEST_QUIET and not _BESIDE.search(each))
+    quiet.update(itertools.islice(found, _MOST_QUIET))
 
 
 def is_harmless(value: str) -> bool:
