@@ -198,7 +198,7 @@ async def test_asynchronous_grpo_sends_whole_models_by_files_and_each_is_the_one
     output = process.communicate(timeout=READY)[0]
 
     assert process.returncode == 0, output[-3000:]
-    (found,) = [json.loads(line) for line in output.splitlines() if line.startswith('{"')]
+    (found,) = [json.loads(line) for line in output.splitlines() if line.startswith('{"last"')]
     assert found["last"] < EXACT
     assert found["steps"] == 12
     assert len(found["reward"]) >= 12
