@@ -15,7 +15,7 @@ from strategies.jobs.templates import Template
 from strategies.platform.placements import Role
 from strategies.roles.affinities import REQUIRED, is_empty
 
-__all__ = ["find"]
+__all__ = ["find", "lets"]
 
 _TERMS = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
 
@@ -60,10 +60,11 @@ def _can_match(term: Mapping[str, Any], role: Role) -> bool:
 def _left(values: Sequence[str], key: str, expressions: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the values of label `key` that all expressions about it allow."""
     about = [each for each in expressions if each.get("key") == key]
-    return [value for value in values if all(_lets(each, value) for each in about)]
+    return [value for value in values if all(lets(each, value) for each in about)]
 
 
-def _lets(expression: Mapping[str, Any], value: str) -> bool:
+def lets(expression: Mapping[str, Any], value: str) -> bool:
+    """Whether an expression about a label (`matchExpressions`) allows this value; an unknown operator does."""
     judge = _OPERATORS.get(str(expression.get("operator")))
     return judge is None or judge(value, expression.get("values") or ())
 

@@ -13,16 +13,18 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from strategies.checks import amounts, programs, volumes
-from strategies.documents import names, pods
-from strategies.documents.findings import Finding, Severity
+from strategies.checks import amounts, containers, policies, programs, scheduling, volumes
+from strategies.documents import names, paths, pods
+from strategies.documents.findings import Finding, Severity, error
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template, list_templates
 from strategies.launches import launches
 from strategies.launches.launches import Launcher
+from strategies.trainer import runtime_patches
 
 __all__ = ["check_pods"]
 
@@ -40,29 +42,51 @@ def check_pods(job: Job) -> Iterator[Finding]:
 def _found(job: Job) -> Iterator[Finding]:
     templates = list(list_templates(job))
     for template in templates:
-        spec = template.spec
-        for inside, container in _containers(spec):
-            resources = container.get("resources")
-            for problem in amounts.check(resources) if resources else ():
-                yield _of_resources(job, template, inside, problem)
-        for inside, value, message, rule in (*_claims(spec), *_restarts(template, spec), *_pod_resources(spec)):
-            yield _placed(job, Finding(Severity.ERROR, template.field(*inside), value, message, rule))
-        for inside, command in _commands(job, template):
-            if _is_one_word(command):
-                yield _placed(job, Finding(Severity.ERROR, template.field(*inside), command[0], *_ONE_WORD))
-        for inside, value, message in _names(spec):
-            yield _placed(job, Finding(Severity.ERROR, template.field(*inside), value, message, "core/name"))
-        yield from _programs(job, template)
-    own = job.trainer.get("command") if job.kind == "TrainJob" else None
-    if own and _is_one_word(own):
-        yield Finding(Severity.ERROR, "spec.trainer.command[0]", own[0], *_ONE_WORD)
+        yield from _of_template(job, template)
+    for finding in policies.check(job, templates):
+        yield _placed(job, finding)
+    if job.kind == "TrainJob":
+        yield from _of_trainjob(job)
     yield from volumes.check(job, templates)
+
+
+def _of_template(job: Job, template: Template) -> Iterator[Finding]:
+    spec = template.spec
+    for inside, container in _containers(spec):
+        resources = container.get("resources")
+        for problem in amounts.check(resources) if resources else ():
+            yield _of_resources(job, template, inside, problem)
+    for inside, value, message, rule in (*_claims(spec), *_restarts(template, spec), *_pod_resources(spec)):
+        yield _placed(job, error(template.field(*inside), value, message, rule=rule))
+    for inside, value, message, rule in itertools.chain(scheduling.faults(spec), containers.faults(spec)):
+        yield _of_pod(job, template, inside, error(template.field(*inside), value, message, rule=rule))
+    for inside, command in _commands(job, template):
+        if _is_one_word(command):
+            yield _placed(job, Finding(Severity.ERROR, template.field(*inside), command[0], *_ONE_WORD))
+    for inside, value, message in _names(spec):
+        yield _placed(job, error(template.field(*inside), value, message, rule="core/name"))
+    yield from _programs(job, template)
 
 
 def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     for member in _MEMBERS:
         for index, container in enumerate(spec.get(member) or ()):
             yield (member, index), container
+
+
+def _of_trainjob(job: Job) -> Iterator[Finding]:
+    """Check what a TrainJob itself writes into the containers: its command, its env, and its patches."""
+    command = job.trainer.get("command")
+    if command and _is_one_word(command):
+        yield Finding(Severity.ERROR, "spec.trainer.command[0]", command[0], *_ONE_WORD)
+    for inside, value, message, rule in containers.environment(job.trainer.get("env") or ()):
+        yield error(paths.field(job.document, ("spec", "trainer", "env", *inside)), value, message, rule=rule)
+    if not (job.document.get("spec") or {}).get("runtimePatches"):
+        return
+    for patched in runtime_patches.find_patches(job.document).values():
+        for patch, place in patched:
+            for inside, value, message, rule in containers.faults(patch.get("spec") or {}):
+                yield error(paths.field(job.document, (*place, "spec", *inside)), value, message, rule=rule)
 
 
 _Fault = tuple[Path, Any, str, str]
@@ -226,6 +250,14 @@ def _own_part(job: Job, template: Template, inside: Path, path: tuple[str, ...])
         return ""
     parts = (path[0], *(part for part in ("limits", "requests") if part != path[0]))
     return next((part for part in parts if override.get(part) and {*path[1:]} <= {*override[part]}), "")
+
+
+def _of_pod(job: Job, template: Template, inside: Path, finding: Finding) -> Finding:
+    """Report a finding about a pod where it was written: in a patch of the TrainJob, else in its runtime."""
+    for place, patched in template.written.items():
+        if inside[: len(place)] == place:
+            return replace(finding, field=paths.field(job.document, (*patched, *inside[len(place) :])))
+    return _placed(job, finding)
 
 
 def _placed(job: Job, finding: Finding) -> Finding:

@@ -18,6 +18,7 @@ from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
 from strategies.launches import topologies
+from strategies.trainer import runtime_patches
 
 __all__ = ["check", "named", "pods_of"]
 
@@ -26,6 +27,7 @@ _MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 _LEFT = "so the others never start; use ReadWriteMany"
 _ELSEWHERE = "pods on other nodes never start; use ReadWriteMany"
+_UNHELD = "the pod has no volume of this name, so the API server refuses it; add it to volumes"
 _Verdict = tuple[Callable[..., Finding], str, str]
 _JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
 
@@ -42,8 +44,9 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
     names_ = {_object(claim.get("metadata")).get("name") for _, claim in claims}
     for template in replicated:
         for inside, name in _unheld(job, template, names_):
-            message = "the pod has no volume of this name, so the API server refuses it; add it to volumes"
-            yield _told(job, error(template.field(*inside), name, message, rule="core/volume-mount"))
+            yield _told(job, error(template.field(*inside), name, _UNHELD, rule="core/volume-mount"))
+    if job.kind == "TrainJob" and _object(job.document.get("spec")).get("runtimePatches"):
+        yield from _patched(job, replicated, names_)
     templates = _together(replicated) if claims else []
     for path, claim in claims:
         field, modes = (
@@ -101,17 +104,37 @@ def _follows(template: Template) -> bool:
 
 def _unheld(job: Job, template: Template, claimed: set[Any]) -> Iterator[tuple[paths.Path, Any]]:
     """Yield the mounts of containers that name no volume (ValidateVolumeMounts); those of patches are left out."""
-    spec = template.spec
-    mounts = [
-        ((member, index, "volumeMounts", number, "name"), mount.get("name"))
-        for member in ("containers", "initContainers")
-        for index, each in enumerate(_objects(spec.get(member)))
-        for number, mount in enumerate(_objects(each.get("volumeMounts")))
-    ]
-    if mounts:
-        every = (each for pod in pods_of(job, template) for each in _objects(pod.get("volumes")))
-        held = claimed | {str(each.get("name")) for each in every}
-        yield from ((inside, name) for inside, name in mounts if str(name) not in held)
+    if any(True for _ in _mounting(template.spec)):
+        yield from _missing(template.spec, claimed | _held(job, template))
+
+
+def _patched(job: Job, replicated: Sequence[Template], claimed: set[Any]) -> Iterator[Finding]:
+    """Report mounts that a patch of the TrainJob adds, and for which neither it nor the runtime has a volume."""
+    patches = runtime_patches.find_patches(job.document)
+    for template in replicated:
+        patched = patches.get(template.job.get("name"), ())
+        held = claimed | _held(job, template) if patched else claimed
+        for patch, place in patched:
+            for inside, name in _missing(_object(patch.get("spec")), held):
+                field = paths.field(job.document, (*place, "spec", *inside))
+                yield error(field, name, _UNHELD, rule="core/volume-mount")
+
+
+def _missing(spec: Mapping[str, Any], held: set[Any]) -> Iterator[tuple[paths.Path, Any]]:
+    return ((inside, name) for inside, name in _mounting(spec) if str(name) not in held)
+
+
+def _held(job: Job, template: Template) -> set[Any]:
+    """Return the names of the volumes of a pod, those of patches included."""
+    return {str(each.get("name")) for pod in pods_of(job, template) for each in _objects(pod.get("volumes"))}
+
+
+def _mounting(spec: Mapping[str, Any]) -> Iterator[tuple[paths.Path, Any]]:
+    """Yield the mounts of all containers of a pod, each with the name of its volume."""
+    for member in ("containers", "initContainers"):
+        for index, each in enumerate(_objects(spec.get(member))):
+            for number, mount in enumerate(_objects(each.get("volumeMounts"))):
+                yield (member, index, "volumeMounts", number, "name"), mount.get("name")
 
 
 def _together(templates: Sequence[Template]) -> list[Template]:

@@ -1,0 +1,252 @@
+"""Containers and volumes: members of a pod that the API server refuses, or the kubelet never starts.
+
+JobSet's webhook looks at none of them. Source: kubernetes v1.36.3 `pkg/apis/core/validation/validation.go`
+(validateContainerCommon, validateInitContainers, validateEnvVarValueFrom, validateProbe, ValidateVolumeMounts,
+validateVolumeSource, ValidateSecurityContext), `pkg/volume/emptydir/empty_dir.go`,
+`pkg/kubelet/kuberuntime/security_context_others.go`.
+
+Only members of the right type are judged: the API server refuses the others, and says so at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from strategies.documents import labels
+from strategies.documents.paths import Path
+
+__all__ = ["Fault", "environment", "faults"]
+
+Fault = tuple[Path, Any, str, str]
+"""Place, value, message and rule."""
+
+_REFUSED = "so the API server refuses the pod"
+_FIELDS = frozenset(
+    {"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "spec.host"}
+    | {"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
+)
+_MAPS = ("metadata.labels", "metadata.annotations")
+_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+_OF_SIDECARS = ("lifecycle", *_PROBES)
+_WORDS = {
+    "imagePullPolicy": ("Always", "IfNotPresent", "Never"),
+    "terminationMessagePolicy": ("File", "FallbackToLogsOnError"),
+}
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_HIGHEST_PORT = 65_535
+_USERS = ("runAsUser", "runAsNonRoot")
+_ROOT = "user 0 is root, and runAsNonRoot forbids it, so the kubelet never starts the container; correct one of the two"
+_MEDIA = ("", "Memory", "HugePages")
+
+
+def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield what is wrong with the containers and volumes of one pod, each at its place inside the pod spec."""
+    outer = _object(spec.get("securityContext"))
+    if outer and _is_root(outer) and any(_inherits(each) for each in spec.get("containers") or ()):
+        yield ("securityContext", "runAsUser"), 0, _ROOT, "core/security-context"
+    for member in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(member) or ()):
+            if not _JUDGED.isdisjoint(container):
+                for place, value, message, rule in _container(container, outer):
+                    yield (member, index, *place), value, message, rule
+    yield from _of_init_containers(spec)
+    volumes = spec.get("volumes") or ()
+    for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
+        for place, value, message in _volume(volume) if isinstance(volume, dict) else ():
+            yield ("volumes", index, *place), value, message, "core/volume-source"
+
+
+def _of_init_containers(spec: Mapping[str, Any]) -> Iterator[Fault]:
+    for index, container in enumerate(spec.get("initContainers") or ()):
+        for name in _OF_SIDECARS if container.get("restartPolicy") != "Always" else ():
+            if container.get(name) is not None:
+                message = (
+                    f"an init container has none unless its restartPolicy is Always, {_REFUSED}; remove it, or write "
+                    "restartPolicy: Always where it runs beside the others"
+                )
+                yield ("initContainers", index, name), None, message, "core/probe"
+
+
+def environment(entries: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
+    """Yield what is wrong with the sources of a list of variables, each at its place inside that list."""
+    for index, entry in enumerate(entries):
+        source = entry.get("valueFrom")
+        if source is None:
+            continue
+        held = [name for name in _SOURCES if source.get(name) is not None]
+        if len(held) != 1:
+            message = f"needs one source of {', '.join(_SOURCES[:-1])}, {_REFUSED}; correct it"
+            yield (index, "valueFrom"), None, message, "core/env-source"
+        elif entry.get("value"):
+            message = f"has a value and a source of one, {_REFUSED}; remove one of the two"
+            yield (index, "valueFrom"), None, message, "core/env-source"
+        else:
+            for place, value, message in _reference(held[0], _object(source[held[0]])):
+                yield (index, "valueFrom", held[0], place), value, message, "core/env-source"
+
+
+_Inner = tuple[Path, Any, str]
+
+
+def _container(container: Mapping[str, Any], outer: Mapping[str, Any]) -> Iterator[Fault]:
+    for member in container:
+        if member in _JUDGES and container[member] is not None:
+            for place, found, message, rule in _JUDGES[member](member, container[member], outer):
+                yield (member, *place), found, message, rule
+
+
+def _env(_member: str, entries: Any, _outer: object) -> Iterator[Fault]:
+    return environment(entries)
+
+
+def _reference(kind: str, source: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    """Judge a field or a resource of the pod that a variable names."""
+    if kind == "fieldRef":
+        path = source.get("fieldPath")
+        if isinstance(path, str) and not _is_field(path):
+            message = (
+                f"is no field that a variable can have, {_REFUSED}; use metadata.labels['KEY'], "
+                f"metadata.annotations['KEY'] or one of {', '.join(sorted(_FIELDS - {'spec.host'}))}"
+            )
+            yield "fieldPath", path, message
+    elif kind == "resourceFieldRef":
+        name = source.get("resource")
+        if isinstance(name, str) and not _is_resource(name):
+            message = (
+                "a variable can have the limits or requests of cpu, memory, ephemeral-storage and huge pages alone, "
+                f"{_REFUSED}; write the number itself"
+            )
+            yield "resource", name, message
+
+
+def _is_field(path: str) -> bool:
+    if path in _FIELDS:
+        return True
+    start, bracket, rest = path.partition("['")
+    if not bracket or not rest.endswith("']") or start not in _MAPS:
+        return False
+    return labels.is_key(rest[:-2] if start == _MAPS[0] else rest[:-2].lower())
+
+
+def _is_resource(name: str) -> bool:
+    part, _, resource = name.partition(".")
+    return part in ("limits", "requests") and (resource in _RESOURCES or resource.startswith("hugepages-"))
+
+
+def _word(member: str, value: Any, _outer: object) -> Iterator[Fault]:
+    allowed = _WORDS[member]
+    if isinstance(value, str) and value and value not in allowed:
+        yield (), value, f"is not {' or '.join(allowed)}, {_REFUSED}; use one of them", "core/word"
+
+
+def _image(_member: str, value: Any, _outer: object) -> Iterator[Fault]:
+    if isinstance(value, str) and value != value.strip():
+        yield (), value, f"begins or ends with white space, {_REFUSED}; remove it", "core/word"
+
+
+def _ports(_member: str, ports: Any, _outer: object) -> Iterator[Fault]:
+    names = set()
+    for index, port in enumerate(ports):
+        number, protocol, name = port.get("containerPort"), port.get("protocol"), port.get("name")
+        if type(number) is int and not 0 < number <= _HIGHEST_PORT:
+            message = f"is no port, which is a number from 1 to {_HIGHEST_PORT}, {_REFUSED}; correct it"
+            yield (index, "containerPort"), number, message, "core/port"
+        if isinstance(protocol, str) and protocol and protocol not in _PROTOCOLS:
+            message = f"is not {' or '.join(_PROTOCOLS)}, {_REFUSED}; use one of them"
+            yield (index, "protocol"), protocol, message, "core/port"
+        if isinstance(name, str) and name:
+            if name in names:
+                message = f"another port of the container has this name, {_REFUSED}; rename one"
+                yield (index, "name"), name, message, "core/port"
+            names.add(name)
+
+
+def _mounts(_member: str, mounts: Any, _outer: object) -> Iterator[Fault]:
+    for index, mount in enumerate(mounts if isinstance(mounts, list) else ()):
+        found = [name for name in ("subPath", "subPathExpr") if isinstance(mount, dict) and mount.get(name)]
+        if len(found) > 1:
+            message = f"a mount has a subPath or a subPathExpr, {_REFUSED}; remove one of the two"
+            yield (index, "subPath"), mount["subPath"], message, "core/sub-path"
+        for name in found:
+            path = mount[name]
+            if isinstance(path, str) and (path.startswith("/") or ".." in path.split("/")):
+                message = f"a path inside a volume is relative and has no .., {_REFUSED}; write it without"
+                yield (index, name), path, message, "core/sub-path"
+
+
+def _security(_member: str, context: Any, outer: Mapping[str, Any]) -> Iterator[Fault]:
+    if not isinstance(context, dict):
+        return
+    rule = "core/security-context"
+    if context.get("allowPrivilegeEscalation") is False:
+        added = _object(context.get("capabilities")).get("add")
+        raised = isinstance(added, list) and "CAP_SYS_ADMIN" in added
+        if context.get("privileged") is True or raised:
+            what = "CAP_SYS_ADMIN" if raised else "privileged"
+            message = f"{what} goes with no allowPrivilegeEscalation: false, {_REFUSED}; remove one of the two"
+            yield ("allowPrivilegeEscalation",), False, message, rule
+    own = next((name for name in _USERS if context.get(name) is not None), None)
+    if own is not None and _is_root({**outer, **{name: context[name] for name in _USERS if name in context}}):
+        yield (own,), context[own], _ROOT, rule
+
+
+def _inherits(container: Mapping[str, Any]) -> bool:
+    """Whether a container says nothing of its user, so that the pod's word holds for it."""
+    own = _object(container.get("securityContext"))
+    return all(own.get(name) is None for name in _USERS)
+
+
+def _is_root(context: Mapping[str, Any]) -> bool:
+    return context.get("runAsNonRoot") is True and type(context.get("runAsUser")) is int and context["runAsUser"] == 0
+
+
+def _probe(member: str, probe: Any, _outer: object) -> Iterator[Fault]:
+    if not isinstance(probe, dict):
+        return
+    kinds = [name for name in _HANDLERS if probe.get(name) is not None]
+    if len(kinds) != 1:
+        has = " and ".join(kinds) or "none"
+        message = f"needs one of {', '.join(_HANDLERS)}, and has {has}, {_REFUSED}; correct it"
+        yield (), None, message, "core/probe"
+    for name in _NUMBERS:
+        if type(probe.get(name)) is int and probe[name] < 0:
+            yield (name,), probe[name], f"is below 0, {_REFUSED}; raise it", "core/probe"
+    needed = probe.get("successThreshold")
+    if member != "readinessProbe" and type(needed) is int and needed > 1:
+        message = f"is 1 in a livenessProbe and a startupProbe, {_REFUSED}; remove it"
+        yield ("successThreshold",), needed, message, "core/probe"
+
+
+_JUDGES: Mapping[str, Callable[[str, Any, Mapping[str, Any]], Iterator[Fault]]] = {
+    "env": _env,
+    "image": _image,
+    "ports": _ports,
+    "volumeMounts": _mounts,
+    "securityContext": _security,
+    **dict.fromkeys(_WORDS, _word),
+    **dict.fromkeys(_PROBES, _probe),
+}
+_JUDGED = frozenset(_JUDGES)
+
+
+def _volume(volume: Mapping[str, Any]) -> Iterator[_Inner]:
+    """Judge the source of a volume; one without a source is an emptyDir (SetDefaults_Volume)."""
+    sources = [name for name, value in volume.items() if name != "name" and value is not None]
+    if len(sources) > 1:
+        message = f"a volume has one source, and this one has {' and '.join(sources[:3])}, {_REFUSED}; keep one"
+        yield (), None, message
+    medium = _object(volume.get("emptyDir")).get("medium")
+    if isinstance(medium, str) and medium not in _MEDIA and not medium.startswith("HugePages-"):
+        near = next((each for each in _MEDIA[1:] if each.lower() == medium.lower()), "")
+        hint = f"; {near} may be meant" if near else "; use Memory, or remove it"
+        message = f"is no medium that the kubelet knows, so the pod never starts{hint}"
+        yield ("emptyDir", "medium"), medium, message
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,211 @@
+"""Policies: rules of a JobSet and its Jobs about success, failure and order that nothing will accept.
+
+JobSet's webhook refuses the JobSet: the person who applies one sees it, and of a TrainJob only its events tell. The API
+server refuses the Jobs that JobSet makes, and then nobody sees it. Sources: jobset v0.12.0
+`pkg/webhooks/jobset_webhook.go` ValidateCreate and validateFailurePolicy; kubernetes v1.36.3
+`pkg/apis/batch/validation/validation.go` validateJobSpec and validatePodFailurePolicy.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from strategies.documents import paths
+from strategies.documents.findings import Finding, error, warning
+from strategies.documents.paths import Path
+from strategies.jobs.jobs import Job
+from strategies.jobs.templates import Template
+
+__all__ = ["check"]
+
+_REASONS = ("BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", "PodFailurePolicy")
+_NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_LONGEST = 128
+_GATED = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
+_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
+_INDEXED = "Indexed"
+_LIMITS = frozenset(
+    {"parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"}
+    | {"backoffLimitPerIndex", "maxFailedIndexes"}
+)
+_JUDGED = _LIMITS | {"completionMode", "podFailurePolicy", "successPolicy"}
+_OF_INDEXES = ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy")
+_SHOWN = 5
+_JOBSET = "so JobSet refuses the job"
+_REFUSED = "so the API server refuses the Job"
+
+_Fault = tuple[Path, Any, str]
+
+
+def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
+    """Check the policies of a JobSet, or of the JobSet that a TrainJob will become.
+
+    Args:
+        job: the job as it will be stored.
+        templates: its replicated jobs.
+
+    Returns:
+        Findings at their places in the JobSet, or in the runtime.
+    """
+    document, start = _spec(job)
+    spec = paths.lookup(document, start) if start else document
+    if isinstance(spec, dict):
+        names = [each.job.get("name") for each in templates]
+        for inside, value, message in _of_jobset(spec, names):
+            yield error(paths.field(document, (*start, *inside)), value, message, rule="core/jobset-policy")
+        for inside, value, message in _gated(spec):
+            yield warning(paths.field(document, (*start, *inside)), value, message, rule="core/jobset-policy")
+    for template in templates:
+        own = _object(_object(template.job.get("template")).get("spec"))
+        for inside, value, message in () if _JUDGED.isdisjoint(own) else _of_job(own, template.spec):
+            place = (*template.path, "template", "spec", *inside)
+            yield error(paths.field(template.document, place), value, message, rule="core/job-policy")
+
+
+def _spec(job: Job) -> tuple[Mapping[str, Any], Path]:
+    if job.kind == "JobSet":
+        return job.document, ("spec",)
+    return (job.runtime.document if job.runtime else {}), ("spec", "template", "spec")
+
+
+def _of_jobset(spec: Mapping[str, Any], names: Sequence[Any]) -> Iterator[_Fault]:
+    held = {each for each in names if isinstance(each, str)}
+    targets = _object(spec.get("successPolicy")).get("targetReplicatedJobs") or ()
+    for index, name in enumerate(targets if isinstance(targets, list) else ()):
+        if isinstance(name, str) and name not in held:
+            yield ("successPolicy", "targetReplicatedJobs", index), name, _nobody(names)
+    yield from _order(spec, held)
+    if spec.get("failurePolicy"):
+        yield from _failures(_object(spec["failurePolicy"]), held, names)
+
+
+def _nobody(names: Sequence[Any]) -> str:
+    return f"no replicated job has this name, {_JOBSET}; use {' or '.join(map(str, names[:_SHOWN])) or 'one of them'}"
+
+
+def _order(spec: Mapping[str, Any], held: set[str]) -> Iterator[_Fault]:
+    """Check `dependsOn`, which names replicated jobs that stand before."""
+    earlier: dict[str, None] = {}
+    for index, each in enumerate(spec.get("replicatedJobs") or ()):
+        depends = each.get("dependsOn")
+        if depends and index == 0:
+            message = f"the first replicated job waits for no other, {_JOBSET}; put it behind the one that it names"
+            yield ("replicatedJobs", index, "dependsOn"), None, message
+        for number, item in enumerate(depends if isinstance(depends, list) and index else ()):
+            name = item.get("name") if isinstance(item, dict) else None
+            if isinstance(name, str) and name not in earlier:
+                behind = f"it does not stand before this one, {_JOBSET}; put it before"
+                message = behind if name in held else _nobody([*itertools.islice(earlier, _SHOWN)])
+                yield ("replicatedJobs", index, "dependsOn", number, "name"), name, message
+        if isinstance(each.get("name"), str):
+            earlier[each["name"]] = None
+
+
+def _failures(policy: Mapping[str, Any], held: set[str], names: Sequence[Any]) -> Iterator[_Fault]:
+    rules = policy.get("rules")
+    seen: set[str] = set()
+    for index, rule in enumerate(rules if isinstance(rules, list) else ()):
+        place: Path = ("failurePolicy", "rules", index)
+        if not isinstance(rule, dict):
+            continue
+        name = rule.get("name")
+        if isinstance(name, str) and name:
+            if name in seen:
+                yield (*place, "name"), name, f"another rule has this name, {_JOBSET}; rename one"
+            elif len(name) > _LONGEST or not _NAME.fullmatch(name):
+                message = f"begins with a letter and takes letters, digits, _ , and : alone, {_JOBSET}; rename it"
+                yield (*place, "name"), name, message
+            seen.add(name)
+        for number, reason in _texts(rule, "onJobFailureReasons"):
+            if reason not in _REASONS:
+                message = f"is no reason for which a Job fails, {_JOBSET}; use {' or '.join(_REASONS)}"
+                yield (*place, "onJobFailureReasons", number), reason, message
+        for number, target in _texts(rule, "targetReplicatedJobs"):
+            if target not in held:
+                yield (*place, "targetReplicatedJobs", number), target, _nobody(names)
+
+
+def _gated(spec: Mapping[str, Any]) -> Iterator[_Fault]:
+    """Yield what JobSet takes only behind feature gates that are off (`pkg/features/features.go`)."""
+    policy = _object(spec.get("failurePolicy"))
+    rules = policy.get("rules")
+    for index, rule in enumerate(rules if isinstance(rules, list) else ()):
+        if isinstance(rule, dict) and rule.get("action") in _GATED:
+            message = "JobSet refuses it while its feature gate RestartJob is off, as by default; use RestartJobSet"
+            yield ("failurePolicy", "rules", index, "action"), rule["action"], message
+    if policy.get("restartStrategy") == "InPlaceRestart":
+        message = "JobSet refuses it while its feature gate InPlaceRestart is off, as by default; use Recreate"
+        yield ("failurePolicy", "restartStrategy"), "InPlaceRestart", message
+
+
+def _of_job(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[_Fault]:
+    for name in spec:
+        if name in _LIMITS and type(spec[name]) is int and spec[name] < 0:
+            yield (name,), spec[name], f"is below 0, {_REFUSED}; raise it"
+    mode = spec.get("completionMode") or _INDEXED  # JobSet's default
+    if mode not in (_INDEXED, "NonIndexed"):
+        yield ("completionMode",), mode, f"is not Indexed or NonIndexed, {_REFUSED}; use one of them"
+    elif mode != _INDEXED:
+        for name in _OF_INDEXES:
+            if spec.get(name) is not None:
+                yield (name,), None, f"needs completionMode: Indexed, {_REFUSED}; write it, or remove this"
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        message = f"needs backoffLimitPerIndex, {_REFUSED}; add it, or remove this"
+        yield ("maxFailedIndexes",), spec["maxFailedIndexes"], message
+    if spec.get("podFailurePolicy") is not None:
+        yield from _pod_failures(spec, pod)
+
+
+def _pod_failures(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[_Fault]:
+    rules = _object(spec["podFailurePolicy"]).get("rules")
+    held = {each.get("name") for member in ("containers", "initContainers") for each in pod.get(member) or ()}
+    if spec.get("podReplacementPolicy") not in (None, "", "Failed"):
+        message = f"a Job with a podFailurePolicy takes only Failed, {_REFUSED}; write it, or remove this"
+        yield ("podReplacementPolicy",), spec["podReplacementPolicy"], message
+    for index, rule in enumerate(rules if isinstance(rules, list) else ()):
+        if isinstance(rule, dict):
+            for inside, value, message in _pod_failure(rule, spec, held):
+                yield ("podFailurePolicy", "rules", index, *inside), value, message
+
+
+def _pod_failure(rule: Mapping[str, Any], spec: Mapping[str, Any], held: set[Any]) -> Iterator[_Fault]:
+    action, codes, conditions = rule.get("action"), rule.get("onExitCodes"), rule.get("onPodConditions")
+    if isinstance(action, str) and action not in _ACTIONS:
+        yield ("action",), action, f"is not {' or '.join(_ACTIONS)}, {_REFUSED}; use one of them"
+    if action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
+        yield ("action",), action, f"needs backoffLimitPerIndex, {_REFUSED}; add it, or use FailJob"
+    if (codes is None) != bool(conditions):
+        message = f"a rule has onExitCodes or onPodConditions, and not both, {_REFUSED}; correct it"
+        yield (), None, message
+    if isinstance(codes, dict):
+        yield from _exit_codes(codes, held)
+
+
+def _exit_codes(codes: Mapping[str, Any], held: set[Any]) -> Iterator[_Fault]:
+    operator, values, name = codes.get("operator"), codes.get("values"), codes.get("containerName")
+    if isinstance(operator, str) and operator not in ("In", "NotIn"):
+        yield ("onExitCodes", "operator"), operator, f"is not In or NotIn, {_REFUSED}; use one of them"
+    if isinstance(name, str) and name not in held:
+        among = " or ".join(sorted(str(each) for each in held)[:_SHOWN]) or "a container of the pod"
+        message = f"no container of the pod has this name, {_REFUSED}; use {among}"
+        yield ("onExitCodes", "containerName"), name, message
+    numbers = [each for each in values if type(each) is int] if isinstance(values, list) else None
+    if numbers is None or numbers != values:
+        return
+    if operator == "In" and 0 in numbers:
+        yield ("onExitCodes", "values"), values, f"0 is no exit code of a failure, {_REFUSED}; remove it"
+    if not numbers or sorted(set(numbers)) != numbers:
+        message = f"needs exit codes in rising order, each once, {_REFUSED}; correct it"
+        yield ("onExitCodes", "values"), values, message
+
+
+def _texts(rule: Mapping[str, Any], member: str) -> list[tuple[int, str]]:
+    found = rule.get(member)
+    return [(n, each) for n, each in enumerate(found) if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
