@@ -76,12 +76,22 @@ def _numbers(subject: Job) -> Iterator[Finding]:
 
 
 def _reserved_env(subject: Job) -> Iterator[Finding]:
-    if subject.runtime is None or not subject.runtime.is_torch:
-        return
-    for entry in subject.trainer.get("env") or ():
-        if entry.get("name") in names.RESERVED_ENV:
-            message = "only Trainer sets it; use numNodes and numProcPerNode, or the annotation muster.dev/rendezvous"
-            yield error(f"spec.trainer.env[{entry['name']}]", entry.get("value"), message, rule="core/reserved-env")
+    entries = subject.trainer.get("env")
+    policy: Mapping[str, Any] = subject.runtime.ml_policy if entries and subject.runtime is not None else {}
+    for plugin in policy:
+        reserved, cure = _RESERVED.get(plugin, ((), ""))
+        for entry in (entries or ()) if reserved and policy[plugin] is not None else ():
+            if entry.get("name") in reserved:
+                message = f"only Trainer sets it; {cure}"
+                yield error(f"spec.trainer.env[{entry['name']}]", entry.get("value"), message, rule="core/reserved-env")
+
+
+_RESERVED: Mapping[str, tuple[frozenset[str], str]] = {
+    "torch": (names.RESERVED_ENV, "use numNodes and numProcPerNode, or the annotation muster.dev/rendezvous"),
+    "mpi": (names.RESERVED_ENV_OF_MPI, "remove it"),
+    "xgboost": (names.RESERVED_ENV_OF_XGBOOST, "use numNodes"),
+}
+"""What Trainer's plugins refuse (v2.3.0 `pkg/runtime/framework/plugins`, `pkg/constants/constants.go`)."""
 
 
 def _quantities(subject: Job) -> Iterator[Finding]:

@@ -21,10 +21,9 @@ from strategies.documents import names, paths, pods
 from strategies.documents.findings import Finding, Severity, error
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template, list_templates
+from strategies.jobs.templates import Template, list_patches, list_templates, pods_of
 from strategies.launches import launches
 from strategies.launches.launches import Launcher
-from strategies.trainer import runtime_patches
 
 __all__ = ["check_pods"]
 
@@ -81,9 +80,7 @@ def _of_trainjob(job: Job) -> Iterator[Finding]:
         yield Finding(Severity.ERROR, "spec.trainer.command[0]", command[0], *_ONE_WORD)
     for inside, value, message, rule in containers.environment(job.trainer.get("env") or ()):
         yield error(paths.field(job.document, ("spec", "trainer", "env", *inside)), value, message, rule=rule)
-    if not (job.document.get("spec") or {}).get("runtimePatches"):
-        return
-    for patched in runtime_patches.find_patches(job.document).values():
+    for patched in list_patches(job).values():
         for patch, place in patched:
             for inside, value, message, rule in containers.faults(patch.get("spec") or {}):
                 yield error(paths.field(job.document, (*place, "spec", *inside)), value, message, rule=rule)
@@ -116,7 +113,7 @@ def _is_one_word(command: Sequence[str]) -> bool:
 
 def _programs(job: Job, template: Template) -> Iterator[Finding]:
     """Check the command lines of the containers; on a TrainJob that of its training has the words of the TrainJob."""
-    held = list(volumes.pods_of(job, template))
+    held = list(pods_of(job, template))
     volumes_of = [each for pod in held for each in _objects(pod, "volumes")]
     mounted = _mounted(held)
     for (member, index), container in _containers(template.spec):

@@ -16,11 +16,10 @@ from typing import Any
 from strategies.documents import names, paths
 from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template
+from strategies.jobs.templates import Template, list_patches, pods_of
 from strategies.launches import topologies
-from strategies.trainer import runtime_patches
 
-__all__ = ["check", "named", "pods_of"]
+__all__ = ["check", "named"]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
@@ -45,8 +44,7 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
     for template in replicated:
         for inside, name in _unheld(job, template, names_):
             yield _told(job, error(template.field(*inside), name, _UNHELD, rule="core/volume-mount"))
-    if job.kind == "TrainJob" and _object(job.document.get("spec")).get("runtimePatches"):
-        yield from _patched(job, replicated, names_)
+    yield from _patched(job, replicated, names_)
     templates = _together(replicated) if claims else []
     for path, claim in claims:
         field, modes = (
@@ -110,8 +108,8 @@ def _unheld(job: Job, template: Template, claimed: set[Any]) -> Iterator[tuple[p
 
 def _patched(job: Job, replicated: Sequence[Template], claimed: set[Any]) -> Iterator[Finding]:
     """Report mounts that a patch of the TrainJob adds, and for which neither it nor the runtime has a volume."""
-    patches = runtime_patches.find_patches(job.document)
-    for template in replicated:
+    patches = list_patches(job)
+    for template in replicated if patches else ():
         patched = patches.get(template.job.get("name"), ())
         held = claimed | _held(job, template) if patched else claimed
         for patch, place in patched:
@@ -197,26 +195,7 @@ def _pods(job: Job, template: Template) -> int:
 
 
 def _mounts(job: Job, template: Template, name: object) -> bool:
-    specs = [template.spec, *_patches(job, template)]
-    containers = [
-        each for spec in specs for member in ("containers", "initContainers") for each in _objects(spec.get(member))
-    ]
-    return any(mount.get("name") == name for each in containers for mount in _objects(each.get("volumeMounts")))
-
-
-def pods_of(job: Job, template: Template) -> Iterator[Mapping[str, Any]]:
-    """Yield the pod spec of a template, and what the patches of a TrainJob add to it."""
-    yield template.spec
-    yield from _patches(job, template)
-
-
-def _patches(job: Job, template: Template) -> Iterator[Mapping[str, Any]]:
-    """Yield what the TrainJob's runtimePatches add to the pod spec."""
-    inside = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
-    for patch in _objects(_object(job.document.get("spec")).get("runtimePatches")) if job.kind == "TrainJob" else ():
-        for each in _objects(paths.lookup(patch, inside)):
-            if each.get("name") == template.job.get("name"):
-                yield _object(paths.lookup(each, ("template", "spec", "template", "spec")))
+    return any(mounted == name for spec in pods_of(job, template) for _, mounted in _mounting(spec))
 
 
 def _told(job: Job, finding: Finding) -> Finding:

@@ -35,6 +35,8 @@ __all__ = [
     "PROFILE_LABEL",
     "RENDEZVOUS_ANNOTATION",
     "RESERVED_ENV",
+    "RESERVED_ENV_OF_MPI",
+    "RESERVED_ENV_OF_XGBOOST",
     "RESOURCE_CLAIMS_ANNOTATION",
     "ROLE_LABEL",
     "SEATS_ANNOTATION",
@@ -77,6 +79,11 @@ PET_RDZV_ENDPOINT = "PET_RDZV_ENDPOINT"
 PET_RDZV_ID = "PET_RDZV_ID"
 RESERVED_ENV = frozenset({PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK, PET_MASTER_ADDR, PET_MASTER_PORT})
 """Environment variables that only Trainer may write; a `spec.trainer.env` with one of them is refused."""
+RESERVED_ENV_OF_MPI = frozenset(
+    f"OMPI_MCA_{name}"
+    for name in ("orte_default_hostfile", "plm_rsh_args", "orte_keep_fqdn_hostnames", "orte_set_default_slots")
+)
+RESERVED_ENV_OF_XGBOOST = frozenset(f"DMLC_{name}" for name in ("TRACKER_URI", "TRACKER_PORT", "TASK_ID", "NUM_WORKER"))
 
 MASTER_ADDR = "MASTER_ADDR"
 MASTER_PORT = "MASTER_PORT"

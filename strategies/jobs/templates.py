@@ -17,7 +17,7 @@ from strategies.jobs import containers, programs
 from strategies.jobs.jobs import Job, remembered_for_all
 from strategies.trainer import runtime_patches
 
-__all__ = ["Template", "find_template", "list_templates"]
+__all__ = ["Template", "find_template", "list_patches", "list_templates", "pods_of"]
 
 _POD = ("template", "spec", "template")
 
@@ -95,6 +95,19 @@ def find_template(job: Job, path: Path) -> Template | None:
         return next((each for each in list_templates(job) if each.path == path), None)
     found = paths.lookup(job.document, path)
     return None if isinstance(found, Absent) else Template(job.document, found, path, {}, job.identify)
+
+
+def list_patches(job: Job) -> runtime_patches.Patches:
+    """Return what a TrainJob's runtimePatches add to pods, by the name of a replicated job; nothing for a JobSet."""
+    patched = job.kind == "TrainJob" and (job.document.get("spec") or {}).get("runtimePatches")
+    return runtime_patches.find_patches(job.document) if patched else {}
+
+
+def pods_of(job: Job, template: Template) -> Iterator[Mapping[str, Any]]:
+    """Yield the pod spec of a template, and what the patches of a TrainJob add to it."""
+    yield template.spec
+    for patch, _ in list_patches(job).get(template.job.get("name"), ()):
+        yield _object(patch, "spec")
 
 
 _OF_JOBSET, _OF_RUNTIME = ("spec",), ("spec", "template", "spec")

@@ -13,7 +13,7 @@ from typing import Any
 from strategies.documents import names, pods, quantities
 from strategies.documents.findings import Finding, beginning, error, note, warning
 from strategies.jobs.jobs import Job
-from strategies.launches import quotes, sites, topologies, worlds
+from strategies.launches import choices, quotes, sites, topologies, worlds
 from strategies.launches.launches import Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
@@ -90,6 +90,11 @@ def _refused(job: Job, site: Site, world: World) -> Iterator[Finding]:
         yield report(
             site.locate_option(world.launch, option.lstrip("-")), beginning(option, 80), message, rule="core/option"
         )
+    for option, value, message in choices.refused(world.launch):
+        sure = ours or world.launch.launcher is not Launcher.ACCELERATE  # those of torchrun are the same for years
+        report = error if world.launch.certain and sure else warning
+        shown = beginning(f"--{option} {value}", 80)
+        yield report(site.locate_option(world.launch, option), shown, message, rule="core/launch")
 
 
 _SHOWN = 5
@@ -120,15 +125,44 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
     """Report a number or an address that comes from a variable which nothing in the pod sets."""
     container: Mapping[str, Any] = job.container.container if job.container else {}
     known = _ALWAYS_SET | {str(entry.get("name")) for entry in site.env} | set(world.launch.env) | names.RESERVED_ENV
+    held: _Held | None = None
     for option in _NUMBERS:
         yield from _literal(site, world, option)
         for name in _REFERENCE.findall(world.launch.values.get(option, "")):
             if name in known:
+                held = _held(site, world) if held is None else held
+                yield from _unexpanded(site, world, option, name, held) if name in held else ()
                 continue
             report = error if name in _NEVER_SET and not container.get("envFrom") else warning
             message = f"no env of the job sets {name}, so the launch would fail unless the image does; {_CURE}"
             place, shown = site.locate_option(world.launch, option), f"--{option} {world.launch.values[option]}"
             yield report(place, beginning(shown, 80), message, rule="core/unset-variable")
+
+
+def _unexpanded(site: Site, world: World, option: str, name: str, held: _Held) -> Iterator[Finding]:
+    """Report a variable whose own value names one that the list of variables has behind it.
+
+    Kubernetes expands $(NAME) of what stands before alone, and leaves the others as they are written; what Trainer or
+    Muster write is left out (kubernetes v1.36.3 `pkg/kubelet/kubelet_pods.go` makeEnvironmentVariables).
+    """
+    index, value = held[name]
+    for inner in _REFERENCE.findall(value)[:_SHOWN]:
+        if inner in held and held[inner][0] > index and inner not in names.RESERVED_ENV:
+            said = f"{name} is {beginning(value, 80)}, and {inner} stands behind {name} in the list of variables"
+            message = f"{said}, so Kubernetes leaves $({inner}) as it is written; put {inner} before it"
+            place, shown = site.locate_option(world.launch, option), f"--{option} {world.launch.values[option]}"
+            yield _severity(world)(place, beginning(shown, 80), message, rule="core/unset-variable")
+
+
+_Held = Mapping[str, tuple[int, str]]
+"""Variables of a container, the last of each name: place in the list, and value, "" for one from elsewhere."""
+
+
+def _held(site: Site, world: World) -> _Held:
+    """Return the variables of the container that the command line has not set anew."""
+    anew = {*world.launch.env, *world.launch.assigned}
+    values = ((str(entry.get("name")), str(entry.get("value") or "")) for entry in site.env)
+    return {name: (index, value) for index, (name, value) in enumerate(values) if name not in anew}
 
 
 def _word(job: Job, site: Site, world: World) -> Iterator[Finding]:

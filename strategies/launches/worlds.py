@@ -266,6 +266,9 @@ def _per_node(world: World, text: str, topology: Topology) -> World:
         return _counted(world, text, topology)
     if _is_literal(world, text):
         return replace(_no_number(world, "--nproc_per_node", text), nodes=world.nodes)
+    if text == "xpu" and topology.devices.maker in _CUDA:
+        fault = "counts GPUs of Intel, and the pod has none, so torchrun would stop; write gpu or auto"
+        return replace(world, fault=fault, option="nproc_per_node")
     if _UNSEEN in text or text == "xpu":
         return replace(world, unknown="the value of --nproc_per_node is known only in the pod")
     fault = f"{text!r} is neither a number nor auto, gpu or cpu, and torchrun would not start"
@@ -410,6 +413,7 @@ def _python(world: World, env: _Env, topology: Topology) -> World:
     return replace(world, nodes=nodes, processes=1, own=True, unknown="" if nodes else "the program itself decides")
 
 
+_CUDA = frozenset({"nvidia.com", "amd.com"})
 _NO_TRAINING = frozenset({"", "env", "skills", "vllm-serve"})
 """Commands of trl 1.10 to 1.16 that start no training (`trl/cli/commands/__init__.py`)."""
 _READERS: Mapping[Launcher, Callable[[World, _Env, Topology], World]] = {

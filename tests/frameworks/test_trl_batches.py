@@ -40,9 +40,22 @@ def test_steps_per_generation_take_the_place_of_the_accumulated_steps(batch, eve
     assert found("rloo", *numbers, *more, ranks=ranks) == [("error", "trl/generations")] * wrong
 
 
-def test_a_size_of_the_whole_generation_is_compared_itself():
-    assert found("grpo", *flags(generation_batch_size=24, num_generations=8)) == []
-    assert found("grpo", *flags(generation_batch_size=20, num_generations=8)) == [("error", "trl/generations")]
+@given(batch=SIZES, whole=st.integers(1, 16).map(lambda n: 4 * n), group=st.sampled_from([2, 3, 8]), ranks=SIZES)
+def test_a_size_of_the_whole_generation_holds_whole_steps_and_whole_groups(batch, whole, group, ranks):
+    numbers = flags(per_device_train_batch_size=batch, generation_batch_size=whole, num_generations=group)
+    wrong = whole % (batch * ranks) != 0 or whole % group != 0
+    assert found("grpo", *numbers, ranks=ranks) == [("error", "trl/generations")] * wrong
+
+
+def test_the_two_sizes_of_a_generation_exclude_each_other():
+    both = flags(generation_batch_size=64, steps_per_generation=2)
+    assert found("grpo", *both) == found("rloo", *both, ranks=None) == [("error", "trl/generations")]
+
+
+def test_groups_of_answers_have_no_batch_that_is_searched_for():
+    assert found("grpo", "--auto_find_batch_size") == [("error", "trl/contradiction")]
+    assert found("grpo", *flags(auto_find_batch_size="false")) == []
+    assert found("sft", "--auto_find_batch_size") == []
 
 
 SILENT = {

@@ -96,6 +96,21 @@ WRONG = {
     ),
     "no value": ("vllm serve m --port", "vllm/arguments", "needs a value after it"),
     "a value too many": ("vllm serve m --enable-lora=true", "vllm/arguments", "takes no value"),
+    "limits in the form of older versions": (
+        "vllm serve m --limit-mm-per-prompt image=4",
+        "vllm/arguments",
+        "not JSON",
+    ),
+    "JSON in single quotes": (
+        ["vllm", "serve", "m", "--hf-config-path", "p", "-sc", "{'a': 1}"],
+        "vllm/arguments",
+        "not JSON",
+    ),
+    "JSON that does not end": (
+        ["vllm", "serve", "m", "--kv-transfer-config", '{"a": 8m'],
+        "vllm/arguments",
+        "not JSON",
+    ),
     "an ambiguous abbreviation": ("vllm serve m --data-par 2", "vllm/arguments", "is ambiguous"),
     "two models": ("vllm serve m n", "vllm/arguments", "takes one model"),
     "a model and its flag": ("vllm serve m --model n", "vllm/arguments", "takes one model"),
@@ -262,6 +277,36 @@ def test_sizes_that_fit_or_cannot_be_seen_are_not_mentioned(words):
     assert told(f"vllm serve m {words}", count=4) == []
 
 
+BATCHES = {
+    "tokens in words": "--max-num-batched-tokens 8K --max-num-seqs 8192",
+    "chunks of a long prompt": "--max-num-batched-tokens 2048 --max-model-len 8192",
+    "chunks that are asked for": "--enable-chunked-prefill --max-num-batched-tokens 2048 --max-model-len 8192",
+    "a length that is found": "--no-enable-chunked-prefill --max-num-batched-tokens 2048 --max-model-len auto",
+    "tokens by default": "--no-enable-chunked-prefill --max-model-len 1m --max-num-seqs 100000",
+    "tokens that only the pod knows": "--max-num-batched-tokens $(N) --max-num-seqs 512",
+    "a file": "--config f.yaml --max-num-batched-tokens 256 --max-num-seqs 512",
+    "a number of no sense": "--max-num-batched-tokens 99999999999999999999 --max-num-seqs 512",
+}
+
+
+@pytest.mark.parametrize("words", BATCHES.values(), ids=BATCHES)
+def test_batches_that_fit_or_cannot_be_seen_are_not_mentioned(words):
+    assert told(f"vllm serve m {words}") == []
+
+
+JSON = ('{"image": 4}', '{"bytes": 80m, "name": "8m"}', "3", "[]", '{"a": "$(X)"}', "$(JSON)")
+
+
+@pytest.mark.parametrize("text", JSON)
+def test_json_that_vllm_reads_is_not_mentioned(text):
+    assert told(["vllm", "serve", "m", "--limit-mm-per-prompt", text]) == []
+    assert told(["vllm", "serve", "m", f"--limit-mm-per-prompt={text}"]) == []
+
+
+def test_a_member_of_json_is_no_json_itself():
+    assert told("vllm serve m --limit-mm-per-prompt.image 4 --kv-transfer-config.kv_role kv_both") == []
+
+
 def test_a_size_that_the_user_wrote_is_compared_with_the_heads():
     (finding,) = judged(f"vllm serve {SEVEN} -tp 8", count=8)
     assert (finding.severity, finding.rule, finding.value) == (WARNING, "vllm/heads", 8)
@@ -292,6 +337,11 @@ EXCLUDED = {
     "nodes that do not divide the world": "-tp 8 --nnodes 3",
     "a rank that the nodes do not have": "-tp 8 --nnodes 2 --node-rank 2",
     "more adapters at once than kept": "--enable-lora --max-loras 4 --max-cpu-loras 2",
+    "nodes beside Ray": "-tp 16 --nnodes 2 --distributed-executor-backend ray",
+    "fewer tokens than sequences": "--max-num-batched-tokens 0.5k --max-num-seqs 512",
+    "fewer tokens than a prompt in one piece": (
+        "--no-enable-chunked-prefill --max-num-batched-tokens 2048 --max-model-len 4K"
+    ),
 }
 
 

@@ -83,6 +83,22 @@ _CONTAINER = {
         "claims": [{"name": "gpus"}],
     },
 }
+_POLICIES = {
+    "successPolicy": {"operator": "All", "targetReplicatedJobs": ["other"]},
+    "failurePolicy": {
+        "rules": [
+            {
+                "name": "a",
+                "action": "FailJobSet",
+                "onJobFailureReasons": ["BackoffLimitExceeded"],
+                "targetReplicatedJobs": ["gone"],
+            }
+        ]
+    },
+}
+_POD_FAILURES = {
+    "rules": [{"action": "FailJob", "onExitCodes": {"containerName": "gone", "operator": "In", "values": [1]}}]
+}
 _CLAIMS = [{"templates": [{"metadata": {"name": "state"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]}]
 
 
@@ -102,6 +118,8 @@ def _jobset(framework: str, command: list[str], *, name: str = "train") -> dict[
     other["name"] = "other"
     made["spec"]["replicatedJobs"].append(other)
     made["spec"]["volumeClaimPolicies"] = copy.deepcopy(_CLAIMS)
+    made["spec"] |= copy.deepcopy(_POLICIES)
+    first["template"]["spec"]["podFailurePolicy"] = copy.deepcopy(_POD_FAILURES)
     made["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "1"}]
     made["metadata"]["annotations"] = {"example.org/note": "x"}
     made["metadata"]["managedFields"] = [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}]

@@ -7,7 +7,7 @@ from typing import Any
 
 from strategies.documents import names, pods
 from strategies.documents.findings import Finding, Severity, error, warning
-from strategies.frameworks.samplers import adapters, completions, models, transfers
+from strategies.frameworks.samplers import adapters, completions, hardware, models, transfers
 from strategies.frameworks.samplers.adapters import Adapters
 from strategies.frameworks.samplers.pairs import Pair
 from strategies.frameworks.vllm import parsing
@@ -138,6 +138,26 @@ def _files(pair: Pair, server: Server) -> Iterator[Finding]:
         message = "a quantized sampler takes no weights by files; remove it, or send weights by NCCL"
         value = f"--quantization {server.text('quantization')}"
         yield pair.on_sampler(Severity.ERROR, _words(pair), value, message, rule="sampler/transfer")
+    yield from _compared(pair, server)
+
+
+def _compared(pair: Pair, server: Server) -> Iterator[Finding]:
+    """Report a sampler that ends when whole weights are compared: vLLM 0.31 on CPUs with adapters switched on.
+
+    The trainer asks for the probabilities of a prompt after each version of whole weights (`images/weights` probes.py),
+    unless the model is sharded; with adapters by files it asks for drawn tokens instead.
+    """
+    given = pair.training.parsed
+    sharded = any(given.values.get(name) for name in ("fsdp", "deepspeed")) or bool(given.launcher_values)
+    if not server.on("enable-lora") or adapters.find(pair) is not None or hardware.count(pair) != 0 or sharded:
+        return
+    message = (
+        "the training sends whole weights and compares them by the probabilities of a prompt, and vLLM 0.31 on CPUs "
+        "ends where it is asked for these with adapters switched on; remove --enable-lora and its other flags"
+    )
+    doubtful = pair.training.open or pair.job.kind == "JobSet"  # an image of one's own may hold another vLLM
+    severity = Severity.WARNING if doubtful else Severity.ERROR
+    yield pair.on_sampler(severity, _words(pair), "--enable-lora", message, rule="sampler/whole-weights")
 
 
 def _logprobs(pair: Pair, server: Server) -> Iterator[Finding]:

@@ -55,6 +55,7 @@ class SampledTRLStrategy(TRLStrategy):
 def _said(pair: Pair, own: list[Finding]) -> set[tuple[str, str]]:
     """Return rules of findings, and their fields or "" for any, that those about the pair say better."""
     said = {("core/unchecked-part", pair.sampler.site.place)} if completions.completed(pair) is not None else set()
+    said |= {("trl/word", each.field) for each in own if each.rule == "sampler/mode"}
     missed = any(each.rule in ("sampler/url", "sampler/several") for each in own)
     return said | ({("trl/vllm-server", "")} if missed else set())
 

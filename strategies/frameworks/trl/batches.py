@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from strategies.documents.findings import Finding, error, warning
-from strategies.frameworks.trl import flags, numbers, parsing
+from strategies.frameworks.trl import numbers, parsing
+from strategies.frameworks.trl.arguments import Arguments
 
 __all__ = ["check"]
 
@@ -30,38 +31,21 @@ def check(
         find_ranks: returns the number of processes of the training, None when it is not known.
         field: returns the field path of a flag.
     """
-    given = _Given(method, parsed)
+    given = Arguments(method, parsed)
     ranks = find_ranks() if method in _GROUPED else None
     if ranks:
         yield from _generations(given, ranks, field)
         yield from _evaluations(given, ranks, field)
         yield from _parallel(given, ranks, field)
+    if method in _GROUPED:
+        yield from _sizes(given, field)
     yield from _best(given, field)
     yield from _streaming(given, field)
     yield from _strategies(given, field)
     yield from _quantized(given, field)
 
 
-class _Given:
-    """The arguments with the defaults of their method, where no file can hold them."""
-
-    def __init__(self, method: str, parsed: parsing.ParsedArgs) -> None:
-        self.method, self.values = method, parsed.values
-        self.hidden = parsed.config_file is not None or bool(parsed.opaque)
-
-    def text(self, name: str) -> str | None:
-        """Return the value of a flag or its default; None where it is not known, "" for none."""
-        spec = flags.spec(self.method, f"--{name}")
-        if name in self.values:
-            value = str(self.values[name])
-            return None if "$" in value else value
-        return None if self.hidden or spec is None else "" if spec.default is None else str(spec.default)
-
-    def number(self, name: str) -> int | None:
-        return numbers.whole(self.text(name))
-
-
-def _generations(given: _Given, ranks: int, field: _Field) -> Iterator[Finding]:
+def _generations(given: Arguments, ranks: int, field: _Field) -> Iterator[Finding]:
     """Compare the answers of one generation with the size of a group, of which it has to hold whole ones."""
     batch, steps, group = (given.number(name) for name in _MATCHED)
     whole, every = given.text("generation_batch_size"), given.text("steps_per_generation")
@@ -73,10 +57,17 @@ def _generations(given: _Given, ranks: int, field: _Field) -> Iterator[Finding]:
         made, how = batch * ranks * (steps or 0), f"{batch} x {ranks} ranks x {every} steps"
     if whole:
         made, how = numbers.whole(whole) or 0, "--generation_batch_size"
+        if made % (batch * ranks) and not every:
+            message = (
+                f"is no multiple of the {batch * ranks} answers of one step ({batch} x {ranks} ranks), and TRL stops "
+                "at its start; change it or --per_device_train_batch_size"
+            )
+            yield error(field("generation_batch_size"), made, message, rule="trl/generations")
+            return
     if group < _FEWEST:
         message = f"is less than the {_FEWEST} that TRL needs to compare answers, and it stops at its start; raise it"
         yield error(field("num_generations"), group, message, rule="trl/generations")
-    elif made and made % group:
+    elif made and made % group and not (whole and every):
         message = (
             f"the answers of one generation are {made} ({how}), which is no multiple of the {group} generations of a "
             "prompt, and TRL stops at its start; change --per_device_train_batch_size, --num_generations or "
@@ -86,7 +77,21 @@ def _generations(given: _Given, ranks: int, field: _Field) -> Iterator[Finding]:
         yield error(field(name), made, message, rule="trl/generations")
 
 
-def _evaluations(given: _Given, ranks: int, field: _Field) -> Iterator[Finding]:
+def _sizes(given: Arguments, field: _Field) -> Iterator[Finding]:
+    """Report sizes of a generation that contradict each other, whatever the number of ranks is."""
+    if given.text("generation_batch_size") and given.text("steps_per_generation"):
+        message = "each follows from the other, and TRL stops at its start; remove one of the two"
+        shown = "--generation_batch_size and --steps_per_generation"
+        yield error(field("steps_per_generation"), shown, message, rule="trl/generations")
+    if given.text("auto_find_batch_size") == "True":
+        message = (
+            "would halve the batch until whole groups of answers no longer fit into it, so TRL stops at its start; "
+            "remove it, and lower --per_device_train_batch_size"
+        )
+        yield error(field("auto_find_batch_size"), "--auto_find_batch_size", message, rule="trl/contradiction")
+
+
+def _evaluations(given: Arguments, ranks: int, field: _Field) -> Iterator[Finding]:
     """Compare the batch of an evaluation with the size of a group, where the training evaluates."""
     strategy, own = given.text("eval_strategy"), given.text("num_generations_eval")
     size = given.number("per_device_eval_batch_size")
@@ -101,14 +106,14 @@ def _evaluations(given: _Given, ranks: int, field: _Field) -> Iterator[Finding]:
     yield error(field("per_device_eval_batch_size"), size * ranks, message, rule="trl/generations")
 
 
-def _streaming(given: _Given, field: _Field) -> Iterator[Finding]:
+def _streaming(given: Arguments, field: _Field) -> Iterator[Finding]:
     """Report a dataset without a length and without a number of steps (transformers `trainer.py`)."""
     if given.values.get("dataset_streaming") is True and given.text("max_steps") in ("-1", "0"):
         message = "reads a dataset without a length, and TRL stops at its start without --max_steps; add it"
         yield error(field("dataset_streaming"), "--dataset_streaming", message, rule="trl/contradiction")
 
 
-def _parallel(given: _Given, ranks: int, field: _Field) -> Iterator[Finding]:
+def _parallel(given: Arguments, ranks: int, field: _Field) -> Iterator[Finding]:
     size = given.number("vllm_tensor_parallel_size")
     if given.text("use_vllm") != "True" or given.text("vllm_mode") != "colocate" or not size or ranks % size == 0:
         return
@@ -117,7 +122,7 @@ def _parallel(given: _Given, ranks: int, field: _Field) -> Iterator[Finding]:
     yield error(field(name), f"--{name} {size}", message, rule="trl/vllm-size")
 
 
-def _best(given: _Given, field: _Field) -> Iterator[Finding]:
+def _best(given: Arguments, field: _Field) -> Iterator[Finding]:
     saving, evaluating = given.text("save_strategy"), given.text("eval_strategy")
     if given.text("load_best_model_at_end") != "True" or saving is None or evaluating is None or saving == "best":
         return
@@ -130,14 +135,14 @@ def _best(given: _Given, field: _Field) -> Iterator[Finding]:
         yield error(field(name), f"--{name}", message, rule="trl/contradiction")
 
 
-def _strategies(given: _Given, field: _Field) -> Iterator[Finding]:
+def _strategies(given: Arguments, field: _Field) -> Iterator[Finding]:
     fsdp, deepspeed = given.values.get("fsdp"), given.values.get("deepspeed")
     if fsdp and deepspeed and str(fsdp).lower() not in ("false", "no", "none"):
         message = "--fsdp and --deepspeed cannot both be used, and TRL stops at its start; remove one of them"
         yield error(field("deepspeed"), "--deepspeed", message, rule="trl/contradiction")
 
 
-def _quantized(given: _Given, field: _Field) -> Iterator[Finding]:
+def _quantized(given: Arguments, field: _Field) -> Iterator[Finding]:
     """Warn about a quantized model without adapters; a model that is itself an adapter may bring some."""
     name = next((each for each in ("load_in_4bit", "load_in_8bit") if given.values.get(each) is True), "")
     if name and given.text("use_peft") == "False":

@@ -10,7 +10,7 @@ from strategies.documents import names, pods
 from strategies.documents.findings import Finding, Severity, error, note, warning
 from strategies.frameworks.torch import trainer_sections
 from strategies.frameworks.torch.strategy import TorchFamily, unenforced
-from strategies.frameworks.trl import conflicts, flags, invocations, launch_plans, parsing, validation
+from strategies.frameworks.trl import conflicts, flags, invocations, launch_plans, outputs, parsing, validation
 from strategies.frameworks.trl.invocations import Form
 from strategies.jobs.jobs import Job
 from strategies.launches import coordinators, counts, guesses, quotes, sites, topologies, worlds
@@ -67,6 +67,9 @@ class TRLStrategy(TorchFamily):
         parsed = parsing.parse(found.method, found.args)
         yield from conflicts.check(found, parsed, site, job)
         yield from validation.check(found, parsed, site, _circumstances(job, site))
+        yield from outputs.check(
+            job, parsed.values.get("output_dir"), validation.place(found, parsed, site, "output_dir")
+        )
 
 
 def _unchanged(job: Job, site: sites.Site) -> Iterator[Finding]:

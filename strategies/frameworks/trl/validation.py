@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from strategies.documents.findings import Finding, Severity, error, warning
-from strategies.frameworks.trl import batches, conflicts, flags, parsing
+from strategies.frameworks.trl import batches, choices, conflicts, flags, parsing
+from strategies.frameworks.trl.arguments import Arguments
 from strategies.frameworks.trl.invocations import Form, Invocation
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
 
-__all__ = ["Circumstances", "check", "check_within"]
+__all__ = ["Circumstances", "check", "check_within", "place"]
 
 _GUESSES = 6
 """Unknown flags for which a known one is suggested: each costs half a millisecond, and a JobSet may have thousands."""
@@ -26,6 +27,7 @@ _LORA_SWITCHES = frozenset({"use_dora", "use_rslora"})
 _ON_DEVICES = frozenset({"nccl", "xccl", "hccl", "cncl", "mccl"})
 _BY_VERSION = frozenset(
     {"trl/unknown-flag", "trl/arguments", "trl/required", "trl/generations", "trl/vllm-size", "trl/contradiction"}
+    | {"trl/word"}
 )
 """Rules that hold for the version of TRL from which the flags were read, but perhaps not for another."""
 
@@ -50,6 +52,11 @@ class Circumstances:
 def check(found: Invocation, parsed: parsing.ParsedArgs, site: Site, around: Circumstances) -> Iterator[Finding]:
     """Yield the findings about the arguments of one invocation, which are the last words of the command line."""
     yield from _judged(found, parsed, around, _Where(found, site))
+
+
+def place(found: Invocation, parsed: parsing.ParsedArgs, site: Site, name: str) -> str:
+    """Return the field path of a flag of an invocation whose arguments are the last words of the command line."""
+    return _Where(found, site).flag(parsed, name)
 
 
 def check_within(found: Invocation, site: Site, around: Circumstances) -> Iterator[Finding]:
@@ -83,6 +90,8 @@ def _check(found: Invocation, parsed: parsing.ParsedArgs, around: Circumstances,
         yield from _vllm_server(found, parsed, where)
     yield from _backend(parsed, around.topology, where)
     yield from batches.check(found.method, parsed, around.ranks, lambda name: where.flag(parsed, name))
+    if not found.is_program:
+        yield from choices.check(Arguments(found.method, parsed), lambda name: where.flag(parsed, name))
     if parsed.config_file is None and not parsed.opaque:
         yield from _required(found, parsed, where)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strategies.frameworks.vllm import sizes
+from strategies.frameworks.vllm import parsing, sizes
 from strategies.frameworks.vllm.servers import Form, Server
 
 __all__ = ["LORA_UPDATES", "Contradiction", "find", "updates_adapters"]
@@ -39,6 +39,7 @@ def find(server: Server) -> Iterator[Contradiction]:
     yield from _nodes(server)
     yield from _context(server)
     yield from _headless(server)
+    yield from _batches(server)
     yield from _adapters(server)
 
 
@@ -87,6 +88,12 @@ def _nodes(server: Server) -> Iterator[Contradiction]:
             "--nnodes or the sizes"
         )
         yield "nnodes", message
+    backend = server.text("distributed-executor-backend")
+    if backend == "ray":
+        message = (
+            "vLLM would not start: --nnodes is for multiprocessing, and Ray finds its own nodes; remove one of the two"
+        )
+        yield "nnodes", message
     rank = server.number("node-rank") if server.on("node-rank") else None
     if rank is not None and rank >= nodes:
         yield "node-rank", f"vLLM would not start: ranks begin at 0, and --nnodes is {nodes}; use a lower rank"
@@ -112,6 +119,25 @@ def _headless(server: Server) -> Iterator[Contradiction]:
     if server.on("data-parallel-hybrid-lb"):
         message = "vLLM would not start: a headless server balances nothing; remove --data-parallel-hybrid-lb"
         yield "data-parallel-hybrid-lb", message
+
+
+def _batches(server: Server) -> Iterator[Contradiction]:
+    """Compare the tokens of a batch with its sequences, and without chunks with the longest prompt.
+
+    Only what is written is compared: the defaults depend on the version, the device and the model.
+    """
+    tokens, sequences, length = (
+        parsing.count(server.text(flag) or "") for flag in ("max-num-batched-tokens", "max-num-seqs", "max-model-len")
+    )
+    if tokens is not None and sequences is not None and tokens < sequences:
+        message = f"vLLM would not start: it must be at least --max-num-seqs, which is {sequences}; raise it"
+        yield "max-num-batched-tokens", message
+    if tokens is not None and length is not None and tokens < length and "enable-chunked-prefill" in server.parsed.off:
+        message = (
+            f"vLLM would not start: without chunked prefill it must be at least --max-model-len, which is {length}; "
+            "raise it, or remove --no-enable-chunked-prefill"
+        )
+        yield "max-num-batched-tokens", message
 
 
 def _adapters(server: Server) -> Iterator[Contradiction]:

@@ -9,6 +9,7 @@ in a long flag, `--config FILE` is taken out first, `--a.b value` is JSON for `-
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,11 +17,17 @@ from dataclasses import dataclass, field, replace
 from strategies.documents.findings import beginning
 from strategies.frameworks.vllm import flags
 
-__all__ = ["Fault", "Given", "Parsed", "differ", "hidden", "parse"]
+__all__ = ["Fault", "Given", "Parsed", "count", "differ", "hidden", "parse"]
 
 _NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
 _COUNT = re.compile(r"\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
 _SWITCHES = ("--enable-", "--disable-", "--enforce-", "--no-", "--trust-", "--use-", "--async-", "--skip-")
+
+
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
+_SUFFIXED = re.compile(r"\b(\d{1,9})(?:\.\d{1,9})?[kmgtKMGT]\b")
+_LONGEST_JSON = 4_096  # characters of JSON with numbers like 80m; a longer text with some is not judged
+_DIGITS = 15
 
 
 def _count(raw: str) -> None:
@@ -28,10 +35,37 @@ def _count(raw: str) -> None:
         int(raw)
 
 
+def count(raw: str) -> int | None:
+    """Return the number that a flag of kind `count` means, `16k` included; None where it is none, or very long."""
+    text = raw.strip()
+    if len(text) > _DIGITS:
+        return None
+    if text.isdecimal():
+        return int(text)
+    if not _COUNT.fullmatch(text):
+        return None
+    base = 1000 if text[-1].islower() else 1024
+    return int(float(text[:-1]) * base ** _POWERS[text[-1].lower()])
+
+
+def _json(raw: str) -> None:
+    """Read JSON in which a number may be written like 80m, outside of texts."""
+    try:
+        json.loads(raw)
+    except RecursionError as deep:
+        raise ValueError(raw) from deep
+    except ValueError:
+        if len(raw) <= _LONGEST_JSON and _SUFFIXED.search(raw):
+            json.loads(_SUFFIXED.sub(r"\1", raw))
+        elif len(raw) <= _LONGEST_JSON:
+            raise
+
+
 _KINDS: dict[str, tuple[Callable[[str], object], str]] = {
     "int": (int, "a whole number"),
     "float": (float, "a number"),
     "count": (_count, "a whole number"),
+    "json": (_json, 'JSON, such as {"image": 4}'),
 }
 
 

@@ -323,13 +323,13 @@ def _messages(governing):
     return [each.message for each in found("trl", grpo(), governing)]
 
 
-def _by_files(mine="/out/w", theirs="", *, mounts=MOUNT, args=()):
+def _by_files(mine="/out/w", theirs="", *, mounts=MOUNT, args=(), more=()):
     held = {"volumeMounts": mounts, "pod": {"volumes": SHARED}, "args": list(args)}
     env = [{"name": "MUSTER_WEIGHTS_FOLDER", "value": theirs}] if theirs else []
     cpu = {"resources": {"limits": {"cpu": 4}}}
     governing = sampled(sampler(**held, **cpu, env=env), volumeMounts=MOUNT, pod={"volumes": SHARED}, **cpu)
     own = [{"name": "MUSTER_WEIGHTS_FOLDER", "value": mine}] if mine else []
-    return errors(grpo("--use_cpu", "--bf16=false", env=own), governing)
+    return errors(grpo("--use_cpu", "--bf16=false", *more, env=own), governing)
 
 
 def test_weights_by_files_need_no_gpu_and_one_folder_for_both_roles():
@@ -344,6 +344,20 @@ def test_what_a_sampler_of_files_refuses_at_its_start_is_refused_before():
     assert _by_files(args=["--data-parallel-size=2"]) == ["sampler/transfer"]
     assert _by_files(args=["--quantization=fp8"]) == ["sampler/transfer"]
     assert _by_files("shared/weights") == ["sampler/transfer"]
+
+
+def test_adapters_that_nobody_sends_are_off_in_a_sampler_on_cpus_whose_weights_are_compared():
+    assert _by_files(args=["--enable-lora"]) == ["sampler/whole-weights"]
+    assert _by_files(args=["--no-enable-lora"]) == []
+    assert _by_files(args=["--enable-lora"], more=["--use_peft"]) == ["sampler/whole-weights"]
+    assert _by_files(args=["--enable-lora"], more=["--fsdp=full_shard"]) == []
+    assert _by_files(args=["--enable-lora"], more=["--config", "f.yaml"]) == []
+
+
+def test_adapters_may_be_on_in_a_sampler_with_a_gpu():
+    env = [{"name": "MUSTER_WEIGHTS_FOLDER", "value": "/out/w"}]
+    held = {"volumeMounts": MOUNT, "pod": {"volumes": SHARED}}
+    assert told(grpo(env=env), sampled(sampler(args=["--enable-lora"], **held), **held)) == []
 
 
 def test_a_trainer_that_sends_files_may_start_again_alone():

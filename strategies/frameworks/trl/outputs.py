@@ -1,0 +1,92 @@
+"""Outputs: a folder of results in which the training cannot write.
+
+TRL saves checkpoints while it trains, and the model at its end (trl 1.16.0 `trl/scripts/sft.py`), so that a folder
+which cannot be written costs hours. Kubernetes mounts a ConfigMap, a Secret, a projected, a downward API and an image
+volume read-only, whatever `readOnly` says ("Volumes").
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from strategies.documents.findings import Finding, error, warning
+from strategies.jobs.jobs import Job
+from strategies.jobs.templates import find_template, pods_of
+
+__all__ = ["check"]
+
+_RULE = "trl/output"
+_FIXED = frozenset({"configMap", "secret", "projected", "downwardAPI", "image"})
+_LONGEST = 4_096  # characters of a path, as Linux takes them
+
+
+def check(job: Job, folder: object, field: str) -> Iterator[Finding]:
+    """Yield what keeps a training from writing into its output folder.
+
+    Args:
+        job: the job.
+        folder: value of `--output_dir`; one that is not a text, or known only in the pod, is not judged.
+        field: field path of the flag.
+    """
+    if job.container is None or not isinstance(folder, str) or "$" in folder or len(folder) > _LONGEST:
+        return
+    container = job.container.container
+    path = posixpath.normpath(posixpath.join(str(container.get("workingDir") or ""), folder))
+    template = find_template(job, job.container.job_path)
+    if template is None or not path.startswith("/"):
+        return
+    held = list(pods_of(job, template))
+    mount = _holding(path, [each for pod in held for each in _mounts(pod, container.get("name"))])
+    shown = f"--output_dir {folder}"
+    if mount is None:
+        if _object(container.get("securityContext")).get("readOnlyRootFilesystem") is True:
+            message = (
+                "no volume is mounted there, and readOnlyRootFilesystem lets nothing be written elsewhere; mount one"
+            )
+            yield warning(field, shown, message, rule=_RULE)
+        return
+    why = _fixed(mount, [each for pod in held for each in _objects(pod.get("volumes"))])
+    if why:
+        message = (
+            f"the volume at {mount['mountPath']} {why}, and TRL cannot save there; use a volume that can be written"
+        )
+        yield error(field, shown, message, rule=_RULE)
+
+
+def _holding(path: str, mounts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the mount with the longest path that holds a folder."""
+    found = [each for each in mounts if isinstance(each.get("mountPath"), str) and _holds(each["mountPath"], path)]
+    return max(found, key=lambda each: len(each["mountPath"]), default=None)
+
+
+def _holds(mount: str, path: str) -> bool:
+    return path == mount.rstrip("/") or path.startswith(f"{mount.rstrip('/')}/")
+
+
+def _fixed(mount: Mapping[str, Any], every: Sequence[Mapping[str, Any]]) -> str:
+    """Return why nothing can be written into a volume, "" where something may be."""
+    if mount.get("readOnly") is True:
+        return "is mounted read-only"
+    volume = next((each for each in every if each.get("name") == mount.get("name")), {})
+    for kind, source in volume.items():
+        if kind in _FIXED and source is not None:
+            return f"is of kind {kind}, which is always read-only"
+        if isinstance(source, dict) and source.get("readOnly") is True:
+            return "is read-only"
+    return ""
+
+
+def _mounts(pod: Mapping[str, Any], name: object) -> Iterator[Mapping[str, Any]]:
+    for container in _objects(pod.get("containers")):
+        if container.get("name") == name:
+            yield from _objects(container.get("volumeMounts"))
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

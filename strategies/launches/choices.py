@@ -1,0 +1,60 @@
+"""Choices: words of which a launcher's option takes a few, so that its parser stops at any other.
+
+Printed from the parsers of torch 2.13 `torch/distributed/run.py` and accelerate 1.15 `accelerate/commands/launch.py`;
+`--redirects` and `--tee` are read by torch `distributed/elastic/multiprocessing/api.py` (Std.from_str).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from strategies.launches.launches import Launch, Launcher
+
+__all__ = ["refused"]
+
+_TORCHRUN: Mapping[str, tuple[str, ...]] = {
+    "start_method": ("spawn", "fork", "forkserver"),
+    "numa_binding": ("node", "socket", "exclusive", "core-complex"),
+}
+_ACCELERATE: Mapping[str, tuple[str, ...]] = {
+    "mixed_precision": ("no", "fp16", "bf16", "fp8"),
+    "dynamo_backend": (
+        *("no", "eager", "aot_eager", "inductor", "aot_ts_nvfuser", "nvprims_nvfuser", "cudagraphs", "ofi", "fx2trt"),
+        *("onnxrt", "tensorrt", "aot_torchxla_trace_once", "torhchxla_trace_once", "tvm"),
+    ),
+    "dynamo_mode": ("default", "reduce-overhead", "max-autotune"),
+    "fsdp_version": ("1", "2"),
+    "fp8_backend": ("ao", "te", "msamp"),
+    "fp8_format": ("HYBRID", "E4M3", "E5M2"),
+    "fp8_amax_compute_algo": ("max", "most_recent"),
+    "fp8_opt_level": ("O1", "O2"),
+}
+_OF: Mapping[Launcher, Mapping[str, tuple[str, ...]]] = {
+    Launcher.TORCHRUN: _TORCHRUN,
+    Launcher.TUNE: _TORCHRUN,
+    Launcher.ACCELERATE: _ACCELERATE,
+}
+_STREAMS = ("redirects", "tee")
+_STREAM = re.compile(r"[0-3]|\d:[0-3](?:,\d:[0-3])*")
+_LONGEST = 256  # characters of the streams that are read
+
+
+def refused(launch: Launch) -> Iterator[tuple[str, str, str]]:
+    """Yield (option, value, message) of each option whose value the launcher's parser does not take.
+
+    A value with a variable is known only in the pod, and left out.
+    """
+    known = _OF.get(launch.launcher, {})
+    for option in launch.values if known else ():
+        value = launch.values[option]
+        if option in known and "$" not in value and value not in known[option]:
+            yield option, value, f"is not one of {', '.join(known[option])}, and the launch would not start; use one"
+        elif option in _STREAMS and known is _TORCHRUN and not _is_stream(value):
+            message = "is not 0 to 3, nor such as 0:3,1:0 for single ranks, and torchrun would stop; correct it"
+            yield option, value, message
+
+
+def _is_stream(value: str) -> bool:
+    """Whether a value names streams, or holds a variable."""
+    return "$" in value or (len(value) <= _LONGEST and _STREAM.fullmatch(value) is not None)
