@@ -54,11 +54,23 @@ def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
             if not _JUDGED.isdisjoint(container):
                 for place, value, message, rule in _container(container, outer):
                     yield (member, index, *place), value, message, rule
+    if spec.get("hostNetwork") is True:
+        yield from _host_ports(spec)
     yield from _of_init_containers(spec)
     volumes = spec.get("volumes") or ()
     for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
         for place, value, message in _volume(volume) if isinstance(volume, dict) else ():
             yield ("volumes", index, *place), value, message, "core/volume-source"
+
+
+def _host_ports(spec: Mapping[str, Any]) -> Iterator[Fault]:
+    """Compare the ports of containers on the network of the machine, where both are the same port."""
+    for index, container in enumerate(spec.get("containers") or ()):
+        for number, port in enumerate(container.get("ports") or ()):
+            theirs, own = port.get("hostPort"), port.get("containerPort")
+            if type(theirs) is int and theirs and theirs != own:
+                message = f"is the containerPort, {own}, where hostNetwork is true, {_REFUSED}; remove it"
+                yield ("containers", index, "ports", number, "hostPort"), theirs, message, "core/port"
 
 
 def _of_init_containers(spec: Mapping[str, Any]) -> Iterator[Fault]:
@@ -234,12 +246,21 @@ _JUDGES: Mapping[str, Callable[[str, Any, Mapping[str, Any]], Iterator[Fault]]] 
 _JUDGED = frozenset(_JUDGES)
 
 
+_HOST_PATHS = ("DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice")
+
+
 def _volume(volume: Mapping[str, Any]) -> Iterator[_Inner]:
     """Judge the source of a volume; one without a source is an emptyDir (SetDefaults_Volume)."""
     sources = [name for name, value in volume.items() if name != "name" and value is not None]
     if len(sources) > 1:
         message = f"a volume has one source, and this one has {' and '.join(sources[:3])}, {_REFUSED}; keep one"
         yield (), None, message
+    claim, path = _object(volume.get("persistentVolumeClaim")), _object(volume.get("hostPath"))
+    if claim.get("claimName") == "":
+        yield ("persistentVolumeClaim", "claimName"), "", f"needs the name of a claim, {_REFUSED}; write it"
+    kind = path.get("type")
+    if isinstance(kind, str) and kind and kind not in _HOST_PATHS:
+        yield ("hostPath", "type"), kind, f"is not {' or '.join(_HOST_PATHS)}, {_REFUSED}; use one of them"
     medium = _object(volume.get("emptyDir")).get("medium")
     if isinstance(medium, str) and medium not in _MEDIA and not medium.startswith("HugePages-"):
         near = next((each for each in _MEDIA[1:] if each.lower() == medium.lower()), "")

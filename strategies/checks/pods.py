@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from strategies.checks import amounts, containers, policies, programs, scheduling, volumes
-from strategies.documents import names, paths, pods
+from strategies.documents import labels, names, paths, pods
 from strategies.documents.findings import Finding, Severity, error
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job
@@ -59,6 +59,7 @@ def _of_template(job: Job, template: Template) -> Iterator[Finding]:
         yield _placed(job, error(template.field(*inside), value, message, rule=rule))
     for inside, value, message, rule in itertools.chain(scheduling.faults(spec), containers.faults(spec)):
         yield _of_pod(job, template, inside, error(template.field(*inside), value, message, rule=rule))
+    yield from _labels(job, template)
     for inside, command in _commands(job, template):
         if _is_one_word(command):
             yield _placed(job, Finding(Severity.ERROR, template.field(*inside), command[0], *_ONE_WORD))
@@ -149,13 +150,28 @@ def _names(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Any, str]]:
     for index, volume in enumerate(_objects(spec, "volumes")):
         if isinstance(volume.get("name"), str) and not _is_label(volume["name"], _LABEL):
             yield ("volumes", index, "name"), volume["name"], _NO_LABEL
+    begun = {each.get("name") for each in _objects(spec, "containers")} if spec.get("initContainers") else set()
     for inside, container in _containers(spec):
         if isinstance(container.get("name"), str) and not _is_label(container["name"], _LABEL):
             yield (*inside, "name"), container["name"], _NO_LABEL
+        elif inside[0] == "initContainers" and container.get("name") in begun:
+            yield (*inside, "name"), container["name"], _TAKEN
         for index, port in enumerate(_objects(container, "ports")):
             name = port.get("name")
             if isinstance(name, str) and name and not _is_port(name):
                 yield (*inside, "ports", index, "name"), name, _NO_PORT
+
+
+def _labels(job: Job, template: Template) -> Iterator[Finding]:
+    """Check the labels of the pods and of their Jobs (ValidateLabels)."""
+    for written, path in template.metadata("labels"):
+        for key, value in written.items():
+            right = labels.is_key(key) and (not isinstance(value, str) or labels.is_value(value))
+            if not right:
+                message = "is no label: keys and values have letters, digits, - _ and . alone, up to 63; correct it"
+                yield _placed(
+                    job, error(paths.field(template.document, (*path, key)), value, message, rule="core/label")
+                )
 
 
 def _objects(document: Mapping[str, Any], member: str) -> list[Mapping[str, Any]]:
@@ -176,6 +192,7 @@ def _is_port(name: str) -> bool:
 _DNS = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL, _PORT = 63, 15
 _NO_LABEL = "takes up to 63 lower case letters, digits and -, so the API server refuses the pod; correct it"
+_TAKEN = "is the name of another container of the pod, so the API server refuses it; rename one"
 _NO_PORT = "takes up to 15 lower case letters, digits and single -, so the API server refuses the pod; shorten it"
 
 

@@ -24,6 +24,7 @@ __all__ = ["check"]
 _REASONS = ("BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", "PodFailurePolicy")
 _NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _LONGEST = 128
+_SUBDOMAIN, _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?"), 63
 _GATED = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _INDEXED = "Indexed"
@@ -78,6 +79,8 @@ def _of_jobset(spec: Mapping[str, Any], names: Sequence[Any]) -> Iterator[_Fault
         if isinstance(name, str) and name not in held:
             yield ("successPolicy", "targetReplicatedJobs", index), name, _nobody(names)
     yield from _order(spec, held)
+    yield from _coordinator(spec)
+    yield from _network(spec)
     if spec.get("failurePolicy"):
         yield from _failures(_object(spec["failurePolicy"]), held, names)
 
@@ -89,8 +92,12 @@ def _nobody(names: Sequence[Any]) -> str:
 def _order(spec: Mapping[str, Any], held: set[str]) -> Iterator[_Fault]:
     """Check `dependsOn`, which names replicated jobs that stand before."""
     earlier: dict[str, None] = {}
+    in_order = _object(spec.get("startupPolicy")).get("startupPolicyOrder") == "InOrder"
     for index, each in enumerate(spec.get("replicatedJobs") or ()):
         depends = each.get("dependsOn")
+        if depends and in_order:
+            message = f"startupPolicyOrder: InOrder excludes it, {_JOBSET}; remove one of the two"
+            yield ("replicatedJobs", index, "dependsOn"), None, message
         if depends and index == 0:
             message = f"the first replicated job waits for no other, {_JOBSET}; put it behind the one that it names"
             yield ("replicatedJobs", index, "dependsOn"), None, message
@@ -102,6 +109,36 @@ def _order(spec: Mapping[str, Any], held: set[str]) -> Iterator[_Fault]:
                 yield ("replicatedJobs", index, "dependsOn", number, "name"), name, message
         if isinstance(each.get("name"), str):
             earlier[each["name"]] = None
+
+
+def _coordinator(spec: Mapping[str, Any]) -> Iterator[_Fault]:
+    """Check that the pod of `coordinator` exists (validateCoordinator); Trainer sets the numbers that are missing."""
+    chosen = spec.get("coordinator")
+    if not isinstance(chosen, dict):
+        return
+    name, jobs = chosen.get("replicatedJob"), spec.get("replicatedJobs") or ()
+    job = next((each for each in jobs if each.get("name") == name), None)
+    if job is None:
+        yield ("coordinator", "replicatedJob"), name, _nobody([each.get("name") for each in jobs])
+        return
+    own = _object(_object(job.get("template")).get("spec"))
+    for member, count in (("jobIndex", job.get("replicas")), ("podIndex", own.get("completions"))):
+        index = chosen.get(member)
+        if type(index) is int and type(count) is int and index >= count:
+            message = f"no pod has this index, which counts from 0, {_JOBSET}; lower it"
+            yield ("coordinator", member), index, message
+
+
+def _network(spec: Mapping[str, Any]) -> Iterator[_Fault]:
+    """Check the subdomain, which becomes the name of a Service, and the manager."""
+    name = _object(spec.get("network")).get("subdomain")
+    if isinstance(name, str) and name and not (len(name) <= _LABEL and _SUBDOMAIN.fullmatch(name)):
+        message = f"begins with a letter and takes small letters, digits and -, up to {_LABEL}, {_JOBSET}; rename it"
+        yield ("network", "subdomain"), name, message
+    manager = spec.get("managedBy")
+    if isinstance(manager, str) and not all(manager.partition("/")):
+        message = f"has to be a domain and a path, such as kueue.x-k8s.io/multikueue, {_JOBSET}; correct or remove it"
+        yield ("managedBy",), manager, message
 
 
 def _failures(policy: Mapping[str, Any], held: set[str], names: Sequence[Any]) -> Iterator[_Fault]:

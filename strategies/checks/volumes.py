@@ -45,6 +45,8 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
         for inside, name in _unheld(job, template, names_):
             yield _told(job, error(template.field(*inside), name, _UNHELD, rule="core/volume-mount"))
     yield from _patched(job, replicated, names_)
+    if claims:
+        yield from _unused(job, replicated, document, claims)
     templates = _together(replicated) if claims else []
     for path, claim in claims:
         field, modes = (
@@ -104,6 +106,24 @@ def _unheld(job: Job, template: Template, claimed: set[Any]) -> Iterator[tuple[p
     """Yield the mounts of containers that name no volume (ValidateVolumeMounts); those of patches are left out."""
     if any(True for _ in _mounting(template.spec)):
         yield from _missing(template.spec, claimed | _held(job, template))
+
+
+def _unused(
+    job: Job, replicated: Sequence[Template], document: Mapping[str, Any], claims: Sequence[tuple[paths.Path, Any]]
+) -> Iterator[Finding]:
+    """Report claims that no container mounts, or whose name a volume has (validateReplicatedJobsVolumeClaims)."""
+    mounted = {str(name) for each in replicated for spec in pods_of(job, each) for _, name in _mounting(spec)}
+    taken = set[Any]().union(*(_held(job, each) for each in replicated))
+    for path, claim in claims:
+        name = _object(claim.get("metadata")).get("name")
+        wrong = "no container mounts it" if str(name) not in mounted else ""
+        wrong = "a volume of the pods has this name too" if str(name) in taken else wrong
+        if name is not None and wrong:
+            field = paths.field(document, (*path, "metadata", "name"))
+            message = (
+                f"{wrong}, so JobSet refuses the job; {'rename one' if str(name) in taken else 'mount or remove it'}"
+            )
+            yield _told(job, error(field, name, message, rule="core/volume-claim"))
 
 
 def _patched(job: Job, replicated: Sequence[Template], claimed: set[Any]) -> Iterator[Finding]:

@@ -44,6 +44,13 @@ CONTRADICTIONS = {
     "weighting of a loss that sorts": ("dpo", "--loss_type", "aot", "--use_weighting"),
     "padding": ("sft", "--padding_free"),
     "padding with a length": ("sft", "--padding_free", "--max_length", "512", "--packing", "false"),
+    "a batch of one for a KL term": ("kto", "--per_device_train_batch_size", "1"),
+    "an order that breaks the KL term": ("kto", "--train_sampling_strategy", "random"),
+    "completions of nobody": ("grpo", "--log_completions_hub_repo", "a/b"),
+    "a correction that VESPO does not take": ("grpo", "--loss_type", "vespo", "--use_vllm"),
+    "saves between evaluations": (
+        *("sft", "--load_best_model_at_end", "--eval_strategy", "steps", "--eval_steps", "200", "--save_steps", "300"),
+    ),
     "a reference that is not there": ("grpo", "--sync_ref_model"),
     "a reference that RLOO does not have": ("rloo", "--sync_ref_model", "--beta", "0.0"),
     "a reference of adapters": ("dpo", "--sync_ref_model", "--use_peft"),
@@ -77,6 +84,20 @@ SILENT = {
     "padding with packing": ("sft", "--padding_free", "--packing"),
     "padding beside a file, which may hold packing": ("sft", "--padding_free", "--config", "f.yaml"),
     "padding without a length": ("sft", "--padding_free", "--max_length", "none"),
+    "a batch of one without a KL term": (
+        *("kto", "--loss_type", "apo_zero_unpaired", "--per_device_train_batch_size", "1"),
+    ),
+    "completions that are logged": ("grpo", "--log_completions_hub_repo", "a/b", "--log_completions"),
+    "a correction that VESPO takes": (
+        *("grpo", "--loss_type", "vespo", "--use_vllm", "--vllm_importance_sampling_mode", "token_mask"),
+    ),
+    "VESPO without vLLM": ("grpo", "--loss_type", "vespo"),
+    "saves at evaluations": (
+        *("sft", "--load_best_model_at_end", "--eval_strategy", "steps", "--eval_steps", "200", "--save_steps", "400"),
+    ),
+    "evaluations of a share of the steps": (
+        *("sft", "--load_best_model_at_end", "--eval_strategy", "steps", "--eval_steps", "0.1", "--save_steps", "0.3"),
+    ),
     "a reference with a weight": ("grpo", "--sync_ref_model", "--beta", "0.04"),
     "a reference of the whole model": ("dpo", "--sync_ref_model"),
     "weighting of another loss": ("dpo", "--use_weighting"),

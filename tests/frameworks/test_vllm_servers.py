@@ -338,6 +338,7 @@ EXCLUDED = {
     "a rank that the nodes do not have": "-tp 8 --nnodes 2 --node-rank 2",
     "more adapters at once than kept": "--enable-lora --max-loras 4 --max-cpu-loras 2",
     "nodes beside Ray": "-tp 16 --nnodes 2 --distributed-executor-backend ray",
+    "a long prefill above the length": "--max-model-len 4K --long-prefill-token-threshold 8192",
     "fewer tokens than sequences": "--max-num-batched-tokens 0.5k --max-num-seqs 512",
     "fewer tokens than a prompt in one piece": (
         "--no-enable-chunked-prefill --max-num-batched-tokens 2048 --max-model-len 4K"

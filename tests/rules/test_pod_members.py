@@ -222,6 +222,18 @@ WRONG = {
     "a hook of an init container": ({"initContainers": [{"name": "a", "lifecycle": {"preStop": {}}}]}, "probe"),
     "a volume of two sources": ({"volumes": [{"name": "a", "emptyDir": {}, "configMap": {}}]}, "volume-source"),
     "a medium in small letters": ({"volumes": [{"name": "a", "emptyDir": {"medium": "memory"}}]}, "volume-source"),
+    "another port of the machine": (
+        {"hostNetwork": True, **node(ports=[{"containerPort": 29500, "hostPort": 30000}])},
+        "port",
+    ),
+    "a claim without a name": (
+        {"volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": ""}}]},
+        "volume-source",
+    ),
+    "a kind of path that is none": (
+        {"volumes": [{"name": "a", "hostPath": {"path": "/a", "type": "directory"}}]},
+        "volume-source",
+    ),
     "a medium that is none": ({"volumes": [{"name": "a", "emptyDir": {"medium": "Ssd"}}]}, "volume-source"),
 }
 
@@ -259,6 +271,12 @@ TAKEN = {
         "initContainers": [{"name": "a", "restartPolicy": "Always", "livenessProbe": {"exec": {}}}]
     },
     "a volume of no source": {"volumes": [{"name": "a"}, {"name": "b", "emptyDir": None, "configMap": {}}]},
+    "the same port of the machine": {
+        "hostNetwork": True,
+        **node(ports=[{"containerPort": 29500, "hostPort": 29500}, {"containerPort": 8000}]),
+    },
+    "another port without the machine's network": node(ports=[{"containerPort": 29500, "hostPort": 30000}]),
+    "a kind of path": {"volumes": [{"name": "a", "hostPath": {"path": "/a", "type": "CharDevice"}}]},
     "media": {"volumes": [{"name": m, "emptyDir": {"medium": m}} for m in ("", "Memory", "HugePages-1Gi")]},
 }
 
@@ -384,7 +402,8 @@ def test_a_rule_of_a_job_that_kubernetes_takes_is_not_spoken_of(spec):
 
 
 def of_jobset(*jobs, **spec):
-    document = jobset(*(replicated_job(name, {"name": "c", "command": ["python", "x.py"]}) for name, _ in jobs), **spec)
+    container = {"name": "c", "command": ["python", "x.py"]}
+    document = jobset(*(replicated_job(name, container, completions=2) for name, _ in jobs), **spec)
     for replicated, (_, depends) in zip(document["spec"]["replicatedJobs"], jobs, strict=True):
         if depends is not None:
             replicated["dependsOn"] = [{"name": depends, "status": "Complete"}]
@@ -397,6 +416,23 @@ def rule(**members):
 
 NODE = (("node", None),)
 REFUSED_SETS = {
+    "a coordinator that is not there": (
+        NODE,
+        {"coordinator": {"replicatedJob": "leader"}},
+        "coordinator.replicatedJob",
+    ),
+    "a pod that is not there": (
+        (("node", None),),
+        {"coordinator": {"replicatedJob": "node", "podIndex": 3}},
+        "coordinator.podIndex",
+    ),
+    "order by two ways": (
+        (("a", None), ("b", "a")),
+        {"startupPolicy": {"startupPolicyOrder": "InOrder"}},
+        "replicatedJobs[b].dependsOn",
+    ),
+    "a subdomain with capitals": (NODE, {"network": {"subdomain": "Ring"}}, "network.subdomain"),
+    "a manager without a path": (NODE, {"managedBy": "kueue"}, "managedBy"),
     "success of nobody": (NODE, {"successPolicy": {"targetReplicatedJobs": ["trainer"]}}, "successPolicy.targetRepl"),
     "a first one that waits": ((("node", "a"), ("a", None)), {}, "replicatedJobs[node].dependsOn"),
     "one that waits for nobody": ((("a", None), ("b", "c")), {}, "replicatedJobs[b].dependsOn[c].name"),
@@ -429,6 +465,15 @@ def test_a_policy_behind_a_gate_that_is_off_is_a_warning():
 
 
 TAKEN_SETS = {
+    "a coordinator, a subdomain and a manager": (
+        NODE,
+        {
+            "coordinator": {"replicatedJob": "node", "podIndex": 1},
+            "network": {"subdomain": "ring-1"},
+            "managedBy": "jobset.sigs.k8s.io/jobset-controller",
+        },
+    ),
+    "order by startup": ((("a", None), ("b", None)), {"startupPolicy": {"startupPolicyOrder": "InOrder"}}),
     "success of one": (NODE, {"successPolicy": {"operator": "All", "targetReplicatedJobs": ["node"]}}),
     "one behind another": ((("a", None), ("b", "a"), ("c", "a")), {}),
     "every reason": (
@@ -447,6 +492,44 @@ TAKEN_SETS = {
 @pytest.mark.parametrize(("jobs", "spec"), TAKEN_SETS.values(), ids=TAKEN_SETS)
 def test_a_policy_that_jobset_takes_is_not_spoken_of(jobs, spec):
     assert of_jobset(*jobs, **spec) == []
+
+
+def test_labels_that_no_pod_may_have_are_refused():
+    training = replicated_job("node", {"name": "node", "command": ["python", "x.py"]})
+    training["template"]["spec"]["template"]["metadata"] = {
+        "labels": {"team": "my team", "app": "train"},
+        "annotations": {"note": "any text at all"},
+    }
+    training["template"]["metadata"] = {"labels": {"a/b/c": "x"}}
+    fields = [each.field for each in found("torch", jobset(training)) if each.rule == "core/label"]
+
+    assert fields == [
+        "spec.replicatedJobs[node].template.spec.template.metadata.labels.team",
+        "spec.replicatedJobs[node].template.metadata.labels[a/b/c]",
+    ]
+
+
+def test_containers_and_init_containers_share_their_names():
+    pod = {"initContainers": [{"name": "node", "command": ["fetch"]}, {"name": "other", "command": ["fetch"]}]}
+    document = jobset(replicated_job("node", {"name": "node", "command": ["python", "x.py"]}, pod=pod))
+    (field,) = [each.field for each in found("torch", document) if each.rule == "core/name"]
+
+    assert field.endswith("initContainers[node].name")
+
+
+def test_a_claim_of_the_jobset_is_mounted_and_has_a_name_of_its_own():
+    claims = [{"templates": [{"metadata": {"name": "work"}, "spec": {"accessModes": ["ReadWriteMany"]}}]}]
+    mounts = {"volumeMounts": [{"name": "work", "mountPath": "/work"}]}
+
+    def told(container, **pod):
+        training = {"name": "node", "command": ["python", "x.py"], **container}
+        document = jobset(replicated_job("node", training, pod=pod), volumeClaimPolicies=claims)
+        return [each.message for each in found("torch", document) if each.rule == "core/volume-claim"]
+
+    assert told(mounts) == []
+    assert ["no container mounts it" in each for each in told({})] == [True]
+    own = {"volumes": [{"name": "work", "emptyDir": {}}]}
+    assert ["a volume of the pods has this name too" in each for each in told(mounts, **own)] == [True]
 
 
 # -- where a TrainJob is told

@@ -348,7 +348,7 @@ def test_a_mount_that_a_patch_adds_counts():
     patch = {"manager": "a.b/c", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}}}
     document["spec"]["runtimePatches"] = [patch]
     assert said(document, governed()) == [(WARNING, "shared-volume", "spec.trainer.numNodes")]
-    assert said(trainjob({"numNodes": 2}), governed()) == []
+    assert said(trainjob({"numNodes": 2}), governed()) == [(ERROR, "volume-claim", "spec.runtimeRef.name")]
 
 
 @pytest.mark.parametrize("odd", [None, "x", 1, [1], [{"templates": 1}], [{"templates": [{"spec": 1}]}]])

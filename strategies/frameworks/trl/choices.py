@@ -54,7 +54,7 @@ def check(given: Arguments, field: _Field) -> Iterator[Finding]:
         if given.text("use_vllm") == "True":
             yield from _known(given, "vllm_mode", _OF_VLLM, field)
         yield from _rewards(given, field)
-    for name, shown, message in _contradictions(given):
+    for name, shown, message in (*_contradictions(given), *_best(given)):
         yield error(field(name), shown, message, rule="trl/contradiction")
 
 
@@ -97,6 +97,10 @@ def _contradictions(given: Arguments) -> Iterator[tuple[str, str, str]]:
     elif given.method in _REWARDED and _is_on(given, "sync_ref_model") and given.text("beta") in ("0.0", "0"):
         message = f"--beta is 0, so that there is no reference model to keep up, {_STOPS} at its start; set --beta"
         yield "sync_ref_model", "--sync_ref_model", message
+    if given.method == "kto":
+        yield from _of_kto(given)
+    if given.method == "grpo":
+        yield from _of_grpo(given)
     if given.method in ("dpo", "kto") and _is_on(given, "sync_ref_model"):
         for name in ("precompute_ref_log_probs", "use_peft"):
             if _is_on(given, name):
@@ -104,6 +108,38 @@ def _contradictions(given: Arguments) -> Iterator[tuple[str, str, str]]:
                     f"goes with no --{name}, which keeps the reference as it is, {_STOPS} at its start; remove one"
                 )
                 yield "sync_ref_model", "--sync_ref_model", message
+
+
+def _best(given: Arguments) -> Iterator[tuple[str, str, str]]:
+    """Compare the steps of saving and evaluating where the best model is kept (transformers `training_args.py`)."""
+    by_steps = given.text("save_strategy") == given.text("eval_strategy") == "steps"
+    saving, evaluating = given.number("save_steps"), given.number("eval_steps")
+    if _is_on(given, "load_best_model_at_end") and by_steps and saving and evaluating and saving % evaluating:
+        message = f"is no multiple of --eval_steps {evaluating}, {_STOPS} at its start; change one of the two"
+        yield "save_steps" if "save_steps" in given.values else "eval_steps", f"--save_steps {saving}", message
+
+
+def _of_kto(given: Arguments) -> Iterator[tuple[str, str, str]]:
+    if given.text("loss_type") != "kto":
+        return
+    if given.number("per_device_train_batch_size") == 1:
+        message = f"leaves nothing to compare for the KL term of this loss, {_STOPS} at its start; use 2 or more"
+        yield "per_device_train_batch_size", "--per_device_train_batch_size 1", message
+    order = given.text("train_sampling_strategy")
+    if order not in (None, "", "sequential"):
+        message = f"breaks the pairs of the KL term of this loss, {_STOPS} at its start; use sequential"
+        yield "train_sampling_strategy", f"--train_sampling_strategy {order}", message
+
+
+def _of_grpo(given: Arguments) -> Iterator[tuple[str, str, str]]:
+    if given.text("log_completions_hub_repo") and given.text("log_completions") == "False":
+        message = f"has nothing to upload without --log_completions, {_STOPS} at its start; add it, or remove this"
+        yield "log_completions_hub_repo", "--log_completions_hub_repo", message
+    mode, corrects = (given.text(f"vllm_importance_sampling_{name}") for name in ("mode", "correction"))
+    corrected = given.text("use_vllm") == "True" and corrects == "True"
+    if given.text("loss_type") == "vespo" and corrected and mode not in (None, "token_truncate", "token_mask"):
+        message = f"needs --vllm_importance_sampling_mode token_truncate or token_mask, {_STOPS} at its start; set it"
+        yield "loss_type", "--loss_type vespo", message
 
 
 def _of_sft(given: Arguments) -> Iterator[tuple[str, str, str]]:

@@ -132,6 +132,10 @@ def _batches(server: Server) -> Iterator[Contradiction]:
     if tokens is not None and sequences is not None and tokens < sequences:
         message = f"vLLM would not start: it must be at least --max-num-seqs, which is {sequences}; raise it"
         yield "max-num-batched-tokens", message
+    chunk = server.number("long-prefill-token-threshold") if server.on("long-prefill-token-threshold") else None
+    if chunk is not None and length is not None and chunk > length:
+        message = f"vLLM would not start: it may not be above --max-model-len, which is {length}; lower it"
+        yield "long-prefill-token-threshold", message
     if tokens is not None and length is not None and tokens < length and "enable-chunked-prefill" in server.parsed.off:
         message = (
             f"vLLM would not start: without chunked prefill it must be at least --max-model-len, which is {length}; "
