@@ -31,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LESS := $(if $(QUICK),-m "not thorough" --hypothesis-profile=repeatable)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo rl-demo sessions test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench costs fuzz mutants sbom fix clean
+.PHONY: help demo rl-demo sessions test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers costs fuzz mutants sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -179,6 +179,9 @@ cluster-down: $(VENV)/.dev ## end it and leave nothing behind
 
 bench: $(VENV)/.dev ## measured costs of a decision and of a request
 	@$(BIN)/python -m bench
+
+bench-peers: $(VENV)/.dev ## Muster beside its alternatives in a cluster of its own, into docs/performance.md; ARGS: --peers, --rounds, --requests, ...
+	@$(BIN)/python -m bench.peers $(ARGS)
 
 costs: $(VENV)/.dev ## count what the interpreter does for a review, and keep that as what it may cost (tests/costs)
 	@$(BIN)/python -m tests.costs.measure --write

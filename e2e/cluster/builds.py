@@ -15,13 +15,13 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from e2e.cluster import commands, places, toolchains
 from e2e.cluster.errors import ClusterError
 
-__all__ = ["MODULES", "binaries", "locked", "module_folder", "version"]
+__all__ = ["MODULES", "Module", "binaries", "locked", "module_folder", "version"]
 
 _PINS = places.REPOSITORY / "e2e" / "binaries"
 # kubectl and the controllers parse the version that the API server reports, and a build without it says v0.0.0.
@@ -31,16 +31,17 @@ _HELM = "helm.sh/helm/v4"
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A Go module of `e2e/binaries`: its folder, its build tags, and how its binaries are renamed."""
+    """A Go module: its folder's name, its build tags, how its binaries are renamed, and the folder of its folder."""
 
     name: str
     tags: str = ""
     renames: tuple[tuple[str, str], ...] = ()
+    root: Path = field(default=_PINS, repr=False)
 
     @property
     def folder(self) -> Path:
         """Where its go.mod is."""
-        return _PINS / self.name
+        return self.root / self.name
 
 
 MODULES = (
@@ -54,11 +55,12 @@ MODULES = (
 )
 
 
-def binaries(modules: Iterable[str]) -> Path:
+def binaries(modules: Iterable[str], others: Iterable[Module] = ()) -> Path:
     """The folder that holds the binaries of some modules, as links; what does not exist is built first.
 
     Args:
         modules: names of `MODULES`; their order means nothing.
+        others: modules that are not among `MODULES`.
 
     Raises:
         ClusterError: a module is none of ours, there is no Go toolchain, or a build fails; with the compiler's output.
@@ -66,7 +68,7 @@ def binaries(modules: Iterable[str]) -> Path:
     wanted = frozenset(modules)
     if unknown := wanted - {module.name for module in MODULES}:
         raise ClusterError(f"no module of e2e/binaries: {', '.join(sorted(unknown))}")
-    folders = [_built(module) for module in MODULES if module.name in wanted]
+    folders = [_built(module) for module in (*(each for each in MODULES if each.name in wanted), *others)]
     digest = hashlib.sha256("\n".join(folder.name for folder in folders).encode())
     together = places.cache() / f"binaries-{digest.hexdigest()[:12]}"
     with locked(together):
@@ -75,18 +77,18 @@ def binaries(modules: Iterable[str]) -> Path:
     return together
 
 
-def module_folder(module: str, path: str) -> Path:
+def module_folder(module: str | Module, path: str) -> Path:
     """The folder of Go module `path`, as pinned by our module `module`, in Go's module cache; fetched if need be."""
-    listed = _go(_PINS / module, "mod", "download", "-json", path)
+    listed = _go(_pins(module), "mod", "download", "-json", path)
     for line in listed.splitlines():
         if line.strip().startswith('"Dir":'):
             return Path(line.split('"')[3])
     raise ClusterError(f"go mod download {path} named no folder:\n{listed}")
 
 
-def version(module: str, path: str) -> str:
+def version(module: str | Module, path: str) -> str:
     """The pinned version of Go module `path`, such as v1.36.3."""
-    return _go(_PINS / module, "list", "-m", "-f", "{{.Version}}", path).strip()
+    return _go(_pins(module), "list", "-m", "-f", "{{.Version}}", path).strip()
 
 
 @contextlib.contextmanager
@@ -96,6 +98,10 @@ def locked(path: Path) -> Iterator[None]:
     with path.with_name(f".{path.name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _pins(module: str | Module) -> Path:
+    return module.folder if isinstance(module, Module) else _PINS / module
 
 
 def _built(module: Module) -> Path:
@@ -109,7 +115,7 @@ def _built(module: Module) -> Path:
 
 def _key(module: Module) -> str:
     digest = hashlib.sha256(repr(module).encode())
-    for file in (module.folder / "go.mod", module.folder / "go.sum", *sorted(module.folder.glob("*.go"))):
+    for file in (module.folder / "go.mod", module.folder / "go.sum", *sorted(module.folder.rglob("*.go"))):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -11,14 +11,16 @@ COREFILE = REPOSITORY / "e2e" / "cluster" / "node" / "proxies.py"
 
 
 def required(folder):
-    """Module to version, of what a go.mod requires and does not replace."""
+    """Module to version, of what a go.mod requires and does not replace; of kubernetes, what is built."""
     text = (PINS / folder / "go.mod").read_text()
-    replaced = set(re.findall(r"^(?:replace )?\t?(\S+) => ", text, re.MULTILINE))
+    replaced = dict(re.findall(r"^(?:replace )?\t?(\S+) => \S+ ?(v\S+)?$", text, re.MULTILINE))
     found = dict(re.findall(r"^(?:require )?\t?(\S+\.\S+) (v\S+)(?: // indirect)?$", text, re.MULTILINE))
-    return {path: version for path, version in found.items() if folder == "kubernetes" or path not in replaced}
+    if folder == "kubernetes":
+        return found | {path: version for path, version in replaced.items() if version}
+    return {path: version for path, version in found.items() if path not in replaced}
 
 
-@pytest.mark.parametrize("folder", ["coredns", "dradriver"])
+@pytest.mark.parametrize("folder", ["coredns", "dradriver", "../../bench/peers/binaries/ours"])
 def test_what_is_built_beside_kubernetes_has_its_versions_so_that_it_is_compiled_once(folder):
     kubernetes, own = required("kubernetes"), required(folder)
 

@@ -1,0 +1,130 @@
+"""The part of docs/performance.md that this bench writes: tables, plots, and on what they were measured."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import figures
+from bench.peers import pages, plots, tables
+from bench.peers.catalogue import NONE
+from bench.peers.rounds import LEVELS, Run
+from bench.peers.shapes import Peer
+from e2e.cluster import places
+
+__all__ = ["NAME", "PAGE", "Measured", "text", "write"]
+
+NAME = "bench-peers"
+"""The comments between which the page is written."""
+
+PAGE = places.REPOSITORY / "docs" / "performance.md"
+_PLOTS = places.REPOSITORY / "docs" / "plots"
+_ROUNDS = 7
+
+_SETUP = """\
+Measured on {day} on {machine}, which API server, etcd, webhook and load share. In {rounds} rounds all peers took turns,
+in another order each; each figure, of {asked} in a round, is the median of the rounds with [lowest..highest]. What is
+added is the difference from the row without a webhook in the same round, whose own figures are in brackets; JobSet's
+own webhooks are in every row."""
+
+_COLUMNS = """\
+Processor seconds are of 1,000 admissions, from /proc, of all threads of the webhook's process, and for the API server
+what it used more than without a webhook; work that is done without requests, whose cores are told, is not taken off.
+RSS is that after the load. Start to ready is the time from the start of the
+process until it answers a review, or says that it is ready. The program is the binary; for Muster it is the packages
+that it runs on, beside which there is a Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All that one run of the bench found.
+
+    Attributes:
+        peers: in the order of the tables.
+        runs: of all rounds.
+        sizes: bytes of programs, by the names of peers.
+        versions: of what was measured, by name.
+    """
+
+    peers: Sequence[Peer]
+    runs: Sequence[Run]
+    sizes: Mapping[str, int]
+    versions: Mapping[str, str]
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there were."""
+        return len({run.round for run in self.runs})
+
+    def complete(self, all_peers: Sequence[Peer]) -> bool:
+        """Whether it may stand in the documentation: all peers, in seven rounds or more."""
+        return self.rounds >= _ROUNDS and {peer.name for peer in self.peers} == {peer.name for peer in all_peers}
+
+
+def text(measured: Measured) -> str:
+    """Return the part as Markdown, without the plots."""
+    counts = {run.workers: run.count for run in measured.runs}
+    asked = " and ".join(f"{counts[level]:,} with {level} at a time" for level in LEVELS)
+    said = ", ".join(f"{name} {version}" for name, version in measured.versions.items())
+    notes = [f"* **{peer.title}.** {_notes(peer)}" for peer in measured.peers if _notes(peer)]
+    day = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
+    parts = [
+        _SETUP.format(day=day, machine=_machine(), rounds=measured.rounds, asked=asked),
+        f"Versions: {said}.",
+        tables.latencies(measured.runs, measured.peers, NONE.name, LEVELS),
+        tables.costs(measured.runs, measured.peers, NONE.name, LEVELS, measured.sizes),
+        _COLUMNS,
+        "\n".join(notes),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def write(measured: Measured, page: Path = PAGE, folder: Path = _PLOTS) -> None:
+    """Write the part into the page, and its plots beside it."""
+    folder.mkdir(exist_ok=True)
+    pictures = []
+    for name, title, rows in _plots(measured):
+        (folder / f"peers-{name}.svg").write_text(plots.bars(title, rows), encoding="utf-8")
+        pictures.append(f"![{title}]({folder.name}/peers-{name}.svg)")
+    whole = "\n\n".join((text(measured), *pictures))
+    page.write_text(pages.replaced(page.read_text(encoding="utf-8"), NAME, whole), encoding="utf-8")
+
+
+def _plots(measured: Measured) -> list[tuple[str, str, list[tuple[str, figures.Figure]]]]:
+    others = [peer for peer in measured.peers if peer.name != NONE.name]
+    runs = measured.runs
+    added = [(peer.title, tables.added(runs, peer.name, NONE.name, 1, lambda run: run.p50)) for peer in others]
+    spent = [
+        (peer.title, figures.rounds(tables.values(runs, peer.name, LEVELS[-1], lambda run: run.cpu)))
+        for peer in others
+        if peer.component()
+    ]
+    return [
+        ("latency", "p50 added to a request, one at a time, in ms", added),
+        ("cpu", f"Processor seconds of the webhook for 1,000 admissions, {LEVELS[-1]} at a time", spent),
+    ]
+
+
+def _notes(peer: Peer) -> str:
+    lacking = [part for part in peer.lacks if part != "claim"] if peer.name != NONE.name else []
+    without = f"It cannot express: {', '.join(lacking)}." if lacking else ""
+    return " ".join(part for part in (peer.note, without) if part)
+
+
+def _machine() -> str:
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    load = os.getloadavg()[0]
+    cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores of {model} with {memory:.0f} GiB, Linux {platform.release()}, load {load:.1f} at the end"
