@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bench.peers import changes, controllers, muster, policies
+from bench.peers import changes, controllers, muster, operators, policies
 from bench.peers.shapes import Peer
 from e2e.cluster import builds
 from e2e.cluster.errors import ClusterError
@@ -21,6 +21,7 @@ PEERS: tuple[Peer, ...] = (
     controllers.TYPED,
     controllers.PATCHES,
     controllers.PATCHES_BOTH,
+    operators.KOPF,
     *muster.ALL,
 )
 """All that there are."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import figures
-from bench.peers import pages, plots, tables
+from bench.peers import controllers, muster, pages, plots, tables
 from bench.peers.catalogue import NONE
 from bench.peers.rounds import LEVELS, Run
 from bench.peers.shapes import Peer
@@ -78,6 +78,7 @@ def text(measured: Measured) -> str:
         tables.latencies(measured.runs, measured.peers, NONE.name, LEVELS),
         tables.costs(measured.runs, measured.peers, NONE.name, LEVELS, measured.sizes),
         _COLUMNS,
+        _ratios(measured),
         "\n".join(notes),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -107,6 +108,13 @@ def _plots(measured: Measured) -> list[tuple[str, str, list[tuple[str, figures.F
         ("latency", "p50 added to a request, one at a time, in ms", added),
         ("cpu", f"Processor seconds of the webhook for 1,000 admissions, {LEVELS[-1]} at a time", spent),
     ]
+
+
+def _ratios(measured: Measured) -> str:
+    """Return how much Muster uses of what controller-runtime does, if both were measured."""
+    ours = [peer for peer in muster.ALL if peer in measured.peers]
+    others = [peer for peer in (controllers.TYPED, controllers.PATCHES) if peer in measured.peers]
+    return tables.ratios(measured.runs, ours, others, LEVELS) if ours and others else ""
 
 
 def _notes(peer: Peer) -> str:

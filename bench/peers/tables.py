@@ -11,7 +11,7 @@ from bench import figures
 from bench.peers.rounds import Run
 from bench.peers.shapes import Peer
 
-__all__ = ["added", "costs", "latencies", "load", "ratio", "save", "values"]
+__all__ = ["added", "costs", "latencies", "load", "ratio", "ratios", "save", "values"]
 
 
 _NONE = "-"
@@ -85,7 +85,7 @@ def costs(
         has = bool(peer.component())
         cells = []
         for level in levels:
-            cells.append(str(figures.rounds(values(runs, peer.name, level, lambda run: run.cpu))) if has else _NONE)
+            cells.append(str(figures.rounds(values(runs, peer.name, level, _cpu))) if has else _NONE)
             spent = figures.rounds(values(runs, base, level, _api_cpu))
             more = f"({spent})" if peer.name == base else _signed(added(runs, peer.name, base, level, _api_cpu))
             cells.append(more)
@@ -99,12 +99,26 @@ def costs(
     return "\n".join(lines)
 
 
+def ratios(runs: Sequence[Run], peers: Sequence[Peer], others: Sequence[Peer], levels: Sequence[int]) -> str:
+    """Return the table of how many times the processor seconds of others each peer uses, in the same round."""
+    heads = [f"to {other.title}, at {level}" for other in others for level in levels]
+    lines = _head("webhook's CPU", *heads)
+    for peer in peers:
+        found = (ratio(runs, peer.name, other.name, level, _cpu) for other in others for level in levels)
+        lines.append(_row(peer.title, [str(each) for each in found]))
+    return "\n".join(lines)
+
+
 def _p50(run: Run) -> float:
     return run.p50
 
 
 def _p99(run: Run) -> float:
     return run.p99
+
+
+def _cpu(run: Run) -> float:
+    return run.cpu
 
 
 def _api_cpu(run: Run) -> float:

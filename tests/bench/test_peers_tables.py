@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bench import figures
-from bench.peers import catalogue, changes, loads, pages, plots, policies, reports, rounds, tables
+from bench.peers import catalogue, changes, controllers, loads, pages, plots, policies, reports, rounds, tables
 from bench.peers.rounds import Run
 from e2e.cluster.errors import ClusterError
 
@@ -54,6 +54,7 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_head():
     for table in (
         tables.latencies(_runs(), catalogue.PEERS, "none", rounds.LEVELS),
         tables.costs(_runs(), catalogue.PEERS, "none", rounds.LEVELS, {"muster": 10_000_000}),
+        tables.ratios(_runs(), catalogue.PEERS, [controllers.TYPED], rounds.LEVELS),
     ):
         assert len({line.count("|") for line in table.splitlines()}) == 1
         assert len(table.splitlines()) == len(catalogue.PEERS) + 2
