@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from bench.peers import catalogue, labs, reports, rounds, tables, versions
 from bench.peers.shapes import Peer
-from e2e.cluster import bringups, commands, places
+from e2e.cluster import bringups, commands, places, processes
 from e2e.cluster.errors import ClusterError
 
 _RAW = places.REPOSITORY / "build" / "peers" / "runs.csv"
@@ -26,9 +26,13 @@ def main(arguments: list[str] | None = None) -> int:
     # As Ctrl-C does: the cluster is taken down on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = _parser().parse_args(arguments)
-    where = places.named(options.name)
     try:
-        peers = catalogue.chosen(options.peers)
+        where, peers = places.named(options.name), catalogue.chosen(options.peers)
+        _check_free(where)
+    except ClusterError as error:
+        commands.say(str(error))
+        return 1
+    try:
         lab = labs.opened(where, catalogue.modules(peers))
         measured = _measured(lab, peers, options)
     except ClusterError as error:
@@ -46,6 +50,11 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         commands.say(f"{reports.PAGE} was left alone, for it takes all peers and seven rounds")
     return 0
+
+
+def _check_free(where: places.Places) -> None:
+    if processes.running(where):
+        raise ClusterError(f"{where.state}: a cluster is up here; bring it down, or give another --name")
 
 
 def _measured(lab: labs.Lab, peers: Sequence[Peer], options: argparse.Namespace) -> reports.Measured:
@@ -70,10 +79,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME,...",
         help=f"only these, and none, with which they are compared: {', '.join(peer.name for peer in catalogue.PEERS)}",
     )
-    parser.add_argument("--rounds", type=int, default=7, help="default: %(default)s")
+    parser.add_argument("--rounds", type=_positive, default=7, help="default: %(default)s")
     parser.add_argument(
         "--requests",
-        type=lambda text: [int(each) for each in text.split(",")],
+        type=_counts,
         default=[400, 600],
         metavar="N,N",
         help="measured requests of a peer in a round, one at a time and 16 at a time (default: 400,600)",
@@ -82,6 +91,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--name", default=f"peers-{os.getpid()}", help="of the cluster (default: %(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave the cluster up")
     return parser
+
+
+def _counts(text: str) -> list[int]:
+    counts = [_positive(each) for each in text.split(",")]
+    if len(counts) != len(rounds.LEVELS):
+        raise argparse.ArgumentTypeError(f"{text!r}: give {len(rounds.LEVELS)} numbers, as 400,600")
+    return counts
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r}: is no number from 1")
+    return int(text)
 
 
 if __name__ == "__main__":

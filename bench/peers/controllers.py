@@ -51,5 +51,5 @@ PATCHES_BOTH = ControllerRuntime(
     title="controller-runtime, direct patches, both phases",
     program="patches",
     validates="/validate",
-    note="The same, with one rule as its validation.",
+    note="As the one before, with one rule as its validation.",
 )

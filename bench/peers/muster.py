@@ -74,11 +74,12 @@ class Muster(Peer):
         return [lab.registered[phase] for phase in phases]
 
 
+_BOTH = "All of its checks are in the validating phase, and both phases write a record of audit."
 _CLAIM = "The job asks for a claim profile as well, which is written on the JobSet."
 
 ALL = (
     Muster(name="muster-mutate", title="Muster, mutation alone", validates=False),
-    Muster(name="muster", title="Muster, both phases"),
+    Muster(name="muster", title="Muster, both phases", note=_BOTH),
     Muster(
         name="muster-mutate-claims",
         title="Muster, mutation alone, with a claim",

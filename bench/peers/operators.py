@@ -72,5 +72,5 @@ KOPF = Kopf(
     name="kopf",
     title="kopf",
     program="kopf",
-    note="It replaces the whole list of replicated jobs, since a patch of kopf is a merge patch, and logs each admission.",
+    note="It replaces the whole list of replicated jobs, as a patch of kopf is a merge patch, and logs each admission.",
 )
