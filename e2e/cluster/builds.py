@@ -31,17 +31,21 @@ _HELM = "helm.sh/helm/v4"
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A Go module: its folder's name, its build tags, how its binaries are renamed, and the folder of its folder."""
+    """A Go module: its folder's name, its build tags, and how its binaries are renamed.
+
+    Attributes:
+        root: the folder of its folder; None for `e2e/binaries`. It is no part of what names the built folder.
+    """
 
     name: str
     tags: str = ""
     renames: tuple[tuple[str, str], ...] = ()
-    root: Path = field(default=_PINS, repr=False)
+    root: Path | None = field(default=None, repr=False)
 
     @property
     def folder(self) -> Path:
         """Where its go.mod is."""
-        return self.root / self.name
+        return (self.root or _PINS) / self.name
 
 
 MODULES = (
