@@ -29,7 +29,7 @@ from sessions.runs import tenants
 if TYPE_CHECKING:
     from aiohttp.web import AppRunner
 
-    from sessions.gateway.connections import Busy
+    from sessions.gateway.connections import Served
     from sessions.platforms.engines import Running
     from sessions.runs.config import Config
 
@@ -72,6 +72,8 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--sampler-option", action="append", default=[], metavar="KEY=VALUE", help=option)
     serve.add_argument("--url", metavar="URL", help="where clients reach it, for links; as each request by default")
     serve.add_argument("--full", action="store_true", help="train all weights of one model, and no adapters")
+    what = "folder with tls.crt and tls.key, read again when they change; plain HTTP by default"
+    serve.add_argument("--tls", type=Path, metavar="FOLDER", help=what)
     serve.add_argument(
         "--metrics", type=_port, metavar="PORT", help="TCP port of /metrics, for Prometheus; none by default"
     )
@@ -171,7 +173,7 @@ def _serve(args: argparse.Namespace) -> int:
         names.interpreted("trainer", config.trainer, config.trainer_python)
         names.interpreted("sampler", config.sampler, config.sampler_python)
     with suppress(KeyboardInterrupt):
-        asyncio.run(_run(config, args.host, args.port, args.metrics))
+        asyncio.run(_run(config, args.host, args.port, args.metrics, args.tls))
     return 0
 
 
@@ -191,13 +193,14 @@ def _interpreter(of: str, name: str | None) -> str | None:
     return found
 
 
-async def _run(config: Config, host: str, port: int, metrics: int | None) -> None:
+async def _run(config: Config, host: str, port: int, metrics: int | None, tls: Path | None) -> None:
     """Serve until the process is told to end."""
     from aiohttp import web  # noqa: PLC0415  # the other commands need no server
 
-    from sessions.gateway import app, connections, scrapes  # noqa: PLC0415  # as above
+    from sessions.gateway import app, certificates, connections, scrapes  # noqa: PLC0415  # as above
     from sessions.gateway.state import MANAGER  # noqa: PLC0415  # as above
 
+    certificate = certificates.Certificate(tls) if tls else None
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     made = app.app(config)
@@ -206,12 +209,15 @@ async def _run(config: Config, host: str, port: int, metrics: int | None) -> Non
     async with AsyncExitStack() as stack:
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
-        bound = await _bound(stack, runner, host, port, made[connections.BUSY], connections.most())
-        print(f"serving the Tinker API on http://{host}:{bound}", flush=True)
+        to = connections.Served(made[connections.BUSY], connections.most(), certificate and certificate.context)
+        bound = await _bound(stack, runner, host, port, to)
+        if certificate is not None:
+            stack.callback(asyncio.create_task(certificate.follow()).cancel)
+        print(f"serving the Tinker API on {'https' if certificate else 'http'}://{host}:{bound}", flush=True)
         if metrics is not None:
             stack.push_async_callback(beside.cleanup)
             await beside.setup()
-            scraped = await _bound(stack, beside, host, metrics, connections.Busy(), _SCRAPES)
+            scraped = await _bound(stack, beside, host, metrics, connections.Served(connections.Busy(), _SCRAPES))
             print(f"serving metrics on http://{host}:{scraped}/metrics", flush=True)
         await _until(ended, (made[MANAGER].context.trainer, made[MANAGER].context.sampler))
 
@@ -227,14 +233,12 @@ async def _until(ended: asyncio.Event, engines: Sequence[Running]) -> None:
             raise ValueError(engine.refusal)
 
 
-async def _bound(  # noqa: PLR0913  # where, and for how many
-    stack: AsyncExitStack, runner: AppRunner, host: str, port: int, busy: Busy, limit: int
-) -> int:
+async def _bound(stack: AsyncExitStack, runner: AppRunner, host: str, port: int, to: Served) -> int:
     """Have an application answer at a port, and return the port."""
     from sessions.gateway import connections  # noqa: PLC0415  # as above
 
     listening = socket.create_server((host, port))
-    stack.callback((await connections.served(runner, listening, busy, limit)).close)
+    stack.callback((await connections.served(runner, listening, to)).close)
     return int(listening.getsockname()[1])
 
 

@@ -9,18 +9,21 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
+import ssl
+from dataclasses import dataclass
 
 from aiohttp import web
 
 from sessions.gateway.answers import Handler
 
-__all__ = ["BUSY", "Busy", "busy", "most", "served"]
+__all__ = ["BUSY", "Busy", "Served", "busy", "most", "served"]
 
 Busy = set[asyncio.BaseProtocol]
 BUSY: web.AppKey[Busy] = web.AppKey("busy", set)
 """Connections with a request that is being answered."""
 _WANTED = 16_384  # a client may have 2,000 polls under way
 _OTHERS = 512  # descriptors of files, sockets of engines, and connections that are accepted at once
+_HANDSHAKE = 10.0  # seconds for TLS, until which a connection is not counted
 
 
 @web.middleware
@@ -49,14 +52,28 @@ class _Deaf(asyncio.Protocol):
         transport.close()
 
 
-async def served(runner: web.AppRunner, listening: socket.socket, at: Busy, limit: int) -> asyncio.Server:
+@dataclass(frozen=True, slots=True)
+class Served:
+    """To whom something is served.
+
+    Attributes:
+        busy: connections that have a request.
+        limit: connections that may be open, and as many more as are accepted at once.
+        tls: with which they are encrypted; None for plain HTTP.
+    """
+
+    busy: Busy
+    limit: int
+    tls: ssl.SSLContext | None = None
+
+
+async def served(runner: web.AppRunner, listening: socket.socket, to: Served) -> asyncio.Server:
     """Serve at a socket. A connection beyond the limit closes the oldest one that does nothing, or itself.
 
     Args:
         runner: that was set up.
         listening: the socket.
-        at: connections that have a request.
-        limit: connections that may be open, and as many more as are accepted at once.
+        to: whom.
 
     Returns:
         What listens, which is to be closed before the runner is cleaned up.
@@ -67,11 +84,13 @@ async def served(runner: web.AppRunner, listening: socket.socket, at: Busy, limi
 
     def protocol() -> asyncio.BaseProtocol:
         opened = [each for each in server.connections if each.transport is not None]
-        if len(opened) >= limit:
-            idle = next((each for each in opened if each not in at), None)
+        if len(opened) >= to.limit:
+            idle = next((each for each in opened if each not in to.busy), None)
             if idle is None:
                 return _Deaf()
             idle.force_close()
         return server()
 
-    return await asyncio.get_running_loop().create_server(protocol, sock=listening, backlog=128)
+    patience = _HANDSHAKE if to.tls else None
+    loop = asyncio.get_running_loop()
+    return await loop.create_server(protocol, sock=listening, backlog=128, ssl=to.tls, ssl_handshake_timeout=patience)

@@ -8,7 +8,7 @@ import socket
 
 from aiohttp import web
 
-from sessions.gateway.connections import BUSY, Busy, busy, served
+from sessions.gateway.connections import BUSY, Busy, Served, busy, served
 
 LIMIT = 4
 ASKED = b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -34,7 +34,7 @@ async def serving():
     runner = web.AppRunner(app)
     await runner.setup()
     listening = socket.create_server(("127.0.0.1", 0))
-    server = await served(runner, listening, app[BUSY], LIMIT)
+    server = await served(runner, listening, Served(app[BUSY], LIMIT))
     address = listening.getsockname()
     try:
         yield address, go, begun
