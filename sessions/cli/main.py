@@ -209,7 +209,9 @@ async def _run(config: Config, host: str, port: int, metrics: int | None, tls: P
     async with AsyncExitStack() as stack:
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
-        to = connections.Served(made[connections.BUSY], connections.most(), certificate and certificate.context)
+        to = connections.Served(
+            made[connections.BUSY], connections.most(), certificate.context if certificate else None
+        )
         bound = await _bound(stack, runner, host, port, to)
         if certificate is not None:
             stack.callback(asyncio.create_task(certificate.follow()).cancel)

@@ -16,6 +16,14 @@ PAGE = {
     "auditVolume": {"claimName": "muster-audit"},
     "config": {"audit": {"file": {"path": "/var/log/muster/audit.log"}}},
 }
+GATEWAY = {
+    **ON,
+    "namespace": "gateways",
+    "model": {"name": "muster/tiny", "folder": "models/muster/tiny"},
+    "storage": {"claimName": "muster-sessions"},
+    "tls": {"secretName": "gateway-tls"},
+    "engines": {"namespace": "team-a"},
+}
 RUNTIME = next(each["spec"] for name, each in sorted(files.runtimes().items()) if name == "torch-distributed")
 
 CHOICES = {
@@ -145,5 +153,42 @@ CHOICES = {
         },
         "extraVolumes": [{"name": "audit", "emptyDir": {"sizeLimit": "1Gi"}}],
         "extraVolumeMounts": [{"name": "audit", "mountPath": "/var/log/muster"}],
+    },
+    "a gateway": {"gateway": GATEWAY},
+    "a gateway beside its engines, in HTTP": {
+        "gateway": {**GATEWAY, "namespace": "", "tls": {"plain": True}, "service": {"port": 80}},
+        "networkPolicy": {"enabled": False},
+    },
+    "gateways that share a database": {
+        "config": {"profiles": {"seat": {"deviceClass": "gpu.nvidia.com", "sharing": "shared", "maxSessions": 4}}},
+        "commonLabels": {"example.com/cost-center": "42", "app.kubernetes.io/name": "mine"},
+        "imagePullSecrets": [{"name": "registry"}],
+        "gateway": {
+            **GATEWAY,
+            "name": "rl",
+            "replicas": 2,
+            "database": {"secretName": "journal", "ports": [6432]},
+            "storage": {"claimName": "own", "enginesClaimName": "theirs", "folder": "a/b"},
+            "engines": {
+                "namespace": "team-a",
+                "image": {"registry": "registry.example", "repository": "engine", "tag": "2"},
+                "samplerImage": {"registry": "registry.example", "repository": "engine", "tag": "2-vllm"},
+                "profile": "seat",
+                "memory": "16Gi",
+            },
+            "limits": "[default]\nmodels = 10\n",
+            "extraArgs": ["--sampler=vllm", "--sampler-option=rank=32"],
+            "service": {"type": "LoadBalancer", "annotations": {"example.com/pool": "internal"}},
+            "clientsFrom": [{"namespaceSelector": {"matchLabels": {"team": "ml"}}}],
+        },
+        "monitoring": {"serviceMonitor": {**ON, "labels": {"release": "prometheus"}}},
+    },
+    "a gateway with a certificate of cert-manager": {
+        "tls": {"mode": "certManager", "certManager": {"issuerRef": ISSUER}},
+        "networkPolicy": {
+            "apiServer": {"cidrs": ["10.0.0.0/28"], "ports": [6443]},
+            "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
+        },
+        "gateway": {**GATEWAY, "tls": {"dnsNames": ["rl.example.com"]}},
     },
 }

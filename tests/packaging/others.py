@@ -23,6 +23,7 @@ CERTIFICATE = {
 }
 TLS = {"insecureSkipVerify": bool, "serverName": str, "ca": {"secret": {"name!": str, "key!": str}}}
 ENDPOINT = {"port!": str, "path!": str, "scheme!": str, "interval!": str, "tlsConfig!": TLS}
+POD_ENDPOINT = {"port!": str, "path!": str, "scheme!": str, "interval!": str}
 RULE = {"alert": str, "record": str, "expr!": str, "for": str, "labels": TEXTS, "annotations": TEXTS}
 GROUP = {"name!": str, "interval": str, "rules!": [RULE]}
 
@@ -32,6 +33,10 @@ KINDS = {
     ("monitoring.coreos.com/v1", "ServiceMonitor"): {
         **HEAD,
         "spec!": {"selector!": {"matchLabels": TEXTS}, "endpoints!": [ENDPOINT]},
+    },
+    ("monitoring.coreos.com/v1", "PodMonitor"): {
+        **HEAD,
+        "spec!": {"selector!": {"matchLabels": TEXTS}, "podMetricsEndpoints!": [POD_ENDPOINT]},
     },
     ("monitoring.coreos.com/v1", "PrometheusRule"): {**HEAD, "spec!": {"groups!": [GROUP]}},
 }

@@ -112,6 +112,33 @@ def test_the_audit_page_is_that_of_its_kustomization(helm, kubectl):
         assert with_page[key] == document, key
 
 
+SESSIONS = {
+    **PAIRS["overlays/production"],
+    "gateway": {
+        **choices.GATEWAY,
+        "image": IMAGE | {"repository": "muster-gateway"},
+        "engines": {"namespace": "team-a", "image": IMAGE | {"repository": "muster-engine"}},
+    },
+}
+
+
+def test_the_gateway_is_that_of_its_kustomization_with_the_same_rights(helm, kubectl):
+    without, with_gateway = normal(helm.template(PAIRS["overlays/production"])), normal(helm.template(SESSIONS))
+    extra = normal(renders.kustomize(kubectl, "sessions"))
+    assert set(with_gateway) - set(without) == set(extra)
+    for key, document in extra.items():
+        assert with_gateway[key] == document, key
+    rights = {(each["kind"], each["metadata"]["name"]): each for each in files.documents(files.FOLDER / RIGHTS)}
+    for key, document in rights.items():
+        assert with_gateway[key] == {**document, "metadata": with_gateway[key]["metadata"]}
+    assert {kind for kind, _ in extra} - {kind for kind, _ in rights} == {
+        "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount",
+    }  # fmt: skip
+
+
+RIGHTS = "sessions/rbac.yaml"
+
+
 def test_the_patch_for_the_volume_is_what_the_chart_adds(helm):
     (patch,) = files.documents(files.FOLDER / "audit-page" / "webhook-volume.yaml")
     spec = patch["spec"]["template"]["spec"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.packaging import choices
+
 LOG = {"audit": {"file": {"path": "/var/log/muster/audit.log"}}}
 WRITABLE = "config.audit.file.path: /var/log/muster/audit.log is not in a volume that can be written, and the root"
 
@@ -14,6 +16,16 @@ def mounted(path, volume=None, **options):
         "extraVolumes": [{"name": "logs", **(volume or {"emptyDir": {}})}],
         "extraVolumeMounts": [{"name": "logs", "mountPath": path, **options}],
     }
+
+
+def gateway(**changes):
+    """Values with a Gateway, some of them others."""
+    return {"gateway": {**choices.GATEWAY, **changes}}
+
+
+def without(key):
+    """Values with a Gateway that lacks something."""
+    return {"gateway": {name: each for name, each in choices.GATEWAY.items() if name != key}}
 
 
 REFUSALS = {
@@ -93,6 +105,44 @@ REFUSALS = {
     ),
     "a volume without a log": ({"auditVolume": {"claimName": "a"}}, "config.audit.file.path (none) is not a file in"),
     "a reader that is none": ({"auditPage": {"readers": [{"kind": "Team", "name": "a"}]}}, "/auditPage/readers/0/kind"),
+    "a gateway of nothing": (
+        {"gateway": {"enabled": True}},
+        "gateway.engines.namespace: is empty although gateway.enabled is true; docs/sessions-on-kubernetes.md says",
+    ),
+    "a gateway without a model": (without("model"), "gateway.model.name: is empty although gateway.enabled is true"),
+    "a gateway without a volume": (without("storage"), "gateway.storage.claimName: is empty although"),
+    "engines where nothing is decided": (
+        gateway(engines={"namespace": "muster-system"}),
+        "gateway.engines.namespace: Muster decides nothing in muster-system",
+    ),
+    "gateways that share a file": (
+        gateway(replicas=2),
+        "gateway.replicas: 2 of them cannot share a journal in a file; give gateway.database.secretName, or 1",
+    ),
+    "two claims in one namespace": (
+        gateway(namespace="team-a", storage={"claimName": "a", "enginesClaimName": "b"}),
+        "gateway.storage.enginesClaimName: Gateway and engines are both in team-a and have one claim, a",
+    ),
+    "keys that anybody on the way reads": (
+        gateway(tls={}),
+        "gateway.tls.secretName: is empty; give a Secret with tls.crt and tls.key in gateways for gateway.gateways.svc",
+    ),
+    "a certificate for nobody": (gateway(tls={"plain": True, "secretName": "a"}), "has plain and secretName; give one"),
+    "an issuer that is elsewhere": (
+        {**gateway(tls={}), "tls": {"mode": "certManager"}},
+        "the Issuer of muster-system makes no certificates in gateways; give a Secret, or a ClusterIssuer",
+    ),
+    "a profile that the configuration lacks": (
+        gateway(engines={"namespace": "team-a", "profile": "seat"}),
+        "gateway.engines.profile: config.profiles has no seat",
+    ),
+    "a gateway whose name is too long": (gateway(name="a" * 41), "at '/gateway/name'"),
+    "a folder out of a claim": (
+        gateway(model={"name": "a", "folder": "a/../b"}),
+        "at '/gateway/model/folder'",
+    ),
+    "a name with a variable": (gateway(model={"name": "$(PGPASSWORD)"}), "at '/gateway/model/name'"),
+    "a gateway's misspelt key": (gateway(replica=1), "at '/gateway': additional properties 'replica' not allowed"),
     "an API server that gives up first": (
         {"webhooks": {"create": {"timeoutSeconds": 4}}},
         "webhooks.create.timeoutSeconds: 4 is not above config.server.requestTimeout (4)",

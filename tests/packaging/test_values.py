@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
+import tomllib
 
 import pytest
 import yaml
 
+from sessions.cli import main as sessions
+from sessions.cli import pods
+from sessions.platforms import manifests
 from strategies.documents import names
 from tests.manifests import files, rules
 from tests.packaging import others, renders
-from tests.packaging.choices import CHOICES, ISSUER
+from tests.packaging.choices import CHOICES, GATEWAY, ISSUER
 from webhook.admission.policies import Mode
 from webhook.cli import arguments
 from webhook.cli.commands import audit_serve
@@ -28,8 +33,18 @@ def pod(documents):
 
 
 def webhook(documents):
-    """The documents without those of the audit page, which has an account and selectors of its own."""
-    return [each for each in documents if not each["metadata"]["name"].startswith("muster-audit")]
+    """The documents without those of the audit page and of a Gateway, which have accounts of their own."""
+    return [each for each in beside(documents) if not each["metadata"]["name"].startswith("muster-audit")]
+
+
+def beside(documents):
+    """The documents without those of a Gateway, which may be in other namespaces."""
+    return [each for each in documents if each not in gateway(documents)]
+
+
+def gateway(documents):
+    """The documents of a Gateway."""
+    return [each for each in documents if each["metadata"]["labels"]["app.kubernetes.io/name"] == "muster-gateway"]
 
 
 def kinds(documents):
@@ -79,7 +94,7 @@ NAMES = "resourceNames"
 def test_everything_is_in_the_namespace_of_the_release_and_there_is_one_of_each(helm, values):
     documents = helm.template(values, namespace="elsewhere")
     account = pod(documents)["spec"]["serviceAccountName"]
-    for document in documents:
+    for document in beside(documents):
         expected = None if document["kind"] in CLUSTER_WIDE else "elsewhere"
         assert document["metadata"].get("namespace") == expected
         for subject in document.get("subjects", ()) if document in webhook(documents) else ():
@@ -439,3 +454,123 @@ def test_each_replica_writes_its_log_into_a_folder_of_its_own(helm):
     assert (mount["mountPath"], mount["subPathExpr"]) == ("/srv/audit", "$(POD_NAME)")
     assert [each["name"] for each in container["env"]] == ["POD_NAME", "A"]
     assert container["env"][0]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+
+
+GATEWAYS = {name: values for name, values in CHOICES.items() if "gateway" in values}
+each_gateway = pytest.mark.parametrize("values", list(GATEWAYS.values()), ids=list(GATEWAYS))
+
+
+@each_gateway
+def test_a_gateway_fits_together_and_has_no_part_of_the_webhook(helm, values):
+    documents = helm.template(values, namespace="elsewhere")
+    settings, own = values["gateway"], gateway(documents)
+    name, engines = settings.get("name", "gateway"), settings["engines"]["namespace"]
+    template = renders.one(own, "Deployment")["spec"]["template"]
+    spec, labels = template["spec"], template["metadata"]["labels"]
+    for document in own:
+        in_engines = document["kind"] in {"Role", "RoleBinding"}
+        expected = engines if in_engines else settings["namespace"] or engines
+        assert document["metadata"]["namespace"] == expected
+        said = document.get("spec", {})
+        if selector := said.get("selector") or said.get("podSelector"):
+            chosen = selector.get("matchLabels", selector)
+            assert chosen.items() <= labels.items()
+            assert not chosen.items() <= pod(documents)["metadata"]["labels"].items()
+    assert renders.one(documents, "Service", "muster")["spec"]["selector"].items() - labels.items()
+    assert (spec["serviceAccountName"], renders.one(own, "ServiceAccount")["metadata"]["name"]) == (name, name)
+    (subject,) = renders.one(own, "RoleBinding")["subjects"]
+    assert (subject["name"], subject["namespace"]) == (name, settings["namespace"] or engines)
+    (container,) = spec["containers"]
+    assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in spec["volumes"]}
+
+
+@each_gateway
+def test_a_gateway_is_started_with_words_that_the_command_takes(helm, values, tmp_path, monkeypatch):
+    settings, own = values["gateway"], gateway(helm.template(values, namespace="elsewhere"))
+    (container,) = renders.one(own, "Deployment")["spec"]["template"]["spec"]["containers"]
+    (tmp_path / "token").write_text("a")
+    (tmp_path / "namespace").write_text(renders.one(own, "Deployment")["metadata"]["namespace"])
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    args = sessions.parser().parse_args([*container["args"], "--account", str(tmp_path)])
+    made = pods.chosen(args).settings
+    named = {name for rule in renders.one(own, "Role")["rules"] for name in rule.get(NAMES, ())}
+    assert named == {manifests.name_of(made)}
+    (peer,) = manifests.policy(made, "u")["spec"]["ingress"][0]["from"]
+    labels = renders.one(own, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert peer["podSelector"]["matchLabels"].items() <= labels.items()
+    assert made.peers == renders.one(own, "Deployment")["metadata"]["namespace"]
+    mounts = {each["mountPath"]: each for each in container["volumeMounts"]}
+    assert mounts[str(made.root)]["subPath"] == made.volume.path
+    assert mounts[str(made.base)]["subPath"] == made.base_volume.path
+    schemes = {container[probe]["httpGet"]["scheme"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert schemes == {"HTTPS" if args.tls else "HTTP"}
+    assert (str(args.tls) in mounts) is (not settings["tls"].get("plain", False))
+    assert bool(args.limits) is bool(settings.get("limits"))
+
+
+def test_gateways_that_share_a_database_have_its_url_and_password_from_a_secret(helm):
+    own = gateway(helm.template(GATEWAYS["gateways that share a database"]))
+    deployment = renders.one(own, "Deployment")["spec"]
+    (container,) = deployment["template"]["spec"]["containers"]
+    read = {each["name"]: each["valueFrom"]["secretKeyRef"] for each in container["env"]}
+    assert read["JOURNAL"] == {"name": "journal", "key": "url"}
+    assert read["PGPASSWORD"] == {"name": "journal", "key": "password", "optional": True}
+    assert "--journal=$(JOURNAL)" in container["args"]
+    assert (deployment["replicas"], deployment["strategy"]["type"]) == (2, "RollingUpdate")
+    assert renders.one(own, "NetworkPolicy")["spec"]["egress"][-1]["ports"] == [{"protocol": "TCP", "port": 6432}]
+    assert renders.one(own, "ConfigMap")["data"] == {"limits.toml": "[default]\nmodels = 10\n"}
+    assert tomllib.loads(renders.one(own, "ConfigMap")["data"]["limits.toml"])["default"]["models"] == 10
+    monitor = renders.one(own, "PodMonitor")
+    assert monitor["spec"]["podMetricsEndpoints"][0]["port"] in {each["name"] for each in container["ports"]}
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_a_gateway_lets_in_those_that_are_named(helm):
+    clients, metrics = renders.one(gateway(helm.template(GATEWAYS["gateways that share a database"])), "NetworkPolicy")[
+        "spec"
+    ]["ingress"]
+    assert clients["from"] == [{"namespaceSelector": {"matchLabels": {"team": "ml"}}}]
+    assert "from" not in metrics
+    guarded = gateway(helm.template(GATEWAYS["a gateway with a certificate of cert-manager"]))
+    spec = renders.one(guarded, "NetworkPolicy")["spec"]
+    assert spec["ingress"][1]["from"] == [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]
+    assert spec["egress"][1]["to"] == [{"ipBlock": {"cidr": "10.0.0.0/28"}}]
+
+
+def test_cert_manager_makes_the_certificate_of_a_gateway_for_the_names_of_its_service(helm):
+    own = gateway(helm.template(GATEWAYS["a gateway with a certificate of cert-manager"]))
+    leaf = renders.one(own, "Certificate")["spec"]
+    assert leaf["dnsNames"] == ["gateway.gateways.svc", "gateway.gateways.svc.cluster.local", "rl.example.com"]
+    assert leaf["issuerRef"] == ISSUER
+    volumes = renders.one(own, "Deployment")["spec"]["template"]["spec"]["volumes"]
+    assert leaf["secretName"] in [each.get("secret", {}).get("secretName") for each in volumes]
+    values = {"tls": {"mode": "certManager"}, "gateway": {**GATEWAY, "namespace": "elsewhere", "tls": {}}}
+    inside = gateway(helm.template(values, namespace="elsewhere"))
+    assert renders.one(inside, "Certificate")["spec"]["issuerRef"]["name"] == "muster"
+
+
+def test_without_a_gateway_nothing_of_it_is_there(helm):
+    assert gateway(helm.template()) == []
+
+
+def page():
+    """The blocks of YAML on the page for a first session: what is applied, and the values."""
+    text = (renders.CHART.parents[1] / "docs" / "sessions-on-kubernetes.md").read_text()
+    return [
+        list(yaml.safe_load_all(each)) for each in re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    ]
+
+
+def test_the_page_for_a_first_session_has_objects_and_values_that_go_together(helm, kubernetes):
+    applied, (values,) = page()
+    assert [problem for each in applied for problem in kubernetes.problems(each)] == []
+    own = gateway(helm.template(values))
+    claims = [each["metadata"]["name"] for each in applied if each["kind"] == "PersistentVolumeClaim"]
+    (container,) = renders.one(own, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert values["gateway"]["storage"]["claimName"] in claims
+    assert f"--volume={claims[0]}:state" in container["args"]
+    assert f"--base-volume={claims[0]}:models" in container["args"]
+    assert {each["metadata"]["namespace"] for each in own} == {applied[0]["metadata"]["name"]}
+    images = {container["image"].removeprefix("registry.example/")}
+    images |= {each.removeprefix("--image=registry.example/") for each in container["args"] if "--image" in each}
+    assert images == {"muster-gateway:0.1.0", "muster-engine:0.1.0"}

@@ -40,17 +40,22 @@ def made(folder, number=1):
         subprocess.run([OPENSSL, *words], check=True, capture_output=True)
 
 
-def shown(certificate):
-    """Return the serial number of what a context shows in a handshake."""
-    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+def agreed(certificate, client, name=None):
+    """Return what a certificate shows to a client, in DER, after a handshake that the client found right."""
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
-    one = client.wrap_bio(to_client, to_server)
+    one = client.wrap_bio(to_client, to_server, server_hostname=name)
     other = certificate.context.wrap_bio(to_server, to_client, server_side=True)
     for each in (one, other, one, other):
         with suppress(ssl.SSLWantReadError):
             each.do_handshake()
-    pem = ssl.DER_cert_to_PEM_cert(one.getpeercert(binary_form=True))
+    return one.getpeercert(binary_form=True)
+
+
+def shown(certificate):
+    """Return the serial number of what is served."""
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    pem = ssl.DER_cert_to_PEM_cert(agreed(certificate, client))
     told = subprocess.run([OPENSSL, "x509", "-noout", "-serial"], input=pem, capture_output=True, text=True, check=True)
     return int(told.stdout.strip().partition("=")[2], 16)
 
