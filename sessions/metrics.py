@@ -10,7 +10,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, Metric
 
-__all__ = ["CONTENT_TYPE", "ENGINES", "KINDS", "Metrics"]
+__all__ = ["ABSENCES", "CONTENT_TYPE", "ENGINES", "KINDS", "Metrics"]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 ENGINES: Final = ("trainer", "sampler")
@@ -26,6 +26,9 @@ KINDS: Final = (
     "save_weights_for_sampler",
 )
 """What `kind` may be of requests; whatever else the journal holds is `other`."""
+ABSENCES: Final = ("seat", "node", "failing", "refused", "starting")
+"""Why an engine does not answer: its pod has no seat on a shared device or no node, it does not start or ends again and
+again, it cannot be made of what it was given, or it is on its way."""
 _CATEGORIES = ("user", "server")
 _TOKENS = ("training", "sampling_prefill", "sampling_sample")
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0)
@@ -53,6 +56,7 @@ class Metrics:
         self._restarts = self._counter("engine_restarts", "Engines that ended by themselves", "engine")
         self._waiting = self._gauge("requests_waiting", "Requests without a result, executed ones among them", "kind")
         self._up = self._gauge("engine_up", "Whether an engine answers", "engine")
+        self._waits = self._gauge("engine_waits", "Whether an engine waits, by the reason", "engine", "reason")
         self._sessions = self._gauge("open_sessions", "Sessions that have not ended")
         self.registry.register(_Watched(self._busy))  # a Collector by shape
         self._begin()
@@ -106,14 +110,26 @@ class Metrics:
         """Count an engine that ended by itself."""
         self._restarts.labels(engine).inc()
 
-    def looked(self, waiting: Mapping[str, int], up: Mapping[str, bool], sessions: int) -> None:
-        """Set what is read at each scrape: requests that wait by kind, engines that answer, sessions that are open."""
+    def looked(
+        self, waiting: Mapping[str, int], up: Mapping[str, bool], absences: Mapping[str, str], sessions: int
+    ) -> None:
+        """Set what is read at each scrape: requests that wait by kind, engines, and sessions that are open.
+
+        Args:
+            waiting: requests by kind.
+            up: whether an engine answers.
+            absences: for what an engine waits, one of `ABSENCES`; empty for nothing.
+            sessions: that are open.
+        """
         known = {each: waiting.get(each, 0) for each in KINDS}
         self._waiting.labels("other").set(sum(waiting.values()) - sum(known.values()))
         for kind, count in known.items():
             self._waiting.labels(kind).set(count)
         for engine, is_up in up.items():
             self._up.labels(engine).set(is_up)
+        for engine, absence in absences.items():
+            for reason in ABSENCES:
+                self._waits.labels(engine, reason).set(reason == absence)
         self._sessions.set(sessions)
 
     def render(self) -> bytes:

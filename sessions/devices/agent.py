@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from sessions.devices import lines, processes
 from sessions.devices.clocks import Driver, Times
+from sessions.devices.figures import Figures
 from sessions.devices.lease import (
     Action,
     Asked,
@@ -38,6 +39,7 @@ from sessions.devices.lease import (
     Phase,
 )
 from sessions.devices.memory import Device, DeviceError, device
+from sessions.devices.scrapes import Scrapes
 
 __all__ = ["Agent", "main"]
 
@@ -77,8 +79,8 @@ class Agent:
         self._server: asyncio.Server | None = None
         self._measuring: asyncio.Task[None] | None = None
         self._lock: IO[str] | None = None
-        self._switches = 0
         self.driver: Driver
+        self.figures: Figures
 
     async def start(self) -> None:
         """Take over the device. Raises `DeviceError` where another agent has it, or it cannot be used."""
@@ -86,6 +88,7 @@ class Agent:
         self._device.open()
         self._recall()
         self.driver = Driver(self._times, self._now(), frozenset(self._known))
+        self.figures = Figures(self._now())
         self._socket.unlink(missing_ok=True)
         before = os.umask(0o177)
         try:
@@ -148,8 +151,9 @@ class Agent:
 
     def _tell(self, event: Event) -> None:
         """Tell the lease what happened, and do what follows."""
-        before = self.driver.lease
-        self._act(self.driver.tell(event, self._now()))
+        before, now = self.driver.lease, self._now()
+        self.figures.count(before, now)
+        self._act(self.driver.tell(event, now))
         after = self.driver.lease
         if (before.phase, before.number) != (after.phase, after.number):
             self._changed.set()
@@ -179,6 +183,7 @@ class Agent:
                 self._write(known, lines.line("leave", action.number))
             else:
                 _LOG.warning("engine %s is ended: it is gone, hangs, or has memory that is not its own", action.name)
+                self.figures.ended += 1
                 known.process.end()
 
     def _grant(self, action: Grant, known: _Known) -> None:
@@ -188,7 +193,7 @@ class Agent:
             _LOG.exception("engine %s cannot have the device, and is ended", action.name)
             known.process.end()
             return
-        self._switches += 1
+        self.figures.grants += 1
         self._write(known, lines.line("grant", action.number))
 
     @staticmethod
@@ -326,6 +331,10 @@ class Agent:
                 async with asyncio.timeout(pause):
                     await self._changed.wait()
 
+    def metrics(self) -> bytes:
+        """Return what Prometheus reads."""
+        return self.figures.render(self.driver.lease, self._now())
+
     def status(self) -> dict[str, Any]:
         """Return what the device is at, for people."""
         lease = self.driver.lease
@@ -335,7 +344,7 @@ class Agent:
             "holder": lease.holder.name if held and lease.holder else None,
             "session": lease.session,
             "turn": lease.turn,
-            "grants": self._switches,
+            "grants": self.figures.grants,
             "waiting": list(lease.waiting),
             "engines": {each.name: each.session for each in lease.engines},
             "ending": sorted(lease.ending),
@@ -348,6 +357,8 @@ def main() -> int:
     parser.add_argument("--device", required=True, metavar="DEVICE", help="nvidia:UUID or budget:NAME:MEBIBYTES")
     parser.add_argument("--socket", type=Path, required=True, metavar="FILE", help="Unix socket to make")
     parser.add_argument("--host", type=int, metavar="MEBIBYTES", help="that engines may keep in host memory; any")
+    what = "address of /metrics, for Prometheus; none by default"
+    parser.add_argument("--metrics", type=_address, metavar="HOST:PORT", help=what)
     for name, default in (("turn", 60.0), ("idle", 0.05), ("leaving", 60.0), ("freeing", 10.0)):
         parser.add_argument(
             f"--{name}", type=float, default=default, metavar="SECONDS", help=f"{default:g}; docs/devices.md"
@@ -357,20 +368,32 @@ def main() -> int:
     times = Times(args.turn, args.idle, args.leaving, args.freeing)
     try:
         agent = Agent(device(args.device), args.socket, times, None if args.host is None else args.host << 20)
-        asyncio.run(_serve(agent))
+        asyncio.run(_serve(agent, args.metrics))
     except (DeviceError, OSError) as error:
         sys.stderr.write(f"sessions: {error}\n")
         return 2
     return 0
 
 
-async def _serve(agent: Agent) -> None:
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port[:6]) > 65535:
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is no HOST:PORT such as 127.0.0.1:9091")
+    return host.strip("[]"), int(port)
+
+
+async def _serve(agent: Agent, metrics: tuple[str, int] | None) -> None:
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     await agent.start()
+    scraped = await Scrapes(agent.metrics).serve(*metrics) if metrics else None
     sys.stdout.write("serving\n")
+    if scraped is not None:
+        sys.stdout.write(f"serving metrics at port {scraped.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     await ended.wait()
+    if scraped is not None:
+        scraped.close()
     await agent.close()
 
 

@@ -33,5 +33,7 @@ async def _look(manager: Manager) -> None:
     context = manager.context
     waiting = {row["kind"]: row["some"] for row in await context.journal.rows(_WAITING)}
     open_ = await context.journal.row(_OPEN)
-    up = {each.name: each.is_up for each in (context.trainer, context.sampler)}
-    context.metrics.looked(waiting, up, open_["some"] if open_ else 0)
+    engines = (context.trainer, context.sampler)
+    up = {each.name: each.is_up for each in engines}
+    absences = {each.name: each.absence for each in engines}
+    context.metrics.looked(waiting, up, absences, open_["some"] if open_ else 0)

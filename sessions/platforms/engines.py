@@ -35,6 +35,10 @@ class Running(Protocol):
     def waits_for(self) -> str:
         """Why it does not answer at the moment, for whoever waits."""
 
+    @property
+    def absence(self) -> str:
+        """The same in one word of `sessions.metrics.ABSENCES`; empty while it answers or is not wanted."""
+
     async def ready(self) -> str:
         """Wait until it answers, and return which instance does."""
 

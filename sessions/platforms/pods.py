@@ -31,11 +31,13 @@ class Seen:
         address: of the one that is ready; None for none.
         reason: why there is none, for whoever waits.
         refusal: why its engine can never be made of what it was given, in one sentence; empty where it can.
+        absence: the reason in one word of `sessions.metrics.ABSENCES`; empty with an address.
     """
 
     address: str | None
     reason: str
     refusal: str = ""
+    absence: str = "starting"
 
 
 def seen(role: str, pods: Sequence[Mapping[str, Any]]) -> Seen:
@@ -57,27 +59,29 @@ def _of(role: str, pod: Mapping[str, Any]) -> Seen:
     container: Mapping[str, Any] = next(iter(status.get("containerStatuses") or ()), {})
     state = container.get("state") or {}
     if (conditions.get("Ready") or {}).get("status") == "True" and status.get("podIP"):
-        return Seen(status["podIP"], "")
+        return Seen(status["podIP"], "", absence="")
     waiting = state.get("waiting") or {}
     ended = (state if "terminated" in state else (container.get("lastState") or {}) if waiting else {}).get(
         "terminated"
     )
     if ended and ended.get("exitCode") == REFUSED:
         last = (str(ended.get("message") or "").strip().splitlines() or [""])[-1]
-        return Seen(None, f"the {role} cannot start", f"the {role} cannot start: {last[:_LONGEST]}")
+        return Seen(None, f"the {role} cannot start", f"the {role} cannot start: {last[:_LONGEST]}", "refused")
     if waiting.get("reason") not in {None, "ContainerCreating", "PodInitializing"}:
-        return Seen(None, f"the {role} does not start: {waiting['reason']}; its operator finds why in pod {name}")
+        told = f"the {role} does not start: {waiting['reason']}; its operator finds why in pod {name}"
+        return Seen(None, told, absence="failing")
     scheduled = conditions.get("PodScheduled") or {}
     if scheduled.get("status") == "False":
-        return Seen(None, _unscheduled(role, pod, scheduled))
+        return _unscheduled(role, pod, scheduled)
     return Seen(None, f"the {role} is starting")
 
 
-def _unscheduled(role: str, pod: Mapping[str, Any], condition: Mapping[str, Any]) -> str:
+def _unscheduled(role: str, pod: Mapping[str, Any], condition: Mapping[str, Any]) -> Seen:
     gates = {each.get("name") for each in (pod.get("spec") or {}).get("schedulingGates") or ()}
     if _SEAT in gates:
-        return f"the {role} waits for a seat on a shared device"
-    return f"the {role} waits for a node: {str(condition.get('message') or condition.get('reason'))[:_LONGEST]}"
+        return Seen(None, f"the {role} waits for a seat on a shared device", absence="seat")
+    told = str(condition.get("message") or condition.get("reason"))[:_LONGEST]
+    return Seen(None, f"the {role} waits for a node: {told}", absence="node")
 
 
 class Engines:
@@ -98,6 +102,7 @@ class Engines:
         self._up = asyncio.Event()
         self._was_up = False
         self._reason = f"the {name} is starting"
+        self._absence = ""
         self._place = _NOWHERE
         self._engine: Engine | None = None
         self._task: asyncio.Task[None] | None = None
@@ -120,6 +125,11 @@ class Engines:
         """Why it does not answer at the moment, for whoever waits."""
         return self._reason
 
+    @property
+    def absence(self) -> str:
+        """The same in one word; empty while it answers or is not wanted."""
+        return "" if self.is_up else self._absence
+
     async def ready(self) -> str:
         """Wait until it answers, and return which instance does."""
         await self._up.wait()
@@ -134,7 +144,7 @@ class Engines:
 
     def refuse(self, sentence: str) -> None:
         """Tell that it cannot be made; who was made before is tried again."""
-        self._reason = sentence
+        self._reason, self._absence = sentence, "refused"
         if not self._was_up:
             self.refusal = sentence
             self.refused.set()
@@ -151,6 +161,7 @@ class Engines:
             self._place = place
             if what.address:
                 self._task = asyncio.create_task(self._watch())
+        self._absence = what.absence or "starting"
 
     async def lose(self, reason: str) -> None:
         """Forget the pod; whoever waits for an answer of it is told."""
@@ -159,6 +170,7 @@ class Engines:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
         self._down(reason or f"the {self.name} is starting")
+        self._absence = ""
         self._place, engine, self._engine = _NOWHERE, self._engine, None
         if engine is not None:
             await engine.close()

@@ -94,12 +94,20 @@ class Process:
             f"the {self.name} ended {self._failures} times while it started; its operator finds why in {self.name}.log"
         )
 
+    @property
+    def absence(self) -> str:
+        """The same in one word; empty while it answers or is not wanted."""
+        if self.is_up or self._task is None:
+            return ""
+        return "failing" if self._failures else "starting"
+
     async def close(self) -> None:
         """End it."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
+            self._task = None
         self._up.clear()
         await self._end()
         await self.engine.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from sessions.devices import figures
+from sessions.metrics import Metrics as OfSessions
 from tests.operations.pages import ROOT
 from webhook.controllers.run import FIGURES
 from webhook.metrics import Metrics
@@ -14,11 +16,29 @@ def exposed():
     return counted() | dict(watched())
 
 
+def of_sessions():
+    """The same of a Gateway of RL sessions, whose busy seconds are read from a collector."""
+    made = OfSessions()
+    busy = {each.name: each for each in made.registry.collect()}["muster_sessions_engine_busy_seconds"]
+    labels = tuple(busy.samples[0].labels)
+    return _counted(made) | {f"{busy.name}_total": labels}
+
+
+def of_devices():
+    """The same of an agent of a device."""
+    return {name: labels for name, (_, labels, _) in figures.SERIES.items()}
+
+
 def counted():
     """What `Metrics` has from the start."""
+    return _counted(Metrics())
+
+
+def _counted(metrics):
     return {
         each.describe()[0].name + ("_total" if each._type == "counter" else ""): tuple(each._labelnames)
-        for each in Metrics().registry._collector_to_names
+        for each in metrics.registry._collector_to_names
+        if hasattr(each, "_labelnames")
     }
 
 

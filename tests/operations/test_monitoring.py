@@ -13,17 +13,20 @@ from tests.operations import pages, promtools, series
 
 FOLDER = pages.ROOT / "manifests" / "monitoring"
 RULES = [rule for group in yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"] for rule in group["rules"]]
-DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text())
-PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+DASHBOARDS = {path.name: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
+PANELS = [panel for each in DASHBOARDS.values() for panel in each["panels"] if panel["type"] != "row"]
 OTHERS = {
     "kube_deployment_status_replicas_available",  # kube-state-metrics
     "apiserver_admission_webhook_rejection_count",  # Kubernetes 1.36, apiserver/pkg/admission/metrics
     "apiserver_admission_webhook_fail_open_count",
     "apiserver_admission_webhook_admission_duration_seconds",
 }
-EXPOSED = series.exposed()
+SHOWN = {"dashboard.json": series.exposed(), "sessions.json": series.of_sessions() | series.of_devices()}
+EXPOSED = {name: labels for each in SHOWN.values() for name, labels in each.items()}
+SCRAPED = {"job", "instance"}  # labels that Prometheus itself gives
 
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+each_dashboard = pytest.mark.parametrize("name", list(DASHBOARDS))
 each_panel = pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
 
 
@@ -32,13 +35,18 @@ def named(expression):
     without_strings = re.sub(r'"[^"]*"', '""', expression)
     without_labels = re.sub(r"\{[^}]*\}|\b(by|without|on|ignoring) *\([^)]*\)", "", without_strings)
     found = re.findall(r"\b[a-z]\w*_\w+\b(?! *\()", without_labels)
-    return {name.removesuffix("_bucket") for name in found}
+    return {base(name) for name in found}
+
+
+def base(name):
+    """The name of a histogram whose buckets or count are named; that of others ends with count for other reasons."""
+    return re.sub("_(bucket|count)$" if name.startswith("muster_") else "_bucket$", "", name)
 
 
 def selectors(expression):
     """The labels that an expression selects by, as (series, label)."""
     for name, labels in re.findall(r"\b(\w+)\{([^}]*)\}", expression):
-        yield from ((name.removesuffix("_bucket"), each) for each in re.findall(r"(\w+) *(?:=~|!~|!=|=)", labels))
+        yield from ((base(name), each) for each in re.findall(r"(\w+) *(?:=~|!~|!=|=)", labels))
 
 
 def grouped(expression):
@@ -53,7 +61,7 @@ def test_a_rule_looks_at_series_and_labels_that_exist(rule):
     for name, label in selectors(rule["expr"]):
         assert name in OTHERS or label in EXPOSED[name]
     if not names & OTHERS:
-        assert grouped(rule["expr"]) <= {"le"}.union(*(EXPOSED[name] for name in names))
+        assert grouped(rule["expr"]) <= {"le", *SCRAPED}.union(*(EXPOSED[name] for name in names))
 
 
 @each_rule
@@ -86,18 +94,21 @@ def test_a_panel_shows_series_that_exist_from_the_source_that_was_chosen(panel):
             assert name in OTHERS or label in EXPOSED[name]
 
 
-def test_the_dashboard_shows_every_series_and_names_no_source_of_its_own():
-    shown = {name for panel in PANELS for target in panel["targets"] for name in named(target["expr"])}
-    assert EXPOSED.keys() <= shown
-    (variable,) = DASHBOARD["templating"]["list"]
+@each_dashboard
+def test_the_dashboard_shows_every_series_and_names_no_source_of_its_own(name):
+    panels = [panel for panel in DASHBOARDS[name]["panels"] if panel["type"] != "row"]
+    shown = {each for panel in panels for target in panel["targets"] for each in named(target["expr"])}
+    assert SHOWN[name].keys() <= shown
+    (variable,) = DASHBOARDS[name]["templating"]["list"]
     assert (variable["name"], variable["type"], variable["query"]) == ("datasource", "datasource", "prometheus")
 
 
-def test_panels_have_numbers_of_their_own_and_do_not_overlap():
-    numbers = [panel["id"] for panel in DASHBOARD["panels"]]
+@each_dashboard
+def test_panels_have_numbers_of_their_own_and_do_not_overlap(name):
+    numbers = [panel["id"] for panel in DASHBOARDS[name]["panels"]]
     assert len(numbers) == len(set(numbers))
     taken = set()
-    for panel in DASHBOARD["panels"]:
+    for panel in DASHBOARDS[name]["panels"]:
         box = panel["gridPos"]
         cells = {(x, y) for x in range(box["x"], box["x"] + box["w"]) for y in range(box["y"], box["y"] + box["h"])}
         assert box["x"] + box["w"] <= 24

@@ -13,17 +13,23 @@ from webhook import configs
 from webhook.metrics import Metrics
 from webhook.server.services import Service
 
-PAGE = "docs/operations.md"
+PAGES = {
+    "docs/operations.md": series.exposed(),
+    "docs/sessions.md": series.of_sessions(),
+    "docs/devices.md": series.of_devices(),
+}
 ALERTS = {
     rule["alert"]: rule
     for group in yaml.safe_load(pages.read("manifests/monitoring/alerts.yaml"))["groups"]
     for rule in group["rules"]
 }
 EXPOSED = series.exposed()
+ALL = {name: labels for of_page in PAGES.values() for name, labels in of_page.items()}
 
 
-def explained():
-    return {row[0].strip("`"): row[1:] for row in pages.rows(pages.section(PAGE, "Metrics"))}
+def explained(page=None):
+    named = PAGES if page is None else [page]
+    return {row[0].strip("`"): row[1:] for each in named for row in pages.rows(pages.section(each, "Metrics"))}
 
 
 async def test_a_running_service_exposes_what_was_found_in_the_code_and_nothing_else(tmp_path):
@@ -59,22 +65,23 @@ async def test_a_running_service_exposes_what_was_found_in_the_code_and_nothing_
     assert found == EXPOSED.keys() - only_with_a_shared_secret
 
 
-@pytest.mark.parametrize("name", sorted(EXPOSED))
+@pytest.mark.parametrize("name", sorted(ALL))
 def test_each_series_is_explained_with_its_labels_and_its_alerts(name):
     labels, meaning, alerts = explained()[name]
-    assert re.findall(r"`(\w+)`", labels) == list(EXPOSED[name])
+    assert re.findall(r"`(\w+)`", labels) == list(ALL[name])
     assert len(meaning.split()) >= 3
     for alert in re.findall(r"\w+", alerts):
         assert re.search(rf"\b{name}(_bucket)?\b", ALERTS[alert]["expr"]), alert
 
 
-def test_nothing_is_explained_that_does_not_exist():
-    assert explained().keys() == EXPOSED.keys()
+@pytest.mark.parametrize("page", list(PAGES))
+def test_nothing_is_explained_that_does_not_exist(page):
+    assert explained(page).keys() == PAGES[page].keys()
 
 
 @pytest.mark.parametrize("alert", sorted(ALERTS))
 def test_each_alert_is_named_with_every_series_that_it_looks_at(alert):
-    looked_at = {name for name in EXPOSED if re.search(rf"\b{name}(_bucket)?\b", ALERTS[alert]["expr"])}
+    looked_at = {name for name in ALL if re.search(rf"\b{name}(_bucket)?\b", ALERTS[alert]["expr"])}
     named = {name for name, (*_, alerts) in explained().items() if alert in re.findall(r"\w+", alerts)}
     assert looked_at == named
 

@@ -12,7 +12,7 @@ import tinker
 from prometheus_client.parser import text_string_to_metric_families
 from tinker import types
 
-from sessions.metrics import KINDS, Metrics
+from sessions.metrics import ABSENCES, KINDS, Metrics
 from tests.sessions.gateways import ROOT, Gateway
 from tests.sessions.hand import datum
 
@@ -86,7 +86,19 @@ def test_an_engine_that_ends_is_counted_and_so_is_what_waits_for_it(scraped, han
     found = scraped.scrape()
     assert found["requests_waiting", "forward_backward"] == 0
     assert found["engine_restarts_total", "trainer"] == 1
+    assert found["engine_waits", "trainer", "starting"] == 0
     assert found["engine_restarts_total", "sampler"] == 0
+
+
+def test_for_what_an_engine_waits_is_one_of_a_few_words():
+    metrics = Metrics()
+    metrics.looked({}, {"trainer": False, "sampler": True}, {"trainer": "seat", "sampler": ""}, 0)
+    found = _values(metrics.render().decode())
+    waits = {key[1:] for key, value in found.items() if key[0] == "engine_waits" and value}
+    assert waits == {("trainer", "seat")}
+    assert sum(key[0] == "engine_waits" for key in found) == 2 * len(ABSENCES)
+    metrics.looked({}, {"trainer": True}, {"trainer": ""}, 0)
+    assert _values(metrics.render().decode())["engine_waits", "trainer", "seat"] == 0
 
 
 def test_metrics_are_at_their_own_address_only(scraped):
@@ -101,7 +113,7 @@ def test_a_name_that_nobody_foresaw_makes_no_series_of_its_own():
     before = len(_values(metrics.render().decode()))
     for number in range(9):
         metrics.failed(f"kind-{number}", "server")
-        metrics.looked({f"kind-{number}": 2, "sample": 1}, {}, 0)
+        metrics.looked({f"kind-{number}": 2, "sample": 1}, {}, {}, 0)
     found = _values(metrics.render().decode())
     assert found["failures_total", "server", "other"] == 9
     assert found["requests_waiting", "other"] == 2
@@ -114,7 +126,7 @@ def test_each_series_has_a_row_on_the_page_with_its_labels():
     rows = dict(re.findall(r"^\| `(muster_sessions_\w+)` \|([^|]*)\|", page, re.MULTILINE))
     metrics = Metrics()
     metrics.ended("sample", 1, 1)
-    metrics.looked({}, {"trainer": True}, 0)
+    metrics.looked({}, {"trainer": True}, {"trainer": "seat"}, 0)
     series = {}
     for family in text_string_to_metric_families(metrics.render().decode()):
         name = family.name + ("_total" if family.type == "counter" else "")

@@ -61,6 +61,13 @@ class Process:
         while (line := self._lines.get(timeout=max(0.01, deadline - time.monotonic()))) != text:
             assert line is not None, f"it ended before {text!r}"
 
+    def next(self, begins, within=60):
+        """Wait for a line that begins so, and return it; what comes before it is dropped."""
+        deadline = time.monotonic() + within
+        while not (line := self._lines.get(timeout=max(0.01, deadline - time.monotonic()))).startswith(begins):
+            pass
+        return line
+
     def says(self, text):
         """Return whether a line has come that was not looked at."""
         return text in self._lines.queue

@@ -14,7 +14,7 @@ from sessions.platforms import manifests
 from sessions.platforms.api import Access
 from sessions.platforms.kubernetes import Pods
 from sessions.platforms.manifests import Settings, Volume
-from sessions.platforms.pods import seen
+from sessions.platforms.pods import Engines, seen
 from tests.sessions.platforms.cluster import Cluster
 
 NAME = "muster-gateway"
@@ -263,28 +263,48 @@ UNSCHEDULED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulab
 
 
 @pytest.mark.parametrize(
-    ("pods", "address", "reason"),
+    ("pods", "address", "reason", "absence"),
     [
-        ([], None, "the trainer is starting: its pod is being made"),
-        ([pod(ready="True", ip="10.0.0.7")], "10.0.0.7", ""),
-        ([pod(ready="True", ip="10.0.0.7", gone=True)], None, "the trainer is starting: its pod is being made"),
-        ([pod("a", ready="True", ip="1"), pod("b", made="2026-01-01T00:00:01Z")], None, "the trainer is starting"),
-        ([pod(ip="10.0.0.7")], None, "the trainer is starting"),
-        ([pod(**waiting("ContainerCreating"))], None, "the trainer is starting"),
+        ([], None, "the trainer is starting: its pod is being made", "starting"),
+        ([pod(ready="True", ip="10.0.0.7")], "10.0.0.7", "", ""),
+        ([pod(ready="True", ip="1", gone=True)], None, "the trainer is starting: its pod is being made", "starting"),
+        (
+            [pod("a", ready="True", ip="1"), pod("b", made="2026-01-01T00:00:01Z")],
+            None,
+            "the trainer is starting",
+            "starting",
+        ),
+        ([pod(ip="10.0.0.7")], None, "the trainer is starting", "starting"),
+        ([pod(**waiting("ContainerCreating"))], None, "the trainer is starting", "starting"),
         (
             [pod(**waiting("ImagePullBackOff"))],
             None,
             "the trainer does not start: ImagePullBackOff; its operator finds why in pod a",
+            "failing",
         ),
-        ([pod(conditions=[UNSCHEDULED])], None, "the trainer waits for a node: 0/3 nodes"),
+        ([pod(conditions=[UNSCHEDULED])], None, "the trainer waits for a node: 0/3 nodes", "node"),
         (
             [pod(conditions=[UNSCHEDULED], gates=["muster.dev/seat"])],
             None,
             "the trainer waits for a seat on a shared device",
+            "seat",
         ),
     ],
 )
-def test_why_an_engine_is_not_there_is_told_from_its_pod(pods, address, reason):
+def test_why_an_engine_is_not_there_is_told_from_its_pod(pods, address, reason, absence):
     found = seen("trainer", pods)
-    assert (found.address, found.reason, found.refusal) == (address, reason, "")
+    assert (found.address, found.reason, found.refusal, found.absence) == (address, reason, "", absence)
     assert seen("sampler", pods).address is None
+
+
+async def test_in_one_word_it_is_told_for_what_an_engine_waits_until_nobody_wants_it():
+    engines = Engines("trainer", Metrics())
+    assert engines.absence == ""
+    await engines.found(seen("trainer", [pod(conditions=[UNSCHEDULED], gates=["muster.dev/seat"])]), "t", 1)
+    assert engines.absence == "seat"
+    await engines.found(seen("trainer", []), "t", 1)
+    assert engines.absence == "starting"
+    engines.refuse("the trainer cannot be made a pod")
+    assert engines.absence == "refused"
+    await engines.lose("the Gateway ends")
+    assert engines.absence == ""

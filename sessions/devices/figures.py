@@ -1,0 +1,65 @@
+"""What a device was at and for how long, as Prometheus reads it; counted where the lease is driven."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from sessions.devices.lease import Lease, Phase
+
+__all__ = ["SERIES", "Figures"]
+
+SERIES: Final = {
+    "muster_device_phase_seconds_total": ("counter", ("phase",), "Seconds in which the device was in a phase"),
+    "muster_device_grants_total": ("counter", (), "Times that an engine got the device"),
+    "muster_device_ended_total": (
+        "counter",
+        (),
+        "Orders to end an engine that hung, lied or was cut off",
+    ),
+    "muster_device_waiting": ("gauge", (), "Engines that wait for the device"),
+    "muster_device_waiting_seconds_total": ("counter", (), "Seconds for which engines waited, added up over engines"),
+}
+"""Each series: its type, its labels and its text."""
+
+
+class Figures:
+    """Seconds and counts of one device, all from nought.
+
+    Args:
+        now: seconds of a clock that never goes back.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._looked = now
+        self._phases = dict.fromkeys(Phase, 0.0)
+        self._waited = 0.0
+        self.grants = self.ended = 0
+
+    def count(self, lease: Lease, now: float) -> None:
+        """Count what has passed since the last call, in which the lease was this one."""
+        passed, self._looked = now - self._looked, now
+        self._phases[lease.phase] += passed
+        self._waited += passed * len(lease.waiting)
+
+    def render(self, lease: Lease, now: float) -> bytes:
+        """Return the text exposition (version 0.0.4) of what there is until now."""
+        self.count(lease, now)
+        lines = [line for name in SERIES for line in self._family(name, lease)]
+        return "".join(f"{line}\n" for line in lines).encode()
+
+    def _family(self, name: str, lease: Lease) -> Iterator[str]:
+        kind, _, text = SERIES[name]
+        yield f"# HELP {name} {text}"
+        yield f"# TYPE {name} {kind}"
+        match name.removeprefix("muster_device_"):
+            case "phase_seconds_total":
+                yield from (f'{name}{{phase="{phase}"}} {seconds!r}' for phase, seconds in self._phases.items())
+            case "grants_total":
+                yield f"{name} {self.grants}"
+            case "ended_total":
+                yield f"{name} {self.ended}"
+            case "waiting":
+                yield f"{name} {len(lease.waiting)}"
+            case _:
+                yield f"{name} {self._waited!r}"
