@@ -89,7 +89,7 @@ def test_json_has_a_version_and_the_same_members_for_one_job_and_for_all(cluster
     assert all(isinstance(age, int) for age in ages)
     assert set(one) == {
         "schema", "namespace", "name", "kind", "phase", "why", "world", "verdict", "sampling", "conditions", "pods",
-        "seats", "decisions", "unread",
+        "seats", "decisions", "unread", "gateway",
     }  # fmt: skip
     assert one["schema"] == "muster.dev/status/v1"
     assert one["world"] | {"pod": ""} == {

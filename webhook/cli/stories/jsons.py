@@ -30,6 +30,7 @@ def item(story: Story) -> dict[str, Any]:
         },
         "verdict": world.verdict,
         "sampling": world.sampling.written() if world.sampling else None,
+        "gateway": {"name": story.gateway.name, "term": story.gateway.term} if story.gateway else None,
         "conditions": [
             {
                 "object": each.object,

@@ -7,9 +7,16 @@ from collections.abc import Iterator
 from strategies.documents import names
 from webhook.cli.stories import seats, whys, words, worlds
 from webhook.cli.stories.gathered import Document, Gathered, containers, seconds_since
-from webhook.cli.stories.told import Decided, Happened, PodTold, Story
+from webhook.cli.stories.told import Decided, Gateway, Happened, PodTold, Story
 
-__all__ = ["tell"]
+__all__ = ["GATEWAY", "MANAGED_BY", "TERM", "tell"]
+
+MANAGED_BY = ("app.kubernetes.io/managed-by", "muster-sessions")
+"""Label of what a Gateway of RL sessions makes (`sessions.platforms.manifests`, which nothing here may import)."""
+GATEWAY = "muster.dev/gateway"
+"""Label with the name of the Gateway."""
+TERM = "muster.dev/term"
+"""Annotation of the JobSet, which each process of the Gateway counts up when it takes the engines."""
 
 _DECISIONS = 20  # the newest ones
 
@@ -32,7 +39,18 @@ def tell(found: Gathered) -> Story:
         seats=seats.seated(found),
         decisions=_decisions(found),
         unread=tuple(found.unread),
+        gateway=_gateway(found),
     )
+
+
+def _gateway(found: Gathered) -> Gateway | None:
+    metadata = (found.jobset or {}).get("metadata") or {}
+    labels = metadata.get("labels") or {}
+    key, value = MANAGED_BY
+    if found.trainjob is not None or labels.get(key) != value or GATEWAY not in labels:
+        return None
+    term = str((metadata.get("annotations") or {}).get(TERM, ""))[:18]
+    return Gateway(words.quoted(labels[GATEWAY], 80), int(term) if term.isascii() and term.isdigit() else None)
 
 
 def _conditions(kind: str, document: Document | None) -> Iterator[Happened]:

@@ -19,7 +19,7 @@ def lines(story: Story, width: int) -> Iterator[str]:
     age = f", {words.age(story.age)} old" if story.age is not None else ""
     yield problems.one_line(f"{story.kind} {story.namespace}/{story.name}: {story.phase}{age}")
     yield from (f"  {line}" for line in tables.wrap(problems.one_line(story.why.text), width - 2))
-    yield from _world(story)
+    yield from _gateway(story) if story.gateway else _world(story)
     yield from _sampling(story, width)
     yield from _section(("OBJECT", "CONDITION", "REASON", "MESSAGE", "SINCE"), _conditions(story), width)
     yield from _section(("POD", "PHASE", "REASON", "RESTARTS", "NODE", "LAST WORDS"), list(_pods(story)), width)
@@ -36,9 +36,9 @@ def summary(stories: Sequence[Story], width: int, *, spaces: bool) -> Iterator[s
         (
             *([each.namespace] if spaces else []),
             each.name,
-            each.kind,
+            "Gateway" if each.gateway else each.kind,
             each.phase,
-            world(each),
+            "-" if each.gateway else world(each),
             "-" if each.age is None else words.age(each.age),
             each.why.text,
         )
@@ -49,7 +49,8 @@ def summary(stories: Sequence[Story], width: int, *, spaces: bool) -> Iterator[s
 
 def brief(story: Story) -> str:
     """Return the story in one line, which changes only when something happened."""
-    return problems.one_line(f"{story.namespace}/{story.name}: {story.phase}, world {world(story)}: {story.why.text}")
+    what = "engines of a Gateway" if story.gateway else f"world {world(story)}"
+    return problems.one_line(f"{story.namespace}/{story.name}: {story.phase}, {what}: {story.why.text}")
 
 
 def world(story: Story) -> str:
@@ -57,6 +58,15 @@ def world(story: Story) -> str:
     found = story.world
     mark = " (wrong)" if found.right is False else ""
     return f"{found.asked or '?'}/{'?' if found.reached is None else found.reached}{mark}"
+
+
+def _gateway(story: Story) -> Iterator[str]:
+    """Yield whose engines these are, which have no world size."""
+    found = story.gateway
+    if found is not None:
+        had = f", of which process {found.term} has them" if found.term else ""
+        yield ""
+        yield problems.one_line(f"GATEWAY engines of the Gateway {found.name}{had}")
 
 
 def _world(story: Story) -> Iterator[str]:

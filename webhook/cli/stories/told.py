@@ -7,7 +7,7 @@ from typing import Literal
 
 from webhook.controllers.guards import Sampling, Verdict
 
-__all__ = ["Decided", "Happened", "PodTold", "Seated", "Story", "Why", "World"]
+__all__ = ["Decided", "Gateway", "Happened", "PodTold", "Seated", "Story", "Why", "World"]
 
 Phase = Literal["Refused", "Suspended", "Waiting", "Starting", "Running", "Finished", "Failed", "Unknown"]
 """How far a job is, in one word."""
@@ -105,6 +105,19 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
+class Gateway:
+    """The Gateway of RL sessions whose engines a JobSet is.
+
+    Attributes:
+        name: of it.
+        term: how many processes of that Gateway have had these engines, one after the other; None where nobody said so.
+    """
+
+    name: str
+    term: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Story:
     """All that is told about one job; `age` in seconds, None for a job that was never created."""
 
@@ -120,6 +133,7 @@ class Story:
     seats: tuple[Seated, ...]
     decisions: tuple[Decided, ...]
     unread: tuple[str, ...]
+    gateway: Gateway | None = None
 
     @property
     def is_wrong(self) -> bool:
