@@ -14,7 +14,7 @@ from tests.frameworks import sampled_jobs
 from tests.fuzz import cases
 from tests.support import devices, jobs, upstream
 
-__all__ = ["draw", "follow", "worlds"]
+__all__ = ["draw", "follow", "of", "worlds"]
 
 ROOT = Path(__file__).parents[2]
 _JOBS = ("TrainJob", "JobSet")
@@ -24,7 +24,12 @@ _FILES = ("manifests/examples", "manifests/profiles")
 def draw(random):
     """A world of its own, to be changed: `subjects` are jobs, `cluster` all else, `name` says where it is from."""
     names = worlds()
-    return marshal.loads(_world(names[random.randrange(len(names))]))  # noqa: S302 - our own bytes, ten times faster than copy
+    return of(names[random.randrange(len(names))])
+
+
+def of(name):
+    """The world of this name, to be changed."""
+    return marshal.loads(_world(name))  # noqa: S302 - our own bytes, ten times faster than copy
 
 
 @functools.cache
@@ -163,6 +168,16 @@ def _rivals():
     return [jobset]
 
 
+def _trainings():
+    """Two trainings that ask one sampler, of which one sends weights by files."""
+    jobset = sampled_jobs.by_hand()
+    jobset["metadata"].update(name="rl")
+    jobs_of = jobset["spec"]["replicatedJobs"]
+    jobs_of.append({**cases.copied(jobs_of[-1]), "name": "second"})
+    jobs.container_of(jobset, -1)["env"] = [{"name": "MUSTER_WEIGHTS_FOLDER", "value": "/shared"}]
+    return [jobset]
+
+
 def _adapters():
     """A program of the author's own that sends adapters to a sampler, by files."""
     env = [{"name": "MUSTER_WEIGHTS_FOLDER", "value": "/shared/weights"}]
@@ -185,4 +200,5 @@ _OWN = {
     "sampled": _sampled,
     "rivals": _rivals,
     "adapters": _adapters,
+    "trainings": _trainings,
 }

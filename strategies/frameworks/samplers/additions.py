@@ -87,7 +87,7 @@ def complete(pair: Pair, changes: Changes) -> None:
 def _add_folder(pair: Pair, changes: Changes) -> None:
     """Let the training send weights by files, where only the sampler's runtime says so."""
     mine, theirs = transfers.folders(pair)
-    if theirs and not mine and completions.is_asked(pair) and not parsing.hidden(theirs):
+    if theirs and not mine and pair.is_asked and not parsing.hidden(theirs):
         _add_env(changes, pair.node, (transfers.FOLDER, theirs, "the sampler reads weights from this folder"))
 
 
@@ -114,7 +114,7 @@ def _add_env(changes: Changes, place: pods.Place, entry: tuple[str, str, str]) -
 
 def _add_probes(pair: Pair, changes: Changes) -> None:
     server, path = pair.sampler.server, pair.sampler.place.path
-    if server is None or not completions.is_asked(pair):
+    if server is None or not pair.is_asked:
         return
     missing = [name for name in probes.NAMES if isinstance(changes.get(*path, name), Absent)]
     port = probes.port(server)

@@ -22,7 +22,7 @@ _TRUE = frozenset({"1", "true"})
 def check(pair: Pair) -> Iterator[Finding]:
     """Yield where the sampler, as it will run, is not what the training expects."""
     server = completions.completed(pair)
-    if server is None or pair.rivals or not completions.is_asked(pair):
+    if server is None or pair.rivals or not pair.is_asked:
         return
     yield from _model(pair, server)
     yield from _lora(pair, server)
@@ -101,7 +101,7 @@ def _containers(job: Mapping[str, Any]) -> Sequence[Any]:
 
 def _transfer(pair: Pair, server: Server) -> Iterator[Finding]:
     if server.has(transfers.FLAG):
-        yield from _way(pair)
+        yield from _way(pair, server)
         return
     if pair.sampler.bare:  # Muster adds the flag, unless a role has no GPU, which is told elsewhere
         return
@@ -113,9 +113,9 @@ def _transfer(pair: Pair, server: Server) -> Iterator[Finding]:
     yield pair.on_sampler(severity, _words(pair), None, message, rule="sampler/transfer")
 
 
-def _way(pair: Pair) -> Iterator[Finding]:
+def _way(pair: Pair, server: Server) -> Iterator[Finding]:
     """Refuse two roles of which one sends or takes weights by files, and the other does not."""
-    named, said = transfers.backend(pair), any(transfers.folders(pair))
+    named, said = transfers.backend(server), any(transfers.folders(pair))
     if named == transfers.FILES and not said:
         message = f"neither role names the folder for weights by files; set {transfers.FOLDER} in spec.trainer.env"
         yield pair.on_sampler(Severity.ERROR, "args", named, message, rule="sampler/transfer")

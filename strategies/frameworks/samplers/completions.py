@@ -8,15 +8,15 @@ processed log-probabilities its importance ratio is biased, and it only warns (t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from strategies.frameworks.samplers import adapters, hardware, models, transfers
+from strategies.frameworks.samplers import adapters, hardware, models, pairs, transfers
 from strategies.frameworks.samplers.pairs import Pair
 from strategies.frameworks.vllm import contradictions, parsing, servers, sizes
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.launches import topologies
 
-__all__ = ["DEV_MODE", "Flag", "completed", "is_asked", "list_env", "list_flags"]
+__all__ = ["DEV_MODE", "Flag", "completed", "list_env", "list_flags"]
 
 DEV_MODE = "VLLM_SERVER_DEV_MODE"
 """The env that opens the endpoints by which weights are updated, and others, to everybody who reaches the port."""
@@ -38,15 +38,9 @@ def list_flags(pair: Pair) -> list[Flag]:
     return [flag for flag in _wanted(pair, server) if not server.has(flag.words[0].lstrip("-"))]
 
 
-def is_asked(pair: Pair) -> bool:
-    """Whether the training asks the sampler, or is a program that Muster does not read, beside one that is meant."""
-    asked = pair.is_used if pair.is_used is not None else pair.is_meant
-    return asked and not pair.rivals
-
-
 def _may_complete(pair: Pair, server: Server) -> bool:
     readable = pair.sampler.bare and not server.open and server.form is not Form.GRPC
-    return readable and is_asked(pair)
+    return readable and pair.is_asked
 
 
 def _wanted(pair: Pair, server: Server) -> Iterator[Flag]:
@@ -104,10 +98,22 @@ def _named(pair: Pair, server: Server) -> Server:
 
 
 def completed(pair: Pair) -> Server | None:
-    """Return the sampler's server as it will run, with the flags that Muster adds."""
-    server = pair.sampler.server
-    words = tuple(word for flag in list_flags(pair) for word in flag.words)
-    return server if server is None or not words else _with(server, words)
+    """Return the sampler's server as it will run, with the flags that Muster adds for each training that asks it."""
+    key, state = (completed, pair.sampler.place.path), len(pair.job.changes)
+    kept = pair.job.memory.get(key)
+    if kept is None or kept[0] != state:
+        kept = pair.job.memory[key] = (state, _completed(pair))
+    server: Server | None = kept[1]
+    return server
+
+
+def _completed(pair: Pair) -> Server | None:
+    sampler = pair.sampler
+    for each in pairs.asking(pair):
+        words = [word for flag in list_flags(replace(each, sampler=sampler)) for word in flag.words]
+        if words and sampler.server is not None:
+            sampler = replace(sampler, server=_with(sampler.server, tuple(words)))
+    return sampler.server
 
 
 def _with(server: Server, words: tuple[str, ...]) -> Server:
@@ -117,11 +123,11 @@ def _with(server: Server, words: tuple[str, ...]) -> Server:
 def list_env(pair: Pair) -> Iterator[tuple[str, str, str]]:
     """Yield (name, value, reason) of each variable that the sampler needs."""
     server = pair.sampler.server
-    if server is None or server.form is Form.GRPC or not is_asked(pair):
+    if server is None or server.form is Form.GRPC or not pair.is_asked:
         return
     yield DEV_MODE, "1", "the trainer sends weights to endpoints that vLLM opens only in this mode"
-    mine, theirs = transfers.folders(pair)
-    if mine and not theirs and not parsing.hidden(mine):
+    mine = transfers.folder(pair.node)
+    if mine and not transfers.folder(pair.sampler.place) and not parsing.hidden(mine):
         yield transfers.FOLDER, mine, "the trainer writes weights into this folder"
     if adapters.find(pair) is not None and not adapters.by_files(pair):
         yield contradictions.LORA_UPDATES, "True", "vLLM loads adapters at run time only with this variable"

@@ -23,7 +23,7 @@ from strategies.frameworks.vllm import parsing
 from strategies.jobs.jobs import Job, remembered
 from strategies.trainer import predictions
 
-__all__ = ["ENV", "OWN_POD", "Pair", "find"]
+__all__ = ["ENV", "OWN_POD", "Pair", "asking", "find"]
 
 ENV = "MUSTER_SAMPLER"
 """Variable of the training container: the host name of the sampler's pod."""
@@ -75,6 +75,12 @@ class Pair:
         if self.training.asks is None or self.training.mode is None:
             return None
         return self.training.asks_server
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the training asks the sampler, or is a program that Muster cannot read beside one that is meant."""
+        asked = self.is_used if self.is_used is not None else self.is_meant
+        return asked and not self.rivals
 
     @property
     def spec(self) -> Mapping[str, Any]:
@@ -175,6 +181,20 @@ def find(job: Job) -> Pair | None:
         return None
     chosen = _preferred(found)
     return Pair(job, training, chosen[0], tuple(chosen[1:]), jobset, node)
+
+
+def asking(pair: Pair) -> Sequence[Pair]:
+    """Return each training of the job that asks this sampler, with it, in the order in which Muster completes it."""
+    job, path = pair.job, pair.sampler.place.job_path
+    if job.kind != "JobSet" or len(job.parts.places) == 1:
+        return (pair,) if pair.is_asked else ()
+    key = (asking, path)
+    if key not in job.memory:  # once: what Muster writes does not change who asks
+        every = [each for each in map(find, job.views) if each is not None]
+        found = tuple(each for each in every if each.sampler.place.job_path == path and each.is_asked)
+        job.memory[key] = (0, found)
+    asked: Sequence[Pair] = job.memory[key][1]
+    return asked
 
 
 def _own_spec(job: Job) -> Mapping[str, Any]:

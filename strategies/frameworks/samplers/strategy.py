@@ -68,7 +68,7 @@ def _check(pair: Pair) -> Iterator[Finding]:
 def _server(pair: Pair) -> Iterator[Finding]:
     """Check the sampler's own flags, as `vllm serve` will read them."""
     server = completions.completed(pair)
-    if server is None or pair.sampler.trls or not completions.is_asked(pair):
+    if server is None or pair.sampler.trls or not pair.is_asked:
         return
     around = validation.Circumstances(
         gpus=hardware.count(pair),

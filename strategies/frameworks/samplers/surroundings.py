@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from strategies.documents.findings import Finding, Severity, error, warning
-from strategies.frameworks.samplers import adapters, completions, hardware, transfers, volumes
+from strategies.frameworks.samplers import adapters, hardware, transfers, volumes
 from strategies.frameworks.samplers.additions import waits
 from strategies.frameworks.samplers.pairs import Pair
 
@@ -22,10 +22,10 @@ _GANGS = ("coscheduling", "volcano")
 
 def check(pair: Pair) -> Iterator[Finding]:
     """Yield what around the two roles is wrong."""
-    if pair.is_meant or completions.is_asked(pair):
+    if pair.is_meant or pair.is_asked:
         yield from _gang(pair)
         yield from _end(pair)
-    if not completions.is_asked(pair):
+    if not pair.is_asked:
         return
     yield from _restart(pair)
     yield from _devices(pair)

@@ -14,10 +14,12 @@ import json
 from typing import Any
 
 from strategies.documents import pods
+from strategies.frameworks.samplers import pairs
 from strategies.frameworks.samplers.pairs import Pair
 from strategies.frameworks.vllm import parsing
+from strategies.frameworks.vllm.servers import Server
 
-__all__ = ["FILES", "FLAG", "FOLDER", "backend", "config", "folders", "is_nccl", "sends_files"]
+__all__ = ["FILES", "FLAG", "FOLDER", "backend", "config", "folder", "folders", "is_nccl", "sends_files"]
 
 FLAG = "weight-transfer-config"
 FOLDER = "MUSTER_WEIGHTS_FOLDER"
@@ -26,9 +28,8 @@ _NCCL = "nccl"
 _COLLECTIVE = frozenset({"nccl", "nccl_m2n", "sparse_nccl"})
 
 
-def backend(pair: Pair) -> str | None:
-    """Return the backend that the sampler names: "" for none, None where it cannot be seen."""
-    server = pair.sampler.server
+def backend(server: Server | None) -> str | None:
+    """Return the backend that a sampler names: "" for none, None where it cannot be seen."""
     if server is None or server.open or parsing.hidden(server.text(FLAG) or ""):
         return None
     written = server.text(FLAG)
@@ -46,22 +47,31 @@ def is_nccl(pair: Pair) -> bool:
     """Whether weights travel by NCCL, which is what Muster writes where nothing is said."""
     if pair.sampler.trls:
         return True
-    named = backend(pair)
+    named = backend(pair.sampler.server)
     return named in _COLLECTIVE or (named == "" and not any(folders(pair)))
 
 
 def sends_files(pair: Pair) -> bool:
     """Whether weights travel by files, in our own way."""
-    return backend(pair) == FILES or (backend(pair) == "" and any(folders(pair)))
+    named = backend(pair.sampler.server)
+    return named == FILES or (named == "" and any(folders(pair)))
 
 
 def folders(pair: Pair) -> tuple[str, str]:
-    """Return the folder for weights that the training names, and the sampler's; "" for none."""
-    mine, theirs = (_folder(place) for place in (pair.node, pair.sampler.place))
-    return mine, theirs
+    """Return the folder for weights that the training names, and the sampler's; "" for none.
+
+    The sampler's is the one that Muster will write where it names none: that of the first training that asks it.
+    """
+    theirs = folder(pair.sampler.place) or next(filter(None, map(_mine, pairs.asking(pair))), "")
+    return _mine(pair), theirs
 
 
-def _folder(place: pods.Place) -> str:
+def _mine(pair: Pair) -> str:
+    return folder(pair.node)
+
+
+def folder(place: pods.Place) -> str:
+    """Return the folder for weights that a container names, a reference to what its source says, or ""."""
     entry = pods.find_env(place.container.get("env"), FOLDER)
     return "" if entry is None else str(entry.get("value") or f"$({FOLDER})")
 

@@ -45,6 +45,19 @@ class TRLStrategy(TorchFamily):
         if isinstance(plan, launch_plans.LaunchPlan):
             _write(changes, sites.find_site(job) or site, site, found, plan)
 
+    def _stopped(self, job: Job, site: sites.Site) -> Iterator[Finding]:
+        """Refuse now what would be refused of the launch that Muster writes instead: it keeps options of the author's.
+
+        A job comes here before Muster changed it where nothing is enforced, or where somebody only asks.
+        """
+        planned = Changes(job.document)
+        later = replace(job, changes=planned, memory={})
+        TRLStrategy.enforce_command(self, later, planned)
+        field = f"{site.place}.{'command' if site.command else 'args'}"
+        for finding in counts.check_counts(later):
+            if finding.severity is Severity.ERROR:
+                yield replace(finding, field=field)
+
     def validate(self, job: Job) -> Iterable[Finding]:
         """Check the runtime, the launch, and the script's own arguments."""
         site = sites.find_site(job) if job.owner is None else None
@@ -56,6 +69,8 @@ class TRLStrategy(TorchFamily):
             yield from counts.check_counts(job)
         if site is None:
             return
+        if isinstance(plan, launch_plans.LaunchPlan):
+            yield from self._stopped(job, site)
         yield from _method_findings(job, site, found)
         yield from unknown
         if found is None:
