@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import string
 
 import orjson
@@ -84,6 +85,17 @@ def test_a_job_with_many_mistakes_is_told_all_of_them():
         "spec.trainer.env[PET_NNODES]",
     }
     assert any(field.startswith("spec.trainer.args") for field in fields)
+
+
+@pytest.mark.parametrize("character", ["x", "\\", '"', "\x7f", "é", "\ud800"], ids=ascii)
+@pytest.mark.parametrize("length", [1, 100, 900, 5000])
+def test_an_answer_is_bounded_with_every_error_in_its_message_and_among_its_causes(character, length):
+    found = [error(f"spec.f{number}", character * length, character * length, rule="r") for number in range(300)]
+    response = answer(decided("denied", findings=found, allowed=False))
+    assert len(json.dumps(response, ensure_ascii=False).encode("utf-8", "replace")) <= 64 * 1024
+    told = response["status"]["details"]["causes"]
+    assert told
+    assert f"and {300 - len(told)} more" in response["status"]["message"]
 
 
 @pytest.mark.parametrize("count", [1, 19, 20, 21, 500])

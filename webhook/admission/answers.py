@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,7 +36,7 @@ MAX_AUDIT = 10_000
 _MAX_WARNINGS = 20
 _MAX_ERRORS = 100
 _MAX_LINE = 2048  # characters of one error
-_MAX_MESSAGE = 64 * 1024  # bytes of all errors together
+_MAX_MESSAGE = 48 * 1024  # bytes of all errors together, as an answer has them: in its message and among its causes
 _MAX_AUDIT_CHANGES = 400  # more fields than fit into an annotation
 _OWN = "muster.dev/"
 _MAX_FOREIGN = 8192  # characters of an annotation of another tool, which may be as long as the API server takes
@@ -159,8 +160,17 @@ def _denial(decision: Decision, shown: Sequence[str], audit: dict[str, str]) -> 
 
 def _fitting(found: Sequence[Finding]) -> Sequence[Finding]:
     """Return the first findings, at least one, whose lines fit together."""
-    sizes = itertools.accumulate(len(_line(each).encode("utf-8", "replace")) for each in found)
+    sizes = itertools.accumulate(_size(each) for each in found)
     return found[: max(1, sum(size <= _MAX_MESSAGE for size in sizes))]
+
+
+def _size(finding: Finding) -> int:
+    """Return the bytes of JSON that an error takes in an answer."""
+    told = [_line(finding), _cause(finding)]
+    try:
+        return len(orjson.dumps(told))
+    except orjson.JSONEncodeError:  # half a surrogate pair, which is replaced later
+        return len(json.dumps(told))
 
 
 def _line(finding: Finding) -> str:
