@@ -23,9 +23,9 @@ __all__ = ["run"]
 _ROUNDS, _REQUESTS, _PIECE = 9, 400, 4096
 _CASES = {
     "TrainJob, mutate": ("/mutate/trainjobs", reviews.trainjob_review()),
-    "TrainJob, validate": ("/validate/trainjobs", reviews.trainjob_review()),
+    "TrainJob, validate": ("/validate/trainjobs", reviews.as_mutated(reviews.trainjob_review())),
     "JobSet, mutate": ("/mutate/jobsets", reviews.jobset_review()),
-    "JobSet, validate": ("/validate/jobsets", reviews.jobset_review()),
+    "JobSet, validate": ("/validate/jobsets", reviews.as_mutated(reviews.jobset_review())),
 }
 
 

@@ -12,9 +12,11 @@ from typing import Any
 import orjson
 import yaml
 
+from webhook.admission import decisions, reviews
+from webhook.admission.policies import Policy
 from webhook.cluster.memory import InMemoryReader
 
-__all__ = ["RUNTIMES", "cluster_yaml", "jobset_review", "reader", "trainjob_review"]
+__all__ = ["RUNTIMES", "as_mutated", "cluster_yaml", "jobset_review", "reader", "trainjob_review"]
 
 RUNTIMES = Path(__file__).parents[1] / "manifests" / "runtimes"
 _TRAINJOB_BYTES, _JOBSET_BYTES = 6_000, 12_000
@@ -48,6 +50,14 @@ def trainjob_review() -> bytes:
 def jobset_review() -> bytes:
     """Return the review of the JobSet."""
     return _padded(_jobset(_env(24)), _JOBSET_BYTES)
+
+
+def as_mutated(body: bytes) -> bytes:
+    """Return the review that the validating phase gets after this one: of the object as Muster's mutation leaves it."""
+    decision = decisions.evaluate(reviews.parse(body, "mutate"), reader(), Policy())
+    review = orjson.loads(body)
+    review["request"]["object"] = decision.document
+    return orjson.dumps(review)
 
 
 def _env(count: int) -> list[dict[str, str]]:

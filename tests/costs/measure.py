@@ -47,7 +47,8 @@ def _cases(loop):
     )
     for kind, body in (("TrainJob", reviews.trainjob_review()), ("JobSet", reviews.jobset_review())):
         for phase in ("mutate", "validate"):
-            yield f"{kind}, {phase}", partial(_answer, loop, admission, body, phase, kind)
+            sent = body if phase == "mutate" else reviews.as_mutated(body)
+            yield f"{kind}, {phase}", partial(_answer, loop, admission, sent, phase, kind)
 
 
 def _answer(loop, admission, body, phase, kind):
