@@ -69,7 +69,7 @@ class TRLStrategy(TorchFamily):
             yield from counts.check_counts(job)
         if site is None:
             return
-        if isinstance(plan, launch_plans.LaunchPlan):
+        if isinstance(plan, launch_plans.LaunchPlan) and plan.says_more:
             yield from self._stopped(job, site)
         yield from _method_findings(job, site, found)
         yield from unknown
