@@ -12,7 +12,7 @@ from typing import Any
 
 from strategies.checks import claims, patches
 from strategies.checks.pods import check_pods
-from strategies.documents import names, pods, quantities, trainjobs
+from strategies.documents import labels, names, pods, quantities, trainjobs
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.runtimes import Runtime
 from strategies.jobs.jobs import Job
@@ -27,6 +27,7 @@ _MOST = 2**31 - 1  # both are int32 in Trainer
 def check_job(subject: Job) -> Iterator[Finding]:
     """Check one TrainJob or JobSet as it will be stored."""
     yield from _rendezvous_annotation(subject)
+    yield from _labels(subject)
     if subject.kind == "TrainJob":
         yield from _numbers(subject)
         yield from _reserved_env(subject)
@@ -55,6 +56,15 @@ def check_immutable(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[
             "job"
         )
         yield error("spec.trainer", (new.get("spec") or {}).get("trainer"), message, rule="core/trainer-immutable")
+
+
+def _labels(subject: Job) -> Iterator[Finding]:
+    """Check the labels of the job itself, as its API server does behind all webhooks."""
+    for key, value in ((subject.document.get("metadata") or {}).get("labels") or {}).items():
+        if isinstance(value, str) and not (labels.is_value(value) and labels.is_key(key)):
+            message = "a label has up to 63 letters, digits, -, _ and . and begins and ends with one of the first two"
+            message = f"{message}, so the API server refuses the job; correct it, or write an annotation"
+            yield error(f"metadata.labels[{key}]", value, message, rule="core/labels")
 
 
 def _rendezvous_annotation(subject: Job) -> Iterator[Finding]:

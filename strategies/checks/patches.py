@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from strategies.documents import names
-from strategies.documents.findings import Finding, error
+from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
 
 __all__ = ["check"]
@@ -21,6 +21,9 @@ _MEMBERS = ("containers", "initContainers")
 _INITIALIZERS = {"dataset": "dataset-initializer", "model": "model-initializer"}
 _OWN_ENV = (*_INITIALIZERS.values(), names.CONTAINER_NODE)
 _VOLUME = "initializer"
+_LONGEST = 80
+_SCHEMES = {"dataset": ("hf", "s3", "cache"), "model": ("hf", "s3")}
+"""What Trainer's own initializers fetch (v2.3.0 `pkg/initializers/{dataset,model}/__main__.py`)."""
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 _LONGEST = 253
@@ -44,6 +47,7 @@ def check(job: Job) -> Iterator[Finding]:
     for member, name in _INITIALIZERS.items():
         if _object(spec, "initializer").get(member):
             yield from _initializer(member, name, held, job.runtime.kind)
+            yield from _scheme(member, _object(_object(spec, "initializer"), member).get("storageUri"))
 
 
 def _manager(number: int, patch: Mapping[str, Any]) -> Iterator[Finding]:
@@ -99,6 +103,15 @@ def _initializer(member: str, name: str, held: Mapping[str, Mapping[str, Any]], 
     if missing:
         message = f"the {kind} has no {missing}, so Trainer refuses the job; remove it, or use a runtime that has one"
         yield error(field, None, message, rule="core/initializer")
+
+
+def _scheme(member: str, uri: Any) -> Iterator[Finding]:
+    """Warn about a source that Trainer's initializer ends at; an image of one's own may know it."""
+    scheme, separator, _ = uri.partition("://") if isinstance(uri, str) else ("", "", "")
+    if separator and scheme not in _SCHEMES[member]:
+        among = ", ".join(f"{each}://" for each in _SCHEMES[member])
+        message = f"Trainer's initializer of a {member} reads only {among}, and fails at others; use one of them"
+        yield warning(f"spec.initializer.{member}.storageUri", uri[:_LONGEST], message, rule="core/initializer")
 
 
 def _containers(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -82,6 +82,8 @@ def _of_jobset(spec: Mapping[str, Any], names: Sequence[Any]) -> Iterator[_Fault
     yield from _order(spec, held)
     yield from _coordinator(spec)
     yield from _network(spec)
+    if spec.get("volumeClaimPolicies"):
+        yield from _templates(spec["volumeClaimPolicies"])
     if spec.get("failurePolicy"):
         yield from _failures(_object(spec["failurePolicy"]), held, names)
 
@@ -110,6 +112,20 @@ def _order(spec: Mapping[str, Any], held: set[str]) -> Iterator[_Fault]:
                 yield ("replicatedJobs", index, "dependsOn", number, "name"), name, message
         if isinstance(each.get("name"), str):
             earlier[each["name"]] = None
+        if depends and index and _object(spec.get("startupPolicy")).get("startupPolicyOrder") == "InOrder":
+            message = f"stands beside startupPolicyOrder: InOrder, {_JOBSET}; remove one of the two"
+            yield ("replicatedJobs", index, "dependsOn"), None, message
+
+
+def _templates(policies: Any) -> Iterator[_Fault]:
+    """Check that no template of a volume claim names a namespace (`api/jobset/v1alpha2/jobset_types.go`)."""
+    for index, policy in enumerate(policies if isinstance(policies, list) else ()):
+        templates = _object(policy).get("templates")
+        for number, template in enumerate(templates if isinstance(templates, list) else ()):
+            namespace = _object(_object(template).get("metadata")).get("namespace")
+            if namespace:
+                place = ("volumeClaimPolicies", index, "templates", number, "metadata", "namespace")
+                yield place, namespace, f"a claim lies where its JobSet does, {_JOBSET}; remove it"
 
 
 def _coordinator(spec: Mapping[str, Any]) -> Iterator[_Fault]:

@@ -29,6 +29,8 @@ _PREPARING = frozenset({"pip", "pip3", "apt-get", "apt", "mkdir", "huggingface-c
 _OPERATORS = frozenset({"&&", "||", "2>&1"})
 """Words that are no value of a flag; `|` or `;` may be one."""
 _MOST = 256  # words
+_DASHES = re.compile(r"[\u2010-\u2015\u2212][-\u2010-\u2015\w]")
+"""A word that begins with a dash of a text editor where a flag begins with a hyphen."""
 
 
 def check(argv: Sequence[str], volumes: Sequence[Mapping[str, Any]], mounts: Sequence[Any]) -> Iterator[Fault]:
@@ -52,11 +54,20 @@ def check(argv: Sequence[str], volumes: Sequence[Mapping[str, Any]], mounts: Seq
             "defaultMode: 0755, or start it with its interpreter"
         )
         yield 0, message, "core/not-executable", True
+    yield from _dashes(argv)
     known = launches.parse(argv[:_MOST]).launcher not in (Launcher.OTHER, Launcher.NONE, Launcher.SHELL)
     operator = next((index for index, word in enumerate(argv[:_MOST]) if word in _OPERATORS), None)
     if operator is not None and (known or name in _PREPARING):
         message = f"reaches {name} as a word, because no shell is there to read it; start a shell: [bash, -c, TEXT]"
         yield operator, message, "core/no-shell", not known
+
+
+def _dashes(argv: Sequence[str]) -> Iterator[Fault]:
+    for index, word in enumerate(argv[:_MOST]) if not "".join(argv[:_MOST]).isascii() else ():
+        if _DASHES.match(word):
+            message = "begins with a long dash, so no program takes it for a flag; write a hyphen (-)"
+            yield index, message, "core/dash", False
+            return
 
 
 def _lacks_execute(path: str, volumes: Sequence[Mapping[str, Any]], mounts: Sequence[Any]) -> bool:

@@ -33,6 +33,7 @@ def check(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
         job: the job as it will be stored.
         planned: its plans; the claims in them are checked elsewhere.
     """
+    yield from _unused(job, planned)
     if not (job.supply.profiles or job.supply.named):
         return
     training = job.container.job_path if job.container else None
@@ -48,6 +49,22 @@ def check(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
             yield from _sliced(job, template, own)
             if plan is None or not plan.swapped:
                 yield from _doubled(job, template, own)
+
+
+def _unused(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
+    """Warn about a claim whose devices are taken and reach no container."""
+    held = [template for template in templates.list_templates(job) if template.spec.get("resourceClaims")]
+    added = {use.entry["name"] for plan in planned for use in plan.uses} if held else ()
+    for template in held:
+        users = _users(template)
+        for index, entry in _entries(template):
+            name = entry.get("name")
+            if name not in users and name not in added:
+                message = (
+                    "no container names this claim in its resources.claims, so its devices are taken and nobody sees "
+                    "them; add it to a container, or remove it"
+                )
+                yield warning(_field(job, template, index, "name"), name, message, rule="claims/unused")
 
 
 def _entries(template: Template) -> Iterator[tuple[int, Mapping[str, Any]]]:

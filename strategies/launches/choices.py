@@ -35,6 +35,8 @@ _OF: Mapping[Launcher, Mapping[str, tuple[str, ...]]] = {
     Launcher.TUNE: _TORCHRUN,
     Launcher.ACCELERATE: _ACCELERATE,
 }
+_PORTS = frozenset({"master_port", "main_process_port"})
+_HIGHEST_PORT, _DIGITS = 65_535, 5
 _STREAMS = ("redirects", "tee")
 _STREAM = re.compile(r"[0-3]|\d:[0-3](?:,\d:[0-3])*")
 _LONGEST = 256  # characters of the streams that are read
@@ -50,6 +52,8 @@ def refused(launch: Launch) -> Iterator[tuple[str, str, str]]:
         value = launch.values[option]
         if option in known and "$" not in value and value not in known[option]:
             yield option, value, f"is not one of {', '.join(known[option])}, and the launch would not start; use one"
+        elif option in _PORTS and value.isdecimal() and (len(value) > _DIGITS or int(value) > _HIGHEST_PORT):
+            yield option, value, f"is not a port, which ends at {_HIGHEST_PORT}; correct it"
         elif option in _STREAMS and known is _TORCHRUN and not _is_stream(value):
             message = "is not 0 to 3, nor such as 0:3,1:0 for single ranks, and torchrun would stop; correct it"
             yield option, value, message

@@ -35,6 +35,8 @@ _OWN_COMMANDS = re.compile(
     r"date\b(?!\s+\+[\"']?[-_%YmdFjyGV]+[\"']?\s*\)))"  # a day is the same in all pods
 )
 _COPIED = re.compile(r"\$\(\( ?\$?\{?\w{1,60}\}? ?\)\)")
+_BACKENDS = ("", "c10d", "static", "etcd", "etcd-v2")
+"""What torch registers (2.13 `torch/distributed/elastic/rendezvous/registry.py`); a package may register others."""
 _ADDRESSES = ("rdzv_endpoint", "master_addr")
 _READ_BY_PROGRAM = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK")
 _READ_BY_TORCHRUN = ("PET_RDZV_ENDPOINT", "PET_NODE_RANK", "PET_NNODES", "PET_STANDALONE", "PET_MASTER_ADDR")
@@ -185,6 +187,11 @@ def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     address = endpoint or (None if kind == "c10d" else seen.setting(launch, "master_addr"))
     if address is not None:
         yield from _address(seen, address, report, static=kind in ("", "static"))
+        yield from _with_port(address, report) if endpoint is None else ()
+    if backend is not None and kind not in _BACKENDS and "$" not in kind:
+        known = " or ".join(_BACKENDS[1:])
+        message = f"is no rendezvous of torch, and torchrun stops unless the image brings it; use {known}"
+        yield warning(backend.field, backend.shown, message, rule="core/launch")
     static = kind in ("", "static") and not endpoint and not _is_c10d(seen.job, launch)
     port = None if not static else seen.setting(launch, "master_port")
     if port is not None and whole(port.text) == 0:
@@ -332,11 +339,22 @@ def _numbers_itself(seen: _Seen, launch: Launch) -> bool:
     return _is_c10d(seen.job, launch) if backend is None else backend.text not in ("", "static")
 
 
+def _with_port(address: _Written, report: Any) -> Iterator[Finding]:
+    """Report a host that holds a port, as an endpoint does; an address of IPv6 has more than one colon."""
+    host, _, port = address.text.partition(":")
+    if host and port.isdecimal():
+        message = (
+            "is a host and a port, which has a variable or a flag of its own, so no name is found; remove the port"
+        )
+        yield report(address.field, address.shown, message, rule="core/address-with-port")
+
+
 def _program(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     address = seen.variable(launch, names.MASTER_ADDR)
     if address is not None:
         expanded = _Written(address.field, address.shown, seen.expand(address.text))
         yield from _address(seen, expanded, error, static=True)
+        yield from _with_port(expanded, error)
     for name in ("RANK", "NODE_RANK"):
         rank = seen.variable(launch, name)
         if rank is not None:

@@ -133,6 +133,15 @@ def _best(given: Arguments, field: _Field) -> Iterator[Finding]:
         )
         name = "load_best_model_at_end"
         yield error(field(name), f"--{name}", message, rule="trl/contradiction")
+    elif saving == "steps":
+        every = given.number("save_steps")
+        evaluated = given.number("logging_steps" if given.text("eval_steps") == "" else "eval_steps")
+        if every and evaluated and every % evaluated:
+            message = (
+                f"is no multiple of the {evaluated} steps between two evaluations, which --load_best_model_at_end "
+                "needs, and TRL stops at its start; change one of the two"
+            )
+            yield error(field("save_steps"), every, message, rule="trl/contradiction")
 
 
 def _strategies(given: Arguments, field: _Field) -> Iterator[Finding]:

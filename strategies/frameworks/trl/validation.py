@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from strategies.documents.findings import Finding, Severity, error, warning
-from strategies.frameworks.trl import batches, choices, conflicts, flags, parsing
+from strategies.frameworks.trl import batches, choices, conflicts, flags, parsing, settings
 from strategies.frameworks.trl.arguments import Arguments
 from strategies.frameworks.trl.invocations import Form, Invocation
 from strategies.launches.sites import Site
@@ -90,8 +90,10 @@ def _check(found: Invocation, parsed: parsing.ParsedArgs, around: Circumstances,
         yield from _vllm_server(found, parsed, where)
     yield from _backend(parsed, around.topology, where)
     yield from batches.check(found.method, parsed, around.ranks, lambda name: where.flag(parsed, name))
+    given = Arguments(found.method, parsed)
+    yield from settings.check(given, lambda name: where.flag(parsed, name))
     if not found.is_program:
-        yield from choices.check(Arguments(found.method, parsed), lambda name: where.flag(parsed, name))
+        yield from choices.check(given, lambda name: where.flag(parsed, name))
     if parsed.config_file is None and not parsed.opaque:
         yield from _required(found, parsed, where)
 

@@ -7,6 +7,7 @@ create_engine_config, `config/parallel.py`). A flag that admission cannot see is
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from strategies.frameworks.vllm import parsing, sizes
@@ -26,6 +27,8 @@ _NEEDED = (
     ("enable-eplb", "enable-expert-parallel"),
     ("ssl-keyfile", "ssl-certfile"),
 )
+_TRANSFER = "kv-transfer-config"
+_ROLES = ("kv_producer", "kv_consumer", "kv_both")
 _EXTERNAL = ("data-parallel-external-lb", "data-parallel-rank")
 
 
@@ -41,6 +44,8 @@ def find(server: Server) -> Iterator[Contradiction]:
     yield from _headless(server)
     yield from _batches(server)
     yield from _adapters(server)
+    yield from _transfer(server)
+    yield from _paths(server)
 
 
 def updates_adapters(server: Server) -> bool:
@@ -162,3 +167,27 @@ def _updates(server: Server) -> Iterator[Contradiction]:
         "each data parallel replica; set --api-server-count 1"
     )
     yield flag, message
+
+
+def _transfer(server: Server) -> Iterator[Contradiction]:
+    """Check the role in a transfer of KV caches (`config/kv_transfer.py`); dotted flags may give members of it."""
+    text = server.text(_TRANSFER)
+    if not text or parsing.hidden(text) or any(name.startswith(f"{_TRANSFER}.") for name in server.parsed.values):
+        return
+    try:
+        wanted = json.loads(text)
+    except ValueError:  # the parser has said so
+        return
+    role = wanted.get("kv_role") if isinstance(wanted, dict) else _ROLES[0]
+    if role is None and wanted.get("kv_connector") is not None:
+        message = f"vLLM would not start: a kv_connector needs a kv_role; add {' or '.join(_ROLES)}"
+        yield _TRANSFER, message
+    elif role is not None and role not in _ROLES:
+        yield _TRANSFER, f"vLLM would not start: its kv_role is not {' or '.join(_ROLES)}; use one of them"
+
+
+def _paths(server: Server) -> Iterator[Contradiction]:
+    """Check that a single adapter has a path, `name=path` or JSON (`entrypoints/launchers/cli_args.py`)."""
+    text = server.text("lora-modules")
+    if text and text.isprintable() and not any(each in text for each in "= {[$"):
+        yield "lora-modules", "vLLM would not start: an adapter is name=path, or JSON; add its path"

@@ -6,6 +6,7 @@ Muster cannot see (`$(NAME)`, a `--config` file) is never checked, nor is a flag
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -72,8 +73,36 @@ def _check(server: Server, site: Site, around: Circumstances) -> Iterator[Findin
     for flag, value, message in ranges.find(server):
         find = warning if around.own_image and flag not in ranges.ALWAYS else error
         yield find(where.flag(flag), value, message, rule="vllm/value")
+    for flag in _WORDS.keys() & server.parsed.values.keys():
+        yield from _word(server, where, flag)
     yield from _model(server, where, around)
     yield from _sizes(server, where, around)
+
+
+_WORDS = {
+    "load-format": frozenset(
+        {"auto", "hf", "dummy", "fastsafetensors", "instanttensor", "ipc_cache", "mistral", "modelexpress", "npcache"}
+        | {"pt", "runai_streamer", "runai_streamer_sharded", "safetensors", "sharded_state", "tensorizer"}
+        | {"bitsandbytes", "gguf"}  # of earlier versions
+    ),
+    "chat-template": frozenset[str](),
+}
+"""Words of vLLM 0.19 to 0.31 (`model_executor/model_loader/__init__.py`, `entrypoints/chat_utils.py`)."""
+_OF_PATHS = re.compile(r"[./{}\n]")
+
+
+def _word(server: Server, where: _Where, flag: str) -> Iterator[Finding]:
+    """Warn about a word that names nothing of vLLM; a plugin may know another loader, and an image hold a file."""
+    text = server.text(flag) or ""
+    if not text or text in _WORDS[flag] or parsing.hidden(text):
+        return
+    if flag == "load-format":
+        message = "is no load format of vLLM, which would not start without a plugin for it; use safetensors or auto"
+    elif _OF_PATHS.search(text):
+        return
+    else:
+        message = "is neither a template nor the path of one, so vLLM would not start; write the path of a .jinja file"
+    yield warning(where.flag(flag), beginning(text, _SHOWN), message, rule="vllm/value")
 
 
 class _Where:
