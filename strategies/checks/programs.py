@@ -54,7 +54,8 @@ def check(argv: Sequence[str], volumes: Sequence[Mapping[str, Any]], mounts: Seq
             "defaultMode: 0755, or start it with its interpreter"
         )
         yield 0, message, "core/not-executable", True
-    yield from _dashes(argv)
+    if not "".join(argv).isascii():
+        yield from _dashes(argv)
     known = launches.parse(argv[:_MOST]).launcher not in (Launcher.OTHER, Launcher.NONE, Launcher.SHELL)
     operator = next((index for index, word in enumerate(argv[:_MOST]) if word in _OPERATORS), None)
     if operator is not None and (known or name in _PREPARING):
@@ -63,7 +64,7 @@ def check(argv: Sequence[str], volumes: Sequence[Mapping[str, Any]], mounts: Seq
 
 
 def _dashes(argv: Sequence[str]) -> Iterator[Fault]:
-    for index, word in enumerate(argv[:_MOST]) if not "".join(argv[:_MOST]).isascii() else ():
+    for index, word in enumerate(argv[:_MOST]):
         if _DASHES.match(word):
             message = "begins with a long dash, so no program takes it for a flag; write a hyphen (-)"
             yield index, message, "core/dash", False
