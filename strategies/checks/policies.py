@@ -112,9 +112,6 @@ def _order(spec: Mapping[str, Any], held: set[str]) -> Iterator[_Fault]:
                 yield ("replicatedJobs", index, "dependsOn", number, "name"), name, message
         if isinstance(each.get("name"), str):
             earlier[each["name"]] = None
-        if depends and index and _object(spec.get("startupPolicy")).get("startupPolicyOrder") == "InOrder":
-            message = f"stands beside startupPolicyOrder: InOrder, {_JOBSET}; remove one of the two"
-            yield ("replicatedJobs", index, "dependsOn"), None, message
 
 
 def _templates(policies: Any) -> Iterator[_Fault]:
