@@ -40,7 +40,7 @@ def corpus(share):
                 yield after
 
 
-@pytest.mark.parametrize("share", range(_SHARES))
+@pytest.mark.parametrize("share", [0, *(pytest.param(n, marks=pytest.mark.thorough) for n in range(1, _SHARES))])
 def test_no_job_of_the_corpus_is_refused_only_after_it_was_changed(share):
     assert not list(faults(*corpus(share)))
 
