@@ -111,9 +111,7 @@ def _kind(launch: Launch) -> Kind:
         return Kind.REMOTE if "submit" in launch.head else Kind.CLUSTER
     if launch.module and launch.target.startswith(_SERVED):
         return Kind.SERVER
-    if launch.launcher is Launcher.DEEPSPEED and any(
-        name in ("hostfile", "H") for name, _ in _options(launch.rest, "hH")
-    ):
+    if launch.launcher is Launcher.DEEPSPEED and "hostfile" in launch.values and "no_ssh" not in launch.values:
         return Kind.REMOTE
     return _OTHERS.get(launch.launcher, Kind.LAUNCHER)
 

@@ -69,7 +69,7 @@ def _unfound(job: Job) -> Iterator[Finding]:
 def _starter(job: Job, remote: str) -> str:
     """Say who starts the processes of a JobSet: the program of one job, or nobody whom the JobSet names."""
     for place in pods.places(job.document, ("spec",)):
-        if place.job_name == remote and containers.program(place.container, job.identify).kind is Kind.REMOTE:
+        if place.job_name == remote and containers.program(place.container, job.identify).kind >= Kind.LAUNCHER:
             return f"{remote} starts the processes in the other pods itself"
     return f"the pods of {remote} hold a cluster, and something else starts the processes in it"
 

@@ -71,6 +71,29 @@ def test_a_launcher_over_ssh_and_its_workers_are_left_alone_and_that_is_said():
     assert sets.rules(jobset(launcher, workers)) == [("note", "core/remote-launch")]
 
 
+@pytest.mark.parametrize("words", [("--hostfile", "/hosts"), ("--hostfile=/hosts",), ("-H", "/hosts")])
+def test_deepspeed_with_a_hostfile_starts_the_others_whatever_their_image_runs(words):
+    launcher = part("launcher", container("deepspeed", *words, "train.py", gpus=8))
+    workers = part("worker", container(gpus=8), pods=2)
+    assert sets.touched(jobset(launcher, workers)) == []
+    (note,) = sets.decided(jobset(launcher, workers))[1]
+    assert (note.severity.value, note.rule, note.value) == ("note", "core/remote-launch", "launcher")
+    assert "launcher starts the processes in the other pods itself" in note.message
+
+
+NOT_REMOTE = {
+    "each node by itself": ("deepspeed", "--no_ssh", "--hostfile=/hosts", "train.py"),
+    "the program's own option": ("deepspeed", "train.py", "--hostfile=/hosts", "-H", "4"),
+}
+
+
+@pytest.mark.parametrize("command", NOT_REMOTE.values(), ids=NOT_REMOTE)
+def test_deepspeed_that_reaches_no_other_pod_is_the_training(command):
+    launcher = part("launcher", container(*command, gpus=8))
+    workers = part("worker", container(gpus=8), pods=2)
+    assert "core/remote-launch" not in [rule for _, rule in sets.rules(jobset(launcher, workers))]
+
+
 def test_a_cluster_of_ray_is_left_alone_and_that_is_said():
     head = training("head", "ray", "start", "--head", "--block")
     workers = training("workers", "ray", "start", "--address=set-head-0-0.set:6379", "--block", pods=2)
