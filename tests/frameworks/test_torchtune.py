@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frameworks.builders import enforce, found, gpus, jobset, refused, replicated_job, run, runtime, trainjob
+from tests.frameworks.builders import (
+    enforce,
+    found,
+    gpus,
+    jobset,
+    jobset_of,
+    refused,
+    replicated_job,
+    run,
+    runtime,
+    trainjob,
+)
 
 ENDPOINT = "--rdzv_endpoint=job-node-0-0.job:29500"
 DATASET = ["dataset=torchtune.datasets.instruct_dataset", "dataset.source=parquet"]
@@ -301,6 +312,19 @@ def test_a_jobset_of_trainers_keeps_the_command_of_its_trainjob():
     command = ["tune", "run", "full_finetune_distributed", "--config", "c"]
     document = jobset(replicated_job("node", {"name": "node", "command": command}, parallelism=2))
     assert enforce("torchtune", document, governed(), owner=trainjob({})).container["command"] == command
+
+
+SAID_BEFORE = {
+    "items of the runtime": ({"args": ["output_dir=/x"]}, governed()),
+    "a config that is missing": ({"command": ["tune", "run"]}, governed(name="torchtune-llama3.3-70b", count=1)),
+}
+
+
+@pytest.mark.parametrize(("trainer", "governing"), SAID_BEFORE.values(), ids=SAID_BEFORE)
+def test_what_was_said_of_a_trainjob_is_not_said_again_of_its_jobset(trainer, governing):
+    document = trainjob(trainer)
+    assert [each.rule.partition("/")[0] for each in found("torchtune", document, governing)] == ["torchtune"]
+    assert found("torchtune", jobset_of(document, governing), governing, owner=document) == []
 
 
 def test_a_label_on_another_policy_is_refused():

@@ -83,7 +83,7 @@ def _is_bare(job: Job) -> bool:
 
     The command of a platform's own runtime, with another model, recipe or config, is used as written.
     """
-    if job.kind != "TrainJob" or job.runtime is None:
+    if job.kind != "TrainJob":
         return False
     command = job.trainer.get("command")
     if rewrites.own(job) is not None:
