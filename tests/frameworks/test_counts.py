@@ -119,6 +119,26 @@ def test_a_number_that_torchrun_refuses_is_an_error():
     assert judged("torchrun --nproc_per_node=four x.py") == [("error", "core/launch", "spec.trainer.command[1]")]
 
 
+FAULTS = {
+    "a number of processes": ("torchrun --nproc_per_node=four x.py", "--nproc_per_node"),
+    "a number of nodes": ("torchrun --nnodes=0 x.py", "--nnodes"),
+}
+
+
+@pytest.mark.parametrize(("line", "shown"), FAULTS.values(), ids=FAULTS)
+def test_a_launch_that_would_not_start_is_told_with_the_flag_at_fault(line, shown):
+    document = trainjob({"command": line.split()})
+    (finding,) = [each for each in found("torch", document, FOUR) if each.rule == "core/launch"]
+    assert (finding.severity.value, finding.value) == ("error", shown)
+
+
+def test_conditions_that_keep_nodes_from_several_launches_are_warned_of_once():
+    text = 'if [ "$PET_NODE_RANK" = 0 ]; then torchrun a.py; torchrun b.py; fi'
+    document = trainjob({"command": ["bash", "-c", text], "numNodes": 2})
+    apart = [each.value for each in found("torch", document, FOUR) if each.rule == "core/part-of-nodes"]
+    assert apart == ["torchrun a.py"]
+
+
 def test_a_jobset_is_judged_by_its_own_env():
     env = [{"name": "PET_NPROC_PER_NODE", "value": "1"}]
     node = replicated_job("node", {"name": "node", "command": ["torchrun", "x.py"], "env": env, "resources": gpus(4)})

@@ -98,6 +98,23 @@ def test_what_the_trainer_refuses_is_told(method, args, finding):
     assert found(method, *args) == [finding]
 
 
+AT = {
+    "a size that leaves a rank over": "vllm_tensor_parallel_size",
+    "the best model without evaluation": "load_best_model_at_end",
+    "fsdp and deepspeed": "deepspeed",
+    "four bit alone": "load_in_4bit",
+}
+
+
+@pytest.mark.parametrize("case", TOLD)
+def test_what_the_trainer_refuses_is_told_at_the_flag_that_is_to_be_changed(case):
+    method, args, _ = TOLD[case]
+    parsed = parsing.parse(method, (*BASE, *args))
+    (finding,) = batches.check(method, parsed, lambda: 4, lambda name: f"args[{name}]")
+    assert finding.field == f"args[{AT[case]}]"
+    assert str(finding.value).split()[0] == f"--{AT[case]}"
+
+
 def test_groups_have_two_answers_at_least():
     assert found("grpo", *flags(num_generations=1)) == [("error", "trl/generations")]
 

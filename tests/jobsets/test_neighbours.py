@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.frameworks.builders import found as judged
+from tests.frameworks.builders import gpus, runtime, trainjob
 from tests.jobsets import sets
 from tests.jobsets.sets import SERVE, TORCHRUN, container, jobset, part
 
@@ -120,6 +122,16 @@ def test_a_neighbour_that_launches_nothing_is_not_said_to(other):
 def test_a_launch_in_an_evaluator_of_the_pod_is_only_noted():
     pod = (container(*TORCHRUN, name="app", gpus=4), container(*EVAL, name="evaluator", gpus=4))
     assert [each.severity.value for each in found(jobset(part("job", *pod, pods=2)), TWICE)] == ["note"]
+
+
+@pytest.mark.parametrize(("other", "rule"), [(EVAL, TWICE), (SERVE, "core/unchecked-part")])
+def test_a_neighbour_that_a_runtime_brings_is_told_of_at_the_reference_to_the_runtime(other, rule):
+    beside = {"name": "second", "command": list(other)}
+    governing = runtime(command=list(TORCHRUN), resources=gpus(4))
+    pod = governing["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["containers"].append(beside)
+    (finding,) = [each for each in judged("torch", trainjob({"numNodes": 2}), governing) if each.rule == rule]
+    assert (finding.field, finding.value) == ("spec.runtimeRef.name", "second")
 
 
 @pytest.mark.parametrize(("own", "framework"), [(SERVE, "vllm"), (TORCHRUN, "torch")])

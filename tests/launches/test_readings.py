@@ -73,6 +73,19 @@ WRAPPERS = {
     "NVIDIA's entrypoint": "/opt/nvidia/nvidia_entrypoint.sh",
     "wait-for-it": "wait-for-it.sh host:29500 -t 60 --",
     "several": "tini -- nohup env A=1 uv run timeout 1h",
+    **{
+        line: line
+        for line in (
+            *("tini-static --", "docker-init -s --", "unbuffer -p", "eatmydata", "chroot --userspec=1:1 /root"),
+            *("setpriv --reuid 1000 --clear-groups", "prlimit --nofile=65536", "choom -n 100", "cgexec -g cpu:a"),
+            *("dbus-run-session --config-file f --", "/usr/local/bin/_entrypoint.sh", "with-contenv"),
+            *("wait-for-it host:1 --", "wait-for host:1 -t 9 --", "wait-for.sh host:1 --"),
+            *("ltrace -f -o log", "valgrind --tool memcheck -q", "cuda-gdb -batch --args", "rocgdb --args"),
+            *("nv-nsight-cu-cli -o out", "nvprof --log-file log", "rocprof --stats -o f", "rocprofv2 -d out"),
+            *("austin -i 100 -o f", "mamba run -n env", "micromamba run -n env", "teller run --"),
+            *("aws-vault exec profile --", "berglas exec --", "direnv exec /x", "mise exec python@3.12 --"),
+        )
+    },
 }
 
 
@@ -93,6 +106,17 @@ PYTHONS = {
     "coverage": ("coverage run --branch -p t.py a", "t.py", False, ("a",)),
     "memray": ("python -u -m memray run -o f --live t.py a", "t.py", False, ("a",)),
     "viztracer": ("viztracer --log_async -o f -- t.py a", "t.py", False, ("a",)),
+    "the program debugpy": ("debugpy --listen 5678 t.py a", "t.py", False, ("a",)),
+    **{
+        line: (f"{line} t.py a", "t.py", False, ("a",))
+        for line in (
+            *("memray run -o f", "scalene --cpu", "kernprof -l -o f"),
+            *("python -m cProfile -o f", "python -m profile -o f", "python -m profiling.tracing -o f"),
+            *("python -m pdb -c c", "python -m trace --count -C d", "python -m torch.utils.bottleneck"),
+            *("python -m coverage run -p", "python -m viztracer -o f", "python -m scalene --cpu"),
+            *("python -m kernprof -l", "python -m tracemalloc"),
+        )
+    },
 }
 
 
@@ -209,6 +233,11 @@ REFERENCES = {
     "what a branch may set": ("M=2; if x; then M=3; fi; torchrun --nnodes=$M t.py", "$M"),
     "a letter by its number": (r"torchrun --nnodes=$'\x32' t.py", r"$'\x32'"),
     "what was read": ("read M < /n; torchrun --nnodes=$M t.py", "$M"),
+    "the length of a variable": ("N=ab; torchrun --nnodes=${#N} t.py", "${#N}"),
+    "the length of an exit status": ("torchrun --nnodes=${#?} t.py", "${#?}"),
+    "the length of the shell's flags": ("torchrun --nnodes=${#-} t.py", "${#-}"),
+    "a variable by the name in another": ("M=2; N=M; torchrun --nnodes=${!N} t.py", "${!N}"),
+    "a default of the last process behind": ("torchrun --nnodes=${!-2} t.py", "${!-2}"),
     "in single quotes": ("torchrun --nnodes='$N' t.py", "$N"),
 }
 

@@ -63,6 +63,9 @@ async def test_a_running_service_exposes_what_was_found_in_the_code_and_nothing_
     found = {name for name in found if not name.endswith("_created")}
     only_with_a_shared_secret = {"muster_certificates_leading"} & EXPOSED.keys()
     assert found == EXPOSED.keys() - only_with_a_shared_secret
+    gauges = {each.name: {tuple(sample.labels) for sample in each.samples} for each in families if each.name in EXPOSED}
+    leading = {name: labels for name, labels in gauges.items() if name.endswith("_leading")}
+    assert leading == {name: {("lease",)} for name in ("muster_controller_leading", "muster_trainings_leading")}
 
 
 @pytest.mark.parametrize("name", sorted(ALL))

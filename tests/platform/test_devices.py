@@ -118,9 +118,16 @@ MEANT = {
     "nvida.com/gpu": "nvidia.com/gpu",
     "nvidia.con/gpu": "nvidia.com/gpu",
     "nivdia.com/gpu": "nvidia.com/gpu",
-    "amd.com/gpus": "amd.com/gpu",
-    "habana.ai/gaudis": "habana.ai/gaudi",
     "google.com/TPU": "google.com/tpu",
+    "huawei/Ascend910": "huawei.com/Ascend910",
+    **{
+        f"{name}s": name
+        for name in (
+            *("nvidia.com/gpu.shared", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi"),
+            *("google.com/tpu", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice"),
+            *("cambricon.com/mlu", "hygon.com/dcu"),
+        )
+    },
 }
 FINE = [
     *(

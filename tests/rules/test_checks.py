@@ -180,6 +180,38 @@ def test_a_member_of_another_type_is_found_by_its_field(path, value, wanted):
     assert found.field.startswith(paths.field(jobset, path))
 
 
+METADATA = (
+    *("name", "namespace", "generateName", "labels", "annotations", "ownerReferences"),
+    *(f"ownerReferences.0.{member}" for member in ("apiVersion", "kind", "name", "uid")),
+)
+RESOURCES = ("limits", "requests", "claims", "claims.0.name")
+ENV = ("env", "env.0.name", "env.0.value", "env.0.valueFrom")
+TYPED = {
+    "TrainJob": (
+        *("metadata", "spec", *(f"metadata.{member}" for member in METADATA)),
+        *("spec.runtimeRef", *(f"spec.runtimeRef.{member}" for member in ("name", "kind", "apiGroup"))),
+        *("spec.runtimePatches", "spec.runtimePatches.0.manager", "spec.runtimePatches.0.trainingRuntimeSpec"),
+        *(f"spec.trainer.{member}" for member in ("image", "command", "command.0", "args", "args.0", *ENV)),
+        *(f"spec.trainer.{member}" for member in ("numNodes", "numProcPerNode", "resourcesPerNode")),
+        *(f"spec.trainer.resourcesPerNode.{member}" for member in RESOURCES),
+    ),
+    "Node": (
+        *("spec.taints", *(f"spec.taints.0.{member}" for member in ("key", "value", "effect"))),
+        *("status", "status.allocatable"),
+    ),
+    "DeviceClass": ("spec.extendedResourceName",),
+}
+
+
+@pytest.mark.parametrize(("kind", "place"), [(kind, place) for kind, places in TYPED.items() for place in places])
+def test_a_number_with_a_fraction_is_of_the_wrong_type_everywhere(kind, place):
+    path = tuple(int(part) if part.isdecimal() else part for part in place.split("."))
+    document = 1.5
+    for part in reversed(path):
+        document = [document] if part == 0 else {part: document}
+    assert [each.field for each in shapes.check(document, kind)] == [paths.field(document, path)]
+
+
 def test_an_object_or_a_list_of_the_wrong_type_is_not_quoted_because_it_may_hold_a_secret():
     jobset = jobs.make_jobset()
     jobset["metadata"]["name"] = {"env": [{"name": "A", "value": "kept-to-itself"}]}

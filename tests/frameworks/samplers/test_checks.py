@@ -49,6 +49,10 @@ REFUSED = {
     "another pod of the sampler": (grpo("--vllm_server_host=job-sampler-1-0.job"), {}, ["sampler/url"]),
     "another port": (grpo("--vllm_server_base_url=http://job-sampler-0-0.job:8001"), {}, ["sampler/url"]),
     "no port": (grpo("--vllm_server_base_url=http://job-sampler-0-0.job"), {}, ["sampler/url"]),
+    **{
+        f"another port behind {name}": (grpo(f"--vllm_server_base_url=http://{name}:8001"), {}, ["sampler/url"])
+        for name in ("$(MUSTER_SAMPLER)", "$MUSTER_SAMPLER", "${MUSTER_SAMPLER}")
+    },
     "another port beside the host": (
         grpo("--vllm_server_host=job-sampler-0-0.job", "--vllm_server_port=1"),
         {},
@@ -344,6 +348,10 @@ def test_what_a_sampler_of_files_refuses_at_its_start_is_refused_before():
     assert _by_files(args=["--data-parallel-size=2"]) == ["sampler/transfer"]
     assert _by_files(args=["--quantization=fp8"]) == ["sampler/transfer"]
     assert _by_files("shared/weights") == ["sampler/transfer"]
+
+
+def test_a_quantization_that_only_the_pod_knows_is_not_refused():
+    assert _by_files(args=["--quantization=$(Q)"]) == []
 
 
 def test_adapters_that_nobody_sends_are_off_in_a_sampler_on_cpus_whose_weights_are_compared():

@@ -1,0 +1,21 @@
+"""Expansions: which default of a variable is taken because no document of the job sets it."""
+
+from __future__ import annotations
+
+import pytest
+
+from strategies.launches.expansions import take_defaults
+
+SET_ELSEWHERE = [
+    *("MASTER_ADDR", "MASTER_PORT", "JOB_COMPLETION_INDEX", "PET_NNODES"),  # Kubernetes and Muster
+    *("HOSTNAME", "HOME", "PATH", "PWD", "USER", "UID", "RANDOM"),  # images and shells
+]
+
+
+@pytest.mark.parametrize("name", SET_ELSEWHERE)
+def test_the_default_of_a_variable_that_is_set_without_the_job_is_not_taken(name):
+    assert take_defaults(f"${{{name}:-4}}", {}) == (f"${{{name}:-4}}", frozenset())
+
+
+def test_the_default_of_a_variable_that_nothing_sets_is_taken_and_named():
+    assert take_defaults("${GPUS:-4}", {}) == ("4", frozenset({"GPUS"}))
