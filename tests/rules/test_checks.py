@@ -37,7 +37,7 @@ def test_numbers_from_one_on_are_fine(value):
 )
 def test_env_of_trainers_own_is_an_error_under_a_torch_runtime_only(name):
     job = jobs.make_trainjob(env=[{"name": "A"}, {"name": name, "value": "1"}])
-    assert (f"spec.trainer.env[{name}]", "core/reserved-env") in found_in(job)
+    assert found_in(job)[f"spec.trainer.env[{name}]", "core/reserved-env"].value == "1"
     other = jobs.make_runtime(framework=None)
     other["spec"]["mlPolicy"] = {"numNodes": 1}
     assert found_in(job, other) == {}
