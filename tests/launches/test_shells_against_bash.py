@@ -38,6 +38,7 @@ TEXTS = {
     "an array": "A=(--nnodes 2 'x y'); A+=(z); torchrun \"${A[@]}\" ${A[1]} $A t.py",
     "a default": "A=; B=3; torchrun ${A:-4} ${B:-5} ${A-6} ${B:+7} t.py",
     "a default of an array": "A=(x y); E=(); torchrun ${A:-4} ${E:-5} t.py",
+    "all of an array in one": "A=(--nnodes 2 'x y'); torchrun ${A[*]} t.py",
     "an array that is exported": "export A=(x y); bash -c 'torchrun $A t.py'",
     "an empty value at the end of a subshell": "(A=); A=1; torchrun $A t.py",
     "an empty value in front of other ends": "A=\nB=&\nC=|cat\nD=<x\nD=>x\nE= \nF=\t\nG=;torchrun a$A$C$E t.py",
