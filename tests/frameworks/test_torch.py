@@ -158,9 +158,13 @@ def test_a_runtime_whose_label_and_policy_disagree_is_refused():
 CLAIMS = {"claims": [{"name": "gpu"}]}
 HELD = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "two"}]}
 DROPPED = {
-    "an override of a runtime with claims": ({"resourcesPerNode": gpus(1)}, CLAIMS, ["torch/claims-dropped"]),
+    "an override of a runtime with claims": (
+        {"resourcesPerNode": gpus(1)},
+        CLAIMS,
+        ["claims/unused", "torch/claims-dropped"],
+    ),
     "a runtime with claims": ({}, CLAIMS, []),
-    "an override": ({"resourcesPerNode": gpus(1)}, gpus(2), []),
+    "an override of a runtime whose containers have none": ({"resourcesPerNode": gpus(1)}, gpus(2), ["claims/unused"]),
 }
 
 
