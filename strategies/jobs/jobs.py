@@ -187,17 +187,7 @@ def remembered(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
 
     A decision asks for the container, the launch and the topology of a job some thirty times.
     """
-
-    @functools.wraps(find)
-    def look(job: Job) -> _Found:
-        key, state = (find, job.part), job.changes.count
-        kept = job.memory.get(key)
-        if kept is None or kept[0] != state:
-            kept = job.memory[key] = (state, find(job))
-        found: _Found = kept[1]
-        return found
-
-    return look
+    return _kept(find, lambda job: job.part)
 
 
 def remembered_for_part(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
@@ -219,13 +209,16 @@ def remembered_for_part(find: Callable[[Job], _Found]) -> Callable[[Job], _Found
 
 def remembered_for_all(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
     """Do the same for what is the same for all parts of a job."""
+    return _kept(find, lambda _: None)
 
+
+def _kept(find: Callable[[Job], _Found], part: Callable[[Job], int | None]) -> Callable[[Job], _Found]:
     @functools.wraps(find)
     def look(job: Job) -> _Found:
-        state = job.changes.count
-        kept = job.memory.get(find)
+        key, state = (find, part(job)), job.changes.count
+        kept = job.memory.get(key)
         if kept is None or kept[0] != state:
-            kept = job.memory[find] = (state, find(job))
+            kept = job.memory[key] = (state, find(job))
         found: _Found = kept[1]
         return found
 
