@@ -96,6 +96,7 @@ KEPT = [
     "HF_TOKEN is missing from env",
     "pip install 'google-auth==2.29.*' pyjwt-auth==1.2rc1, && run",
     "if token == 'x': return password== other",
+    'User "system:serviceaccount:team-secret:muster" cannot get resource "secrets" in API group ""',
 ]
 
 FORMATS = {
