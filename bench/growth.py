@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import gc
 import time
 import tracemalloc
 from collections.abc import Iterator
 
 import orjson
 
+from bench import memories
 from tests.growth.axes import Axis, Case, axes
 from tests.growth.scripts import axes as texts
 from tests.support import admissions
@@ -54,13 +53,6 @@ def _chosen() -> Iterator[tuple[str, Axis]]:
             yield axis.name, axis
 
 
-def _forget() -> None:
-    """Empty what the product remembers of texts: the first job with a text is the one that costs."""
-    for each in gc.get_objects():
-        if isinstance(each, functools._lru_cache_wrapper):  # noqa: SLF001  # it has no other name
-            each.cache_clear()
-
-
 def _call(case: Case) -> None:
     request = reviews.parse(orjson.dumps(admissions.make_review(case.document)), "validate")
     decisions.evaluate(request, admissions.make_reader(*case.cluster), case.policy)
@@ -69,7 +61,7 @@ def _call(case: Case) -> None:
 def _seconds(case: Case) -> float:
     spent = []
     for _ in range(_ROUNDS):
-        _forget()
+        memories.forget()
         began = time.process_time()
         _call(case)
         spent.append(time.process_time() - began)
@@ -77,7 +69,7 @@ def _seconds(case: Case) -> float:
 
 
 def _peak(case: Case) -> float:
-    _forget()
+    memories.forget()
     tracemalloc.start()
     _call(case)
     peak = tracemalloc.get_traced_memory()[1]

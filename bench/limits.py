@@ -8,8 +8,6 @@ the same figures are shown as those of the machine on which that takes 114 µs (
 
 from __future__ import annotations
 
-import functools
-import gc
 import os
 import sys
 import time
@@ -18,7 +16,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from bench import largest
+from bench import largest, memories
 from bench import reviews as usual
 from bench.largest import Largest
 from tests.support import admissions
@@ -26,7 +24,7 @@ from webhook.admission import decisions, reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Policy
 from webhook.audit.log.chain import Chain
-from webhook.audit.redaction import redaction, texts
+from webhook.audit.redaction import redaction
 from webhook.server import endings
 
 __all__ = ["LIMIT", "Cost", "costs", "run"]
@@ -96,7 +94,7 @@ def _costs(each: Largest) -> Iterator[Cost]:
 def _round(body: bytes, phase: reviews.Phase, each: Largest) -> tuple[Decision, tuple[float, float, float]]:
     """Return the decision, and the seconds of the answer, of the record, and of the answer on a quiet machine."""
     reader = admissions.make_reader(*each.cluster)
-    forget()
+    memories.forget()
     began = time.process_time()
     decision = decisions.evaluate(reviews.parse(body, phase), reader, each.policy)
     record = endings.end(decision, 0.0).record
@@ -118,12 +116,3 @@ def _usually() -> float:
         decisions.evaluate(request, reader, policy)
         spent.append(time.process_time() - began)
     return min(spent)
-
-
-def forget() -> None:
-    """Empty what the product remembers of texts: the first job with a text is the one that costs."""
-    for each in gc.get_objects():
-        if isinstance(each, functools._lru_cache_wrapper):  # noqa: SLF001  # it has no other name
-            each.cache_clear()
-    texts._quiet.clear()  # noqa: SLF001  # the same
-    gc.collect()

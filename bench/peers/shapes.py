@@ -91,7 +91,7 @@ class Served(Peer):
 
     def command(self, lab: Lab) -> Sequence[str | Path]:
         """Return its command line."""
-        raise NotImplementedError
+        raise NotImplementedError  # each program has its own
 
     def environment(self, lab: Lab) -> Mapping[str, str]:
         """Return further variables of its environment."""
