@@ -55,8 +55,8 @@ _HEADER = re.compile(
 )
 # `{token: value, x: 1}`: a mapping of YAML on one line.
 _FLOW = re.compile(r"[{,][ \t]{0,64}(?P<name>[\w.-]+):[ \t]{1,64}", re.ASCII)
-# `api_key:value`; a server `auth:8080` and an image `x/token:1` are none, nor is a namespace `team-secret` in the name of
-# a ServiceAccount, with which the API server begins each refusal.
+# `api_key:value`; a server `auth:8080` and an image `x/token:1` are none, nor is a namespace `team-secret` in the name
+# of a ServiceAccount, which the API server tells with each refusal.
 _PAIR = re.compile(
     r"(?<![\w./-])(?<!system:serviceaccount:)(?P<name>[A-Za-z][A-Za-z0-9]*[_-][\w-]*):(?=[^\s:/])", re.ASCII
 )
