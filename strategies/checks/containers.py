@@ -122,7 +122,7 @@ def _reference(kind: str, source: Mapping[str, Any]) -> Iterator[tuple[str, Any,
         path = source.get("fieldPath")
         if isinstance(path, str) and not _is_field(path):
             message = (
-                f"is no field that a variable can have, {_REFUSED}; use metadata.labels['KEY'], "
+                f"is not a field that a variable can have, {_REFUSED}; use metadata.labels['KEY'], "
                 f"metadata.annotations['KEY'] or one of {', '.join(sorted(_FIELDS - {'spec.host'}))}"
             )
             yield "fieldPath", path, message
@@ -166,7 +166,7 @@ def _ports(_member: str, ports: Any, _outer: object) -> Iterator[Fault]:
     for index, port in enumerate(ports):
         number, protocol, name = port.get("containerPort"), port.get("protocol"), port.get("name")
         if type(number) is int and not 0 < number <= _HIGHEST_PORT:
-            message = f"is no port, which is a number from 1 to {_HIGHEST_PORT}, {_REFUSED}; correct it"
+            message = f"is not a port, which is a number from 1 to {_HIGHEST_PORT}, {_REFUSED}; correct it"
             yield (index, "containerPort"), number, message, "core/port"
         if isinstance(protocol, str) and protocol and protocol not in _PROTOCOLS:
             message = f"is not {' or '.join(_PROTOCOLS)}, {_REFUSED}; use one of them"
@@ -200,7 +200,7 @@ def _security(_member: str, context: Any, outer: Mapping[str, Any]) -> Iterator[
         raised = isinstance(added, list) and "CAP_SYS_ADMIN" in added
         if context.get("privileged") is True or raised:
             what = "CAP_SYS_ADMIN" if raised else "privileged"
-            message = f"{what} goes with no allowPrivilegeEscalation: false, {_REFUSED}; remove one of the two"
+            message = f"{what} excludes allowPrivilegeEscalation: false, {_REFUSED}; remove one of the two"
             yield ("allowPrivilegeEscalation",), False, message, rule
     own = next((name for name in _USERS if context.get(name) is not None), None)
     if own is not None and _is_root({**outer, **{name: context[name] for name in _USERS if name in context}}):
@@ -265,7 +265,7 @@ def _volume(volume: Mapping[str, Any]) -> Iterator[_Inner]:
     if isinstance(medium, str) and medium not in _MEDIA and not medium.startswith("HugePages-"):
         near = next((each for each in _MEDIA[1:] if each.lower() == medium.lower()), "")
         hint = f"; {near} may be meant" if near else "; use Memory, or remove it"
-        message = f"is no medium that the kubelet knows, so the pod never starts{hint}"
+        message = f"is not a medium that the kubelet knows, so the pod never starts{hint}"
         yield ("emptyDir", "medium"), medium, message
 
 

@@ -168,7 +168,9 @@ def _labels(job: Job, template: Template) -> Iterator[Finding]:
         for key, value in written.items():
             right = labels.is_key(key) and (not isinstance(value, str) or labels.is_value(value))
             if not right:
-                message = "is no label: keys and values have letters, digits, - _ and . alone, up to 63; correct it"
+                message = (
+                    "is not a valid label: keys and values have letters, digits, - _ and . alone, up to 63; correct it"
+                )
                 yield _placed(
                     job, error(paths.field(template.document, (*path, key)), value, message, rule="core/label")
                 )

@@ -172,7 +172,7 @@ def _failures(policy: Mapping[str, Any], held: set[str], names: Sequence[Any]) -
             seen.add(name)
         for number, reason in _texts(rule, "onJobFailureReasons"):
             if reason not in _REASONS:
-                message = f"is no reason for which a Job fails, {_JOBSET}; use {' or '.join(_REASONS)}"
+                message = f"is not a reason for which a Job fails, {_JOBSET}; use {' or '.join(_REASONS)}"
                 yield (*place, "onJobFailureReasons", number), reason, message
         for number, target in _texts(rule, "targetReplicatedJobs"):
             if target not in held:
@@ -247,7 +247,7 @@ def _exit_codes(codes: Mapping[str, Any], held: set[Any]) -> Iterator[_Fault]:
     if numbers is None or numbers != values:
         return
     if operator == "In" and 0 in numbers:
-        yield ("onExitCodes", "values"), values, f"0 is no exit code of a failure, {_REFUSED}; remove it"
+        yield ("onExitCodes", "values"), values, f"0 is not the exit code of a failure, {_REFUSED}; remove it"
     if not numbers or sorted(set(numbers)) != numbers:
         message = f"needs exit codes in rising order, each once, {_REFUSED}; correct it"
         yield ("onExitCodes", "values"), values, message

@@ -44,10 +44,10 @@ def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
 def _selector(selector: Mapping[str, Any]) -> Iterator[Fault]:
     for key, value in selector.items():
         if not labels.is_key(key):
-            message = f"is no key of a label, {_REFUSED}; correct it"
+            message = f"is not a valid key of a label, {_REFUSED}; correct it"
             yield ("nodeSelector", key), key, message, _RULE
         elif isinstance(value, str) and not labels.is_value(value):
-            message = f"is no value of a label, which has letters, digits, - _ and . alone, {_REFUSED}; {_meant(value)}"
+            message = f"is not a valid value of a label (letters, digits, - _ and . alone), {_REFUSED}; {_meant(value)}"
             yield ("nodeSelector", key), value, message, _RULE
 
 
@@ -104,7 +104,7 @@ def _expressions(place: Path, term: Mapping[str, Any], *, required: bool) -> Ite
         if wrong:
             yield (*inside, "operator"), operator, f"{wrong}, {_REFUSED}; correct it", _RULE
         if isinstance(each.get("key"), str) and not labels.is_key(each["key"]):
-            yield (*inside, "key"), each["key"], f"is no key of a label, {_REFUSED}; correct it", _RULE
+            yield (*inside, "key"), each["key"], f"is not a valid key of a label, {_REFUSED}; correct it", _RULE
         for number, value in enumerate(values if required and isinstance(values, list) else ()):
             if isinstance(value, str) and not labels.is_value(value):
                 message = f"is no value of a label, {_REFUSED}; {_meant(value)}"
