@@ -108,12 +108,18 @@ def test_a_refused_job_is_told_from_the_audit_log(
     there: Space, kubectl: Kubectl, installation: Installation, tmp_path: Path
 ) -> None:
     there.create(documents.trainjob("refused", "fake", trainer={"numNodes": 0}))
-    records = until("its record", lambda: [each for each in installation.audit(there.name) if is_of(each, "refused")])
+    until("its refusal", lambda: any(is_refusal(each) for each in installation.audit(there.name)))
+    records = [each for each in installation.audit(there.name) if is_of(each, "refused")]
     log = tmp_path / "audit.log"
     log.write_text("".join(f"{json.dumps(each)}\n" for each in records))
     told = statuses.told(kubectl, "refused", "-n", there.name, "--audit", str(log))
     assert (told["phase"], told["why"]["code"]) == ("Refused", "refused")
     assert "spec.trainer.numNodes" in told["why"]["text"]
+
+
+def is_refusal(record: dict[str, Any]) -> bool:
+    """Whether a record is of the phase that refuses; that of the phase before is written earlier."""
+    return is_of(record, "refused") and record["decision"] == "denied"
 
 
 def created(space: Space, job: dict[str, Any]) -> bool:
