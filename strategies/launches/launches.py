@@ -15,6 +15,7 @@ from enum import Enum
 
 from strategies.launches import tables
 from strategies.launches.options import Table, split
+from strategies.launches.statuses import Loss
 
 __all__ = ["MAX_WORDS", "SHELLS", "Launch", "Launcher", "parse", "program"]
 
@@ -65,6 +66,8 @@ class Launch:
         certain: whether it runs exactly once; False inside a branch, a loop, or the background of a shell that does not
             wait for it.
         chosen: variables that decide which nodes reach it, where the other nodes reach no launch at all.
+        lost: how a shell loses the status with which it ends, and the program whose status the shell has instead; None
+            where it counts.
     """
 
     launcher: Launcher
@@ -82,6 +85,7 @@ class Launch:
     through: tuple[str, ...] = ()
     certain: bool = True
     chosen: frozenset[str] = frozenset()
+    lost: tuple[Loss, str] | None = None
 
     @property
     def starts_torchrun(self) -> bool:

@@ -233,11 +233,13 @@ class _Reader:
             exported=set(env),
             name=called.name,
             arguments=list(called.arguments),
+            options=called.options,
         )
 
         def emit(command: Command) -> None:
             command.certain = command.certain and outer.certain
             command.ways = (*outer.ways, *command.ways)
+            command.lost = command.lost or outer.lost
             inside = replace(
                 around,
                 env=command.env,
@@ -249,7 +251,7 @@ class _Reader:
             )
             self.command(inside, command.words, command)
 
-        why = shells.walk(text, scope, emit, allowance=self._allowance)
+        why = shells.walk(text, scope, emit, allowance=self._allowance, depth=around.shells)
         if why:
             self._say(why)
 
@@ -264,6 +266,7 @@ class _Reader:
             replace(
                 launch,
                 certain=command.certain,
+                lost=command.lost,
                 chosen=frozenset().union(*(deciding.get(choice, ()) for choice, _ in command.ways))
                 if launch.launcher not in _REMOTE
                 else frozenset(),

@@ -7,13 +7,15 @@ deep or runs too many commands, is not read at all.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from strategies.launches import syntax, trees
+from strategies.launches import statuses, syntax, trees
 from strategies.launches.allowances import Allowance
+from strategies.launches.statuses import Loss, Status
 from strategies.launches.syntax import Unreadable
 from strategies.launches.trees import Part, Script
 from strategies.launches.words import Scope, Value, Words
@@ -27,6 +29,8 @@ _TESTS = frozenset(
     {"test", "[", "grep", "egrep", "which", "type", "false", "command", "hash", "pgrep", "diff", "cmp", "read"}
 )
 _LONG_WITH_VALUE = frozenset({"--rcfile", "--init-file"})
+_ENDING = frozenset({"errexit", "pipefail"})
+_SHORT = frozenset({"date", "sync", "nvidia-smi", "free", "uptime", "hostname", "env", "ls", "touch", "mkdir"})
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
 
 
@@ -62,6 +66,7 @@ class Command:
         inner: whether its output is only taken as a word.
         stdin: the here-document that it reads; None for none.
         files: texts that the shell has written to files, by name.
+        lost: how its status is lost, and the program whose status the shell has instead; None where it counts.
     """
 
     words: tuple[str, ...]
@@ -72,21 +77,31 @@ class Command:
     inner: bool = False
     stdin: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+    lost: tuple[Loss, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """How a shell was called: with a text, a file, or to read its standard input (both None)."""
+    """How a shell was called: with a text, a file, or to read its standard input (both None).
+
+    Attributes:
+        text: its text.
+        file: its file.
+        name: `$0`.
+        arguments: `$1` and the following.
+        options: options of `set` that change how it ends, by full name: errexit, pipefail.
+    """
 
     text: str | None = None
     file: str | None = None
     name: str = "bash"
     arguments: tuple[str, ...] = ()
+    options: frozenset[str] = frozenset()
 
 
 def invoked(words: Sequence[str]) -> Invocation:
     """Read a shell's command line: `bash [options] -c TEXT [name arguments]` or `bash [options] [file arguments]`."""
-    at, takes_text, from_input = 1, False, False
+    at, takes_text, from_input, options = 1, False, False, frozenset[str]()
     while at < len(words) and words[at][:1] in ("-", "+") and len(words[at]) > 1:
         word = words[at]
         at += 1
@@ -97,13 +112,21 @@ def invoked(words: Sequence[str]) -> Invocation:
             continue
         takes_text |= "c" in word[1:] and word[0] == "-"
         from_input |= "s" in word[1:] and word[0] == "-"
+        options = _set_options(options, word, words[at:])
         at += word.count("o") + word.count("O")
     rest = tuple(words[at:])
     if takes_text:
-        return Invocation(rest[0] if rest else "", None, rest[1] if len(rest) > 1 else words[0], rest[2:])
+        return Invocation(rest[0] if rest else "", None, rest[1] if len(rest) > 1 else words[0], rest[2:], options)
     if not rest or from_input or rest[0] == "-":
-        return Invocation(None, None, words[0], rest)
-    return Invocation(None, rest[0], rest[0], rest[1:])
+        return Invocation(None, None, words[0], rest, options)
+    return Invocation(None, rest[0], rest[0], rest[1:], options)
+
+
+def _set_options(options: frozenset[str], word: str, values: Sequence[str]) -> frozenset[str]:
+    """Return the options after `-e`, `+e` or `-eo pipefail`; `values` are the words behind."""
+    named = {"errexit"} if "e" in word else set[str]()
+    named |= {*values[: word.count("o")]} & _ENDING
+    return options - named if word[0] == "+" else options | named
 
 
 def walk(
@@ -116,7 +139,7 @@ def walk(
         scope: its variables and arguments; changed as the text changes them.
         emit: called with each command, in order.
         allowance: what is left for this text and for all others of the command line; None for a new one.
-        depth: number of texts around this one.
+        depth: number of texts around this one; with the outermost one the container ends.
 
     Returns:
         Why the text was not read to its end, as a clause; "" where it was.
@@ -127,11 +150,14 @@ def walk(
     try:
         allowance.text(len(text))
         script = syntax.parse(text)
-        _Walker(scope, emit, allowance, depth).body(script, _Context())
+        walker = _Walker(scope, emit, allowance, depth)
+        unknown = statuses.reads_statuses(text)
+        with contextlib.suppress(_Ended, _Returned):
+            walker.body(script, _Context(status=Status(unknown=unknown)))
+        if not (depth or unknown):
+            walker.leave()
     except Unreadable as error:
         return str(error)
-    except (_Ended, _Returned):
-        return ""
     return ""
 
 
@@ -153,6 +179,7 @@ class _Context:
         inner: whether its output is only taken as a word.
         depth: statements around it.
         ways: the choices around it that depend on variables.
+        status: what becomes of its status.
     """
 
     certain: bool = True
@@ -160,6 +187,7 @@ class _Context:
     inner: bool = False
     depth: int = 0
     ways: tuple[tuple[Choice, int], ...] = ()
+    status: Status = field(default_factory=Status)
 
     def deeper(
         self,
@@ -168,12 +196,16 @@ class _Context:
         failing: bool = False,
         inner: bool = False,
         way: tuple[Choice, int] | None = None,
+        status: Status | None = None,
     ) -> _Context:
         """Return the context of a statement inside this one."""
         if self.depth >= _DEPTH:
             raise Unreadable("the shell's text nests deeper than Muster reads")
         ways = self.ways if way is None or not way[0].names else (*self.ways, way)
-        return _Context(self.certain and certain, self.failing or failing, self.inner or inner, self.depth + 1, ways)
+        status = self.status if status is None else status
+        return _Context(
+            self.certain and certain, self.failing or failing, self.inner or inner, self.depth + 1, ways, status
+        )
 
 
 class _Walker:
@@ -184,32 +216,41 @@ class _Walker:
         self._functions: dict[str, trees.Statement] = {}
         self._files: dict[str, str] = {}
         self._waiting: list[Command] = []
+        self._unwaited: list[Command] = []
+        self._is_behind = False
         self._context = _Context()
         self._doubt = False
         self._left: tuple[tuple[Choice, int], ...] = ()
         self._count = 0
         self._words = Words(scope, self._substituted, allowance)
 
+    def leave(self) -> None:
+        """End the shell: what it left in the background ends with the container."""
+        for command in self._unwaited:
+            command.lost = (Loss.LEFT, "")
+
     def body(self, script: Script, context: _Context) -> None:
         """Run the statements of a script."""
-        for statement in script.statements:
+        for statement, last in zip(script.statements, statuses.deciders(script.statements), strict=False):
             if statement.background:
                 self._background(statement, context)
-            else:
-                self._and_or(statement, context)
+                continue
+            status = context.status.before(last, errexit="errexit" in self._scope.options)
+            self._and_or(statement, context if status is context.status else replace(context, status=status))
 
     def _and_or(self, statement: trees.AndOr, context: _Context) -> None:
         """Run `a && b || c`: what follows a failure, or a test, is not certain to run."""
         sure = True
         choice: Choice | None = None
-        for sign, pipeline in statement.items:
+        for (sign, pipeline), follower in zip(statement.items, statuses.followers(statement.items), strict=True):
             test = _is_test(pipeline)
+            status = context.status.within(follower)
             way = None if sure or choice is None else (choice, int(sign == "||"))
             if sign == "||":
-                self._pipeline(pipeline, context.deeper(certain=False, failing=sure, way=way))
+                self._pipeline(pipeline, context.deeper(certain=False, failing=sure, way=way, status=status))
                 sure = sure or not test
             else:
-                self._pipeline(pipeline, context.deeper(certain=sure, way=way))
+                self._pipeline(pipeline, context.deeper(certain=sure, way=way, status=status))
                 sure = sure and not test
             if test:
                 choice = choice or Choice(frozenset(), 2)
@@ -224,11 +265,16 @@ class _Walker:
         return found
 
     def _pipeline(self, pipeline: trees.Pipeline, context: _Context) -> None:
+        if pipeline.negated:
+            context = replace(context, status=_ASKED)
         if len(pipeline.parts) == 1:
             self._statement(pipeline.parts[0], context)
             return
+        pipefail = "pipefail" in self._scope.options
         for part in pipeline.parts:
-            self._apart(lambda part=part: self._statement(part, context))  # type: ignore[misc]  # bound now
+            last = pipeline.parts[-1] if part is not pipeline.parts[-1] else None
+            inside = replace(context, status=context.status.piped(last, pipefail=pipefail))
+            self._apart(lambda part=part, inside=inside: self._statement(part, inside))  # type: ignore[misc]  # bound now
 
     def _apart(self, run: Callable[[], None]) -> None:
         """Run statements in a subshell: their variables, and their exit, end with it."""
@@ -250,14 +296,16 @@ class _Walker:
         def later(command: Command) -> None:
             if command.certain:
                 self._waiting.append(command)
+                self._unwaited.append(command)
                 command.certain = False
             emit(command)
 
-        self._emit = later
+        self._emit, held = later, self._is_behind
+        self._is_behind = True
         try:
             self._apart(lambda: self._and_or(statement, context))
         finally:
-            self._emit = emit
+            self._emit, self._is_behind = emit, held
 
     def _statement(self, statement: trees.Statement, context: _Context) -> None:
         self._count += 1
@@ -292,25 +340,32 @@ class _Walker:
     def _branches(self, branches: trees.Branches, context: _Context) -> None:
         self._redirected(branches.redirects)
         if branches.first is not None:
-            self.body(branches.first, context)
+            self.body(branches.first, replace(context, status=_ASKED))
         before = self._copied()
         arms = len(branches.bodies) - len(branches.conditions)
         choice, arm = Choice(self._deciding(branches.test), arms + branches.open), 0
         for index, body in enumerate(branches.bodies):
             condition = index in branches.conditions
-            self.body(body, context.deeper(certain=False, way=None if condition else (choice, arm)))
+            status, way = (_ASKED, None) if condition else (context.status, (choice, arm))
+            self.body(body, context.deeper(certain=False, way=way, status=status))
             arm += not condition
         self._doubtful(before)
 
     def _loop(self, loop: trees.Loop, context: _Context) -> None:
+        self._stay()
         self._redirected(loop.redirects)
         for word in loop.words:
             self._words.expand(word)
         before = self._copied()
         self._forget(loop.names)
         for body in loop.bodies:
-            self.body(body, context.deeper(certain=False))
+            self.body(body, context.deeper(certain=False, status=_ASKED))
         self._doubtful(before)
+
+    def _stay(self) -> None:
+        """Note that the shell may be there as long as what it left in the background."""
+        if not self._is_behind:
+            self._unwaited.clear()
 
     def _copied(self) -> dict[str, Value]:
         self._allowance.variables(len(self._scope.variables))
@@ -396,6 +451,8 @@ class _Walker:
         elif builtin is not None:
             builtin(self, words, context)
         else:
+            if name not in _SHORT:
+                self._stay()
             self._note_file(words, stdin, redirects)
             self._allowance.variables(len(self._scope.variables))
             command = Command(
@@ -407,6 +464,7 @@ class _Walker:
                 context.inner,
                 stdin,
                 self._files,
+                _lost(context.status, replaces=replaces),
             )
             self._emit(command)
         if replaces:
@@ -457,12 +515,16 @@ class _Walker:
             raise _Returned
 
     def _wait(self, _words: Sequence[str], context: _Context) -> None:
+        self._stay()
         if context.certain and not self._doubt:
             for command in self._waiting:
                 command.certain = True
             self._waiting.clear()
 
     def _set(self, words: Sequence[str], _context: _Context) -> None:
+        for at, word in enumerate(words):
+            if word[:1] in ("-", "+") and word != "--":
+                self._scope.options = _set_options(self._scope.options, word, words[at + 1 :])
         if "--" in words:
             self._scope.arguments = list(words[words.index("--") + 1 :])
 
@@ -471,6 +533,7 @@ class _Walker:
         del self._scope.arguments[:count]
 
     def _read(self, words: Sequence[str], _context: _Context) -> None:
+        self._stay()
         for word in words[1:]:
             if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", word):
                 self._scope.variables[word] = None
@@ -484,6 +547,7 @@ class _Walker:
 
     def _eval(self, words: Sequence[str], context: _Context) -> None:
         """Run the words once more as a text."""
+        self._stay()
         if self._depth >= 4:
             raise Unreadable("the shell's text nests deeper than Muster reads")
         text = " ".join(words[1:])
@@ -494,6 +558,7 @@ class _Walker:
         def inside(command: Command) -> None:
             command.certain = command.certain and certain
             command.ways = (*context.ways, *self._left, *command.ways)
+            command.lost = command.lost or context.status.lost
             emit(command)
 
         why = walk(text, self._scope, inside, allowance=self._allowance, depth=self._depth + 1)
@@ -515,14 +580,14 @@ class _Walker:
         """Run the commands of a substitution."""
         context, script = self._context, part.script
         if script is not None:
-            inside = context.deeper(inner=part.kind == "substitution")
+            inside = context.deeper(inner=part.kind == "substitution", status=_ASKED)
             self._apart(lambda: self.body(script, inside))
         self._context = context
 
     _builtins: ClassVar[Mapping[str, Callable[[_Walker, Sequence[str], _Context], None]]] = {
         "exit": _exit,
         "return": _exit,
-        "wait": _wait,
+        **dict.fromkeys(("wait", "fg"), _wait),
         "set": _set,
         "shift": _shift,
         "printf": _printf,
@@ -544,7 +609,6 @@ class _Walker:
                     "kill",
                     "disown",
                     "bg",
-                    "fg",
                     "times",
                 ),
                 *("enable", "shopt", "history", "pwd", "compgen", "complete", "bind", "help", "logout", "suspend"),
@@ -552,6 +616,15 @@ class _Walker:
             _ignored,
         ),
     }
+
+
+_ASKED = Status(unknown=True)
+
+
+def _lost(status: Status, *, replaces: bool) -> tuple[Loss, str] | None:
+    """Return how the status of a program is lost; nothing follows one that replaces the shell."""
+    lost = status.lost
+    return None if lost is None or (replaces and lost[0] is not Loss.PIPE) else lost
 
 
 def _unwrapped(words: list[str]) -> tuple[list[str], bool]:

@@ -48,16 +48,18 @@ class Scope:
         exported: names of those that programs get.
         name: `$0`.
         arguments: `$1` and the following.
+        options: options of `set` that change how it ends: errexit, pipefail.
     """
 
     variables: dict[str, Value] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
     name: str = "bash"
     arguments: list[str] = field(default_factory=list)
+    options: frozenset[str] = frozenset()
 
     def inner(self) -> Scope:
         """Return the scope of a subshell."""
-        return Scope(dict(self.variables), set(self.exported), self.name, list(self.arguments))
+        return Scope(dict(self.variables), set(self.exported), self.name, list(self.arguments), self.options)
 
     def env(self) -> dict[str, str | None]:
         """Return the exported variables; what only the pod knows is text with a `$`, or None.

@@ -18,7 +18,7 @@ from strategies.documents.paths import Absent
 from strategies.frameworks.vllm import authors, flags, probes, servers, sizes, validation
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.jobs.jobs import Job, remembered_for_all
-from strategies.launches import members, quotes, sites, topologies
+from strategies.launches import endings, members, quotes, sites, topologies
 from strategies.plugins import registry
 
 __all__ = ["VLLMStrategy"]
@@ -97,6 +97,7 @@ class VLLMStrategy:
     def validate(self, job: Job) -> Iterable[Finding]:
         """Check the features, the flags, the model, the probes, and the parallel sizes against the devices."""
         yield from members.check(job)
+        yield from endings.check(job)
         site = sites.find_site(job)
         if site is None or job.owner is not None:
             return
