@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from strategies.launches import allowances, readings, shells
+from strategies.launches import allowances, readings, shells, syntax
 
 LAUNCH = "torchrun train.py\n"
 COMMANDS = "the shell's text runs more commands than Muster reads"
@@ -94,3 +94,12 @@ def test_a_text_that_starts_more_programs_than_any_job_is_not_read_to_its_end():
     at_most, more = (readings.read(["bash", "-c", LAUNCH * count]) for count in (64, 65))
     assert (len(at_most.launches), at_most.unread) == (64, ())
     assert (len(more.launches), more.unread) == (64, ("the command line starts more programs than Muster reads",))
+
+
+@pytest.mark.parametrize(("spend", "room"), [("text", 4_096), ("variables", 4_096)])
+def test_all_that_is_allowed_can_be_spent_and_not_one_more(spend, room):
+    allowance = allowances.Allowance(0)
+    pay = getattr(allowance, spend)
+    pay(room)
+    with pytest.raises(syntax.Unreadable):
+        pay(1)
