@@ -1,88 +1,26 @@
-"""Secrets among the words of a command: values of secret flags, and of the short flags that programs have for them.
-
-`--hub_token x` says by its name what follows. `curl -u bob:pw` does not: which short flag takes a secret, each program
-says for itself.
-"""
+"""Secrets among the words of a command: values of secret flags, and what each program takes for one (`programs`)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from webhook.audit.redaction import programs
+from webhook.audit.redaction.programs import HINTS, Use
 
 __all__ = ["HINTS", "parts"]
 
-
-@dataclass(frozen=True, slots=True)
-class _Program:
-    """What a program takes.
-
-    Attributes:
-        flags: those with a secret.
-        glued: whether the secret may follow a short flag in the same word.
-        named: whether the flags mean this only after the word `login`, so that `docker run -p 80:80` stays readable.
-        key: whether the word after `login` is a secret.
-    """
-
-    flags: tuple[str, ...] = ()
-    glued: bool = True
-    named: bool = False
-    key: bool = False
-
-
-_PASSWORD = _Program(("-p",))
-_LOGIN = _Program(("-p",), named=True)
-_KEY = _Program(key=True)
-_PROGRAMS = {
-    "curl": _Program(("-u", "-U", "--user", "--proxy-user", "-b", "--cookie", "--pass")),
-    "http": _Program(("-a",)),
-    "sshpass": _PASSWORD,
-    "mysql": _PASSWORD,
-    "mysqldump": _PASSWORD,
-    "mysqladmin": _PASSWORD,
-    "mariadb": _PASSWORD,
-    "mongo": _PASSWORD,
-    "mongosh": _PASSWORD,
-    "mongodump": _PASSWORD,
-    "docker": _LOGIN,
-    "podman": _LOGIN,
-    "nerdctl": _LOGIN,
-    "buildah": _LOGIN,
-    "skopeo": _LOGIN,
-    "crane": _LOGIN,
-    "oras": _LOGIN,
-    "helm": _LOGIN,
-    "az": _LOGIN,
-    "redis-cli": _Program(("-a",)),
-    "smbclient": _Program(("-U",)),
-    "ldapsearch": _Program(("-w",)),
-    "sqlcmd": _Program(("-P",)),
-    "zip": _Program(("-P",)),
-    "unzip": _Program(("-P",)),
-    "7z": _Program(("-p",)),
-    "openssl": _Program(("-passin", "-passout", "-pass", "-k", "-K"), glued=False),
-    "ssh-keygen": _Program(("-N", "-P")),
-    "twine": _PASSWORD,
-    "wandb": _KEY,
-    "vault": _KEY,
-    "doctl": _Program(("-t",)),
-    "huggingface-cli": _KEY,
-}
-HINTS = (
-    "curl", "sshpass", "mysql", "mariadb", "mongo", "login", "redis-cli", "smbclient", "ldapsearch", "sqlcmd", "zip",
-    "7z", "openssl", "ssh-keygen", "twine", "doctl", "http ",
-)  # fmt: skip
-"""Lower-case pieces, one of which is in every command in which a program alone says that a word is secret."""
-
 _HEADERS = frozenset({"-H", "--header", "--proxy-header"})
 _HEADER = re.compile(r"(?P<name>[A-Za-z][\w-]{0,100})[ \t]*:[ \t]*")
-_SETTERS = frozenset({"set", "config", "setenv", "setx", "ENV", "add", "--add", "--global", "--local", "--system"})
+_SETTERS = frozenset(
+    {"set", "config", "setenv", "setx", "ENV", "add", "--add", "--arg", "--global", "--local", "--system"}
+)
 _SPEAKERS = frozenset({"echo", "printf"})
 _LISTENERS = frozenset({"login", "--password-stdin", "--with-token", "--token-stdin", "--stdin"})
 _HANDED = "<<<"
 _OPERATORS = frozenset({"<<", "<<-", _HANDED})
 _LONGEST_PROGRAM = 64
-_NONE = _Program()
+_MOST_PROGRAMS = 3
 
 
 def parts(words: Sequence[str], judge: Callable[[str], bool]) -> Iterator[tuple[int, int]]:
@@ -92,19 +30,66 @@ def parts(words: Sequence[str], judge: Callable[[str], bool]) -> Iterator[tuple[
         words: the words of one command, or a list of arguments.
         judge: decides about names.
     """
-    program, logs_in, before, earlier = _NONE, False, "", ""
+    running, before, earlier = _Running(), "", ""
     handed = _HANDED in words and (is_told_a_secret(words) or any(map(judge, words)))
     for index, word in enumerate(words):
+        start = _start(word, before, earlier, running, judge)
         if not word.startswith("-") and before not in _HEADERS:
-            named = _PROGRAMS.get(word[-_LONGEST_PROGRAM:].rpartition("/")[2])
-            program, logs_in = (named, False) if named else (program, logs_in or word == "login")
-        active = program if logs_in or not program.named else _NONE
-        start = _start(word, before, earlier, active, judge)
-        if (handed and before == _HANDED) or (active.key and logs_in and _is_key(word, before)):
+            place = running.met(word, before)
+            start = place if start is None else start
+        if handed and before == _HANDED:
             start = 0
         if start is not None and start < len(word):
             yield index, start
         before, earlier = word, before
+
+
+class _Running:
+    """The last programs among the words of a command: one may start another, or be an argument of it.
+
+    Only the last one has its flags, but words that are known by their place are those of any.
+    """
+
+    def __init__(self) -> None:
+        self._programs: list[dict[Use, int]] = []  # each use with the number of words since its beginning, or -1
+
+    def takes(self, flag: str) -> bool:
+        """Whether the last program takes a secret by this flag."""
+        return any(flag in use.flags for use, count in self._last() if count >= 0)
+
+    def glued(self, word: str) -> int | None:
+        """Return where a secret begins that follows its flag in the same word, None where there is none."""
+        name, equals, _ = word.partition("=")
+        short = word[:2]
+        for use, count in self._last():
+            if count < 0:
+                continue
+            if equals and name in use.flags:
+                return len(name) + 1
+            if use.glued and short != "--" and short in use.flags and len(word) > len(short):
+                return len(short)
+        return None
+
+    def met(self, word: str, before: str) -> int | None:
+        """Note a word that is no flag, and return where it has a secret because of its place, None for nowhere."""
+        found = None
+        for each in self._programs:
+            for use, count in each.items():
+                if count < 0:
+                    each[use] = 0 if word == use.after else -1
+                    continue
+                each[use] = count + 1
+                if use.first is not None and count >= use.first and "://" not in word and before != "--host":
+                    found = 0
+                elif use.members and "=" in word and found is None:
+                    found = word.index("=") + 1
+        uses = programs.PROGRAMS.get(word[-_LONGEST_PROGRAM:].rpartition("/")[2])
+        if uses:
+            self._programs = [{use: -1 if use.after else 0 for use in uses}, *self._programs[: _MOST_PROGRAMS - 1]]
+        return found
+
+    def _last(self) -> Iterable[tuple[Use, int]]:
+        return self._programs[0].items() if self._programs else ()
 
 
 def is_told_a_secret(words: Sequence[str]) -> bool:
@@ -119,31 +104,14 @@ def said(words: Sequence[str]) -> Iterable[int]:
     return [index for index, word in enumerate(words) if index and not word.startswith(("-", "%"))]
 
 
-def _is_key(word: str, before: str) -> bool:
-    """Whether a word after `login` is a key: no flag, and no server."""
-    return word != "login" and not word.startswith("-") and "://" not in word and before != "--host"
-
-
-def _start(word: str, before: str, earlier: str, program: _Program, judge: Callable[[str], bool]) -> int | None:
-    """Return where the secret in `word` begins, None when there is none."""
+def _start(word: str, before: str, earlier: str, running: _Running, judge: Callable[[str], bool]) -> int | None:
+    """Return where the secret in `word` begins that its flag or its name tells, None when there is none."""
     is_value = word not in _OPERATORS and not word.startswith("--")
-    if is_value and before.startswith("-") and _takes_secret(before, program, judge):
+    if is_value and before.startswith("-") and (running.takes(before) or ("=" not in before and judge(before))):
         return 0
     if before in _HEADERS or word.startswith("-H"):
         match = _HEADER.match(word, 0 if before in _HEADERS else 2)
         return match.end() if match and judge(match["name"]) else None
     if word.startswith("-"):
-        return _glued(word, program)
+        return running.glued(word)
     return 0 if earlier in _SETTERS and not before.startswith("-") and judge(before) else None
-
-
-def _glued(word: str, program: _Program) -> int | None:
-    name, equals, _ = word.partition("=")
-    if equals and name in program.flags:
-        return len(name) + 1
-    short = word[:2]
-    return 2 if program.glued and short != "--" and short in program.flags and len(word) > 2 else None
-
-
-def _takes_secret(flag: str, program: _Program, judge: Callable[[str], bool]) -> bool:
-    return flag in program.flags or ("=" not in flag and judge(flag))

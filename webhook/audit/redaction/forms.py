@@ -11,7 +11,8 @@ import binascii
 import re
 from collections.abc import Callable
 
-__all__ = ["HINTS", "SHORTEST", "encoded", "tokens", "userinfo"]
+__all__ = ["HINTS", "SHORTEST", "calls", "encoded", "tokens", "userinfo"]
+
 
 HINTS = (
     "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "glptt-", "glrt-", "gldt-",
@@ -19,7 +20,10 @@ HINTS = (
     "bearer ", "basic ",
     "private key", "_live_", "_test_", "whsec_", "dckr_pat_", "pypi-", "npm_", "dop_v1_", "shpat_", "sg.", "ya29.",
     "gsk_", "xai-", "hvs.", "hooks.slack.com", "ls0tls1", "api_org_", "age-secret-key-", "r8_", "tskey-",
-    "pplx-", "wandb_v1_",
+    "pplx-", "wandb_v1_", "pwd=",
+    # token, passw, secret and private in base64, at each of the three places where a word may begin.
+    "dg9rzw", "rva2vu", "0b2tlb", "cgfzc3", "bhc3n3", "wyxnzd", "c2vjcmv0", "nly3jld", "zzwnyzx", "chjpdmf0z",
+    "byaxzhdg", "wcml2yxrl",
 )  # fmt: skip
 """Lower-case pieces, one of which is in every text that holds a known form (user:password@ in URLs apart)."""
 
@@ -40,8 +44,13 @@ _TOKENS = re.compile(
     r"|sk-(?=[A-Za-z_-]{0,60}\d)[\w-]{20,}|xox[abeoprs]-[\w-]{10,}|AIza[\w-]{35}|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9]))"
     r"|(?<![\w-])eyJ[\w-]{4,}\.[\w-]{4,}\.[\w-]*(?:\.[\w-]*){0,6}"
     r"|(?<=[Bb]earer )[\w.~+/=-]{8,}"
-    r"|(?<=hooks\.slack\.com/services/)[\w/-]{16,}",
+    r"|(?<=hooks\.slack\.com/services/)[\w/-]{16,}"
+    r"|(?i:(?<=;pwd=)|(?<=; pwd=))[^;\s\"'\\]+",
     re.ASCII,
+)
+# `login("key")`, `auth=("user", "password")`, `BasicAuth("user", "password")`: arguments of Python without a name.
+_CALLS = re.compile(
+    r"(?:(?<=login\()|(?<=login\(key=)|(?<=login\(token=))[\"'][^\"'\n]{4,}|(?i:(?<=auth=\()|(?<=auth\())[^()\n]{3,}"
 )
 _BASIC = re.compile(r"(?i:(?<=\bbasic ))[A-Za-z0-9+/]{6,}={0,2}", re.ASCII)
 _USERINFO = re.compile(r"(?<=://)[^/?#\s\"']+(?=@)")
@@ -52,6 +61,15 @@ _LOGIN = re.compile(
     r"(?:(?<![\w.+:/@-])|(?<=//))[\w.+-]{1,64}:(?P<value>[^\s:@/\"'\[\]]{4,})@(?!sha\d)(?=\w)", re.ASCII
 )
 _ENCODED = re.compile(r"(?<![A-Za-z0-9+/=_-])(?:[A-Za-z0-9+/]{24,}|[A-Za-z0-9_-]{24,})={0,2}(?![A-Za-z0-9+/=_-])")
+# The same on several lines, as `base64` writes it.
+_WRAPPED = re.compile(r"(?<![A-Za-z0-9+/=])(?:[A-Za-z0-9+/]{60,76}\r?\n[ \t]{0,32}){1,4096}[A-Za-z0-9+/]{1,76}={0,2}")
+
+
+def calls(text: str, low: str, mark: Mark) -> str:
+    """Replace what calls of Python log in with, where no name says so."""
+    if "login(" not in low and "auth" not in low:
+        return text
+    return _CALLS.sub(lambda match: mark(match.group()), text)
 
 
 def tokens(text: str, low: str, mark: Mark) -> str:
@@ -81,14 +99,14 @@ def encoded(text: str, is_secret: Callable[[str], bool], mark: Mark) -> str:
 
     def replace(match: re.Match[str]) -> str:
         run = match.group()
-        plain = _decoded(run)
+        plain = _decoded("".join(run.split()))
         try:
             inner = plain.decode()
         except UnicodeDecodeError:
             return run
         return mark(run) if inner and is_secret(inner) else run
 
-    return _ENCODED.sub(replace, text)
+    return _ENCODED.sub(replace, _WRAPPED.sub(replace, text) if "\n" in text else text)
 
 
 def _with_mark(match: re.Match[str], mark: Mark) -> str:

@@ -24,9 +24,10 @@ _LONGEST_END = 64  # characters of a name in which a word may have been cut
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
 
 _HOLDERS = (
-    "access|account|admin|anthropic|api|app|auth|aws|azure|client|cohere|comet|crypt|deploy|encryption|gemini|gpg|hf|hmac"
-    "|huggingface|license|master|minio|neptune|ngc|openai|pgp|private|registry|root|rsa|s3|secret|service|session|shared"
-    "|signing|ssh|storage|subscription|tls|wandb|webhook"
+    "access|account|admin|anthropic|api|app|auth|aws|azure|client|cohere|comet|crypt|datadog|deploy|encryption|fernet|gcp"
+    "|gemini|google|gpg|groq|hf|hmac|hugging_?face|kaggle|langchain|langsmith|license|master|minio|mistral|neptune|ngc"
+    "|openai|pgp|pinecone|private|registry|replicate|root|rsa|runpod|s3|secret|service|session|shared|signing|ssh|storage"
+    "|stripe|subscription|tls|together|wandb|webhook"
 )
 _SECRET = re.compile(
     r"(?:tokens?|secrets?|passwords?|passwd|passphrase|credentials?|creds|auth|authorization|authentication)\d*(?:_|$)"

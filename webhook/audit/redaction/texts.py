@@ -127,6 +127,7 @@ def scrub(text: str, judge: Judge = secret_names.is_secret, found: set[str] | No
     low = text.lower()
     if "@" in low or ("://" in low and ("…" in low or "..." in low)):
         text = forms.userinfo(text, lambda value: _mark(value, found, ":"))
+    text = forms.calls(text, low, lambda value: _mark(value, found, ","))
     named = judge is not secret_names.is_secret or any(hint in low for hint in secret_names.HINTS)
     if named:
         text = _named(text, low, judge, found)

@@ -97,7 +97,7 @@ class Walk:
             self._room -= len(text)
             if self._room < 0:
                 raise TooMuchError("the texts are longer than the walk may read")
-        if text[:1] in {"{", "["}:
+        if text.lstrip()[:1] in {"{", "["}:
             document = _document(text)
             if document is not None:
                 inner = self.value(document)
@@ -111,7 +111,7 @@ class Walk:
             value = {**value, "value": self.conceal(value["value"])}
         if value.get("kind") == "Secret":
             value = {**value, **{key: self.conceal(value[key]) for key in _SECRET_DATA if key in value}}
-        result = {self.text(key): self._member(key, item) for key, item in value.items()}
+        result = {self.text(key): self._member(key, item, value) for key, item in value.items()}
         same = result.keys() == value.keys() and all(result[key] is value[key] for key in value)
         return value if same else result
 
@@ -132,8 +132,11 @@ class Walk:
         """Whether an argument is a flag whose value, the next argument, is secret."""
         return isinstance(item, str) and item.startswith("-") and "=" not in item and self.judge(item)
 
-    def _sequence(self, items: list[object]) -> list[object]:
-        starts = dict(commands.parts([item if isinstance(item, str) else "" for item in items], self.judge))
+    def _sequence(self, items: list[object], command: object = None) -> list[object]:
+        """Conceal a list that may be arguments; their program, and the flag before the first, may be in `command`."""
+        before = command if isinstance(command, list) else []
+        words = [item if isinstance(item, str) else "" for item in (*before, *items)]
+        starts = {index - len(before): start for index, start in commands.parts(words, self.judge)}
         result = [
             self._from(cast("str", item), starts[index]) if index in starts else self.value(item)
             for index, item in enumerate(items)
@@ -146,9 +149,11 @@ class Walk:
         concealed = self.conceal(secret)
         return argument if concealed is secret or secret == texts.MARK else f"{argument[:start]}{concealed}"
 
-    def _member(self, key: str, item: object) -> object:
+    def _member(self, key: str, item: object, holder: dict[str, object]) -> object:
         if self.judge(key) and not _is_reference(key, item):
             return self.conceal(item)
+        if key == "args" and isinstance(item, list) and self._level < _DEEPEST:
+            return self._sequence(item, holder.get("command"))
         return self.value(item)
 
     def _is_secret_entry(self, entry: dict[str, object]) -> bool:
