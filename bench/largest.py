@@ -288,6 +288,42 @@ def _volumes(size: int) -> Json:
     return made
 
 
+@_kind("volume claims of a JobSet and their mounts")
+def _policies(size: int) -> Json:
+    made = _one("torch", _TORCHRUN)
+    claim = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    templates = [{**claim, "metadata": {"name": f"v{n}"}} for n in range(size)]
+    made["spec"]["volumeClaimPolicies"] = [{"templates": templates}]
+    _pod(made)["containers"][0]["volumeMounts"] = [{"name": f"v{n}", "mountPath": f"/m/{n}"} for n in range(size)]
+    return made
+
+
+@_kind("volume claims of a JobSet with 300 replicated jobs")
+def _policies_of_parts(size: int) -> Json:
+    mounts = {"volumeMounts": [{"name": "v0", "mountPath": "/m"}]}
+    made = _jobset(300, "torch", _same({**_TORCHRUN, **mounts}))
+    claim = {"spec": {"accessModes": ["ReadWriteMany"]}}
+    made["spec"]["volumeClaimPolicies"] = [{"templates": [{**claim, "metadata": {"name": "v0"}} for _ in range(size)]}]
+    return made
+
+
+@_kind("containers that start files of volumes")
+def _started_files(size: int) -> Json:
+    made = _one("torch", _TORCHRUN)
+    volumes = [{"name": f"v{n}", "configMap": {"name": "a", "defaultMode": 493}} for n in range(size)]
+    _pod(made)["volumes"] = volumes
+    _pod(made)["containers"] += [
+        {
+            "name": f"more-{n}",
+            "image": "a:1",
+            "command": ["/v/run"],
+            "volumeMounts": [{"name": f"v{size - 1}", "mountPath": "/v"}],
+        }
+        for n in range(size)
+    ]
+    return made
+
+
 @_kind("mounts of unknown volumes")
 def _unknown_volumes(size: int) -> Json:
     made = _one("torch", _TORCHRUN)
@@ -499,6 +535,16 @@ def _patched_env(size: int) -> tuple[Json, ...]:
 def _patched_volumes(size: int) -> tuple[Json, ...]:
     pod = {"volumes": [{"name": f"v{n}", "emptyDir": {}} for n in range(size)]}
     return _trainjob(_runtime(), spec={"runtimePatches": [_patch(n, pod) for n in range(50)]}, numNodes=2)
+
+
+@_kind("TrainJob: patches of containers that its runtime has")
+def _patched_containers(size: int) -> tuple[Json, ...]:
+    more = [{"name": f"more-{n}", "image": "a:1"} for n in range(size)]
+    made = _runtime()
+    part = made["spec"]["template"]["spec"]["replicatedJobs"][0]
+    part["template"]["spec"]["template"]["spec"]["containers"] += more
+    patches = [_patch(n, {"containers": [{"name": "gone"}]}) for n in range(size)]
+    return _trainjob(made, spec={"runtimePatches": patches}, numNodes=2)
 
 
 @_kind("TrainJob: replicated jobs of the runtime")

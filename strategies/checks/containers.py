@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.documents import labels
+from strategies.documents.findings import beginning
 from strategies.documents.paths import Path
 
 __all__ = ["Fault", "environment", "faults"]
@@ -39,6 +40,7 @@ _WORDS = {
 }
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _HIGHEST_PORT = 65_535
+_SHOWN = 63  # characters of a name
 _USERS = ("runAsUser", "runAsNonRoot")
 _ROOT = "user 0 is root, and runAsNonRoot forbids it, so the kubelet never starts the container; correct one of the two"
 _MEDIA = ("", "Memory", "HugePages")
@@ -253,7 +255,8 @@ def _volume(volume: Mapping[str, Any]) -> Iterator[_Inner]:
     """Judge the source of a volume; one without a source is an emptyDir (SetDefaults_Volume)."""
     sources = [name for name, value in volume.items() if name != "name" and value is not None]
     if len(sources) > 1:
-        message = f"a volume has one source, and this one has {' and '.join(sources[:3])}, {_REFUSED}; keep one"
+        held = " and ".join(beginning(each, _SHOWN) for each in sources[:3])
+        message = f"a volume has one source, and this one has {held}, {_REFUSED}; keep one"
         yield (), None, message
     claim, path = _object(volume.get("persistentVolumeClaim")), _object(volume.get("hostPath"))
     if claim.get("claimName") == "":

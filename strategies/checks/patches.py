@@ -7,6 +7,7 @@ job or a container of its own, which has no image, and the API server refuses it
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -21,7 +22,6 @@ _MEMBERS = ("containers", "initContainers")
 _INITIALIZERS = {"dataset": "dataset-initializer", "model": "model-initializer"}
 _OWN_ENV = (*_INITIALIZERS.values(), names.CONTAINER_NODE)
 _VOLUME = "initializer"
-_LONGEST = 80
 _SCHEMES = {"dataset": ("hf", "s3", "cache"), "model": ("hf", "s3")}
 """What Trainer's own initializers fetch (v2.3.0 `pkg/initializers/{dataset,model}/__main__.py`)."""
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -41,9 +41,10 @@ def check(job: Job) -> Iterator[Finding]:
         str(each.get("name")): _object(_object(_object(each, "template"), "spec"), "template")
         for each in _list(template, "replicatedJobs")
     }
+    known: dict[str, Mapping[str, Any]] = {}
     for number, patch in enumerate(_list(spec, "runtimePatches")):
         yield from _manager(number, patch)
-        yield from _patched(f"spec.runtimePatches[{number}]", patch, held, job.runtime.kind)
+        yield from _patched(f"spec.runtimePatches[{number}]", patch, held, known, job.runtime.kind)
     for member, name in _INITIALIZERS.items():
         if _object(spec, "initializer").get(member):
             yield from _initializer(member, name, held, job.runtime.kind)
@@ -61,8 +62,13 @@ def _manager(number: int, patch: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _patched(
-    place: str, patch: Mapping[str, Any], held: Mapping[str, Mapping[str, Any]], kind: str
+    place: str,
+    patch: Mapping[str, Any],
+    held: Mapping[str, Mapping[str, Any]],
+    known: dict[str, Mapping[str, Any]],
+    kind: str,
 ) -> Iterator[Finding]:
+    """Check one patch; `known` gets the containers of each replicated job that is named."""
     inside = _object(_object(_object(patch, "trainingRuntimeSpec"), "template"), "spec")
     for each in _list(inside, "replicatedJobs"):
         name = str(each.get("name"))
@@ -74,10 +80,11 @@ def _patched(
             yield error(f"{where}.name", name, message, rule="core/patches")
             continue
         pod = _object(_object(_object(each, "template"), "spec"), "template")
-        known = _containers(held[name])
+        if name not in known:
+            known[name] = _containers(held[name])
         for member in _MEMBERS:
             for container in _list(_object(pod, "spec"), member):
-                yield from _container(f"{where}.template.spec.template.spec.{member}", container, known, name)
+                yield from _container(f"{where}.template.spec.template.spec.{member}", container, known[name], name)
 
 
 def _container(place: str, container: Mapping[str, Any], known: Mapping[str, Any], job: str) -> Iterator[Finding]:
@@ -111,7 +118,7 @@ def _scheme(member: str, uri: Any) -> Iterator[Finding]:
     if separator and scheme not in _SCHEMES[member]:
         among = ", ".join(f"{each}://" for each in _SCHEMES[member])
         message = f"Trainer's initializer of a {member} reads only {among}, and fails at others; use one of them"
-        yield warning(f"spec.initializer.{member}.storageUri", uri[:_LONGEST], message, rule="core/initializer")
+        yield warning(f"spec.initializer.{member}.storageUri", uri, message, rule="core/initializer")
 
 
 def _containers(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -120,7 +127,7 @@ def _containers(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _either(known: Mapping[str, Any]) -> str:
-    return " or ".join(list(known)[:5]) or "another runtime"
+    return " or ".join(itertools.islice(known, 5)) or "another runtime"
 
 
 def _object(document: Mapping[str, Any], member: str) -> Mapping[str, Any]:

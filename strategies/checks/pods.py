@@ -115,7 +115,7 @@ def _is_one_word(command: Sequence[str]) -> bool:
 def _programs(job: Job, template: Template) -> Iterator[Finding]:
     """Check the command lines of the containers; on a TrainJob that of its training has the words of the TrainJob."""
     held = list(pods_of(job, template))
-    volumes_of = [each for pod in held for each in _objects(pod, "volumes")]
+    volumes_of = programs.Volumes([each for pod in held for each in _objects(pod, "volumes")])
     mounted = _mounted(held)
     for (member, index), container in _containers(template.spec):
         mine = job.container is not None and template.path == job.container.job_path

@@ -14,7 +14,7 @@ from typing import Any
 from strategies.launches import launches
 from strategies.launches.launches import Launcher
 
-__all__ = ["Fault", "check"]
+__all__ = ["Fault", "Volumes", "check"]
 
 Fault = tuple[int, str, str, bool]
 """The word of the command line, what is wrong, the rule, and whether it certainly fails."""
@@ -33,12 +33,32 @@ _DASHES = re.compile(r"[\u2010-\u2015\u2212][-\u2010-\u2015\w]")
 """A word that begins with a dash of a text editor where a flag begins with a hyphen."""
 
 
-def check(argv: Sequence[str], volumes: Sequence[Mapping[str, Any]], mounts: Sequence[Any]) -> Iterator[Fault]:
+class Volumes:
+    """The volumes of a pod, each of which is looked at once for all containers.
+
+    Args:
+        volumes: as the pod and its patches have them.
+    """
+
+    def __init__(self, volumes: Sequence[Mapping[str, Any]]) -> None:
+        self._named: dict[str, Mapping[str, Any]] = {}
+        for each in volumes:
+            self._named.setdefault(str(each.get("name")), each)
+        self._lacking: dict[str, bool] = {}
+
+    def lacks_execute(self, name: str) -> bool:
+        """Whether the files of a volume have no execute bit."""
+        if name not in self._lacking:
+            self._lacking[name] = _lacks_execute(self._named.get(name, {}))
+        return self._lacking[name]
+
+
+def check(argv: Sequence[str], volumes: Volumes, mounts: Sequence[Any]) -> Iterator[Fault]:
     """Check one command line.
 
     Args:
         argv: command and arguments, at least one word.
-        volumes: the volumes of the pod.
+        volumes: of the pod.
         mounts: the `volumeMounts` of the container.
     """
     first = argv[0]
@@ -48,7 +68,7 @@ def check(argv: Sequence[str], volumes: Sequence[Mapping[str, Any]], mounts: Seq
         message = f"{what}, and a container starts its program without one; write [bash, -c, TEXT]"
         yield 0, message, "core/no-shell", True
         return
-    if _lacks_execute(first, volumes, mounts):
+    if _is_plain_file(first, volumes, mounts):
         message = (
             "is a file of a volume without an execute bit (mode 0644 by default), so it cannot be started; set "
             "defaultMode: 0755, or start it with its interpreter"
@@ -71,7 +91,7 @@ def _dashes(argv: Sequence[str]) -> Iterator[Fault]:
             return
 
 
-def _lacks_execute(path: str, volumes: Sequence[Mapping[str, Any]], mounts: Sequence[Any]) -> bool:
+def _is_plain_file(path: str, volumes: Volumes, mounts: Sequence[Any]) -> bool:
     """Whether a path is a file of a volume that gives it no execute bit."""
     if not path.startswith("/") or len(path) > _LONGEST:
         return False
@@ -79,7 +99,10 @@ def _lacks_execute(path: str, volumes: Sequence[Mapping[str, Any]], mounts: Sequ
     if not inside:
         return False
     mount = max(inside, key=lambda each: len(str(each.get("mountPath"))))
-    volume = next((each for each in volumes if each.get("name") == mount.get("name")), {})
+    return volumes.lacks_execute(str(mount.get("name")))
+
+
+def _lacks_execute(volume: Mapping[str, Any]) -> bool:
     source = next((volume[member] for member in _MODES if isinstance(volume.get(member), dict)), None)
     if source is None:
         return False

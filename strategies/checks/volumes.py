@@ -47,7 +47,7 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
     yield from _patched(job, replicated, names_)
     if claims:
         yield from _unused(job, replicated, document, claims)
-    templates = _together(replicated) if claims else []
+    crowds = _crowds(job, _together(replicated)) if claims else {}
     for path, claim in claims:
         field, modes = (
             paths.field(document, (*path, "spec", "accessModes")),
@@ -55,10 +55,7 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
         )
         if isinstance(modes, list) and modes:
             name = _object(claim.get("metadata")).get("name")
-            users = [each for each in templates if _mounts(job, each, name)]
-            found: Iterable[_Verdict] = (
-                _crowded(job, users, modes) if sum(_pods(job, each) for each in users) > 1 else ()
-            )
+            found: Iterable[_Verdict] = crowds.get(str(name), _Crowd()).judged(modes)
         else:
             message = "a volume claim needs at least one access mode, so the API server refuses it; add accessModes"
             found = ((error, message, "core/volume-claim"),)
@@ -82,9 +79,9 @@ def named(job: Job, replicated: Sequence[Template], modes: Mapping[str, Sequence
                 users.setdefault(name, []).append((template, index))
     for name, found in users.items():
         mounting = list({each.path: each for each, _ in found}.values())
-        if sum(_pods(job, each) for each in mounting) > 1 and not _are_of_one_node(mounting):
+        if not _are_of_one_node(mounting):
             field = found[0][0].field("volumes", found[0][1], "persistentVolumeClaim", "claimName")
-            for make, message, rule in _crowded(job, mounting, list(modes[name])):
+            for make, message, rule in _Crowd.of(job, mounting).judged(modes[name]):
                 yield _told(job, make(field, name, message, rule=rule))
 
 
@@ -105,7 +102,7 @@ def _follows(template: Template) -> bool:
 def _unheld(job: Job, template: Template, claimed: set[Any]) -> Iterator[tuple[paths.Path, Any]]:
     """Yield the mounts of containers that name no volume (ValidateVolumeMounts); those of patches are left out."""
     if any(True for _ in _mounting(template.spec)):
-        yield from _missing(template.spec, claimed | _held(job, template))
+        yield from _missing(template.spec, claimed, _held(job, template))
 
 
 def _unused(
@@ -131,15 +128,17 @@ def _patched(job: Job, replicated: Sequence[Template], claimed: set[Any]) -> Ite
     patches = list_patches(job)
     for template in replicated if patches else ():
         patched = patches.get(template.job.get("name"), ())
-        held = claimed | _held(job, template) if patched else claimed
+        held = _held(job, template) if patched else set()
         for patch, place in patched:
-            for inside, name in _missing(_object(patch.get("spec")), held):
+            for inside, name in _missing(_object(patch.get("spec")), claimed, held):
                 field = paths.field(job.document, (*place, "spec", *inside))
                 yield error(field, name, _UNHELD, rule="core/volume-mount")
 
 
-def _missing(spec: Mapping[str, Any], held: set[Any]) -> Iterator[tuple[paths.Path, Any]]:
-    return ((inside, name) for inside, name in _mounting(spec) if str(name) not in held)
+def _missing(spec: Mapping[str, Any], claimed: set[Any], held: set[Any]) -> Iterator[tuple[paths.Path, Any]]:
+    for inside, name in _mounting(spec):
+        if str(name) not in held and str(name) not in claimed:
+            yield inside, name
 
 
 def _held(job: Job, template: Template) -> set[Any]:
@@ -179,17 +178,47 @@ def _spec(job: Job) -> tuple[Mapping[str, Any], paths.Path]:
     return (job.runtime.document if job.runtime else {}), ("spec", "template", "spec")
 
 
-def _crowded(job: Job, users: list[Template], modes: list[Any]) -> Iterator[_Verdict]:
-    """Judge a volume that several pods mount at the same time."""
-    count, rule = sum(_pods(job, each) for each in users), "core/shared-volume"
-    if _MANY & {each for each in modes if isinstance(each, str)}:
-        return
-    if "ReadWriteOncePod" in modes:
-        yield error, f"only one of the {count} pods can have this volume, {_LEFT}", rule
-    elif any(_are_apart(job, each) for each in users if _pods(job, each) > 1):
-        yield error, f"the {count} pods run on different nodes, and only one node can have this volume, {_LEFT}", rule
-    else:
-        yield warning, f"only one node can have this volume, and {count} pods mount it; {_ELSEWHERE}", rule
+@dataclasses.dataclass(frozen=True)
+class _Crowd:
+    """Replicated jobs that mount one volume at the same time.
+
+    Attributes:
+        count: their pods.
+        apart: whether pods of one of them certainly run on different nodes.
+    """
+
+    count: int = 0
+    apart: bool = False
+
+    @classmethod
+    def of(cls, job: Job, templates: Iterable[Template]) -> _Crowd:
+        """Return those of some replicated jobs."""
+        pods = [(each, _pods(job, each)) for each in templates]
+        return cls(sum(count for _, count in pods), any(count > 1 and _are_apart(job, each) for each, count in pods))
+
+    def judged(self, modes: Sequence[Any]) -> Iterator[_Verdict]:
+        """Judge the access modes of the volume."""
+        rule = "core/shared-volume"
+        if self.count <= 1 or _MANY & {each for each in modes if isinstance(each, str)}:
+            return
+        if "ReadWriteOncePod" in modes:
+            yield error, f"only one of the {self.count} pods can have this volume, {_LEFT}", rule
+        elif self.apart:
+            told = f"the {self.count} pods run on different nodes, and only one node can have this volume, {_LEFT}"
+            yield error, told, rule
+        else:
+            yield warning, f"only one node can have this volume, and {self.count} pods mount it; {_ELSEWHERE}", rule
+
+
+def _crowds(job: Job, templates: Sequence[Template]) -> dict[str, _Crowd]:
+    """Return those of each volume by its name; each replicated job is looked at once."""
+    users: dict[str, _Crowd] = {}
+    for template in templates:
+        mine = _Crowd.of(job, [template])
+        for name in {str(name) for spec in pods_of(job, template) for _, name in _mounting(spec)}:
+            other = users.get(name, _Crowd())
+            users[name] = _Crowd(other.count + mine.count, other.apart or mine.apart)
+    return users
 
 
 def _are_apart(job: Job, template: Template) -> bool:
@@ -212,10 +241,6 @@ def _pods(job: Job, template: Template) -> int:
     spec = _object(_object(template.job.get("template")).get("spec"))
     replicas, pods = template.job.get("replicas"), spec.get("parallelism")
     return (1 if replicas is None else replicas) * (1 if pods is None else pods)
-
-
-def _mounts(job: Job, template: Template, name: object) -> bool:
-    return any(mounted == name for spec in pods_of(job, template) for _, mounted in _mounting(spec))
 
 
 def _told(job: Job, finding: Finding) -> Finding:

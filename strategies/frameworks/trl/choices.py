@@ -77,7 +77,7 @@ def _rewards(given: Arguments, field: _Field) -> Iterator[Finding]:
         if "." not in word and word not in _REWARDS:
             message = (
                 f"is neither one of {', '.join(_REWARDS)} nor the path of a function in a module, such as "
-                f"rewards.{word[:_LONGEST]}, {_STOPS} at its start"
+                f"rewards.{beginning(word, _LONGEST)}, {_STOPS} at its start"
             )
             yield error(field("reward_funcs"), f"--reward_funcs {beginning(word, _LONGEST)}", message, rule="trl/word")
             break
