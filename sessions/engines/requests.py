@@ -12,6 +12,10 @@ from sessions.seam import Sampling
 
 __all__ = ["checked"]
 
+_LARGEST = 2**31
+_MOST = 1 << 25
+"""Tokens with their log-probabilities in one answer, which has some twelve bytes for each."""
+
 
 def checked(request: Sampling, base: Base) -> int:
     """Return how many tokens each sequence may have. Raises `Refused` for what the base cannot do."""
@@ -25,6 +29,12 @@ def checked(request: Sampling, base: Base) -> int:
         raise Refused(
             f"sampling_params.max_tokens: {most}: pass 0 to {room}, for the prompt has {len(request.prompt)} "
             f"of the {base.context} tokens of this model's context"
+        )
+    asked = len(request.prompt) * request.topk_prompt + request.count * most * (1 + request.topk_sampled)
+    if asked > _MOST:
+        raise Refused(
+            f"num_samples: the answer may have {asked} tokens with log-probabilities, and {_MOST} fit into one: pass "
+            "smaller num_samples, max_tokens or topk_prompt_logprobs and topk_sample_logprobs"
         )
     return most
 
@@ -46,8 +56,8 @@ def _choice(request: Sampling) -> None:
         raise Refused(f"sampling_params.temperature: {request.temperature}: pass 0 for greedy or a positive number")
     if not (0 < request.top_p <= 1):
         raise Refused(f"sampling_params.top_p: {request.top_p}: pass a number above 0, and 1 for all")
-    if request.top_k < -1:
-        raise Refused(f"sampling_params.top_k: {request.top_k}: pass a positive number, or -1 for all")
+    if not -1 <= request.top_k < _LARGEST:
+        raise Refused(f"sampling_params.top_k: pass a positive number below {_LARGEST}, or -1 for all")
 
 
 def _wide(request: Sampling, base: Base) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json as texts
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
-from itertools import groupby
 from typing import Any
 
 from aiohttp import web
 
+from sessions.gateway import projects
 from sessions.gateway.answers import json
 from sessions.gateway.state import MANAGER, caller
 from sessions.journal.store import Row
@@ -46,14 +46,14 @@ async def usage_events(request: web.Request) -> web.Response:
     if start.timestamp() > context.clock():
         raise Refused("starting_on: is in the future")
     query = (
-        "SELECT usage.*, sessions.about FROM usage JOIN sessions ON sessions.id = usage.session"
+        "SELECT usage.* FROM usage JOIN sessions ON sessions.id = usage.session"
         " WHERE usage.tenant = ? AND usage.hour >= ? AND usage.hour < ?"
         " ORDER BY usage.hour, usage.amount DESC, usage.session, usage.kind"
     )
     rows = await context.journal.rows(query, caller(request), int(start.timestamp()), int(end.timestamp()))
-    abouts = {row["session"]: texts.loads(row["about"]) for row in rows}
+    abouts = await projects.abouts(context.journal, (row["session"] for row in rows))
     sessions = {session: {"user_metadata": _metadata(about)} for session, about in abouts.items()}
-    data = [_used(row, abouts[row["session"]]) for row in rows]
+    data = [_used(row, abouts[row["session"]]) for row in rows if row["session"] in abouts]
     return json({"data": data, "sessions": sessions, "cost_data_through": None})
 
 
@@ -62,21 +62,17 @@ async def storage(request: web.Request) -> web.Response:
     """Answer how many checkpoints there are, and their bytes; copies share theirs."""
     tenant, only = caller(request), request.query.get("project_id")
     query = (
-        "SELECT checkpoints.folder, checkpoints.size, sessions.about FROM checkpoints"
+        "SELECT checkpoints.folder, checkpoints.size, models.session FROM checkpoints"
         " JOIN models ON models.id = checkpoints.run JOIN sessions ON sessions.id = models.session"
         " WHERE checkpoints.tenant = ?"
     )
-    rows = await request.app[MANAGER].context.journal.rows(query, tenant)
-    data = [
-        _stored(tenant, project, list(of))
-        for project, of in groupby(sorted(rows, key=_project), key=_project)
-        if only in {None, project}
-    ]
+    journal = request.app[MANAGER].context.journal
+    rows, of = await journal.rows(query, tenant), await projects.projects(journal, tenant)
+    stored: dict[str, list[Row]] = {}
+    for row in rows:
+        stored.setdefault(of.get(row["session"], "default"), []).append(row)
+    data = [_stored(tenant, project, stored[project]) for project in sorted(stored) if only in {None, project}]
     return json({"effective_rate_usd_per_gigabyte_month": None, "data": data})
-
-
-def _project(row: Row) -> str:
-    return str(texts.loads(row["about"])["project_id"] or "default")
 
 
 def _day(request: web.Request, now: float) -> date:

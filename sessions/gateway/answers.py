@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
@@ -11,14 +12,17 @@ import zstandard
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
+from sessions.gateway.arrivals import arrived
 from sessions.journal.store import AwayError, ChangedError
 from sessions.seam import Refused
 
-__all__ = ["MOST", "MissingError", "body", "errors", "head", "json", "members", "read"]
+__all__ = ["MOST", "MissingError", "body", "check_members", "errors", "head", "json", "members", "read"]
 
 MOST = 1 << 20
 """Bytes of a body of JSON, unless its handler says more: a megabyte of it takes a tenth of a second to read."""
 
+_MEMBERS = 1 << 14
+_MEMBER = re.compile(rb'"[ \t\r\n]*:')
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 B = TypeVar("B", bound=BaseModel)
@@ -41,13 +45,19 @@ async def read(request: web.Request, limit: int) -> bytes:
         HTTPRequestEntityTooLarge: when it is larger.
     """
     if "body" not in request:  # a handler may ask twice
-        request["body"] = await _sent(request, limit)
+        request["body"] = await arrived(request, limit)
     if len(request["body"]) > limit:
         raise _large(limit)
     whole = head(request, limit + 1)
     if len(whole) > limit:
         raise _large(limit)
     return whole
+
+
+def check_members(data: bytes) -> None:
+    """Raise `Refused` for JSON with more members than any request has: each unknown one makes an error of its own."""
+    if data.count(b'"') > 2 * _MEMBERS and sum(1 for _ in _MEMBER.finditer(data)) > _MEMBERS:
+        raise Refused(f"the body has more than {_MEMBERS} members; send less in one request")
 
 
 def head(request: web.Request, most: int) -> bytes:
@@ -66,24 +76,16 @@ def head(request: web.Request, most: int) -> bytes:
         raise Refused("the body is not zstd, though its Content-Encoding says so") from error
 
 
-async def _sent(request: web.Request, limit: int) -> bytes:
-    """Return what was sent, or a little more of it than a limit."""
-    sent = bytearray()
-    async for some in request.content.iter_any():
-        sent += some
-        if len(sent) > limit:
-            break
-    return bytes(sent)
-
-
 def _large(limit: int) -> web.HTTPRequestEntityTooLarge:
     return web.HTTPRequestEntityTooLarge(limit, text=f"the body has more than {limit} bytes; send less in one request")
 
 
 async def body(request: web.Request, form: type[B], most: int = MOST) -> B:
     """Return the body of at most some bytes in its form. Raises `Refused` with the first thing that is wrong."""
+    data = await read(request, most)
+    check_members(data)
     try:
-        return form.model_validate_json(await read(request, most) or b"{}")
+        return form.model_validate_json(data or b"{}")
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise Refused(f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}") from error

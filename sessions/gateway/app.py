@@ -22,6 +22,7 @@ from sessions.gateway import (
     training,
 )
 from sessions.gateway.answers import errors
+from sessions.gateway.arrivals import ARRIVALS, Arrivals, arrivals
 from sessions.gateway.connections import BUSY, Busy, busy
 from sessions.gateway.doors import door
 from sessions.gateway.polls import POLLS, Polls
@@ -52,9 +53,10 @@ _PARTS = (
 
 def app(config: Config) -> web.Application:
     """Return the application; it starts the engines when it starts, and answers before they do."""
-    made = web.Application(middlewares=[busy, errors, door, rates], client_max_size=config.limits.body)
+    made = web.Application(middlewares=[busy, errors, door, rates, arrivals], client_max_size=config.limits.body)
     made[MANAGER] = Manager(config)
     made[BUCKETS], made[BUSY], made[POLLS] = Buckets(), Busy(), Polls()
+    made[ARRIVALS] = Arrivals(config.quotas)
     made[TOKENS] = Tokens(config.root / "signing.key")
     for part in _PARTS:
         made.add_routes(part.routes)

@@ -31,6 +31,7 @@ MOST = 2**53
 _LARGE = 1e30  # what float32 holds, with room for a product
 _Ttl = Annotated[int, Field(ge=3600, le=315_360_000)]
 _MOST_METADATA = 1 << 16  # bytes
+_LONGEST_DETAIL = 8192  # characters of it that are kept: every search reads them
 
 
 def _small(metadata: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +58,7 @@ class CreateSession(_Strict):
     tags: list[str] = Field(default_factory=list, max_length=100)
     user_metadata: _Values | None = None
     sdk_version: str = ""
-    project_id: str | None = None
+    project_id: str | None = Field(default=None, max_length=200)
     display_name: str | None = Field(default=None, max_length=500)
     type: Literal["create_session"] = "create_session"
 
@@ -145,7 +146,7 @@ class SaveExternal(_Strict):
     path: str
     seq_id: int = Field(ge=1, le=MOST)
     ttl_seconds: _Ttl | None = None
-    age_encryption_recipients: list[str] | None = None
+    age_encryption_recipients: Annotated[list[str], Field(fail_fast=True, max_length=100)] | None = None
     type: Literal["save_weights_external"] = "save_weights_external"
 
 
@@ -190,4 +191,4 @@ class Finish(_Strict):
     """`sessions/{id}/finish`."""
 
     reason: _Reason
-    detail: str | None = None
+    detail: Annotated[str, AfterValidator(lambda text: text[:_LONGEST_DETAIL])] | None = None

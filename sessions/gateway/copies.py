@@ -94,6 +94,7 @@ def _kept(  # noqa: PLR0913  # what a copy is made of
     """Keep a copy; False when it is there already. Raises `ChangedError` where its place is taken."""
     if connection.execute(_HELD, (source["path"],)).fetchone() is None:
         raise Refused(f"source_path: {asked.source_path[:200]}: was deleted meanwhile")
+    quotas.record(connection, tenant, quota)
     if source["tenant"] != tenant:  # a copy of his own shares its bytes
         quotas.has_room(connection, tenant, quota, str(copy), source["folder"], source["size"])
     about: dict[str, Any] = {"tags": [], "user_metadata": None, "display_name": None, "sdk_version": ""}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
@@ -35,7 +35,7 @@ class _Poll(BaseModel):
     target: _Target
     prev_cursor: int = Field(default=0, ge=0, lt=2**53)
     timeout: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    retrieved_request_ids: list[str] = Field(default_factory=list, max_length=100_000)
+    retrieved_request_ids: Annotated[list[str], Field(fail_fast=True)] = Field(default_factory=list, max_length=100_000)
 
 
 @routes.post("/api/v1/retrieve_futures")

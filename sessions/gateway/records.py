@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from sessions.gateway import projects
 from sessions.gateway.answers import MissingError, json, members
 from sessions.gateway.state import MANAGER, caller, own_model, own_session
 from sessions.journal.store import Row
@@ -21,6 +22,7 @@ routes = web.RouteTableDef()
 _RUN = "/api/v1/training_runs/{run}"
 _CHECKPOINT = _RUN + "/checkpoints/{kind}/{name}"
 _TYPES = {"weights": "training", "sampler_weights": "sampler", "external_weights": "external"}
+_MOST = 64 << 20  # characters of one answer
 _RUNS = "FROM models JOIN sessions ON sessions.id = models.session WHERE sessions.tenant = ?"
 
 
@@ -29,11 +31,14 @@ async def training_runs(request: web.Request) -> web.Response:
     """Answer a page of runs, the newest first."""
     journal, project = request.app[MANAGER].context.journal, request.query.get("project_id")
     limit, offset = _page(request)
-    query = f"SELECT models.id, sessions.about {_RUNS} ORDER BY models.created DESC, models.id"
-    ids = [row["id"] for row in await journal.rows(query, caller(request)) if project in {None, _project(row)}]
-    models = [await own_model(request, each) for each in ids[offset : offset + limit]]
+    query = f"SELECT models.id, models.session {_RUNS} ORDER BY models.created DESC, models.id"
+    rows = await journal.rows(query, caller(request))
+    if project is not None:
+        of = await projects.projects(journal, caller(request))
+        rows = [row for row in rows if of.get(row["session"]) == project]
+    models = [await own_model(request, row["id"]) for row in rows[offset : offset + limit]]
     runs = [await _run(request, each) for each in models]
-    return json({"training_runs": runs, "cursor": {"offset": offset, "limit": limit, "total_count": len(ids)}})
+    return json({"training_runs": runs, "cursor": {"offset": offset, "limit": limit, "total_count": len(rows)}})
 
 
 @routes.get(_RUN)
@@ -46,8 +51,14 @@ async def training_run(request: web.Request) -> web.Response:
 async def checkpoints_of(request: web.Request) -> web.Response:
     """Answer the checkpoints of a run."""
     model = await own_model(request, unquote(request.match_info["run"]))
+    journal = request.app[MANAGER].context.journal
+    large = await journal.row("SELECT sum(length(metadata)) FROM checkpoints WHERE run = ?", model["id"])
+    if large is not None and (large[0] or 0) > _MOST:
+        raise Refused(
+            f"run: its checkpoints have more than {_MOST} bytes of metadata; ask for pages of all checkpoints"
+        )
     query = "SELECT * FROM checkpoints WHERE run = ? ORDER BY created DESC, path"
-    rows = await request.app[MANAGER].context.journal.rows(query, model["id"])
+    rows = await journal.rows(query, model["id"])
     return json({"checkpoints": [_checkpoint(each) for each in rows]})
 
 
@@ -202,10 +213,6 @@ def _checkpoint(row: Row) -> dict[str, Any]:
         "user_metadata": texts.loads(row["metadata"]) if row["metadata"] else None,
         "expires_at": _time(row["expires"]) if row["expires"] is not None else None,
     }
-
-
-def _project(row: Row) -> str:
-    return str(texts.loads(row["about"])["project_id"] or "default")
 
 
 def _metadata(of: dict[str, Any] | None) -> dict[str, str] | None:

@@ -7,11 +7,11 @@ from typing import Any
 from aiohttp import web
 
 from sessions.gateway import bodies
-from sessions.gateway.answers import MOST, MissingError, body, json, members, read
+from sessions.gateway.answers import MOST, MissingError, body, check_members, json, members, read
 from sessions.gateway.state import MANAGER, accepted, caller, own_sampler, own_session
 from sessions.journal import entries
 from sessions.journal.store import ChangedError, Connection
-from sessions.runs import events, weights
+from sessions.runs import events, quotas, weights
 from sessions.seam import Refused
 from sessions.wire import samples
 
@@ -42,19 +42,23 @@ async def create_sampling_session(request: web.Request) -> web.Response:
         source = await weights.loadable(context.journal, asked.model_path, caller(request))
     id_ = f"{session['id']}:sample:{asked.sampling_session_seq_id}"
     values = (id_, session["id"], context.config.name, asked.model_path)
-    new = await context.journal.run(_kept, values, source["path"] if source else None, context.clock())
+    quota, path = context.config.quotas.of(caller(request)), source["path"] if source else None
+    new = await context.journal.run(_kept, caller(request), quota, values, path, context.clock())
     if new and source is not None:
         await events.read(context.journal, source, caller(request), "sample", context.clock())
     return json({"type": "create_sampling_session", "sampling_session_id": id_})
 
 
-def _kept(connection: Connection, values: tuple[Any, ...], source: str | None, now: float) -> bool:
+def _kept(  # noqa: PLR0913  # what a sampling session is made of
+    connection: Connection, tenant: str, quota: quotas.Quota, values: tuple[Any, ...], source: str | None, now: float
+) -> bool:
     """Keep a sampling session; False when it is there already.
 
     Raises:
-        Refused: when its weights were deleted meanwhile.
+        Refused: when its weights were deleted meanwhile, or the tenant has as many records as he may.
         ChangedError: when another sampling session has the number.
     """
+    quotas.record(connection, tenant, quota)
     folder = None
     if source is not None:  # held until the session is there: whoever deletes the weights then sees that it needs them
         held = connection.execute(_HELD, (source,)).fetchone()
@@ -91,6 +95,7 @@ async def asample(request: web.Request) -> web.Response:
     manager = request.app[MANAGER]
     config = manager.context.config
     data = await read(request, min(config.limits.body, MOST + _TOKEN * config.context))
+    check_members(data)
     asked = samples.parsed(data)
     if asked.sampling_session_id is None or asked.seq_id is None:
         raise Refused("sampling_session_id: is missing, or its seq_id; create a sampling session first")

@@ -17,7 +17,7 @@ from sessions.journal.store import Journal, Row
 __all__ = ["routes"]
 
 routes = web.RouteTableDef()
-_STEP = 500  # sessions that are looked at in one query
+_STEP = 50  # sessions that are looked at in one query, while nobody else is answered
 _Names = Annotated[list[str], Field(max_length=200)]
 
 
@@ -32,7 +32,9 @@ class _Owner(_Strict):
 
 class _Status(_Strict):
     type: Literal["active", "cancelled", "failed", "client_finished"]
-    reasons: Annotated[list[Literal["success", "errored", "interrupted"]], Field(min_length=1)] | None = None
+    reasons: (
+        Annotated[list[Literal["success", "errored", "interrupted"]], Field(min_length=1, max_length=10)] | None
+    ) = None
 
 
 class _Cursor(_Strict):

@@ -30,6 +30,7 @@ CREATE TABLE IF NOT EXISTS sessions (
     status TEXT NOT NULL,           -- JSON, `tinker.types.SessionStatus`
     about TEXT NOT NULL             -- JSON: tags, user_metadata, display_name, project_id, sdk_version
 );
+CREATE INDEX IF NOT EXISTS sessions_of ON sessions (tenant, created);
 CREATE TABLE IF NOT EXISTS models (
     id TEXT PRIMARY KEY,            -- SESSION:train:NUMBER, which the client predicts
     session TEXT NOT NULL REFERENCES sessions (id),
@@ -44,6 +45,7 @@ CREATE TABLE IF NOT EXISTS models (
     inflight_old TEXT,              -- the one before, which a sampler may still be reading
     unloaded REAL
 );
+CREATE INDEX IF NOT EXISTS models_of ON models (session);
 CREATE TABLE IF NOT EXISTS requests (
     id TEXT PRIMARY KEY,
     tenant TEXT NOT NULL,
@@ -76,6 +78,8 @@ CREATE TABLE IF NOT EXISTS samplers (
     clones INTEGER NOT NULL DEFAULT 0,
     answered INTEGER NOT NULL DEFAULT 0     -- samples that have ended
 );
+CREATE INDEX IF NOT EXISTS samplers_of ON samplers (session);
+CREATE INDEX IF NOT EXISTS samplers_from ON samplers (folder);
 CREATE TABLE IF NOT EXISTS checkpoints (
     path TEXT PRIMARY KEY,          -- tinker://RUN/weights/NAME or tinker://RUN/sampler_weights/NAME
     run TEXT NOT NULL,
@@ -87,6 +91,9 @@ CREATE TABLE IF NOT EXISTS checkpoints (
     public INTEGER NOT NULL DEFAULT 0,
     metadata TEXT                   -- JSON
 );
+CREATE INDEX IF NOT EXISTS checkpoints_of ON checkpoints (run);
+CREATE INDEX IF NOT EXISTS checkpoints_by ON checkpoints (tenant, created);
+CREATE INDEX IF NOT EXISTS checkpoints_in ON checkpoints (folder);
 CREATE TABLE IF NOT EXISTS events (
     id TEXT PRIMARY KEY,
     tenant TEXT NOT NULL,           -- who may read it

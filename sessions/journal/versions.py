@@ -48,6 +48,7 @@ VERSIONS = (
         columns=(("requests", "size", "INTEGER NOT NULL DEFAULT 0"),),
         rows=("UPDATE requests SET size = length(body) WHERE body IS NOT NULL",),
     ),
+    Version(),  # indexes of what tenants have
 )
 """The first is that of journals without a number."""
 _TABLE = "CREATE TABLE IF NOT EXISTS versions (number INTEGER NOT NULL)"

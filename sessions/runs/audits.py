@@ -18,13 +18,13 @@ from typing import Any, cast
 from webhook.audit.log.sinks import RotatingFileSink
 from webhook.audit.log.writer import AuditWriter
 from webhook.audit.records import SCHEMA, EventDetails, Record, timestamp
-from webhook.audit.redaction import forms
+from webhook.audit.redaction import texts
 
 __all__ = ["record", "writer"]
 
 _KEY = re.compile(r"tml-[A-Za-z0-9_-]{8,}")
 _HIDDEN = "<redacted>"
-_LONGEST = 500  # characters of a detail
+_READ, _LONGEST = 8192, 500  # characters of a detail that are looked at, and that are written
 _TOLD = ("session_id", "project_id", "tinker_path", "source_path", "purpose")
 _CREATES = frozenset({"session_created", "checkpoint_saved", "checkpoint_copied"})
 
@@ -79,6 +79,6 @@ def record(tenant: str, event: str, now: float, details: Mapping[str, Any]) -> R
 
 
 def _clean(text: str) -> str:
-    """Return a text that people chose, shortened, without keys and tokens of a known form."""
-    short = _KEY.sub(_HIDDEN, text[:_LONGEST])
-    return forms.tokens(short, short.lower(), lambda _: _HIDDEN)
+    """Return a text that people chose, shortened, without secrets."""
+    shown = texts.scrub(_KEY.sub(_HIDDEN, text[:_READ]))  # before it is cut: half a token could not be recognised
+    return shown[:_LONGEST]

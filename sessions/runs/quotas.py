@@ -16,7 +16,7 @@ from sessions.journal.entries import Request
 from sessions.journal.store import Connection
 from sessions.refusals import Refused
 
-__all__ = ["BusyError", "Quota", "Quotas", "has_room", "model", "read", "request", "session", "stored"]
+__all__ = ["BusyError", "Quota", "Quotas", "has_room", "model", "read", "record", "request", "session", "stored"]
 
 _MOST = 2**53
 _Count = Annotated[int, Field(ge=1, le=_MOST)]
@@ -29,6 +29,12 @@ _MODELS = (
 _STORED = (
     "SELECT sum(size) FROM (SELECT folder, max(size) AS size FROM checkpoints"
     " WHERE tenant = ? AND path <> ? AND folder <> ? GROUP BY folder) AS folders"
+)
+_RECORDS = (
+    "SELECT (SELECT count(*) FROM sessions WHERE tenant = ?)"
+    " + (SELECT count(*) FROM models JOIN sessions ON sessions.id = models.session WHERE tenant = ?)"
+    " + (SELECT count(*) FROM samplers JOIN sessions ON sessions.id = samplers.session WHERE tenant = ?)"
+    " + (SELECT count(*) FROM checkpoints WHERE tenant = ?)"
 )
 _WAITING = "SELECT count(*) FROM requests WHERE tenant = ? AND state = 'waiting'"
 _KEPT = "SELECT count(*), sum(size) FROM requests WHERE tenant = ? AND body IS NOT NULL"
@@ -56,24 +62,30 @@ class Quota(_Closed):
         burst: requests that it takes at once.
         waiting_requests: that are accepted and not yet answered; beyond it 429.
         polls: that wait at once at each Gateway; beyond it 429.
+        arriving_bodies: bodies of requests that each Gateway receives at once; beyond it 429.
+        arriving_bytes: of such bodies, until their requests are answered; beyond it 429.
         kept_requests: bodies in the journal: requests that wait, and passes since the last step of the optimizer.
         kept_bytes: of these bodies.
         result_bytes: of results that can be fetched; beyond it the oldest go first.
         open_sessions: that have not ended.
         models: of open sessions that are not unloaded.
         checkpoint_bytes: of all checkpoints; copies share theirs.
+        records: sessions, models, sampling sessions and checkpoints that can be looked up, also those that have ended.
     """
 
     requests_per_second: float = Field(default=500.0, gt=0, le=1e6)
     burst: _Count = 5000
     waiting_requests: _Count = 4096
     polls: _Count = 8192
+    arriving_bodies: _Count = 1024
+    arriving_bytes: _Count = 1 << 30
     kept_requests: _Count = 16_384
     kept_bytes: _Count = 16 << 30
     result_bytes: _Count = 16 << 30
     open_sessions: _Count = 1000
     models: _Count = 1000
     checkpoint_bytes: _Count = 1 << 40
+    records: _Count = 200_000
 
 
 class Quotas(_Closed):
@@ -151,8 +163,19 @@ def request(connection: Connection, quota: Quota, asked: Request) -> None:
             raise Refused(f"{told}; send less at once, or an optim_step for the passes before, {_ASK}")
 
 
+def record(connection: Connection, tenant: str, quota: Quota) -> None:
+    """Look whether a tenant may have one more record. Raises `Refused` when he has all that he may have."""
+    count = int(connection.execute(_RECORDS, (tenant,) * 4).fetchone()[0])
+    if count >= quota.records:
+        raise Refused(
+            f"records: you have {count} sessions, models, sampling sessions and checkpoints, and {quota.records} may"
+            f" be kept; delete checkpoints, whose sessions go some time after their end, {_ASK}"
+        )
+
+
 def session(connection: Connection, tenant: str, quota: Quota) -> None:
     """Have no other count for the tenant in this transaction. Raises `Refused` when he has all sessions he may have."""
+    record(connection, tenant, quota)
     count = _count(connection, _SESSIONS, tenant)
     if count >= quota.open_sessions:
         raise Refused(
@@ -162,6 +185,7 @@ def session(connection: Connection, tenant: str, quota: Quota) -> None:
 
 def model(connection: Connection, tenant: str, quota: Quota) -> None:
     """Have no other count for the tenant in this transaction. Raises `Refused` when he has all models he may have."""
+    record(connection, tenant, quota)
     count = _count(connection, _MODELS, tenant)
     if count >= quota.models:
         raise Refused(f"models: {count} of your models are loaded, and {quota.models} may be; unload one, {_ASK}")
@@ -181,6 +205,7 @@ def has_room(connection: Connection, tenant: str, quota: Quota, path: str, folde
     Raises:
         Refused: when the tenant's checkpoints would have more bytes than they may.
     """
+    record(connection, tenant, quota)
     held = stored(connection, tenant, path, folder)
     if held + size > quota.checkpoint_bytes:
         raise Refused(

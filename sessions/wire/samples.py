@@ -14,6 +14,9 @@ from sessions.wire.schema import messages
 
 __all__ = ["Request", "parsed", "response", "sampling"]
 
+_LARGEST = 2**31
+_Texts = Annotated[list[str], Field(fail_fast=True, max_length=1024)]
+_Ids = Annotated[list[int], Field(fail_fast=True, max_length=1024)]
 _ENDS = {"stop": messages.STOP_REASON_STOP, "length": messages.STOP_REASON_LENGTH}
 
 
@@ -23,19 +26,19 @@ class _Strict(BaseModel):
 
 class _Text(_Strict):
     type: Literal["encoded_text"] = "encoded_text"
-    tokens: list[Annotated[int, Field(ge=0, lt=2**31)]]
+    tokens: Annotated[list[Annotated[int, Field(ge=0, lt=_LARGEST)]], Field(fail_fast=True)]
 
 
 class _Prompt(_Strict):
-    chunks: list[_Text]
+    chunks: Annotated[list[_Text], Field(fail_fast=True)]
 
 
 class _Params(_Strict):
-    max_tokens: int | None = Field(default=None, ge=1)
-    seed: int | None = None
-    stop: str | list[str] | list[int] | None = None
+    max_tokens: int | None = Field(default=None, ge=1, lt=_LARGEST)
+    seed: int | None = Field(default=None, ge=-(2**63), lt=2**64)
+    stop: str | _Texts | _Ids | None = None
     temperature: float = Field(default=1.0, ge=0, allow_inf_nan=False)
-    top_k: int = Field(default=-1, ge=-1)
+    top_k: int = Field(default=-1, ge=-1, lt=_LARGEST)
     top_p: float = Field(default=1.0, gt=0, le=1)
 
 
@@ -53,8 +56,8 @@ class Request(_Strict):
     topk_prompt_logprobs: int = Field(default=0, ge=0, le=1000)
     topk_sample_logprobs: int = Field(default=0, ge=0, le=1000)
     target_prompt_logprobs: dict[str, Any] | None = None
-    prompt_alt_tokens_k: int = 0
-    prompt_logprobs_last_n: int | None = Field(default=None, ge=1)
+    prompt_alt_tokens_k: int = Field(default=0, lt=_LARGEST)
+    prompt_logprobs_last_n: int | None = Field(default=None, ge=1, lt=_LARGEST)
     record_stability_info: bool | None = None
     type: Literal["sample"] = "sample"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
@@ -19,8 +18,6 @@ __all__ = ["HEAD", "address", "named", "outputs", "step", "tokens"]
 
 HEAD = 4096
 """Bytes in which a request says its model and its `seq_id`: they are its first two fields."""
-
-_MOST = 1 << 26  # elements of all tensors of a request; four times what a body of 64 MiB can hold as dense ones
 
 
 def address(body: bytes) -> tuple[str, int, bool]:
@@ -65,7 +62,7 @@ def step(body: bytes) -> Step:
     config |= {
         key: value.text if value.HasField("text") else value.number for key, value in request.loss_fn_config_v2.items()
     }
-    _check_size(request)
+    tensors.check(each for datum in request.data for each in datum.loss_fn_inputs.values())
     data = [_datum(position, each) for position, each in enumerate(request.data)]
     if not data:
         raise Refused("data: is empty; send at least one datum")
@@ -94,13 +91,6 @@ def _texts(chunks: Sequence[Any], where: str) -> Iterator[NDArray[np.int64]]:
         if len(chunk.encoded_text.tokens) % 4:
             raise Refused(f"{where}: its tokens are no whole number of int32 values")
         yield np.frombuffer(chunk.encoded_text.tokens, dtype="<i4").astype(np.int64)
-
-
-def _check_size(request: Any) -> None:
-    """Raise `Refused` for sparse rows that a small message has, and that would take much memory."""
-    shapes = [each.shape for datum in request.data for each in datum.loss_fn_inputs.values()]
-    if sum(math.prod(max(0, size) for size in shape) for shape in shapes) > _MOST:
-        raise Refused(f"data: its tensors have more than {_MOST} elements; send fewer datums at a time")
 
 
 def _datum(position: int, datum: Any) -> Datum:

@@ -30,11 +30,14 @@ def check(of: Iterable[Any]) -> None:
         of: messages `Tensor`.
 
     Raises:
-        Refused: when they have more than `_MOST` elements together.
+        Refused: when they have more than `_MOST` elements together, or one has more than `_DIMENSIONS` dimensions,
+            whose product would take long.
     """
     elements = 0
     for tensor in of:
-        elements += math.prod(max(size, 0) for size in tensor.shape[:_DIMENSIONS])
+        if len(tensor.shape) > _DIMENSIONS:
+            raise Refused(f"data: one of its tensors has more than {_DIMENSIONS} dimensions; send it as a matrix")
+        elements += math.prod(max(size, 0) for size in tensor.shape)
         if elements > _MOST:
             raise Refused(f"data: its tensors have more than {_MOST} values together; send fewer datums at once")
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
+import httpx
 import pytest
 import tinker
 from tinker import types
@@ -48,6 +51,15 @@ kept_requests = 3
 
 [tenants.heavy]
 kept_bytes = 2000
+
+[tenants.slowly]
+arriving_bodies = 2
+
+[tenants.bulky]
+arriving_bytes = 100000
+
+[tenants.recorded]
+records = 3
 """
 
 
@@ -60,7 +72,10 @@ class Limited(Gateway):
         super().__init__(folder, journal)
         self.keys = {
             name: self.run("keys", "create", name).strip()
-            for name in ("slow", "small", "full", "polling", "crowd", "many", "heavy", "team-b")
+            for name in (
+                *("slow", "small", "full", "polling", "crowd", "many", "heavy", "team-b"),
+                *("slowly", "bulky", "recorded"),
+            )
         }
 
 
@@ -123,6 +138,62 @@ def test_polls_that_wait_at_once_end_at_their_limit_and_results_are_still_answer
         one.step(1, [datum([1, 2, 3])])
         assert [each.result().status_code for each in answers] == [200, 200]
     assert one.result(waits).metrics["loss:sum"] > 0
+
+
+@contextlib.contextmanager
+def begun(gateway, key, sent):
+    """Begin a request whose body does not come to its end."""
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=60) as connection:
+        head = f"POST /api/v1/create_session HTTP/1.1\r\nHost: x\r\nX-API-Key: {key}\r\nContent-Length: 900000\r\n\r\n"
+        connection.sendall(head.encode() + sent)
+        yield connection
+
+
+@pytest.mark.parametrize(
+    ("tenant", "sent", "says"),
+    [
+        ("slowly", b"{", "arriving_bodies: 2 bodies of your requests are on their way, as many as may"),
+        (
+            "bulky",
+            b"{" + b" " * 45_000,
+            "arriving_bytes: 100000 bytes of your requests are on their way, as many as may",
+        ),
+    ],
+)
+def test_bodies_that_arrive_slowly_end_at_their_limit_and_hold_up_nobody_else(limited, hand, tenant, sent, says):
+    key = limited.keys[tenant]
+    with httpx.Client(base_url=limited.url, headers={"X-API-Key": key}, timeout=60) as http:
+        large = {"user_metadata": {"x": "y" * 30_000}}
+        with begun(limited, key, sent), begun(limited, key, sent):
+            refused = sent_until(http, large, 429)
+            assert refused.headers["Retry-After"] == "1"
+            assert refused.json()["detail"].startswith(says)
+            assert hand(limited, limited.keys["team-b"]).session
+        assert sent_until(http, large, 200).json()["session_id"]
+
+
+def sent_until(http, body, status):
+    """Send a session until the Gateway has heard of what others began or ended."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        answer = http.post("/api/v1/create_session", json=body)
+        if answer.status_code == status:
+            return answer
+        if answer.status_code == 200:
+            http.post(f"/api/v1/sessions/{answer.json()['session_id']}/finish", json={"reason": {"type": "success"}})
+    raise AssertionError(answer.text)
+
+
+def test_sessions_that_have_ended_count_among_the_records_that_are_kept(limited, hand):
+    one = hand(limited, limited.keys["recorded"])
+    session = {"tags": [], "user_metadata": None, "sdk_version": "0.38.0"}
+    for number in range(2):
+        sampler = {"session_id": one.session, "sampling_session_seq_id": number, "base_model": one.base}
+        assert one.post("create_sampling_session", sampler)["sampling_session_id"]
+    one.post(f"sessions/{one.session}/finish", {"reason": {"type": "success"}}, 204)
+    assert told(one, "create_session", session).startswith(
+        "records: you have 3 sessions, models, sampling sessions and checkpoints, and 3 may be kept; delete"
+    )
 
 
 @pytest.mark.parametrize(("tenant", "limit"), [("many", "kept_requests"), ("heavy", "kept_bytes")])

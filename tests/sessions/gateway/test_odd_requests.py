@@ -134,6 +134,28 @@ def test_a_session_that_would_fill_the_journal_is_refused(http):
     assert "user_metadata" in answer.json()["detail"]
 
 
+@pytest.mark.parametrize("route", ["create_session", "optim_step", "retrieve_futures", "sessions/search", "asample"])
+def test_a_body_of_very_many_members_is_refused_before_it_is_read(http, route):
+    content = b'{"a" : 1' + b',"":1' * 100_000 + b"}"
+    answer = http.post(route, content=content)
+    assert refused(answer)
+    assert "members" in answer.json()["detail"]
+
+
+def test_what_every_search_reads_of_a_session_is_short(http):
+    session = http.post("create_session", json={"display_name": "talkative"}).json()["session_id"]
+    ended = {"reason": {"type": "errored"}, "detail": "x" * 1_000_000}
+    assert http.post(f"sessions/{session}/finish", json=ended).status_code == 204
+    found = http.post("sessions/search", json={"display_name": "talkative"}).json()["sessions"]
+    assert [len(each["status"]["detail"]) for each in found] == [8192]
+    assert refused(http.post("create_session", json={"project_id": "p" * 201}))
+
+
+def test_a_search_that_would_compare_much_with_each_session_is_refused(http):
+    statuses = [{"type": "active", "reasons": ["success"] * 1000}]
+    assert refused(http.post("sessions/search", json={"statuses": statuses}))
+
+
 LARGE = 2**70
 LORA = {"rank": 4, "seed": 1}
 

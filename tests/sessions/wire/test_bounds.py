@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import struct
+import time
 
+import orjson
 import pytest
+from pydantic import ValidationError
 
 from sessions.refusals import Refused
-from sessions.wire import parts, steps
+from sessions.wire import parts, samples, steps
 from sessions.wire.schema import messages
 
 FORM = messages.ForwardBackwardRequest.DESCRIPTOR
@@ -79,8 +83,37 @@ def test_tensors_that_would_be_large_when_they_are_unpacked_are_refused():
 
 def test_a_tensor_of_very_many_dimensions_is_refused_and_not_multiplied():
     body = written(data=[datum(3, weights=messages.Tensor(dtype=1, shape=[2**62] * 9))]).SerializeToString()
-    with pytest.raises(Refused, match=r"fewer datums|not the shape of a tensor"):
+    with pytest.raises(Refused, match="more than 8 dimensions"):
         steps.address(body)
     ones = written(data=[datum(3, weights=messages.Tensor(dtype=1, shape=[1] * 9, dense=b"\0" * 4))])
-    with pytest.raises(Refused, match="not the shape of a tensor"):
+    with pytest.raises(Refused, match="more than 8 dimensions"):
         steps.step(ones.SerializeToString())
+
+
+@pytest.mark.parametrize("read", [steps.address, steps.step])
+def test_a_small_request_with_a_tensor_of_very_many_dimensions_is_refused_at_once(read):
+    shape = [1] * 8 + [2**62] * 100_000
+    body = written(data=[datum(3, weights=messages.Tensor(dtype=1, shape=shape))]).SerializeToString()
+    assert len(body) < 1 << 20
+    began = time.process_time()
+    with pytest.raises(Refused, match="more than 8 dimensions"):
+        read(body)
+    assert time.process_time() - began < 1
+
+
+def prompt(tokens, **params):
+    return {"prompt": {"chunks": [{"tokens": tokens}]}, "sampling_params": params}
+
+
+def test_a_prompt_of_nothing_but_faults_is_left_at_the_first():
+    asked = orjson.dumps(prompt(["a"] * 100_000))
+    with pytest.raises(ValidationError) as raised:
+        samples.Request.model_validate_json(asked)
+    assert raised.value.error_count() == 1
+
+
+@pytest.mark.parametrize("name", ["top_k", "seed", "max_tokens"])
+def test_a_number_of_hundreds_of_digits_is_refused_before_an_engine_has_it(name):
+    asked = prompt([1], **{name: 10**400})
+    with pytest.raises(Refused, match=name):
+        samples.parsed(json.dumps(asked).encode())

@@ -17,5 +17,5 @@ def test_sparse_rows_that_would_fill_the_memory_are_refused_before_they_take_any
         datum.loss_fn_inputs["target_tokens"].CopyFrom(tensor)
     body = message.SerializeToString()
     assert len(body) < 10_000
-    with pytest.raises(Refused, match="more than 67108864 elements; send fewer datums"):
+    with pytest.raises(Refused, match="more than 33554432 values together; send fewer datums"):
         steps.step(body)
