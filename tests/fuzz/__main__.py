@@ -3,55 +3,144 @@
     python -m tests.fuzz                                 10^6 cases of seed 1, on two processes
     python -m tests.fuzz --seed 7 --first 5000 --count 1000
     python -m tests.fuzz --case build/fuzz/0123456789ab.json [--shrink]
+    python -m tests.fuzz --case 7/5003                   the same, by seed and number
 
-Each way to fail is told once, with the command that runs its case again. Its case is written into build/fuzz, and
-summary.json beside it says how many cases failed in which way.
+A count keeps a journal in build/fuzz, by commit and seed: it can be stopped at any time, and the same command goes on
+where it was. Each way to fail is told once, with the command that runs its case again. Its case is written into
+build/fuzz, and summary.json beside it says how many cases failed in which way.
 """
 
 from __future__ import annotations
 
 import argparse
-import collections
+import contextlib
+import gc
 import json
 import multiprocessing
+import re
+import signal
 import sys
 import time
 from concurrent import futures
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 
-from tests.fuzz import batches, cases, invariants, services, shrinking, trials
+from tests.fuzz import batches, cases, drawing, invariants, journals, services, shrinking, trials
 
-_BATCH = 200
+BATCH = 200
+_ROOT = Path(__file__).parents[2]
+_STOPPED = 130
 
 
 def main(argv=None):
-    """Run; 1 when an invariant was broken."""
+    """Run; 1 when an invariant was broken, 130 when it was stopped."""
     asked = _parsed(argv)
     if asked.case:
         return _again(asked)
-    began, found, done = time.monotonic(), {}, collections.Counter()
-    parts = [(asked.seed, first, min(first + _BATCH, asked.first + asked.count)) for first in _starts(asked)]
-    context = multiprocessing.get_context("spawn")
-    with futures.ProcessPoolExecutor(asked.processes, context, max_tasks_per_child=100) as pool:
-        for counts, faults in pool.map(batches.batch, parts):
-            done.update(counts)
-            for signature, example in faults.items():
-                if signature not in found:
-                    found[signature] = {**example, "cases": 0}
-                    _tell(signature, example)
-                found[signature]["cases"] += example["cases"]
-            if asked.every and done["cases"] % asked.every < _BATCH:
-                _progress(done, found, began)
-    _progress(done, found, began)
-    summary = {
-        "seed": asked.seed,
-        "first": asked.first,
-        **done,
-        "seconds": round(time.monotonic() - began),
-        "faults": found,
-    }
-    batches.BUILD.mkdir(parents=True, exist_ok=True)
-    (batches.BUILD / "summary.json").write_text(json.dumps(summary, indent=1))
-    return 1 if found else 0
+    journal = journals.Journal(batches.BUILD, journals.version_of(_ROOT), asked.seed)
+    count = _Count(asked, journal)
+    stopped = ""
+    try:
+        with _terminated():
+            _run(asked, journal, count)
+    except KeyboardInterrupt:
+        stopped = "stopped"
+    except BrokenProcessPool:
+        stopped = "a process ended by itself, in a case of the first batch that the journal lacks"
+    count.tell()
+    count.summarise()
+    if stopped:
+        print(f"fuzz: {stopped}; the same command goes on", flush=True)
+        return _STOPPED
+    return 1 if count.found else 0
+
+
+def _run(asked, journal, count):
+    end = asked.first + asked.count
+    parts = [(asked.seed, *each) for each in journal.missing(asked.first, end, BATCH)]
+    for (_, first, last), (counts, faults) in zip(parts, _results(asked.processes, parts), strict=True):
+        batch = {"first": first, "end": last, **counts, "faults": faults}
+        journal.note(batch)
+        count.add(batch)
+
+
+def _results(processes, parts):
+    """Yield what each batch brought, in order."""
+    if processes == 1:
+        yield from map(batches.batch, parts)
+        return
+    pool = futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), settle)
+    try:
+        yield from pool.map(batches.batch, parts)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def settle():
+    """Collect garbage rarely: nearly all that a case makes is freed without, and what the process has read stays."""
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 1000)
+
+
+class _Count:
+    """What a run counts, and what it says about that."""
+
+    def __init__(self, asked, journal):
+        self.found = {}
+        self._asked, self._journal = asked, journal
+        self._began, self._cases, self._processor = time.monotonic(), 0, 0.0
+        self._note(journal.faults())
+
+    def add(self, batch):
+        """Count a batch."""
+        before = self._cases // self._asked.every
+        self._cases += batch["cases"]
+        self._processor += batch["processor"]
+        self._note(batch["faults"])
+        if self._cases // self._asked.every > before:
+            self.tell()
+
+    def _note(self, faults):
+        for signature, example in faults.items():
+            if signature not in self.found:
+                self.found[signature] = example
+                print(
+                    f"{signature}\n    {example['fault'][:300]}\n    python -m tests.fuzz --case {example['file']}",
+                    flush=True,
+                )
+
+    def tell(self):
+        """Print how far it is."""
+        seconds = time.monotonic() - self._began
+        each = 1000 * self._processor / self._cases if self._cases else 0.0
+        print(
+            f"fuzz: {self._cases} cases in {seconds:.0f} s, {self._cases / seconds:.0f} a second,"
+            f" {each:.1f} ms of a core each; {self._through()} of {self._asked.count} cases of seed {self._asked.seed}"
+            f" are through at {self._journal.path.parent.name}, {len(self.found)} ways to fail",
+            flush=True,
+        )
+
+    def _through(self):
+        first, end = self._asked.first, self._asked.first + self._asked.count
+        return self._asked.count - sum(last - at for at, last in self._journal.missing(first, end, self._asked.count))
+
+    def summarise(self):
+        """Write what the journal holds."""
+        counts = {name: round(value, 1) for name, value in self._journal.counts().items()}
+        summary = {"commit": self._journal.path.parent.name, "seed": self._asked.seed, **counts}
+        batches.BUILD.mkdir(parents=True, exist_ok=True)
+        path = batches.BUILD / "summary.json"
+        path.write_text(json.dumps({**summary, "faults": self._journal.faults()}, indent=1))
+
+
+@contextlib.contextmanager
+def _terminated():
+    """Stop for SIGTERM as for SIGINT."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _parsed(argv):
@@ -65,45 +154,28 @@ def _parsed(argv):
     parser.add_argument(
         "--every", type=int, default=20_000, help="cases between two lines of progress (default: 20000)"
     )
-    parser.add_argument("--case", help="run this file again and say what it breaks")
+    parser.add_argument("--case", help="run this file, or SEED/NUMBER, again and say what it breaks")
     parser.add_argument("--shrink", action="store_true", help="with --case: make it smaller first")
     return parser.parse_args(argv)
 
 
-def _starts(asked):
-    return range(asked.first, asked.first + asked.count, _BATCH)
-
-
-def _tell(signature, example):
-    print(f"{signature}\n    {example['fault'][:300]}\n    python -m tests.fuzz --case {example['file']}", flush=True)
-
-
-def _progress(done, found, began):
-    seconds = time.monotonic() - began
-    rate = done["cases"] / seconds
-    print(
-        f"fuzz: {done['cases']} cases, {done['requests']} requests, {rate:.0f} cases a second, {len(found)} faults",
-        flush=True,
-    )
-
-
 def _again(asked):
-    case = cases.load(asked.case)
+    case = _case(asked.case)
     with services.Service() as service:
         if asked.shrink:
             case = _shrunk(service, case)
         story = trials.run(service, case)
         faults = invariants.faults(story)
-        told = service.told()
-    faults += [
-        ("no_planted_secret_is_told", each)
-        for secret in case.planted
-        for each in invariants.told_faults(case, secret, told)
-    ]
+        faults += [each for _, each in invariants.page_faults(dict.fromkeys(case.planted, case), service.page())]
     for each in story.exchanges:
         print(f"{each.phase}: HTTP {each.status}, {each.seconds:.3f} s: {each.answer[:400].decode(errors='replace')}")
     print(*(f"{name}: {fault}" for name, fault in faults), sep="\n")
     return 1 if faults else 0
+
+
+def _case(named):
+    by_number = re.fullmatch(r"(.+)/([0-9]+)", named)
+    return drawing.draw(by_number[1], int(by_number[2])) if by_number else cases.load(named)
 
 
 def _shrunk(service, case):
@@ -120,4 +192,5 @@ def _shrunk(service, case):
 
 
 if __name__ == "__main__":
+    settle()
     sys.exit(main())

@@ -7,10 +7,10 @@ import re
 
 import orjson
 
-from tests.fuzz import cases, planting, trials
+from tests.fuzz import planting, trials
 from webhook.audit import schemas
 
-__all__ = ["COUNTED", "INVARIANTS", "faults", "told_faults"]
+__all__ = ["COUNTED", "INVARIANTS", "faults", "page_faults"]
 
 _DECIDED = ("CREATE", "UPDATE")
 
@@ -128,35 +128,43 @@ def nothing_that_was_read_is_changed_in_place(story):
 
 
 def no_planted_secret_is_told(story):
-    """No planted secret stands in the answer without its patch, in the audit log or in the process's log."""
+    """No planted secret stands in the answer without its patch, in the logs, or in an Event or a report."""
     for secret, way in story.case.planted.items():
         for each in story.exchanges:
-            for place, text in _outputs(each):
+            for place, text in _outputs(each, secret):
                 if planting.leaks(secret, text):
                     yield f"{place} of {each.phase}, planted {way}"
 
 
-def told_faults(case, secret, told):
-    """Yield each Event, report or page of metrics among `told` that holds a secret of a case."""
-    for text in told:
-        if planting.leaks(secret, text):
-            kind = orjson.loads(text).get("kind", "patch of an Event") if text.startswith(b"{") else "metrics"
-            yield f"{kind}, planted {case.planted[secret]}"
+def page_faults(planted, page):
+    """Yield each secret, as (case, what), that a page of metrics holds; `planted` are cases by secret."""
+    for secret, case in planted.items():
+        if planting.leaks(secret, page):
+            yield case, ("no_planted_secret_is_told", f"metrics, planted {case.planted[secret]}")
 
 
-def _outputs(exchange):
+def _outputs(exchange, secret):
+    """Yield what was told, part by part where the whole holds the secret; a patch may."""
+    if planting.leaks(secret, exchange.answer):
+        yield from _parts(exchange)
+    for line in exchange.lines:
+        if planting.leaks(secret, line):
+            for member, value in orjson.loads(line).items():
+                yield f"record.{member}", orjson.dumps(value)
+    for line in exchange.logged:
+        yield "log", line.encode()
+    for text in exchange.told:
+        yield orjson.loads(text).get("kind", "patch of an Event"), text
+
+
+def _parts(exchange):
     response = exchange.response
     if response is None:
         yield "answer", exchange.answer
-    else:
-        for member, value in response.items():
-            if member != "patch":
-                yield f"answer.{member}", orjson.dumps(value)
-    for line in exchange.lines:
-        for member, value in orjson.loads(line).items():
-            yield f"record.{member}", orjson.dumps(value)
-    for line in exchange.logged:
-        yield "log", line.encode()
+        return
+    for member, value in response.items():
+        if member != "patch":
+            yield f"answer.{member}", orjson.dumps(value)
 
 
 def answers_and_records_are_not_much_larger_than_what_was_sent(story):
@@ -174,9 +182,8 @@ def answers_and_records_are_not_much_larger_than_what_was_sent(story):
 
 def a_decision_takes_no_longer_than_its_size_is_worth(story):
     """A decision takes at most 60 ms of processor time and 2 µs for each byte that it reads."""
-    about = sum(len(cases.body_of(each)) for each in story.case.cluster)
     for each in story.exchanges:
-        allowed = 0.06 + 2e-6 * (len(each.body) + about)
+        allowed = 0.06 + 2e-6 * (len(each.body) + story.about)
         if each.seconds > allowed:
             yield f"{each.phase}: {each.seconds / allowed:.1f} times what is allowed, {each.seconds:.2f} s"
 

@@ -1,15 +1,19 @@
 """The service without its sockets: a body goes in, and all that Muster says comes out.
 
 Behind the handler everything is real: the resolver, the audit writer with its redaction and its chain, the logs, the
-metrics, Events on denials and reports. Only the cluster is made of documents, and what is written to it is kept.
+metrics, Events on denials and reports. Only the cluster is made of documents, and what is written to it is kept. What
+the service does later or on threads of its own (the log, Events, reports) is done here at once and on this thread, so
+that it belongs to its request, and a thread is not woken for each.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import marshal
+import queue
 import signal
 import sys
 import time
@@ -36,6 +40,7 @@ from webhook.server.resolvers import Resolver
 
 __all__ = ["Exchange", "Service", "reader_of"]
 
+_log = logging.getLogger(__name__)
 _PATHS = {(phase, kind): path for path, (phase, kind) in handlers.ADMISSION_PATHS.items()}
 
 
@@ -51,7 +56,8 @@ class Exchange:
         submitted: records that were given to the audit log.
         lines: lines of the audit log.
         logged: lines of the process's own log.
-        seconds: processor time of the whole process.
+        told: Events and reports about it, as they were written, where they were asked for.
+        seconds: processor time of the whole process, without what was told.
         spoilt: documents that the evaluation changed in place.
         raised: what the handler raised.
     """
@@ -63,13 +69,14 @@ class Exchange:
     submitted: list = field(default_factory=list)
     lines: list = field(default_factory=list)
     logged: list = field(default_factory=list)
+    told: list = field(default_factory=list)
     seconds: float = 0.0
     spoilt: list = field(default_factory=list)
     raised: str = ""
 
-    @property
+    @functools.cached_property
     def response(self):
-        """The AdmissionResponse, None when the answer is none."""
+        """The AdmissionResponse, once the answer is there; None when the answer is none."""
         try:
             review = orjson.loads(self.answer)
         except orjson.JSONDecodeError:
@@ -82,18 +89,8 @@ class _EndlessError(BaseException):
     """A request took too long; no handler of the product catches this."""
 
 
-@contextlib.contextmanager
-def _patience(seconds):
-    def end(*_):
-        raise _EndlessError(f"nothing after {seconds:g} s")
-
-    before = signal.signal(signal.SIGVTALRM, end)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+def _end(*_):
+    raise _EndlessError("nothing within the time that it may take")
 
 
 class _Lines(logging.Handler):
@@ -126,6 +123,36 @@ class _Sink:
         pass
 
 
+class _Writer(writer.AuditWriter):
+    """The writer of the audit log, which works when it is asked for what it wrote, and not on its thread."""
+
+    def _run(self):
+        pass
+
+    def flush(self, timeout):
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._handle(self._queue.get_nowait())
+        return True
+
+
+class _Redactor:
+    """Redacts a record once for all who tell it."""
+
+    def __init__(self):
+        self._last = None, None
+
+    def __call__(self, record):
+        if record is not self._last[0]:
+            self._last = record, redaction.redact(record)
+        return self._last[1]
+
+
+async def _here(work, *given):
+    """Stands for `asyncio.to_thread`."""
+    return work(*given)
+
+
 class _Cluster:
     """An API server that takes everything that is written and has nothing."""
 
@@ -154,16 +181,14 @@ class _Answer:
 
 
 class _Recorder:
-    """Gives records to the audit log and to those who tell the cluster, and keeps them."""
+    """Gives records to the audit log, and keeps them."""
 
-    def __init__(self, audit, tellers):
+    def __init__(self, audit):
         self.kept = []
-        self._audit, self._tellers = audit, tellers
+        self._audit = audit
 
     def submit(self, record):
         self.kept.append(record)
-        for each in self._tellers:
-            each.take(record)
         return self._audit.submit(record)
 
 
@@ -196,83 +221,86 @@ class Service:
 
     Args:
         patience: seconds of processor time after which a request is ended.
-        threads: whether large reviews are evaluated on threads with deadlines, as in the service. Without, the same
+        threads: whether large reviews may be evaluated on threads with deadlines, as in the service. Without, the same
             cases have the same answers on every machine.
     """
 
     def __init__(self, patience=10.0, *, threads=True):
         self._patience = patience
-        self._apart = handlers.APART if threads else sys.maxsize
+        self._apart = {True: handlers.APART if threads else sys.maxsize, False: sys.maxsize}
+        self._held = None, None
         self._runner = asyncio.Runner()
+        self._stack = contextlib.ExitStack()
 
     def __enter__(self):
-        self.metrics, self.cluster, self._sink, self._lines = Metrics(), _Cluster(), _Sink(), _Lines()
-        self.dropped = []
-        self._audit = writer.AuditWriter(
-            [self._sink], linger=0.0, queue_size=100_000, on_drop=lambda reason, _count: self.dropped.append(reason)
-        )
-        self._root = logging.getLogger()
-        self._level = self._root.level
-        self._root.addHandler(self._lines)
-        self._root.setLevel(logging.DEBUG)
-        logging.getLogger("asyncio").setLevel(logging.INFO)
-        self._runner.run(self._open())
+        with contextlib.ExitStack() as stack:
+            self.metrics, self._cluster, self._sink, self._lines = Metrics(), _Cluster(), _Sink(), _Lines()
+            self._listen(stack)
+            stack.enter_context(self._runner)
+            stack.callback(setattr, handlers, "APART", handlers.APART)
+            stack.callback(signal.signal, signal.SIGVTALRM, signal.signal(signal.SIGVTALRM, _end))
+            redactor = _Redactor()
+            self._audit = _Writer([self._sink], linger=0.0, redactor=redactor)
+            stack.callback(self._audit.close, 5.0)
+            self._tellers = self._made(redactor)
+            self._recorder = _Recorder(self._audit)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_):
-        self._runner.run(self._end())
-        self._audit.close(5.0)
-        self._root.removeHandler(self._lines)
-        self._root.setLevel(self._level)
-        self._runner.close()
+        self._stack.close()
 
-    async def _open(self):
-        access = writes.Writes(self.cluster)
-        pace = denials.EventPace(room=100_000, pause=0.0, quiet=0.0)
-        self._denials = denials.Denials(access, redaction.redact, pace=pace)
+    def _listen(self, stack):
+        root, quiet = logging.getLogger(), logging.getLogger("asyncio")
+        stack.callback(root.setLevel, root.level)
+        stack.callback(quiet.setLevel, quiet.level)
+        root.setLevel(logging.DEBUG)
+        quiet.setLevel(logging.INFO)
+        root.addHandler(self._lines)
+        stack.callback(root.removeHandler, self._lines)
+
+    def _made(self, redactor):
+        access = writes.Writes(self._cluster)
+        events = denials.Denials(access, redactor, pace=denials.EventPace(room=100_000, pause=0.0, quiet=0.0))
         pace = writers.ReportPace(room=100_000, pause=0.0, settle=0.0, quiet=0.0)
-        self._reports = writers.Reports(
-            access, formats.FORMATS["openreports"], redaction.redact, limits=folds.Limits(1000, 86400.0), pace=pace
-        )
-        self._recorder = _Recorder(self._audit, (self._denials, self._reports))
-        self._tasks = [asyncio.create_task(each.run()) for each in (self._denials, self._reports)]
+        limits = folds.Limits(1000, 86400.0)
+        return events, writers.Reports(access, formats.FORMATS["openreports"], redactor, limits=limits, pace=pace)
 
-    async def _end(self):
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    def ask(self, phase, kind, body, reader, policy, *, told=True, threads=True):
+        """Send one body to a path, with a cluster of its own; return the exchange.
 
-    def told(self):
-        """What was told since the last call, in bytes: Events and reports, and the page of metrics.
+        Args:
+            phase: mutate or validate.
+            kind: TrainJob or JobSet.
+            body: bytes.
+            reader: the cluster.
+            policy: the policy in force.
+            told: whether Events and reports are written about it.
+            threads: whether it may be evaluated on a thread.
+        """
+        exchange = Exchange(phase, body)
+        handlers.APART = self._apart[threads]
+        try:
+            signal.setitimer(signal.ITIMER_VIRTUAL, self._patience)
+            self._runner.get_loop().run_until_complete(self._ask(exchange, kind, reader, policy, told))
+        except _EndlessError as error:
+            exchange.raised, exchange.seconds = str(error), self._patience
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        return exchange
+
+    def page(self):
+        """The page of metrics, in bytes.
 
         The pages of `muster audit serve` show lines of the audit log, which are looked through one by one.
         """
-        return [*self._runner.run(self._told()), self.metrics.render()]
+        return self.metrics.render()
 
-    async def _told(self):
-        for _ in range(2000):
-            if not self._denials._waiting and not tuple(self._reports._pending):
-                break
-            await asyncio.sleep(0.001)
-        kept, self.cluster.kept = self.cluster.kept, []
-        return kept
-
-    def ask(self, phase, kind, body, reader, policy):
-        """Send one body to a path, with a cluster of its own; return the exchange."""
-        exchange = Exchange(phase, body)
-        with _patience(self._patience):
-            try:
-                with mock.patch.object(handlers, "APART", self._apart):
-                    self._runner.run(self._ask(exchange, kind, reader, policy))
-            except _EndlessError as error:
-                exchange.raised, exchange.seconds = str(error), self._patience
-        return exchange
-
-    async def _ask(self, exchange, kind, reader, policy):
+    async def _ask(self, exchange, kind, reader, policy, told):
         resolver = Resolver(reader, None, self.metrics)
         watching = _Watching(resolver)
         admission = handlers.Admission(lambda: policy, watching, self._recorder, self.metrics, (200, 3600.0))
-        before = [_packed(each) for each in _documents(reader)]
+        before = self._packed(reader)
         self._recorder.kept, self._sink.kept, self._lines.kept = [], [], []
         request = _request(_PATHS[exchange.phase, kind], exchange.body)
         began = time.process_time()
@@ -284,11 +312,34 @@ class Service:
         self._audit.flush(60.0)
         exchange.seconds = time.process_time() - began
         resolver.close()
+        if told:
+            exchange.told = await self._told(self._recorder.kept)
         exchange.submitted, exchange.lines, exchange.logged = self._recorder.kept, self._sink.kept, self._lines.kept
         exchange.spoilt = list(watching.spoilt)
-        if before != [_packed(each) for each in _documents(reader)]:
+        self._held = reader, [_packed(each) for each in _documents(reader)]
+        if before != self._held[1]:
             exchange.spoilt.append("cluster")
-        return exchange
+
+    def _packed(self, reader):
+        """The documents of a cluster as they are before a request, which is as the last request left them."""
+        return self._held[1] if reader is self._held[0] else [_packed(each) for each in _documents(reader)]
+
+    async def _told(self, records):
+        """Write Events and reports about records; return their bytes."""
+        events, reports = self._tellers
+        try:
+            with mock.patch.object(asyncio, "to_thread", _here):
+                for each in records:
+                    events.take(each)
+                    reports.take(each)
+                while events._waiting:
+                    await events._write(*events._waiting.popitem())
+                for namespace in tuple(reports._pending):
+                    await reports._turn(namespace)
+        except Exception:  # noqa: BLE001 - it would end the task that tells
+            _log.exception("a notice could not be written")
+        kept, self._cluster.kept = self._cluster.kept, []
+        return kept
 
 
 def reader_of(documents, namespace):

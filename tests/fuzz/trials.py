@@ -20,6 +20,7 @@ class Story:
     Attributes:
         case: the case.
         request: what was read out of the body, None where that is no review.
+        about: bytes of the documents of the cluster.
         mutated: the first exchange.
         again: the same with the patched object; None where nothing was patched.
         validated: the validation of the object as it came.
@@ -30,6 +31,7 @@ class Story:
 
     case: cases.Case
     request: dict | None
+    about: int
     mutated: services.Exchange
     again: services.Exchange | None = None
     validated: services.Exchange | None = None
@@ -44,18 +46,25 @@ class Story:
         return [each for each in every if each is not None]
 
 
-def run(service, case):
-    """Run a case; return its story."""
+def run(service, case, **how):
+    """Run a case; return its story.
+
+    Args:
+        service: the service.
+        case: the case.
+        how: `told` and `threads` of `Service.ask`.
+    """
     body = cases.body_of(case.review)
     request = _request(body)
     namespace = request.get("namespace") if request else ""
     namespace = namespace if isinstance(namespace, str) else ""
-    policy, reader = cases.policy_of(case.policy), services.reader_of(_readable(case.cluster), namespace)
+    cluster = [cases.body_of(each) for each in case.cluster]
+    policy, reader = cases.policy_of(case.policy), services.reader_of(_readable(cluster), namespace)
 
     def ask(phase, body):
-        return service.ask(phase, case.kind, body, reader, policy)
+        return service.ask(phase, case.kind, body, reader, policy, **how)
 
-    story = Story(case, request, ask("mutate", body))
+    story = Story(case, request, sum(map(len, cluster)), ask("mutate", body))
     if request is None:
         return story
     story.validated = ask("validate", body)
@@ -95,11 +104,11 @@ def _request(body):
     return request if isinstance(request, dict) and isinstance(request.get("uid"), str) and request["uid"] else None
 
 
-def _readable(documents):
+def _readable(bodies):
     """The documents as the API server's JSON would bring them; those that no JSON can hold are left out."""
-    for each in documents:
+    for each in bodies:
         try:
-            found = orjson.loads(cases.body_of(each))
+            found = orjson.loads(each)
         except orjson.JSONDecodeError:
             continue
         if isinstance(found, dict):

@@ -1,0 +1,260 @@
+"""Faults that are planted into Muster, each of which the fuzzer finds within so many cases."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import types
+
+import pytest
+
+from strategies.changes.changes import Changes
+from strategies.documents import findings
+from tests.fuzz import batches, invariants, mutations, services
+from webhook import logs
+from webhook.admission import accounts, answers, decisions, reviews
+from webhook.admission.policies import Mode
+from webhook.audit.redaction import doors, redaction
+from webhook.notices import denials
+from webhook.server import endings, handlers
+
+_MOST = 400
+_log = logging.getLogger(__name__)
+
+
+def an_answer_lacks_the_uid(plant):
+    """An answer that lets pass has no uid."""
+    allow = reviews.allow
+    plant(reviews, "allow", lambda uid, **more: allow(uid if more else "", **more))
+
+
+def what_has_many_errors_is_not_answered(plant):
+    """The handler raises where more than two errors are told."""
+    surely = endings.end_surely
+
+    def end(decision, *rest):
+        if len(findings.errors(decision.findings)) > 2:
+            raise LookupError("planted")
+        return surely(decision, *rest)
+
+    plant(endings, "end_surely", end)
+
+
+def an_update_of_nodes_raises(plant):
+    """An exception in the check of an update is answered by the failure mode."""
+    check = decisions.check_immutable
+
+    def raising(old, new):
+        for each in check(old, new):
+            raise KeyError(each.field)
+        return ()
+
+    plant(decisions, "check_immutable", raising)
+
+
+def an_error_comes_without_its_rule(plant):
+    """A record of a job with an error has a finding without its rule."""
+    finding = accounts._finding
+
+    def bare(each):
+        told = finding(each)
+        return told if each.severity is not findings.Severity.ERROR else {**told, "rule": None}
+
+    plant(accounts, "_finding", bare)
+
+
+def an_update_leaves_no_record(plant):
+    """The record of a changed update is lost."""
+    submit = handlers.Admission._submit
+
+    def losing(self, record):
+        return (record["operation"] == "UPDATE" and record["decision"] == "patched") or submit(self, record)
+
+    plant(handlers.Admission, "_submit", losing)
+
+
+def an_entry_is_added_behind_the_end(plant):
+    """The index of an entry that is added to a list of several is one too high."""
+
+    def patch(self):
+        return [_shifted(each.operation) for each in self]
+
+    plant(Changes, "patch", patch)
+
+
+def _shifted(operation):
+    place, _, last = operation["path"].rpartition("/")
+    if operation["op"] == "add" and last.isdigit() and int(last) > 2:
+        return {**operation, "path": f"{place}/{int(last) + 1}"}
+    return operation
+
+
+def an_entry_is_added_each_time(plant):
+    """Each pass over a job with several replicated jobs appends an entry."""
+    enforce = decisions.roles.enforce
+
+    def again(job, changes):
+        enforce(job, changes)
+        if len((job.document.get("spec") or {}).get("replicatedJobs") or ()) > 2:
+            changes.append(("metadata", "finalizers"), "example.org/planted", rule="core/applied", reason="planted")
+
+    plant(decisions.roles, "enforce", again)
+
+
+def what_was_written_is_refused(plant):
+    """Validation refuses a command that mutation wrote."""
+    check = decisions.check_job
+
+    def refusing(job):
+        yield from check(job)
+        notes = (job.document.get("metadata") or {}).get("annotations") or {}
+        if "command" in str(notes.get("muster.dev/applied")):
+            yield findings.error("spec", None, "planted", rule="core/shape")
+
+    plant(decisions, "check_job", refusing)
+
+
+def mode_warn_refuses(plant):
+    """Errors deny in mode `warn` as well."""
+    judged = decisions._judged
+
+    def denying(case, found):
+        decision = judged(case, found)
+        if case.mode is Mode.WARN and findings.errors(found):
+            return dataclasses.replace(decision, verdict="denied", allowed=False)
+        return decision
+
+    plant(decisions, "_judged", denying)
+
+
+def the_object_is_completed_in_place(plant):
+    """An evaluation writes into the object of a job that asks for a claim."""
+    look = decisions.supplies.look
+
+    def writing(request, *rest):
+        found = look(request, *rest)
+        if found[0].supply.asked:
+            request.document.setdefault("status", {})
+        return found
+
+    plant(decisions.supplies, "look", writing)
+
+
+def a_shared_runtime_is_completed_in_place(plant):
+    """An evaluation writes into the runtime that the cluster has."""
+    look = decisions.governors.look
+
+    def writing(*given, **how):
+        found = look(*given, **how)
+        if found[0].runtime is not None and isinstance(found[0].runtime.document.get("spec"), dict):
+            found[0].runtime.document["spec"].setdefault("mlPolicy", {})
+        return found
+
+    plant(decisions.governors, "look", writing)
+
+
+def findings_are_told_as_they_are(plant):
+    """Findings pass the door unread."""
+    plant(doors.Reading, "findings", lambda _self, found, lines: (list(found), list(lines)))
+
+
+def changes_are_recorded_as_they_are(plant):
+    """Records are not redacted."""
+    plant(redaction, "redact", lambda record: record)
+
+
+def a_job_is_logged(plant):
+    """The process's log quotes a job that is denied, and its lines pass no door."""
+    judged = decisions._judged
+
+    def telling(case, found):
+        decision = judged(case, found)
+        if not decision.allowed:
+            _log.info("denied", extra={"job": case.request.document})
+        return decision
+
+    plant(decisions, "_judged", telling)
+    plant(logs, "doors", types.SimpleNamespace(text=str, value=lambda given: given))
+
+
+def events_are_told_as_they_are(plant):
+    """Findings pass the door unread, and Events quote values as they are, which the log redacts."""
+    findings_are_told_as_they_are(plant)
+    plant(denials, "_message", lambda record: str(record["findings"]))
+    plant(services, "_Redactor", _Half)
+
+
+class _Half(services._Redactor):
+    """Redacts for the log, which asks first, and for nobody else."""
+
+    def __call__(self, record):
+        return record if record is self._last[0] else super().__call__(record)
+
+
+def each_error_repeats_all_others(plant):
+    """An answer quotes all errors in each."""
+    plant(answers, "_MAX_LINE", 2**20)
+    plant(answers, "_fitting", lambda found: found)
+    line = answers._line
+    plant(answers, "_line", lambda finding: line(finding) * 64)
+
+
+def each_value_is_compared_with_each_other(plant):
+    """A check is quadratic in the number of values."""
+    check = decisions.shapes.check
+
+    def slow(document, kind):
+        every = [key for _, key in mutations.places(document)]
+        assert sum(one == other for one in every for other in every) >= 0
+        return check(document, kind)
+
+    plant(decisions.shapes, "check", slow)
+
+
+# The invariant that each breaks, and a piece of what is said about it.
+FAULTS = {
+    an_answer_lacks_the_uid: (invariants.every_review_gets_an_answer_with_its_uid, "HTTP 200"),
+    what_has_many_errors_is_not_answered: (invariants.every_review_gets_an_answer_with_its_uid, "raised LookupError"),
+    an_update_of_nodes_raises: (invariants.no_review_ends_in_an_exception, "KeyError"),
+    an_error_comes_without_its_rule: (invariants.every_decision_leaves_one_record_of_the_published_shape, "rule"),
+    an_update_leaves_no_record: (invariants.every_decision_leaves_one_record_of_the_published_shape, "0 lines"),
+    an_entry_is_added_behind_the_end: (invariants.every_patch_applies, "there is no item"),
+    an_entry_is_added_each_time: (invariants.a_second_pass_changes_nothing, "/metadata/finalizers"),
+    what_was_written_is_refused: (invariants.mutation_never_makes_validation_refuse, "planted"),
+    mode_warn_refuses: (invariants.updates_and_gentle_modes_refuse_nothing, "mode warn refused"),
+    the_object_is_completed_in_place: (invariants.nothing_that_was_read_is_changed_in_place, "object"),
+    a_shared_runtime_is_completed_in_place: (invariants.nothing_that_was_read_is_changed_in_place, "cluster"),
+    findings_are_told_as_they_are: (invariants.no_planted_secret_is_told, "answer."),
+    changes_are_recorded_as_they_are: (invariants.no_planted_secret_is_told, "record."),
+    a_job_is_logged: (invariants.no_planted_secret_is_told, "log of"),
+    events_are_told_as_they_are: (invariants.no_planted_secret_is_told, "Event of"),
+    each_error_repeats_all_others: (
+        invariants.answers_and_records_are_not_much_larger_than_what_was_sent,
+        "an answer of",
+    ),
+    each_value_is_compared_with_each_other: (
+        invariants.a_decision_takes_no_longer_than_its_size_is_worth,
+        "times what is allowed",
+    ),
+}
+
+
+def found_at(invariant, said):
+    """The number of the first case that breaks an invariant in this way, None for none of the first ones."""
+    with services.Service(patience=600.0, threads=False) as service:
+        for number in range(_MOST):
+            _, _, faults = batches.one(service, "planted faults", number)
+            if any(name == invariant.__name__ and said in fault for name, fault in faults):
+                return number
+    return None
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_planted_fault_is_found(fault, monkeypatch):
+    fault(monkeypatch.setattr)
+
+    assert found_at(*FAULTS[fault]) is not None
+
+
+def test_each_invariant_has_a_fault_that_breaks_it():
+    assert {invariant for invariant, _ in FAULTS.values()} == set(invariants.INVARIANTS)
