@@ -14,7 +14,8 @@ from webhook.admission import decisions, reviews
 __all__ = ["draw"]
 
 _CHANGES = (0, 1, 1, 1, 2, 2, 3, 4, 6, 10)
-# Bytes to which a document may grow by repeats: 38 % of all time went into the 9 % of cases with more than 20 kB.
+# Bytes to which a document may grow by repeats. Large ones cost most: when two of three cases could have more than
+# 20 kB, the 9 % that had as much took 38 % of all time.
 _ROOMS = (10_000,) * 8 + (20_000,) * 6 + (60_000, 120_000)
 _MODES = ("enforce",) * 6 + ("warn", "audit", "off")
 _FRAMEWORKS = ("torch", "trl", "torchtune", "vllm", "default", "jax")
@@ -91,7 +92,7 @@ def _next(random, old, first):
 
 def _hurt(random, case, subject, old):
     """Change the job, what is about it, and what was stored; plant secrets."""
-    room = 900_000 if random.random() < 0.01 else random.choice(_ROOMS)
+    room = 900_000 if random.random() < 0.003 else random.choice(_ROOMS)
     for _ in range(random.choice(_CHANGES)):
         which = random.random()
         target, name = subject, "job"

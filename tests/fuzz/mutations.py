@@ -240,7 +240,9 @@ def _patches(random, document, every, room):
         "trainingRuntimeSpec": {"template": inner},
     }
     given = spec.get("runtimePatches")
-    spec["runtimePatches"] = [*(given if isinstance(given, list) else []), *[entry] * random.choice((1, 1, 2, 100))]
+    most = 1 + max(0, room - len(json.dumps(document))) // len(json.dumps(entry))
+    times = min(random.choice((1, 1, 2, 100)), most)
+    spec["runtimePatches"] = [*(given if isinstance(given, list) else []), *[entry] * times]
     return ""
 
 
