@@ -5,9 +5,9 @@
     python -m tests.fuzz --case build/fuzz/0123456789ab.json [--shrink]
     python -m tests.fuzz --case 7/5003                   the same, by seed and number
 
-A count keeps a journal in build/fuzz, by commit and seed: it can be stopped at any time, and the same command goes on
-where it was. Each way to fail is told once, with the command that runs its case again. Its case is written into
-build/fuzz, and summary.json beside it says how many cases failed in which way.
+A count keeps a journal in build/fuzz, by commit and seed: it can be stopped (it ends with its batch) or killed, and the
+same command goes on where it was. Each way to fail is told once, with the command that runs its case again. Its case is
+written into build/fuzz, and summary.json beside it says how many cases failed in which way.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from tests.fuzz import batches, cases, drawing, invariants, journals, services, 
 BATCH = 200
 _ROOT = Path(__file__).parents[2]
 _STOPPED = 130
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(argv=None):
@@ -39,12 +40,8 @@ def main(argv=None):
         return _again(asked)
     journal = journals.Journal(batches.BUILD, journals.version_of(_ROOT), asked.seed)
     count = _Count(asked, journal)
-    stopped = ""
     try:
-        with _terminated():
-            _run(asked, journal, count)
-    except KeyboardInterrupt:
-        stopped = "stopped"
+        stopped = _run(asked, journal, count)
     except BrokenProcessPool:
         stopped = "a process ended by itself, in a case of the first batch that the journal lacks"
     count.tell()
@@ -56,12 +53,17 @@ def main(argv=None):
 
 
 def _run(asked, journal, count):
+    """Run what the journal lacks; return why there is still something to run, or ""."""
     end = asked.first + asked.count
     parts = [(asked.seed, *each) for each in journal.missing(asked.first, end, BATCH)]
-    for (_, first, last), (counts, faults) in zip(parts, _results(asked.processes, parts), strict=True):
-        batch = {"first": first, "end": last, **counts, "faults": faults}
-        journal.note(batch)
-        count.add(batch)
+    with _signals() as got, contextlib.closing(_results(asked.processes, parts)) as results:
+        for (_, first, last), (counts, faults) in zip(parts, results, strict=True):
+            batch = {"first": first, "end": last, **counts, "faults": faults}
+            journal.note(batch)
+            count.add(batch)
+            if got:
+                return "stopped"
+    return ""
 
 
 def _results(processes, parts):
@@ -69,7 +71,7 @@ def _results(processes, parts):
     if processes == 1:
         yield from map(batches.batch, parts)
         return
-    pool = futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), settle)
+    pool = futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin)
     try:
         yield from pool.map(batches.batch, parts)
     finally:
@@ -80,6 +82,11 @@ def settle():
     """Collect garbage rarely: nearly all that a case makes is freed without, and what the process has read stays."""
     gc.freeze()
     gc.set_threshold(100_000, 50, 1000)
+
+
+def _begin():
+    settle()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who counts is told
 
 
 class _Count:
@@ -134,13 +141,15 @@ class _Count:
 
 
 @contextlib.contextmanager
-def _terminated():
-    """Stop for SIGTERM as for SIGINT."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+def _signals():
+    """Note SIGINT and SIGTERM: Muster would take an exception within a case for a fault of a strategy."""
+    got = []
+    before = {each: signal.signal(each, lambda number, _: got.append(number)) for each in _ENDING}
     try:
-        yield
+        yield got
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def _parsed(argv):
