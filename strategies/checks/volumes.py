@@ -40,7 +40,8 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
     """
     document, start = _spec(job)
     claims = list(_claims(document, start))
-    names_ = {_object(claim.get("metadata")).get("name") for _, claim in claims}
+    given = (_object(claim.get("metadata")).get("name") for _, claim in claims)
+    names_ = {name for name in given if isinstance(name, str)}
     for template in replicated:
         for inside, name in _unheld(job, template, names_):
             yield _told(job, error(template.field(*inside), name, _UNHELD, rule="core/volume-mount"))

@@ -18,7 +18,7 @@ __all__ = ["check"]
 
 _STRINGS = [str]
 _ENV = [{"name": str, "value": str, "valueFrom": {}}]
-_RESOURCES = {"limits": {}, "requests": {}, "claims": [{"name": str}]}
+_RESOURCES = {"limits": {}, "requests": {}, "claims": [{"name": str, "request": str}]}
 _METADATA = {
     "name": str,
     "namespace": str,

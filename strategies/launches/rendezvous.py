@@ -9,7 +9,7 @@ own store on the coordinator assigns the ranks, and members may leave and return
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from strategies.changes.changes import Changes
@@ -109,16 +109,18 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
     if unnumbered and job.part == 0:
         field = paths.field(changes.document, place.job_path if len(job.world) < 2 else place.job_path[:-1])
         changes.report(warning(field, None, _unnumbered(job, topology), rule=f"{rule}/node-rank"))
-    wanted = [
-        *_pet(job, place, coordinator, meant, rank),
-        *_masters(coordinator),
-        *_kind(job, choice, launch, place, coordinator),
-        *_world(worlds.find_world(job), topology),
-        *_ranks(launch, topology, rank),
-    ]
+    met = [*_masters(coordinator), *_kind(job, choice, launch, place, coordinator)]
+    size = [*_world(worlds.find_world(job), topology)]
     present = {entry.get("name"): entry for entry in place.container.get("env") or ()}
-    for entry, reason in wanted:
-        _add(changes, place, entry, present.get(entry["name"]), rule, reason)
+
+    def add(wanted: Iterable[_Wanted]) -> None:
+        for entry, reason in wanted:
+            _add(changes, place, entry, present.get(entry["name"]), rule, reason)
+
+    add([*_pet(job, place, coordinator, meant, rank), *met])
+    if not size and names.PET_RDZV_ENDPOINT in {entry["name"] for entry, _ in met} - present.keys():
+        size = [*_world(worlds.find_world(job), topology)]  # its nodes meet now
+    add([*size, *_ranks(launch, topology, rank)])
     backend = launch.values.get("rdzv_backend")
     if backend in ("static", "c10d") and backend != choice.kind:
         where = f"{paths.field(changes.document, place.path)}.command"

@@ -40,7 +40,8 @@ CLAIM = {
     "spec": {"spec": {"devices": {"requests": [{"name": "g", "exactly": {"deviceClassName": "gpu", "count": 2}}]}}},
 }
 CLAIMED = {"resourceClaims": [{"name": "g", "resourceClaimTemplateName": "gpus"}]}
-RESOURCES = {"limits": {"nvidia.com/gpu": "2"}, "requests": {"cpu": "500m"}, "claims": [{"name": "g"}]}
+RESOURCES = {"limits": {"nvidia.com/gpu": "2"}, "requests": {"cpu": "500m"}, "claims": [{"name": "g", "request": "g"}]}
+POLICIES = [{"templates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]}]
 ANNOTATIONS = {"muster.dev/trl-method": "dpo", "muster.dev/vllm-features": "sleep", "muster.dev/applied": MEMORY}
 
 
@@ -57,6 +58,7 @@ def make_runtime(framework):
     runtime = jobs.make_runtime(
         name, framework=framework, container=container, pod=CLAIMED, network=network, annotations=annotations
     )
+    runtime["spec"]["template"]["spec"]["volumeClaimPolicies"] = POLICIES
     return copy.deepcopy(runtime)
 
 
@@ -90,7 +92,11 @@ def make_jobset(framework, *, owned):
     }
     coordinator = {"replicatedJob": "server", "jobIndex": 0, "podIndex": 0}
     jobset = jobs.make_jobset(
-        "llama", framework=framework, container=container, metadata=metadata, spec={"coordinator": coordinator}
+        "llama",
+        framework=framework,
+        container=container,
+        metadata=metadata,
+        spec={"coordinator": coordinator, "volumeClaimPolicies": POLICIES},
     )
     jobset["metadata"]["labels"] = {jobs.FRAMEWORK: framework}
     jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"].update(CLAIMED)

@@ -21,6 +21,7 @@ __all__ = ["check_slices", "ensure", "pin", "pin_processes"]
 
 _PATH = ("spec", "trainer", "numProcPerNode")
 _FIELD = ".".join(_PATH)
+_MOST = 2**31 - 1  # it is int32 in Trainer
 _WHY = {
     "gpu": "Trainer reads only resourcesPerNode, but the pods keep the runtime's GPUs",
     "mig": "Trainer does not count MIG slices",
@@ -45,7 +46,12 @@ def ensure(job: Job, changes: Changes, rule: str) -> None:
 
 def pin(job: Job, changes: Changes, processes: int, *, rule: str, reason: str) -> None:
     """Set `numProcPerNode` of a TrainJob that has none and for which Trainer would count another number."""
-    if _is_torch(job) and job.trainer.get("numProcPerNode") is None and topologies.trainer_processes(job) != processes:
+    if not _is_torch(job) or job.trainer.get("numProcPerNode") is not None:
+        return
+    if processes > _MOST:
+        message = f"{processes} processes are more than this field can hold, so it was not set; ask for fewer devices"
+        changes.report(warning(_FIELD, None, message, rule=f"{rule}/processes"))
+    elif topologies.trainer_processes(job) != processes:
         changes.set(_PATH, processes, rule=f"{rule}/processes", reason=reason)
 
 

@@ -82,10 +82,10 @@ def advise(server: Server, count: int) -> str:
     if whole and not server.spread:
         return f"set {_flag('tensor', whole)}"
     pipelines = _product(server, *_REPLICA[1:])
-    if server.spread or not pipelines or count % pipelines or count > _MOST:
+    room = count // pipelines if pipelines and count <= _MOST else 0
+    size = next((n for n in range(room, 0, -1) if room % n == 0 and _fits(server, n)), None)
+    if server.spread or not pipelines or count % pipelines or size is None:
         return "change its tensor, pipeline or data parallel size"
-    room = count // pipelines
-    size = next(n for n in range(room, 0, -1) if room % n == 0 and _fits(server, n))
     flags = [_flag("tensor", size)] if size > 1 or server.on("tensor-parallel-size") else []
     flags += [_flag("data", room // size)] if room > size or server.on("data-parallel-size") else []
     return f"set {' and '.join(flags)}"

@@ -1,0 +1,79 @@
+"""What long counts found, made small: each is a job, with what it breaks no more."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.fuzz import cases, invariants, services, trials
+from tests.support import admissions, devices, jobs
+
+
+def _jobset(framework="torch", **how):
+    made = jobs.make_jobset("train", framework=framework, **how)
+    made["metadata"]["labels"] = {jobs.FRAMEWORK: framework}
+    return made
+
+
+def a_request_of_a_claim_that_is_no_text():
+    """The request of a container's claim is an object; it is a string in Kubernetes."""
+    claims = [{"name": "gpu", "request": {"template": {}}}]
+    return (_jobset(container={"command": ["torchrun", "x.py"], "resources": {"claims": claims}}),)
+
+
+def a_claim_template_whose_name_is_a_list():
+    """A runtime's claim template for volumes has a list for its name."""
+    runtime = jobs.make_runtime("own", framework="torch")
+    claim = {"metadata": {"name": ["data"]}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    runtime["spec"]["template"]["spec"]["volumeClaimPolicies"] = [{"templates": [claim]}]
+    return jobs.make_trainjob(runtime="own", command=["torchrun", "x.py"]), runtime
+
+
+def a_decode_context_that_divides_no_size():
+    """No tensor parallel size is a multiple of three and divides four GPUs."""
+    container = {
+        "command": ["vllm", "serve", "m", "--decode-context-parallel-size", "3"],
+        "resources": {"limits": {"nvidia.com/gpu": 4}},
+    }
+    return (_jobset("vllm", container=container),)
+
+
+def a_claim_of_more_devices_than_an_integer_of_trainers():
+    """The devices of a claim are more than `numProcPerNode` can hold."""
+    runtime = jobs.make_runtime("own", framework="torch")
+    wanted = [{"name": "gpus", "resourceClaimTemplateName": "two"}]
+    job = jobs.make_trainjob(runtime="own", command=["torchrun", "x.py"])
+    job["metadata"]["annotations"] = {devices.CLAIMS: json.dumps(wanted)}
+    return job, runtime, devices.device_class(), devices.template("two", 2**53 + 1)
+
+
+def an_owned_job_that_trainer_gave_the_address_of_another():
+    """The endpoint that corrects Trainer's address makes the size of the world known."""
+    env = [{"name": "PET_MASTER_ADDR", "value": "train-node-0-0.train"}]
+    command = ["tune", "run", "--nnodes", "2", "lora_finetune_distributed"]
+    job = _jobset("torchtune", container={"command": command, "env": env}, nodes=2)
+    job["spec"]["replicatedJobs"][0]["name"] = "other"
+    owner = jobs.make_trainjob(runtime="own", metadata={"name": "train", "uid": jobs.UID})
+    reference = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "train", "uid": jobs.UID}
+    job["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
+    return job, owner, jobs.make_runtime("own", framework="torch")
+
+
+FOUND = (
+    a_request_of_a_claim_that_is_no_text,
+    a_claim_template_whose_name_is_a_list,
+    a_decode_context_that_divides_no_size,
+    a_claim_of_more_devices_than_an_integer_of_trainers,
+    an_owned_job_that_trainer_gave_the_address_of_another,
+)
+
+
+@pytest.mark.parametrize("found", FOUND, ids=lambda each: each.__name__)
+def test_what_was_found_breaks_no_invariant_any_more(found):
+    document, *cluster = found()
+    policy = {"mode": "enforce", "profiles": True, "roles": True}
+    case = cases.Case(document["kind"], admissions.make_review(document), cluster, policy)
+    with services.Service(patience=600.0, threads=False) as service:
+        story = trials.run(service, case)
+    assert not invariants.faults(story, invariants.COUNTED)
