@@ -180,7 +180,7 @@ cluster-down: $(VENV)/.dev ## end it and leave nothing behind
 bench: $(VENV)/.dev ## measured costs of a decision and of a request
 	@$(BIN)/python -m bench
 
-bench-peers: $(VENV)/.dev ## Muster beside its alternatives in a cluster of its own, into docs/performance.md; ARGS: --peers, --rounds, --requests, ...
+bench-peers: $(VENV)/.dev ## Muster beside its alternatives in a cluster of its own, into docs/performance.md; ARGS: --parts, --peers, --rounds, --requests, ...
 	@$(BIN)/python -m bench.peers $(ARGS)
 
 costs: $(VENV)/.dev ## count what the interpreter does for a review, and keep that as what it may cost (tests/costs)

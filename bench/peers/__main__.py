@@ -1,24 +1,30 @@
 """`python -m bench.peers`: builds the peers, measures them in a cluster of its own, and says what they cost.
 
-A run of all peers in at least seven rounds writes its tables and plots into docs/performance.md; a smaller one prints
-them. The raw figures are in build/peers/.
+There are two parts: admissions through the API server, and command lines that judge files. A run of all peers in at
+least seven rounds writes its tables and plots into docs/performance.md; a smaller one prints them. The raw
+figures are in build/peers/.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import signal
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from bench.peers import catalogue, labs, reports, rounds, tables, versions
+from bench.peers import catalogue, labs, offline, pages, reports, rounds, tables, versions
 from bench.peers.shapes import Peer
-from e2e.cluster import bringups, commands, places, processes
+from e2e.cluster import bringups, builds, commands, places, processes
 from e2e.cluster.errors import ClusterError
 
-_RAW = places.REPOSITORY / "build" / "peers" / "runs.csv"
+_RAW = places.REPOSITORY / "build" / "peers"
+_PARTS = ("peers", "offline")
+_FEWER = 5  # rounds of what is steadier than a request through an API server
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,23 +39,18 @@ def main(arguments: list[str] | None = None) -> int:
         commands.say(str(error))
         return 1
     try:
-        lab = labs.opened(where, catalogue.modules(peers))
-        measured = _measured(lab, peers, options)
-    except ClusterError as error:
-        commands.say(str(error))
-        return 1
+        failures = _built(peers)
+        lab = functools.cache(lambda: labs.opened(where, catalogue.modules(_without(peers, failures))))
+        parts: dict[str, Callable[[], None]] = {
+            "peers": lambda: _peers(lab(), peers, failures, options),
+            "offline": lambda: _offline(options),
+        }
+        return max([_told(name, parts[name]) for name in _PARTS if name in options.parts], default=0)
     finally:
         if options.keep:
             commands.say(f"left up: `python -m e2e.cluster down --state {where.state}` ends it")
         else:
             bringups.down(where)
-    print(reports.text(measured))
-    if measured.complete(catalogue.PEERS):
-        reports.write(measured)
-        commands.say(f"written into {reports.PAGE}")
-    else:
-        commands.say(f"{reports.PAGE} was left alone, for it takes all peers and seven rounds")
-    return 0
 
 
 def _check_free(where: places.Places) -> None:
@@ -57,17 +58,85 @@ def _check_free(where: places.Places) -> None:
         raise ClusterError(f"{where.state}: a cluster is up here; bring it down, or give another --name")
 
 
-def _measured(lab: labs.Lab, peers: Sequence[Peer], options: argparse.Namespace) -> reports.Measured:
+def _told(name: str, part: Callable[[], None]) -> int:
+    """Run a part, say how long it took, and return 1 if it came to nothing; the other parts do not need it."""
+    begun = time.monotonic()
+    try:
+        part()
+    except rounds.FAILURES as error:
+        commands.say(f"{name}: {error}")
+        return 1
+    finally:
+        commands.say(f"{name} took {time.monotonic() - begun:.0f} s")
+    return 0
+
+
+def _built(peers: Sequence[Peer]) -> list[rounds.Failure]:
+    """Build each peer by itself, so that one that cannot be built is missing alone; return those that cannot."""
+    failures = []
     for peer in peers:
-        peer.prepare(lab)
-    sizes = {peer.name: peer.size(lab) for peer in peers}
-    deadline = time.monotonic() + options.minutes * 60
+        try:
+            if modules := peer.modules():
+                builds.binaries((), modules)
+        except rounds.FAILURES as error:
+            failures.append(_failure(peer, error))
+    return failures
+
+
+def _peers(lab: labs.Lab, peers: Sequence[Peer], failures: list[rounds.Failure], options: argparse.Namespace) -> None:
+    sizes: dict[str, int] = {}
+    for peer in _without(peers, failures):
+        try:
+            peer.prepare(lab)
+            sizes[peer.name] = peer.size(lab)
+        except rounds.FAILURES as error:
+            failures.append(_failure(peer, error))
+    working, deadline = _without(peers, failures), time.monotonic() + options.minutes * 60
     runs: list[rounds.Run] = []
-    for done in rounds.measured(lab, peers, options.rounds, options.requests, deadline):
-        runs += done
-        tables.save(_RAW, runs)
-        commands.say(f"round {done[0].round} of {options.rounds} is done; raw figures are in {_RAW}")
-    return reports.Measured(peers, runs, sizes, versions.of(peers))
+    for done in rounds.measured(lab, working, options.rounds, options.requests, deadline):
+        runs += done.runs
+        failures += done.failures
+        tables.save(_RAW / "runs.csv", runs)
+        commands.say(f"round {done.number} of {options.rounds} is done; raw figures are in {_RAW}")
+    if not runs:
+        raise ClusterError("no peer could be measured")
+    measured = reports.Measured(peers, runs, sizes, versions.of(working), failures)
+    print(reports.text(measured))
+    if measured.complete(catalogue.PEERS):
+        reports.write(measured)
+        commands.say(f"written into {reports.PAGE}")
+    else:
+        commands.say(f"{reports.PAGE} was left alone, for it takes all peers and {reports.ROUNDS} rounds")
+
+
+def _offline(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        usable, failures = offline.usable(Path(folder))
+        calls = list(offline.measured(Path(folder), usable, _fewer(options)))
+    text = offline.text(calls, failures)
+    print(text)
+    tables.save(_RAW / Path(offline.RAW).name, calls)
+    if _is_whole(options):
+        tables.save(reports.PAGE.parent / offline.RAW, calls)
+        pages.write(reports.PAGE, offline.NAME, text)
+
+
+def _without(peers: Sequence[Peer], failures: Sequence[rounds.Failure]) -> list[Peer]:
+    gone = {failure.peer for failure in failures}
+    return [peer for peer in peers if peer.name not in gone]
+
+
+def _failure(peer: Peer, error: Exception) -> rounds.Failure:
+    commands.say(f"{peer.title} is left out: {error}")
+    return rounds.Failure(0, peer.name, str(error))
+
+
+def _fewer(options: argparse.Namespace) -> int:
+    return int(min(options.rounds, _FEWER))
+
+
+def _is_whole(options: argparse.Namespace) -> bool:
+    return int(options.rounds) >= reports.ROUNDS
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -79,18 +148,32 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME,...",
         help=f"only these, and none, with which they are compared: {', '.join(peer.name for peer in catalogue.PEERS)}",
     )
+    parser.add_argument(
+        "--parts",
+        type=_parts,
+        default=list(_PARTS),
+        metavar="NAME,...",
+        help=f"only these of {', '.join(_PARTS)} (default: all)",
+    )
     parser.add_argument("--rounds", type=_positive, default=7, help="default: %(default)s")
     parser.add_argument(
         "--requests",
         type=_counts,
-        default=[400, 600],
+        default=[200, 320],
         metavar="N,N",
-        help="measured requests of a peer in a round, one at a time and 16 at a time (default: 400,600)",
+        help="measured requests of a peer in a round, one at a time and 16 at a time (default: 200,320)",
     )
-    parser.add_argument("--minutes", type=float, default=28, help="no round begins that would end later")
+    parser.add_argument("--minutes", type=float, default=28, help="no round of peers begins that would end later")
     parser.add_argument("--name", default=f"peers-{os.getpid()}", help="of the cluster (default: %(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave the cluster up")
     return parser
+
+
+def _parts(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in _PARTS]:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: is no part; there are {', '.join(_PARTS)}")
+    return names
 
 
 def _counts(text: str) -> list[int]:

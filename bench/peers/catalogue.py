@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bench.peers import changes, controllers, muster, operators, policies
+from bench.peers import changes, controllers, gatekeepers, kyvernos, muster, operators, policies
 from bench.peers.shapes import Peer
 from e2e.cluster import builds
 from e2e.cluster.errors import ClusterError
@@ -21,6 +21,10 @@ PEERS: tuple[Peer, ...] = (
     controllers.TYPED,
     controllers.PATCHES,
     controllers.PATCHES_BOTH,
+    kyvernos.MUTATING,
+    kyvernos.CLUSTER,
+    gatekeepers.ASSIGN,
+    gatekeepers.ASSIGN_CONSTRAINT,
     operators.KOPF,
     *muster.ALL,
 )

@@ -9,10 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["COMMAND", "PARTS", "PROFILE", "job", "missing", "review", "variables"]
+__all__ = ["COMMAND", "MOST", "NAME", "PARTS", "PROFILE", "job", "missing", "review", "variables"]
 
-_NAME, _NODES, _GPUS, _PORT = "llama", 2, 4, "29500"
+_NODES, _GPUS, _PORT = 2, 4, "29500"
 _PROFILE_ANNOTATION = "muster.dev/claim-profile"
+
+MOST = 64
+"""Pods that a replicated job may have, where a peer has a rule of its own for its validation."""
+
+NAME = "llama"
+"""The name of the JobSet."""
 
 PROFILE = "four-gpus"
 """The claim profile of the rows with claims."""
@@ -20,7 +26,7 @@ PROFILE = "four-gpus"
 COMMAND = ["torchrun", "-m", "trl.scripts.sft"]
 """The command after the change."""
 
-_ADDRESS = f"{_NAME}-node-0-0.{_NAME}"
+_ADDRESS = f"{NAME}-node-0-0.{NAME}"
 
 PARTS = ("command", "variables", "names of the first pod", "claim")
 """What a change has; the claim is asked of the rows with claims alone."""
@@ -43,7 +49,7 @@ def variables() -> list[dict[str, Any]]:
     ]
 
 
-def job(*, claims: bool = False) -> dict[str, Any]:
+def job(*, claims: bool = False, nodes: int = _NODES) -> dict[str, Any]:
     """Return the JobSet, about 1.3 kB; with `claims` it asks for a profile."""
     container = {
         "name": "node",
@@ -54,10 +60,10 @@ def job(*, claims: bool = False) -> dict[str, Any]:
         "resources": {"limits": {"nvidia.com/gpu": str(_GPUS), "cpu": "16", "memory": "64Gi"}},
     }
     pod = {"restartPolicy": "Never", "containers": [container]}
-    work = {"parallelism": _NODES, "completions": _NODES, "completionMode": "Indexed", "template": {"spec": pod}}
+    work = {"parallelism": nodes, "completions": nodes, "completionMode": "Indexed", "template": {"spec": pod}}
     labels = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
     metadata: dict[str, Any] = {
-        "name": _NAME,
+        "name": NAME,
         "namespace": "default",
         "labels": {"trainer.kubeflow.org/framework": "trl"},
     }
@@ -81,7 +87,7 @@ def review(document: Mapping[str, Any]) -> dict[str, Any]:
         "resource": resource,
         "requestResource": resource,
         "operation": "CREATE",
-        "name": _NAME,
+        "name": NAME,
         "namespace": "default",
         "userInfo": {"username": "admin", "groups": ["system:masters", "system:authenticated"]},
         "object": document,

@@ -51,5 +51,6 @@ PATCHES_BOTH = ControllerRuntime(
     title="controller-runtime, direct patches, both phases",
     program="patches",
     validates="/validate",
+    judges=True,
     note="As the one before, with one rule as its validation.",
 )

@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ PINS = Path(__file__).with_name("binaries")
 """The folder of the peers' go.mod files."""
 
 _CREATE = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets?dryRun=All"
+_REFUSED = (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY)
 _MUSTER = {"mutatingwebhookconfiguration": "muster", "validatingwebhookconfiguration": "muster"}
 
 
@@ -87,6 +89,11 @@ class Lab:
         if answer.get("kind") != "JobSet":
             raise ClusterError(f"the API server does not take the JobSet: {answer.get('message', answer)}")
         return changes.missing(answer)
+
+    def refused(self) -> bool:
+        """Whether a JobSet with too many pods (`changes.MOST`) is refused by a rule, and not for want of an answer."""
+        answer = self.api().post(_CREATE, changes.job(nodes=changes.MOST + 1))
+        return answer.get("kind") == "Status" and answer.get("code") in _REFUSED
 
     def load(self, count: int, workers: int, *, claims: bool) -> loads.Load:
         """Send dry runs, as many at a time as there are workers."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["replaced"]
+from pathlib import Path
+
+__all__ = ["replaced", "write"]
 
 
 def replaced(page: str, name: str, text: str) -> str:
@@ -16,3 +18,12 @@ def replaced(page: str, name: str, text: str) -> str:
         raise ValueError(f"the page must have {begin} once, and {end} once behind it")
     before, _, rest = page.partition(begin)
     return f"{before}{begin}\n\n{text.strip()}\n\n{end}{rest.partition(end)[2]}"
+
+
+def write(page: Path, name: str, text: str) -> None:
+    """Put the text between these comments of a page.
+
+    Raises:
+        ValueError: as `replaced`.
+    """
+    page.write_text(replaced(page.read_text(encoding="utf-8"), name, text), encoding="utf-8")

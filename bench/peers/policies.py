@@ -21,7 +21,8 @@ _NODES = f"{_JOB}.template.spec.completions"
 _ADDRESS = f"object.metadata.name + '-' + {_JOB}.name + '-0-0.' + object.metadata.name"
 
 LARGEST = (
-    "object.spec.replicatedJobs.all(each, !has(each.template.spec.completions) || each.template.spec.completions <= 64)"
+    "object.spec.replicatedJobs.all(each, !has(each.template.spec.completions) || "
+    f"each.template.spec.completions <= {changes.MOST})"
 )
 """CEL: no replicated job has more than 64 pods."""
 
@@ -91,5 +92,9 @@ _FIRST = "It looks at the first container of the first replicated job only."
 
 NATIVE = Native(name="native", title="MutatingAdmissionPolicy", note=_FIRST)
 NATIVE_BOTH = Native(
-    name="native-both", title="MutatingAdmissionPolicy and ValidatingAdmissionPolicy", note=_FIRST, validates=True
+    name="native-both",
+    title="MutatingAdmissionPolicy and ValidatingAdmissionPolicy",
+    note=_FIRST,
+    validates=True,
+    judges=True,
 )

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench import figures
-from bench.peers import controllers, muster, pages, plots, tables
+from bench.peers import aims, controllers, machines, muster, pages, plots, tables
 from bench.peers.catalogue import NONE
-from bench.peers.rounds import LEVELS, Run
+from bench.peers.rounds import LEVELS, Failure, Run
 from bench.peers.shapes import Peer
 from e2e.cluster import places
 
-__all__ = ["NAME", "PAGE", "Measured", "text", "write"]
+__all__ = ["NAME", "PAGE", "ROUNDS", "Measured", "text", "write"]
 
 NAME = "bench-peers"
 """The comments between which the page is written."""
 
+ROUNDS = 7
+"""As many as the page takes at least."""
+
 PAGE = places.REPOSITORY / "docs" / "performance.md"
 _PLOTS = places.REPOSITORY / "docs" / "plots"
-_ROUNDS = 7
+_RAW = "plots/peers-runs.csv"
 
 _SETUP = """\
 Measured on {day} on {machine}, which API server, etcd, webhook and load share. In {rounds} rounds all peers took turns,
 in another order each; each figure, of {asked} in a round, is the median of the rounds with [lowest..highest]. What is
 added is the difference from the row without a webhook in the same round, whose own figures are in brackets; JobSet's
-own webhooks are in every row."""
+own webhooks are in every row. [The raw figures]({raw})."""
 
 _COLUMNS = """\
 Processor seconds are of 1,000 admissions, from /proc, of all threads of the webhook's process, and for the API server
@@ -48,12 +48,14 @@ class Measured:
         runs: of all rounds.
         sizes: bytes of programs, by the names of peers.
         versions: of what was measured, by name.
+        failures: turns that came to nothing.
     """
 
     peers: Sequence[Peer]
     runs: Sequence[Run]
     sizes: Mapping[str, int]
     versions: Mapping[str, str]
+    failures: Sequence[Failure] = ()
 
     @property
     def rounds(self) -> int:
@@ -61,8 +63,8 @@ class Measured:
         return len({run.round for run in self.runs})
 
     def complete(self, all_peers: Sequence[Peer]) -> bool:
-        """Whether it may stand in the documentation: all peers, in seven rounds or more."""
-        return self.rounds >= _ROUNDS and {peer.name for peer in self.peers} == {peer.name for peer in all_peers}
+        """Whether it may stand in the documentation: all peers got their turns, in seven rounds or more."""
+        return self.rounds >= ROUNDS and {peer.name for peer in self.peers} == {peer.name for peer in all_peers}
 
 
 def text(measured: Measured) -> str:
@@ -71,15 +73,18 @@ def text(measured: Measured) -> str:
     asked = " and ".join(f"{counts[level]:,} with {level} at a time" for level in LEVELS)
     said = ", ".join(f"{name} {version}" for name, version in measured.versions.items())
     notes = [f"* **{peer.title}.** {_notes(peer)}" for peer in measured.peers if _notes(peer)]
-    day = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
     parts = [
-        _SETUP.format(day=day, machine=_machine(), rounds=measured.rounds, asked=asked),
+        _SETUP.format(
+            day=machines.today(), machine=machines.described(), rounds=measured.rounds, asked=asked, raw=_RAW
+        ),
         f"Versions: {said}.",
         tables.latencies(measured.runs, measured.peers, NONE.name, LEVELS),
         tables.costs(measured.runs, measured.peers, NONE.name, LEVELS, measured.sizes),
         _COLUMNS,
         _ratios(measured),
+        aims.table(measured.runs),
         "\n".join(notes),
+        _failures(measured),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -92,7 +97,8 @@ def write(measured: Measured, page: Path = PAGE, folder: Path = _PLOTS) -> None:
         (folder / f"peers-{name}.svg").write_text(plots.bars(title, rows), encoding="utf-8")
         pictures.append(f"![{title}]({folder.name}/peers-{name}.svg)")
     whole = "\n\n".join((text(measured), *pictures))
-    page.write_text(pages.replaced(page.read_text(encoding="utf-8"), NAME, whole), encoding="utf-8")
+    tables.save(folder / Path(_RAW).name, measured.runs)
+    pages.write(page, NAME, whole)
 
 
 def _plots(measured: Measured) -> list[tuple[str, str, list[tuple[str, figures.Figure]]]]:
@@ -100,12 +106,12 @@ def _plots(measured: Measured) -> list[tuple[str, str, list[tuple[str, figures.F
     runs = measured.runs
     added = [(peer.title, tables.added(runs, peer.name, NONE.name, 1, lambda run: run.p50)) for peer in others]
     spent = [
-        (peer.title, figures.rounds(tables.values(runs, peer.name, LEVELS[-1], lambda run: run.cpu)))
+        (peer.title, figures.rounds(found))
         for peer in others
-        if peer.component()
+        if peer.component() and (found := tables.values(runs, peer.name, LEVELS[-1], lambda run: run.cpu))
     ]
     return [
-        ("latency", "p50 added to a request, one at a time, in ms", added),
+        ("latency", "p50 added to a request, one at a time, in ms", [(who, each) for who, each in added if each]),
         ("cpu", f"Processor seconds of the webhook for 1,000 admissions, {LEVELS[-1]} at a time", spent),
     ]
 
@@ -117,22 +123,18 @@ def _ratios(measured: Measured) -> str:
     return tables.ratios(measured.runs, ours, others, LEVELS) if ours and others else ""
 
 
+def _failures(measured: Measured) -> str:
+    """Return which turns came to nothing, and why; without the folders of the machine."""
+    titles = {peer.name: peer.title for peer in measured.peers}
+    lines = [
+        f"* **{titles[each.peer]} failed {f'in round {each.round}' if each.round else 'before the first round'}:** "
+        f"{machines.without_folders(each.why)}"
+        for each in measured.failures
+    ]
+    return "\n".join(lines)
+
+
 def _notes(peer: Peer) -> str:
     lacking = [part for part in peer.lacks if part != "claim"] if peer.name != NONE.name else []
     without = f"It cannot express: {', '.join(lacking)}." if lacking else ""
     return " ".join(part for part in (peer.note, without) if part)
-
-
-def _machine() -> str:
-    model = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-            if line.startswith("model name")
-        ),
-        platform.machine(),
-    )
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    load = os.getloadavg()[0]
-    cores = len(os.sched_getaffinity(0))
-    return f"{cores} cores of {model} with {memory:.0f} GiB, Linux {platform.release()}, load {load:.1f} at the end"

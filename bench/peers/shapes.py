@@ -29,6 +29,7 @@ class Peer:
         note: what is different from the others, in a sentence; empty if nothing is.
         lacks: parts of the change (`changes.PARTS`) that it cannot express.
         claims: whether the JobSet asks for a claim, and gets it.
+        judges: whether it refuses a JobSet with too many pods (`changes.MOST`), which is then checked.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Peer:
     note: str = ""
     lacks: tuple[str, ...] = ("claim",)
     claims: bool = False
+    judges: bool = False
 
     def modules(self) -> tuple[builds.Module, ...]:
         """Return the Go modules that it is built from."""

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bench import figures
-from bench.peers import catalogue, changes, controllers, loads, pages, plots, policies, reports, rounds, tables
+from bench.peers import aims, catalogue, changes, controllers, loads, pages, plots, policies, reports, rounds, tables
 from bench.peers.rounds import Run
 from e2e.cluster.errors import ClusterError
 
@@ -38,16 +38,31 @@ def test_rounds_are_paired_by_their_number_and_not_by_the_order_in_which_they_st
     assert tables.added(_runs()[::-1], "native", "none", 16, lambda run: run.p50).median == 2.0
 
 
-def test_a_peer_that_missed_a_round_is_not_compared():
+def test_a_peer_that_missed_a_round_is_compared_in_the_others():
     runs = [run for run in _runs() if (run.round, run.peer) != (2, "native")]
-    with pytest.raises(ValueError, match="longer"):
-        tables.added(runs, "native", "none", 1, lambda run: run.p50)
+    runs = [dataclasses.replace(run, p50=99.0) if (run.round, run.peer) == (2, "none") else run for run in runs]
+    assert tables.added(runs, "native", "none", 1, lambda run: run.p50) == figures.Figure(2.0, 2.0, 2.0)
 
 
-def test_raw_runs_are_the_same_when_they_are_read_back(tmp_path):
-    runs = [dataclasses.replace(run, p50=run.p50 / 3) for run in _runs()]
+def test_a_peer_that_never_worked_has_a_row_without_figures_and_the_page_says_why():
+    runs = [run for run in _runs() if run.peer != "kyverno"]
+    assert tables.added(runs, "kyverno", "none", 1, lambda run: run.p50) is None
+    why = "`/root/x/kubectl apply` ended with 1:\nno"
+    measured = reports.Measured(catalogue.PEERS, runs, {}, {}, [rounds.Failure(0, "kyverno", why)])
+    written = reports.text(measured)
+    assert "| Kyverno, MutatingPolicy | - | - | - | - | - | - |" in written
+    assert "**Kyverno, MutatingPolicy failed before the first round:** `kubectl apply` ended with 1: no" in written
+
+
+def test_a_ratio_to_nothing_is_no_ratio():
+    runs = [_run(1, "a", 1, 4.0, 2.0), _run(1, "b", 1, 4.0, 0.0)]
+    assert tables.ratio(runs, "a", "b", 1, lambda run: run.cpu) is None
+
+
+def test_raw_runs_are_the_same_when_they_are_read_back_to_six_digits(tmp_path):
+    runs = [dataclasses.replace(run, p50=1 / 3, rate=100.0) for run in _runs()]
     tables.save(tmp_path / "deep" / "runs.csv", runs)
-    assert tables.load(tmp_path / "deep" / "runs.csv") == runs
+    assert tables.load(tmp_path / "deep" / "runs.csv") == [dataclasses.replace(run, p50=0.333333) for run in runs]
 
 
 def test_every_row_of_a_table_has_as_many_cells_as_its_head():
@@ -170,3 +185,24 @@ def test_an_unknown_peer_is_named():
 
 def test_the_row_without_a_webhook_is_always_measured():
     assert [peer.name for peer in catalogue.chosen(["muster"])] == ["none", "muster"]
+
+
+def test_an_aim_is_reached_by_the_median_and_not_by_the_best_round():
+    runs = [
+        _run(number, peer, workers, 4.0 + (peer == "muster-mutate"), cpu)
+        for number, mine in ((1, 0.5), (2, 0.7), (3, 0.7))
+        for workers in rounds.LEVELS
+        for peer, cpu in (("none", 0.0), ("cr-patches", 1.0), ("muster-mutate", mine), ("muster", 2 * mine))
+    ]
+    lines = aims.table(runs).splitlines()
+    assert lines[2].endswith("| at most 0.6 times | 0.7 [0.5..0.7] | no |")
+    assert lines[3].endswith("| at most 1 times | 1.4 [1..1.4] | no |")
+    assert lines[4].endswith("| at most 0 ms | 1 [1..1] | no |")
+
+
+def test_an_aim_beside_a_peer_that_was_not_measured_has_no_row():
+    assert aims.table([run for run in _runs() if run.peer in ("none", "muster")]) == ""
+
+
+def test_an_aim_that_is_met_is_told_as_reached():
+    assert all(line.endswith("| yes |") for line in aims.table(_runs(), aims.AIMS[2:4]).splitlines()[2:])
