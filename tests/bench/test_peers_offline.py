@@ -71,3 +71,10 @@ def test_the_files_of_a_message_have_no_folders():
 
 def test_a_message_is_not_longer_than_a_table_bears():
     assert len(machines.without_folders("x" * 1000)) == 300
+
+
+def test_the_memory_of_a_tool_is_its_own_and_not_that_of_the_bench(tmp_path):
+    ballast = bytearray(b"x" * (200 << 20))
+    small = offline.Tool("small", "small", None, lambda *_: ("true",))
+    call = next(offline.measured(tmp_path, (small,), 1, 1))
+    assert call.memory < len(ballast) / 2**20 / 4
