@@ -291,6 +291,16 @@ def loads(trainers: Sequence[float]) -> list[Load]:
     ]
 
 
+def bound(load: Load) -> float:
+    """Return the largest share of the held time in which a session computes, whatever the order of turns.
+
+    Each step needs sampler and trainer, one after the other, and one engine at a time has memory. So both come and go
+    at least once a step while others use the device in between.
+    """
+    work = load.sample + load.train
+    return work / (work + sum(load.leave) + sum(load.enter))
+
+
 _TIMES = Times()
 _WAYS: dict[str, Callable[[Sequence[Had], random.Random], Leased | Queue]] = {
     "lease": lambda hads, chance: Leased(hads, _TIMES, chance),

@@ -10,7 +10,7 @@ __all__ = ["add", "chosen"]
 
 def add(serve: argparse.ArgumentParser) -> None:
     """Add the options."""
-    what = "socket of the agent of a device on which engines take turns with those of others (docs/devices.md)"
+    what = "socket of the agent of a device, or of each node, where engines take turns with others (docs/devices.md)"
     serve.add_argument("--device-lease", type=Path, metavar="SOCKET", help=what)
     what = "of these engines there, from 0.01 to 100; 1 by default"
     serve.add_argument("--device-weight", type=_weight, default=1.0, metavar="NUMBER", help=what)
@@ -23,8 +23,16 @@ def chosen(args: argparse.Namespace) -> Path | None:
     if args.ranks > 1:
         raise ValueError(f"--device-lease: {args.device_lease}: --ranks {args.ranks} need devices of their own")
     if args.platform != "processes":
-        raise ValueError(f"--device-lease: {args.device_lease}: engines in pods cannot reach it: leave it out")
+        return _in_pods(args.device_lease, args.profile)
     return Path(args.device_lease).absolute()
+
+
+def _in_pods(path: Path, profile: str | None) -> Path:
+    if not path.is_absolute() or ".." in path.parts or len(path.parts) < 3:
+        raise ValueError(f"--device-lease: {path}: pass the full path of a file in a folder of the nodes")
+    if profile is None:
+        raise ValueError(f"--device-lease: {path}: engines have no device without --profile: pass that too")
+    return path
 
 
 def _weight(text: str) -> float:

@@ -70,6 +70,7 @@ def chosen(args: argparse.Namespace) -> OnPods | None:
         sampler_image=args.sampler_image,
         profile=args.profile,
         memory=args.memory,
+        lease=args.device_lease,
     )
     return OnPods(settings, access)
 

@@ -14,6 +14,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ from typing import IO, Any
 
 from sessions.devices import lines, processes
 from sessions.devices.clocks import Driver, Times
-from sessions.devices.figures import Figures
+from sessions.devices.figures import Figures, exposition
+from sessions.devices.holders import Holders
 from sessions.devices.lease import (
     Action,
     Asked,
@@ -33,6 +35,7 @@ from sessions.devices.lease import (
     Gone,
     Grant,
     Joined,
+    Lease,
     Leave,
     Left,
     Measured,
@@ -41,7 +44,7 @@ from sessions.devices.lease import (
 from sessions.devices.memory import Device, DeviceError, device
 from sessions.devices.scrapes import Scrapes
 
-__all__ = ["Agent", "main"]
+__all__ = ["Agent", "Caller", "add", "bytes_of", "locked", "main", "times"]
 
 _LOG = logging.getLogger(__name__)
 _CONNECTIONS = 256
@@ -49,11 +52,30 @@ _UNREAD = 1 << 16  # bytes that an engine may leave unread
 _LOOK, _SOON = 5.0, 0.05  # seconds between measurements, and while somebody waits for the memory to be free
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What is known of an engine from elsewhere than its own word.
+
+    Attributes:
+        pod: that it runs in; empty where there are none.
+        uid: of the pod, which becomes a part of the engine's name, and so of its group on a budget.
+        tenant: whose sessions its session is one of, so that no other has the same; empty where all are one's own.
+    """
+
+    pod: str = ""
+    uid: str = ""
+    tenant: str = ""
+
+
+_ANYBODY = Caller()
+
+
 @dataclass(slots=True)
 class _Known:
     """An engine whose process lives, connected or not."""
 
     process: processes.Process
+    caller: Caller = _ANYBODY
     join: lines.Join | None = None
     writer: asyncio.StreamWriter | None = None
 
@@ -63,9 +85,14 @@ class Agent:
 
     Args:
         device: whose memory is shared.
-        socket: to make; notes and a lock are beside it.
+        socket: that `listen` makes; notes and a lock are beside it.
         times: how long things may last.
         host: bytes of host memory that all engines together may keep while they are away; None for any.
+
+    Attributes:
+        driver: of the lease.
+        figures: what was counted for Prometheus.
+        holders: what was counted for people.
     """
 
     def __init__(self, device: Device, socket: Path, times: Times | None = None, host: int | None = None) -> None:
@@ -81,24 +108,28 @@ class Agent:
         self._lock: IO[str] | None = None
         self.driver: Driver
         self.figures: Figures
+        self.holders: Holders
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Take over the device. Raises `DeviceError` where another agent has it, or it cannot be used."""
-        self._lock = self._locked()
+        self._lock = locked(self._socket)
         self._device.open()
         self._recall()
         self.driver = Driver(self._times, self._now(), frozenset(self._known))
-        self.figures = Figures(self._now())
-        self._socket.unlink(missing_ok=True)
-        before = os.umask(0o177)
-        try:
-            self._server = await asyncio.start_unix_server(self._met, self._socket, limit=lines.LONGEST)
-        finally:
-            os.umask(before)
+        self.figures, self.holders = Figures(self._now()), Holders()
         for name, known in self._known.items():
             self._watch(name, known)
         self._measuring = asyncio.create_task(self._measure())
         self._set_alarm()
+
+    async def listen(self) -> None:
+        """Have engines come to the socket, which is of its owner alone."""
+        self._socket.unlink(missing_ok=True)
+        before = os.umask(0o177)
+        try:
+            self._server = await asyncio.start_unix_server(self.met, self._socket, limit=lines.LONGEST)
+        finally:
+            os.umask(before)
 
     async def close(self) -> None:
         """End without ending any engine: they notice, and join the next agent."""
@@ -118,15 +149,6 @@ class Agent:
         self._known.clear()
         if self._lock is not None:
             self._lock.close()
-
-    def _locked(self) -> IO[str]:
-        lock = self._socket.with_name(f"{self._socket.name}.lock").open("w")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            lock.close()
-            raise DeviceError(f"--socket: {self._socket}: another agent serves it: end that one first") from error
-        return lock
 
     def _recall(self) -> None:
         """Read which engines the former agent had, and open those that live."""
@@ -153,8 +175,10 @@ class Agent:
         """Tell the lease what happened, and do what follows."""
         before, now = self.driver.lease, self._now()
         self.figures.count(before, now)
-        self._act(self.driver.tell(event, now))
+        actions = self.driver.tell(event, now)
         after = self.driver.lease
+        self.holders.count(before, after, time.time())
+        self._act(actions)
         if (before.phase, before.number) != (after.phase, after.number):
             self._changed.set()
         self._set_alarm()
@@ -207,13 +231,20 @@ class Agent:
             return
         writer.write(text)
 
-    async def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, caller: Caller = _ANYBODY) -> None:
+        """Speak with an engine until it has gone.
+
+        Args:
+            reader: of its connection.
+            writer: of its connection, which is closed at the end.
+            caller: what is known of it.
+        """
         self._connections += 1
         name = ""
         try:
             self._bound()
             async with asyncio.timeout(self._times.leaving):
-                name = await self._introduced(reader, writer)
+                name = await self._introduced(reader, writer, caller)
             while name and (text := await reader.readline()):
                 self._heard(name, *lines.word(text))
         except ValueError as error:
@@ -235,7 +266,7 @@ class Agent:
             known.writer = known.join = None
             self._tell(Gone(name))
 
-    async def _introduced(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
+    async def _introduced(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, caller: Caller) -> str:
         """Return how an engine that joined is called; empty for whoever wants something else. Raises `ValueError`."""
         pid = processes.caller(writer.get_extra_info("socket"))
         while text := await reader.readline():
@@ -247,16 +278,16 @@ class Agent:
                     self._device.leave(pid)
                     writer.write(lines.line("moved"))
                 case "join", value:
-                    return self._joined(pid, lines.Join.read(value), writer)
+                    return self._joined(pid, lines.Join.read(value), writer, caller)
                 case name, _:
                     raise ValueError(f"{name[:20]!r} before join: send join first")
         return ""
 
-    def _joined(self, pid: int, join: lines.Join, writer: asyncio.StreamWriter) -> str:
+    def _joined(self, pid: int, join: lines.Join, writer: asyncio.StreamWriter, caller: Caller) -> str:
         process = processes.opened(pid)
         if process is None:
             raise ValueError("join: your process cannot be seen from here")
-        name = f"{join.role}.{pid}.{process.start}"
+        name = f"{join.role}.{pid}.{process.start}{f'.pod{caller.uid}' if caller.uid else ''}"
         known = self._known.get(name)
         kept = join.host + sum(each.join.host for each in self._known.values() if each.join)
         refusal = self._refusal(name, known, kept)
@@ -269,10 +300,11 @@ class Agent:
             self._watch(name, known)
         else:
             process.close()
-        known.join, known.writer = join, writer
+        known.join, known.writer, known.caller = join, writer, caller
         self._device.leave(pid)
         self._write(known, lines.line("joined", name))
-        self._tell(Joined(Engine(name, join.session, join.weight)))
+        session = f"{caller.tenant}/{join.session}" if caller.tenant else join.session
+        self._tell(Joined(Engine(name, session, join.weight)))
         return name
 
     def _refusal(self, name: str, known: _Known | None, kept: int) -> str:
@@ -331,17 +363,31 @@ class Agent:
                 async with asyncio.timeout(pause):
                     await self._changed.wait()
 
-    def metrics(self) -> bytes:
-        """Return what Prometheus reads."""
-        return self.figures.render(self.driver.lease, self._now())
+    def counted(self) -> tuple[Figures, Lease]:
+        """Return what was counted until now for Prometheus, with the state."""
+        self.figures.count(self.driver.lease, self._now())
+        return self.figures, self.driver.lease
+
+    def pod(self, name: str) -> str:
+        """Return the pod of an engine; its own name where that is not known."""
+        known = self._known.get(name)
+        return known.caller.pod if known and known.caller.pod else name
+
+    def knows(self, pid: int) -> Caller | None:
+        """Return what is known of a process that is an engine here; None where it is none."""
+        start = processes.started(pid)
+        same = (each for each in self._known.values() if (each.process.pid, each.process.start) == (pid, start))
+        return next((each.caller for each in same), None)
 
     def status(self) -> dict[str, Any]:
         """Return what the device is at, for people."""
         lease = self.driver.lease
-        held = lease.holder is not None and lease.phase in {Phase.WORKING, Phase.IDLE, Phase.LEAVING}
         return {
             "phase": lease.phase,
-            "holder": lease.holder.name if held and lease.holder else None,
+            "holder": lease.resident.name if lease.resident else None,
+            "since": self.holders.since,
+            "changes": self.holders.changes,
+            "turns": dict(self.holders.turns),
             "session": lease.session,
             "turn": lease.turn,
             "grants": self.figures.grants,
@@ -351,28 +397,55 @@ class Agent:
         }
 
 
+def locked(socket: Path) -> IO[str]:
+    """Return what keeps other agents from a socket until it is closed. Raises `DeviceError` where one has it."""
+    lock = socket.with_name(f"{socket.name}.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise DeviceError(f"--socket: {socket}: another agent serves it: end that one first") from error
+    return lock
+
+
 def main() -> int:
     """Serve a device until SIGTERM; 2 where that cannot be done."""
     parser = argparse.ArgumentParser(prog="python -m sessions.devices.agent", description=__doc__.partition("\n")[0])
     parser.add_argument("--device", required=True, metavar="DEVICE", help="nvidia:UUID or budget:NAME:MEBIBYTES")
+    add(parser)
+    args = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        agent = Agent(device(args.device, bytes_of(args.kept)), args.socket, times(args), bytes_of(args.host))
+        asyncio.run(_serve(agent, args.device, args.metrics))
+    except (DeviceError, OSError) as error:
+        sys.stderr.write(f"sessions: {error}\n")
+        return 2
+    return 0
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the options that agents of one device and of a node have."""
     parser.add_argument("--socket", type=Path, required=True, metavar="FILE", help="Unix socket to make")
     parser.add_argument("--host", type=int, metavar="MEBIBYTES", help="that engines may keep in host memory; any")
+    what = "that an engine may keep on the device while it is away; 1024 on a GPU, 48 of a budget"
+    parser.add_argument("--kept", type=int, metavar="MEBIBYTES", help=what)
     what = "address of /metrics, for Prometheus; none by default"
     parser.add_argument("--metrics", type=_address, metavar="HOST:PORT", help=what)
     for name, default in (("turn", 60.0), ("idle", 0.05), ("leaving", 60.0), ("freeing", 10.0)):
         parser.add_argument(
             f"--{name}", type=float, default=default, metavar="SECONDS", help=f"{default:g}; docs/devices.md"
         )
-    args = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    times = Times(args.turn, args.idle, args.leaving, args.freeing)
-    try:
-        agent = Agent(device(args.device), args.socket, times, None if args.host is None else args.host << 20)
-        asyncio.run(_serve(agent, args.metrics))
-    except (DeviceError, OSError) as error:
-        sys.stderr.write(f"sessions: {error}\n")
-        return 2
-    return 0
+
+
+def times(args: argparse.Namespace) -> Times:
+    """Return how long things may last, of what `add` added."""
+    return Times(args.turn, args.idle, args.leaving, args.freeing)
+
+
+def bytes_of(mebibytes: int | None) -> int | None:
+    """Return an amount of the command line; None where it was left out."""
+    return None if mebibytes is None else mebibytes << 20
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -382,11 +455,12 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-async def _serve(agent: Agent, metrics: tuple[str, int] | None) -> None:
+async def _serve(agent: Agent, name: str, metrics: tuple[str, int] | None) -> None:
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-    await agent.start()
-    scraped = await Scrapes(agent.metrics).serve(*metrics) if metrics else None
+    agent.start()
+    await agent.listen()
+    scraped = await Scrapes(lambda: exposition({name: agent.counted()})).serve(*metrics) if metrics else None
     sys.stdout.write("serving\n")
     if scraped is not None:
         sys.stdout.write(f"serving metrics at port {scraped.sockets[0].getsockname()[1]}\n")

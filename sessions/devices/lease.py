@@ -206,6 +206,11 @@ class Lease:
     quantum: float = 1.0
 
     @property
+    def resident(self) -> Engine | None:
+        """The engine that may have memory on the device at the moment; None while nobody may."""
+        return self.holder if self.phase in _HELD else None
+
+    @property
     def contested(self) -> bool:
         """Whether another session waits than the one whose turn it is."""
         return any(each.session != self.session for each in self.asking)

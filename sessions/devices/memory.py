@@ -15,6 +15,10 @@ from typing import Protocol
 __all__ = ["Budget", "Device", "DeviceError", "Nvidia", "device"]
 
 
+_CONTEXT = 1 << 30
+_INTERPRETER = 48 << 20
+
+
 class DeviceError(Exception):
     """A device that cannot be used, or not be measured; says what to do."""
 
@@ -51,7 +55,7 @@ class Nvidia:
         command: the program.
     """
 
-    def __init__(self, uuid: str, floor: int = 1 << 30, command: str = "nvidia-smi") -> None:
+    def __init__(self, uuid: str, floor: int = _CONTEXT, command: str = "nvidia-smi") -> None:
         self._uuid, self._floor, self._command = uuid, floor, command
 
     def open(self) -> None:
@@ -94,12 +98,17 @@ class Budget:
         DeviceError: where no memory is counted.
     """
 
-    def __init__(self, group: str, limit: int, floor: int = 48 << 20, root: Path | None = None) -> None:
+    def __init__(self, group: str, limit: int, floor: int = _INTERPRETER, root: Path | None = None) -> None:
         self._root = root or _hierarchy()
         self._is_new = (self._root / "cgroup.controllers").exists()
         self._group, self._floor = self._root / group, floor
         self._homes: dict[int, Path] = {}
         self._limit = limit
+
+    @property
+    def parent(self) -> Path:
+        """Where its group is, beside others."""
+        return self._root
 
     def open(self) -> None:
         """Make the group. Raises `DeviceError` where this process may not."""
@@ -175,18 +184,19 @@ class Budget:
         return self._root
 
 
-def device(text: str) -> Device:
+def device(text: str, kept: int | None = None) -> Device:
     """Return a device by its name. Raises `DeviceError`.
 
     Args:
         text: `nvidia:UUID`, or `budget:NAME:MEBIBYTES`.
+        kept: bytes that an engine may keep there while it is away; None for what is usual.
     """
     kind, _, rest = text.partition(":")
     name, _, size = rest.rpartition(":")
     if kind == "nvidia" and rest:
-        return Nvidia(rest)
+        return Nvidia(rest, _CONTEXT if kept is None else kept)
     if kind == "budget" and name and "/" not in name and not name.startswith(".") and size.isdigit() and int(size):
-        return Budget(f"muster-device-{name}", int(size) << 20)
+        return Budget(f"muster-device-{name}", int(size) << 20, _INTERPRETER if kept is None else kept)
     raise DeviceError(f"--device: {text[:80]}: is no device: pass nvidia:UUID or budget:NAME:MEBIBYTES")
 
 

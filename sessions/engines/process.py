@@ -253,7 +253,8 @@ def _bursts(args: argparse.Namespace) -> Bursts | None:
     for name, of in ((args.trainer, "trainer"), (args.sampler, "sampler")):
         if name:
             _prepared(name, of, args.base)
-    threading.Thread(target=_ends_with_input, daemon=True).start()  # it may wait for long
+    if args.socket is not None:
+        threading.Thread(target=_ends_with_input, daemon=True).start()  # it may wait for long
     try:
         return Bursts(args.device_lease, Join(args.device_session, role, args.device_weight, kept(args.base)))
     except ValueError as error:

@@ -19,11 +19,14 @@ __all__ = ["ACCOUNT", "Access", "Api", "ApiError", "UnreachableError", "in_clust
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds the token of its ServiceAccount (Kubernetes 1.36, `pkg/serviceaccount`)."""
+_PAGE = "250"  # objects of an answer
 _PATIENCE = aiohttp.ClientTimeout(total=30, sock_connect=5)
 _PATHS = {
     "JobSet": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets",
     "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
     "Pod": "/api/v1/namespaces/{}/pods",
+    "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims",
+    "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
     "Secret": "/api/v1/namespaces/{}/secrets",
     "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
 }
@@ -118,6 +121,10 @@ class Api:
         """Change an object by a JSON Patch. Raises `ApiError` with 422 where a test fails, `UnreachableError`."""
         return await self._ask("PATCH", f"{self._path(kind)}/{name}", operations, "application/json-patch+json")
 
+    async def merge(self, kind: str, name: str, document: Document) -> Document:
+        """Change an object by a merge patch. Raises `ApiError`, with 409 for another uid, and `UnreachableError`."""
+        return await self._ask("PATCH", f"{self._path(kind)}/{name}", document, "application/merge-patch+json")
+
     async def delete(self, kind: str, found: Document) -> None:
         """Delete an object as it was found, with what it owns; nothing happens when it is gone.
 
@@ -133,6 +140,22 @@ class Api:
         except ApiError as error:
             if error.status != 404:
                 raise
+
+    async def all(self, kind: str, **chosen: str) -> list[Document]:
+        """Return all objects of a kind, a page after the other. Raises `ApiError`, `UnreachableError`.
+
+        Args:
+            kind: of `_PATHS`.
+            chosen: `labelSelector` or `fieldSelector`.
+        """
+        found: list[Document] = []
+        query = {**chosen, "limit": _PAGE}
+        while True:
+            page = await self._ask("GET", self._path(kind), params=query)
+            found += page.get("items") or ()
+            if not (more := (page.get("metadata") or {}).get("continue")):
+                return found
+            query["continue"] = more
 
     async def pods(self, selector: str) -> Document:
         """Return the list of pods with these labels. Raises `ApiError`, `UnreachableError`."""

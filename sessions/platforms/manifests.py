@@ -111,6 +111,7 @@ class Settings:
         sampler_image: where it is another.
         profile: of the claim that both engines share; None for none.
         memory: what each pod asks of its host; None leaves it to the profile.
+        lease: socket of the agent of each node, at the same path in the pods; None where they take no turns.
         silence: seconds without a Gateway after which the pods end by themselves.
     """
 
@@ -125,6 +126,7 @@ class Settings:
     sampler_image: str | None = None
     profile: str | None = None
     memory: str | None = None
+    lease: Path | None = None
     silence: float = 600.0
 
     def __post_init__(self) -> None:
@@ -305,6 +307,8 @@ def _volumes(settings: Settings) -> list[dict[str, Any]]:
     if settings.base_volume is not None:
         claim = {"claimName": settings.base_volume.claim}
         volumes.append({"name": "base", "persistentVolumeClaim": claim})
+    if settings.lease is not None:  # a pod waits where no agent has made the folder
+        volumes.append({"name": "lease", "hostPath": {"path": str(settings.lease.parent), "type": "Directory"}})
     return volumes
 
 
@@ -320,4 +324,6 @@ def _mounts(settings: Settings, role: str) -> list[dict[str, Any]]:
     if settings.base_volume is not None:
         base = {"name": "base", "mountPath": str(settings.base), "readOnly": True}
         mounts.append({**base, "subPath": settings.base_volume.path} if settings.base_volume.path else base)
+    if settings.lease is not None:  # read-only is enough to connect
+        mounts.append({"name": "lease", "mountPath": str(settings.lease.parent), "readOnly": True})
     return mounts

@@ -75,11 +75,16 @@ def _pair(config: Config, folder: Path, metrics: Metrics) -> Pair:
 
 
 def _turns(config: Config, folder: Path) -> list[str]:
-    """Return what tells engines to take turns on a device: those of a Gateway are one session there."""
+    """Return what tells engines to take turns on a device: those of a Gateway are one session there.
+
+    Replicas of a Gateway with pods have the same engines, and so the same name.
+    """
     if config.device_lease is None:
         return []
-    session = hashlib.sha256(str(folder).encode()).hexdigest()[:12]
-    lease = ["--device-lease", str(config.device_lease), "--device-session", f"gateway-{session}"]
+    session = f"gateway-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
+    if config.pods is not None:
+        session = config.pods.settings.gateway
+    lease = ["--device-lease", str(config.device_lease), "--device-session", session]
     return [*lease, "--device-weight", str(config.device_weight)]
 
 

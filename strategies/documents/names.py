@@ -21,6 +21,7 @@ __all__ = [
     "JOBSET_API_VERSION",
     "JOBSET_GROUP",
     "JOBSET_NAME_LABEL",
+    "LEASE_ANNOTATION",
     "MASTER_ADDR",
     "MASTER_PORT",
     "MODE_LABEL",
@@ -101,6 +102,8 @@ SPEC_HASH_ANNOTATION = "muster.dev/spec-hash"
 """On the claims and templates that Muster made: `profiles.spec_hash` of the profile at that time."""
 SEATS_ANNOTATION = "muster.dev/seats"
 """On a shared ResourceClaim: JSON, the pods that hold its seats."""
+LEASE_ANNOTATION = "muster.dev/lease"
+"""On a ResourceClaim: JSON, who has its device at the moment; written by the agent of its node (docs/devices.md)."""
 SEAT_GATE = "muster.dev/seat"
 """Scheduling gate of a pod that has no seat yet."""
 MODE_LABEL = "muster.dev/mode"

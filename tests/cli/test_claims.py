@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 
 import pytest
@@ -86,6 +87,71 @@ def test_json_has_the_same_and_since_when(busy, show):
     claim = json.loads(out)["claims"][0]
     assert claim["seats"][0] == {"pod": "a-0", "job": "a", "since": "2026-11-21T12:00:00Z"}
     assert claim["waiting"] == ["c-0"]
+
+
+@pytest.fixture
+def shared(busy):
+    """The first claim's device is used in turns; what the agent of its node told is `told(seconds ago, **changed)`."""
+
+    def told(ago, **changed):
+        now = datetime.datetime.now(datetime.UTC)
+        moment = (now - datetime.timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        since = (now - datetime.timedelta(seconds=ago + 600)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        turns = {"team-a/a": 21, "team-a/b": 20}
+        said = {"phase": "working", "holder": "a-0", "since": since, "changes": 80, "turns": turns, "waiting": ["b-0"]}
+        claim = desired.made("team-a", "muster-sampler-0", SAMPLER)
+        claim["metadata"]["annotations"]["muster.dev/lease"] = json.dumps({**said, "at": moment, **changed})
+        busy.put(claim)
+
+    return told
+
+
+def leases(out):
+    """The rows of the table of leases, without what ages."""
+    _, _, table = out.partition("DEVICE HELD BY")
+    return [line.split() for line in table.partition("\n\n")[0].splitlines()[1:]]
+
+
+def test_it_shows_who_has_a_device_now_for_how_long_and_how_often_that_changed(shared, show):
+    shared(2)
+    (row,) = leases(show()[1])
+    assert row[:9] == ["team-a", "muster-sampler-0", "a-0", "(working)", "10m", "80", "a", "21,", "b"]
+    assert row[9:11] == ["20", "b-0"]
+    assert row[-1] == "ago"
+
+
+def test_a_device_that_nobody_has_has_no_holder_and_no_age(shared, show):
+    shared(2, phase="free", holder=None, since=None, waiting=[], turns={})
+    (row,) = leases(show()[1])
+    assert row[:8] == ["team-a", "muster-sampler-0", "-", "(free)", "-", "80", "-", "-"]
+
+
+def test_an_agent_that_has_told_nothing_for_long_is_said_to_be_silent(shared, show):
+    shared(600)
+    assert "10m ago; its agent is silent" in show()[1]
+    shared(100)
+    assert "silent" not in show()[1]
+
+
+def test_json_has_the_lease_with_its_moments(shared, show):
+    shared(2)
+    claims = json.loads(show("-o", "json")[1])["claims"]
+    assert claims[0]["lease"]["holder"] == "a-0"
+    assert claims[0]["lease"]["turns"] == {"team-a/a": 21, "team-a/b": 20}
+    assert claims[1]["lease"] is None
+
+
+@pytest.mark.parametrize("text", ["oops", "[]", '{"phase": "working"}', '{"phase": 1, "turns": 7}', "[" * 5000])
+def test_a_lease_that_no_agent_wrote_is_unreadable(busy, show, text):
+    claim = desired.made("team-a", "muster-sampler-0", SAMPLER)
+    claim["metadata"]["annotations"]["muster.dev/lease"] = text
+    busy.put(claim)
+    (row,) = leases(show()[1])
+    assert row[2:4] == ["-", "(unreadable)"]
+
+
+def test_without_leases_there_is_no_table_of_them(busy, show):
+    assert "DEVICE HELD BY" not in show()[1]
 
 
 def test_a_changed_profile_shows_its_claims_as_old(busy, show):

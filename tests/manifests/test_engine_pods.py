@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,15 @@ def test_the_sampler_writes_no_weights_and_neither_writes_the_base_model():
     assert all(each["readOnly"] for each in mounts("trainer") if each["name"] in {"base", "token"})
     (writable,) = {each["name"] for each in mounts("sampler") if not each.get("readOnly")}
     assert writable == "tmp"
+
+
+@each_pod
+def test_where_it_takes_turns_it_sees_the_folder_of_the_nodes_agent_and_cannot_write_there(role):
+    leased = dataclasses.replace(SETTINGS, lease=Path("/run/muster/devices/lease.sock"))
+    jobs = manifests.job_set(leased, {"trainer": (), "sampler": ()})["spec"]["replicatedJobs"]
+    (spec,) = (each["template"]["spec"]["template"]["spec"] for each in jobs if each["name"] == role)
+    more = [each for each in spec["volumes"] if each not in PODS[role]["volumes"]]
+    assert more == [{"name": "lease", "hostPath": {"path": "/run/muster/devices", "type": "Directory"}}]
+    (container,) = spec["containers"]
+    mounted = [each for each in container["volumeMounts"] if each not in mounts(role)]
+    assert mounted == [{"name": "lease", "mountPath": "/run/muster/devices", "readOnly": True}]

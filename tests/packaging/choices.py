@@ -183,6 +183,29 @@ CHOICES = {
         },
         "monitoring": {"serviceMonitor": {**ON, "labels": {"release": "prometheus"}}},
     },
+    "gateways whose engines take turns": {
+        "config": {
+            "profiles": {"seat": {"deviceClass": "gpu.nvidia.com", "sharing": "shared", "maxSessions": 4, "claims": 2}}
+        },
+        "commonLabels": {"example.com/cost-center": "42"},
+        "imagePullSecrets": [{"name": "registry"}],
+        "gateway": {
+            **GATEWAY,
+            "engines": {"namespace": "team-a", "profile": "seat"},
+            "devices": {
+                **ON,
+                "namespace": "muster-devices",
+                "folder": "/run/leases",
+                "image": {"registry": "registry.example", "repository": "agent", "tag": "2"},
+                "runtimeClassName": "nvidia",
+                "nodeSelector": {"gpu": "yes"},
+                "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+                "turn": 30,
+            },
+        },
+        "networkPolicy": {"apiServer": {"cidrs": ["10.0.0.0/28"], "ports": [6443]}},
+        "monitoring": {"serviceMonitor": ON},
+    },
     "a gateway with a certificate of cert-manager": {
         "tls": {"mode": "certManager", "certManager": {"issuerRef": ISSUER}},
         "networkPolicy": {

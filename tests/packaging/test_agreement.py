@@ -136,6 +136,22 @@ def test_the_gateway_is_that_of_its_kustomization_with_the_same_rights(helm, kub
     }  # fmt: skip
 
 
+def test_the_agents_of_devices_are_those_of_their_kustomization(helm, kubectl):
+    seat = {"deviceClass": "gpu.nvidia.com", "sharing": "shared", "maxSessions": 4}
+    gateway = {**SESSIONS["gateway"], "engines": {**SESSIONS["gateway"]["engines"], "profile": "seat"}}
+    without = {**SESSIONS, "gateway": gateway, "config": {"profiles": {"seat": seat}}}
+    leased = {**without, "gateway": {**gateway, "devices": {"enabled": True, "namespace": "muster-devices"}}}
+    before, after = normal(helm.template(without)), normal(helm.template(leased))
+    extra = normal(renders.kustomize(kubectl, "sessions/devices"))
+    assert set(after) - set(before) == set(extra)
+    for key, document in extra.items():
+        assert after[key] == document, key
+    words, more = (
+        each["Deployment", "gateway"]["spec"]["template"]["spec"]["containers"][0]["args"] for each in (before, after)
+    )
+    assert [each for each in more if each not in words] == ["--device-lease=/run/muster/devices/lease.sock"]
+
+
 RIGHTS = "sessions/rbac.yaml"
 
 

@@ -109,6 +109,10 @@ REFUSALS = {
         {"gateway": {"enabled": True}},
         "gateway.engines.namespace: is empty although gateway.enabled is true; docs/sessions-on-kubernetes.md says",
     ),
+    "turns without a device": (
+        gateway(devices={"enabled": True}),
+        "gateway.devices.enabled: engines have no device on which they could take turns; give a shared profile",
+    ),
     "a gateway without a model": (without("model"), "gateway.model.name: is empty although gateway.enabled is true"),
     "a gateway without a volume": (without("storage"), "gateway.storage.claimName: is empty although"),
     "engines where nothing is decided": (

@@ -39,12 +39,17 @@ def webhook(documents):
 
 def beside(documents):
     """The documents without those of a Gateway, which may be in other namespaces."""
-    return [each for each in documents if each not in gateway(documents)]
+    return [each for each in documents if each not in [*gateway(documents), *agents(documents)]]
 
 
 def gateway(documents):
     """The documents of a Gateway."""
     return [each for each in documents if each["metadata"]["labels"]["app.kubernetes.io/name"] == "muster-gateway"]
+
+
+def agents(documents):
+    """The documents of the agents of its devices."""
+    return [each for each in documents if each["metadata"]["labels"]["app.kubernetes.io/name"] == "muster-devices"]
 
 
 def kinds(documents):
@@ -523,6 +528,42 @@ def test_gateways_that_share_a_database_have_its_url_and_password_from_a_secret(
     monitor = renders.one(own, "PodMonitor")
     assert monitor["spec"]["podMetricsEndpoints"][0]["port"] in {each["name"] for each in container["ports"]}
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_agents_of_devices_serve_the_engines_of_the_gateway_and_may_no_more_than_that(helm):
+    own = agents(documents := helm.template(GATEWAYS["gateways whose engines take turns"], namespace="elsewhere"))
+    (gateways,) = renders.one(gateway(documents), "Deployment")["spec"]["template"]["spec"]["containers"]
+    spec = renders.one(own, "DaemonSet")["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    (socket,) = (each.partition("=")[2] for each in gateways["args"] if each.startswith("--device-lease="))
+    assert f"--socket={socket}" in container["args"]
+    assert "--namespace=team-a" in container["args"]
+    assert spec["hostPID"]
+    assert spec["securityContext"]["runAsUser"] == 65532  # of the engines, so that it may end them without a capability
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    (volume,) = spec["volumes"]
+    assert volume["hostPath"]["path"] == "/run/leases" == container["volumeMounts"][0]["mountPath"]
+    rights = {each["metadata"]["namespace"]: each["rules"] for each in own if each["kind"] == "Role"}
+    rights[""] = renders.one(own, "ClusterRole")["rules"]
+    assert rights == {
+        "team-a": [
+            {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["list"]},
+            {
+                "apiGroups": ["resource.k8s.io"],
+                "resources": ["resourceclaims"],
+                "resourceNames": ["muster-seat-0", "muster-seat-1"],
+                "verbs": ["patch"],
+            },
+        ],
+        "": [{"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]}],
+    }
+    assert {each["metadata"].get("namespace") for each in own} == {"muster-devices", "team-a", None}
+    assert (spec["runtimeClassName"], spec["nodeSelector"]) == ("nvidia", {"gpu": "yes"})
+    assert container["image"] == spec["initContainers"][0]["image"] == "registry.example/agent:2"
+
+
+def test_without_turns_there_is_no_agent(helm):
+    assert agents(helm.template(GATEWAYS["a gateway"])) == []
 
 
 def test_a_gateway_lets_in_those_that_are_named(helm):

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from strategies.documents import names
 from strategies.platform.profiles import Profile
 from strategies.platform.seats import Seat, SeatsError, parse_seats
 from webhook.cluster import bodies, kinds, served, transports
 from webhook.controllers import desired, views
+from webhook.controllers.holdings import Holding, parse_holding
 
 __all__ = ["ClaimRow", "Survey", "TemplateRow", "take"]
 
@@ -28,6 +30,7 @@ class ClaimRow:
         seats: the taken seats, oldest first.
         waiting: names of the pods that wait for a seat, oldest first.
         state: `free`, `in use`, `old` (of another version of its profile), `deleting`, or `unreadable`.
+        lease: who has the device at the moment, where pods take turns on it; None where they do not.
     """
 
     namespace: str
@@ -38,6 +41,7 @@ class ClaimRow:
     seats: tuple[Seat, ...]
     waiting: tuple[str, ...]
     state: str
+    lease: Holding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ def _claim_row(document: Mapping[str, Any], pods: Iterable[views.Pod], profiles:
         tuple(sorted(held.values(), key=lambda seat: (seat.since, seat.pod))),
         tuple(pod.name for pod in users if pod.gated and pod.uid not in held),
         "deleting" if claim.deleting else state,
+        parse_holding((document["metadata"].get("annotations") or {}).get(names.LEASE_ANNOTATION)),
     )
 
 

@@ -11,6 +11,17 @@ app.kubernetes.io/instance: {{ .Values.gateway.name }}
 {{- mergeOverwrite $own (include "muster.gatewaySelector" . | fromYaml) | toYaml }}
 {{- end }}
 
+{{/* The labels by which the agents of devices are selected. */}}
+{{- define "muster.devicesSelector" -}}
+app.kubernetes.io/name: muster-devices
+app.kubernetes.io/instance: {{ .Values.gateway.name }}
+{{- end }}
+
+{{- define "muster.devicesLabels" -}}
+{{- $own := omit (include "muster.labels" . | fromYaml) "app.kubernetes.io/component" -}}
+{{- mergeOverwrite $own (include "muster.devicesSelector" . | fromYaml) | toYaml }}
+{{- end }}
+
 {{- define "muster.gatewayNamespace" -}}
 {{- .Values.gateway.namespace | default .Values.gateway.engines.namespace -}}
 {{- end }}
@@ -50,6 +61,9 @@ app.kubernetes.io/instance: {{ .Values.gateway.name }}
 {{- end -}}
 {{- if and $gateway.engines.profile (not (hasKey (.Values.config.profiles | default dict) $gateway.engines.profile)) -}}
 {{- fail (printf "gateway.engines.profile: config.profiles has no %s, so that Muster would refuse the engines; add it there" $gateway.engines.profile) -}}
+{{- end -}}
+{{- if and $gateway.devices.enabled (not $gateway.engines.profile) -}}
+{{- fail "gateway.devices.enabled: engines have no device on which they could take turns; give a shared profile as gateway.engines.profile" -}}
 {{- end -}}
 {{- if and (not $gateway.tls.plain) (not $gateway.tls.secretName) -}}
 {{- $issuer := .Values.tls.certManager.issuerRef -}}

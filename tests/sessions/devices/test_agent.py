@@ -12,6 +12,7 @@ import pytest
 
 from sessions.devices import processes
 from sessions.devices.lines import LONGEST
+from sessions.engines.options import REFUSED
 from tests.sessions.devices.houses import LIMIT, ROOT, House, missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"no budget of memory can be enforced here: {missing()}")
@@ -196,3 +197,26 @@ def test_serve_refuses_what_cannot_take_turns(house, tmp_path, options, told):
     ended = _served(house, tmp_path, *options)
     assert ended.returncode == 2
     assert told in ended.stderr
+
+
+def test_an_engine_at_a_port_waits_for_the_device_although_nobody_writes_to_it(house, tmp_path):
+    pytest.importorskip("torch")
+    one = house.engine("a")
+    one.tell("hold")
+    one.told("holds")
+    (tmp_path / "token").write_text("of an engine " * 4)
+    where = ("--base", str(tmp_path), "--port", "0", "--token", str(tmp_path / "token"))
+    command = ["-m", "sessions.engines.process", *where, "--trainer", "tests.sessions.bigram:Trainer"]
+    command += ["--device-lease", str(house.socket), "--device-session", "b"]
+    ended = subprocess.run(
+        [sys.executable, *command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+    )
+    assert "this engine cannot give its memory up" in ended.stderr
+    assert ended.returncode == REFUSED
+    one.told("away")  # for it, which then could not be made

@@ -11,15 +11,18 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from sessions.devices import agent
-from sessions.devices.figures import SERIES, Figures
+from sessions.devices.figures import SERIES, Figures, exposition
 from sessions.devices.lease import Lease, Phase
 from tests.sessions.devices.houses import ROOT, House, missing
 
 
 def values(text):
-    """Return the values of all series by name and labels."""
+    """Return the values of all series by name and labels but the device."""
     return {
-        (each.name.removeprefix("muster_device_"), *each.labels.values()): each.value
+        (
+            each.name.removeprefix("muster_device_"),
+            *(value for key, value in each.labels.items() if key != "device"),
+        ): each.value
         for family in text_string_to_metric_families(text.decode())
         for each in family.samples
     }
@@ -33,7 +36,7 @@ def test_each_second_is_of_one_phase_and_counts_for_each_that_waits(walk):
         now += seconds
         waited += waiting * seconds
         figures.count(Lease(phase=phase, waiting=tuple(map(str, range(waiting)))), now)
-    found = values(figures.render(Lease(), now))
+    found = values(exposition({"d": (figures, Lease())}))
     assert sum(found["phase_seconds_total", phase] for phase in Phase) == now
     assert found["waiting_seconds_total",] == waited
     for phase in Phase:
@@ -41,13 +44,15 @@ def test_each_second_is_of_one_phase_and_counts_for_each_that_waits(walk):
 
 
 def test_each_series_has_the_type_that_its_name_says_and_the_labels_that_are_told():
-    families = list(text_string_to_metric_families(Figures(0.0).render(Lease(), 1.0).decode()))
+    devices = {name: (Figures(0.0), Lease()) for name in ('n"1\\/gpu-0', "n1/gpu-1")}
+    families = list(text_string_to_metric_families(exposition(devices).decode()))
     assert {each.name + ("_total" if each.type == "counter" else ""): each.type for each in families} == {
         name: kind for name, (kind, _, _) in SERIES.items()
     }
     for family in families:
         name = family.samples[0].name
         assert all(tuple(each.labels) == SERIES[name][1] for each in family.samples)
+        assert {each.labels["device"] for each in family.samples} == set(devices)
 
 
 def test_each_series_has_a_row_on_the_page():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import datetime
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +16,15 @@ from strategies.platform.profiles import Profile
 from webhook import configs
 from webhook.cli import envelopes, problems, tables
 from webhook.cli.problems import CommandError
+from webhook.cli.stories import gathered, words
 from webhook.cluster import live, transports
 from webhook.controllers import surveys
+from webhook.controllers.holdings import Holding
 from webhook.kubeyaml import jsons
 
 __all__ = ["run"]
+
+_SILENT = 150.0  # seconds without a word after which an agent is said to be silent; it writes each 60
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         offered = {name: asdict(each) for name, each in profiles.items()}
         print(jsons.dump({"schema": envelopes.schema("claims"), "profiles": offered, **asdict(survey)}))
     else:
-        for line in _lines(profiles, survey):
+        for line in _lines(profiles, survey, datetime.datetime.now(datetime.UTC)):
             print(line)
     return problems.CLEAN
 
@@ -50,7 +55,7 @@ async def _survey(kubeconfig: Path | None, profiles: Mapping[str, Profile], name
         await api.close()
 
 
-def _lines(profiles: Mapping[str, Profile], survey: surveys.Survey) -> Iterator[str]:
+def _lines(profiles: Mapping[str, Profile], survey: surveys.Survey, now: datetime.datetime) -> Iterator[str]:
     if profiles:
         yield from _table(("PROFILE", "SHARING", "CLASS", "DEVICES", "SEATS", "CLAIMS", "WHEN FULL"), _offers(profiles))
         yield ""
@@ -61,6 +66,11 @@ def _lines(profiles: Mapping[str, Profile], survey: surveys.Survey) -> Iterator[
     if survey.claims:
         headers = ("NAMESPACE", "CLAIM", "SEATS", "STATE", "DEVICES", "HELD BY", "WAITING")
         yield from _table(headers, [_claim(each) for each in survey.claims])
+    leases = [(each, each.lease) for each in survey.claims if each.lease is not None]
+    if leases:
+        yield ""
+        columns = ("NAMESPACE", "CLAIM", "DEVICE HELD BY", "FOR", "CHANGES", "TURNS", "WAITING", "TOLD")
+        yield from _table(columns, [_lease(each, lease, now) for each, lease in leases])
     if survey.templates:
         yield from [""] * bool(survey.claims)
         rows = [(each.namespace, each.name, each.profile, ", ".join(each.pods) or "-") for each in survey.templates]
@@ -81,6 +91,18 @@ def _claim(row: surveys.ClaimRow) -> tuple[str, ...]:
     limit = "?" if row.limit is None else str(row.limit)
     seats, devices, waiting = f"{len(row.seats)}/{limit}", ", ".join(row.devices), ", ".join(row.waiting)
     return (row.namespace, row.name, seats, row.state, devices or "-", held or "-", waiting or "-")
+
+
+def _lease(row: surveys.ClaimRow, lease: Holding, now: datetime.datetime) -> tuple[str, ...]:
+    held = f"{lease.holder} ({lease.phase})" if lease.holder else f"- ({lease.phase})"
+    since = words.age(gathered.seconds_since(lease.since, now)) if lease.since else "-"
+    turns = ", ".join(
+        f"{session.removeprefix(f'{row.namespace}/')} {count}" for session, count in sorted(lease.turns.items())
+    )
+    silence = gathered.seconds_since(lease.at, now)
+    told = f"{words.age(silence)} ago{'; its agent is silent' if silence > _SILENT else ''}" if lease.at else "-"
+    waiting = ", ".join(lease.waiting)
+    return (row.namespace, row.name, held, since, str(lease.changes), turns or "-", waiting or "-", told)
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
