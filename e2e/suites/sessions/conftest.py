@@ -1,42 +1,54 @@
-"""One Gateway for all tests of this suite, in a Muster that has a profile for its engines."""
+"""A Gateway for the tests of engines, and two on one device for those of turns, in a Muster with a profile for them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from e2e.suites.claims import jobs
 from e2e.suites.sessions import gateways
+from e2e.suites.sessions.agents import Agents
 from e2e.suites.sessions.gateways import Gateway
+from e2e.suites.sessions.grounds import IMAGES, Ground
+from e2e.suites.sessions.pairs import Pair
 from e2e.suites.support import nodeimages, spaces
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 
 _CLASS = "gpu.example.com"  # of the node tier's driver
+_BUDGET = 384  # MiB of a device; an engine has 72 of its base model and up to 310 when it works
 
 
 @pytest.fixture(scope="session")
-def installed(
-    kubectl: Kubectl, installation: Installation, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Gateway]:
-    """A Gateway that has no pod yet."""
-    nodeimages.need(kubectl, gateways.IMAGES.values())
+def platform(kubectl: Kubectl, installation: Installation) -> Iterator[None]:
+    """Muster with the profile of the engines, whose claims have room for those of two Gateways."""
+    nodeimages.need(kubectl, IMAGES.values())
     if kubectl.get("deviceclass", _CLASS) is None:
         pytest.skip(f"this cluster has no DeviceClass {_CLASS}")
-    profile = {"deviceClass": _CLASS, "sharing": "shared", "claims": 1, "maxSessions": 2}
-    own, engines = (Space(spaces.named(name), kubectl).make() for name in ("gateways", "engines"))
-    base = tmp_path_factory.mktemp("laptop") / "models" / "muster" / "tiny"
-    made = Gateway(kubectl, own, engines, base)
+    profile = {"deviceClass": _CLASS, "sharing": "shared", "claims": 1, "maxSessions": 4}
     with installation.configure({"profiles": {gateways.PROFILE: profile}, "controllers": jobs.CONTROLLERS}):
-        try:
-            made.install()
-            yield made
-        finally:
-            for space in (own, engines):
-                space.remove()
-            made.remove()
+        yield
+
+
+def _ground(kubectl: Kubectl, folder: Path, **more: int) -> Ground:
+    own, engines = (Space(spaces.named(name), kubectl).make() for name in ("gateways", "engines"))
+    return Ground(kubectl, own, engines, folder / "models" / "muster" / "tiny", **more)
+
+
+@pytest.fixture(scope="session")
+def installed(kubectl: Kubectl, platform: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A Gateway that has no pod yet."""
+    ground = _ground(kubectl, tmp_path_factory.mktemp("laptop"))
+    made = Gateway(ground)
+    try:
+        ground.prepare(made.state)
+        made.install()
+        yield made
+    finally:
+        ground.remove()
 
 
 @pytest.fixture
@@ -52,3 +64,22 @@ def quiet(installed: Gateway) -> list[float]:
     installed.begin()
     with installed.training() as training:
         return training.end()
+
+
+@pytest.fixture(scope="module")
+def pair(kubectl: Kubectl, platform: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Two Gateways that serve, whose engines take turns on one device into which one of them fits."""
+    ground = _ground(kubectl, tmp_path_factory.mktemp("laptops"), hidden=1024)
+    agents = Agents(ground, _BUDGET)
+    made = Pair(agents, tuple(Gateway(ground, name, agents.socket) for name in ("a", "b")))
+    try:
+        ground.prepare(*(each.state for each in made.gateways))
+        agents.install()
+        for each in made.gateways:
+            each.install()
+        for each in made.gateways:
+            each.begin()
+        yield made
+    finally:
+        ground.remove()
+        agents.remove()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from e2e.suites.sessions.gateways import KINDS, Gateway
+from e2e.suites.sessions.gateways import KINDS, Gateway, restarts
 from e2e.suites.support import devices, waits
 
 pytestmark = pytest.mark.thorough
@@ -65,10 +64,22 @@ def test_a_run_goes_on_to_the_same_rewards_when_the_process_of_an_engine_ends_in
     assert disturbed == quiet
 
 
-def restarts(pod: Mapping[str, Any]) -> int:
-    """Return how often the kubelet has started the container of a pod again."""
-    (container,) = pod["status"]["containerStatuses"]
-    return int(container["restartCount"])
+def test_a_run_goes_on_to_the_same_rewards_when_the_gateway_is_killed(
+    gateway: Gateway, quiet: list[float], say: Say
+) -> None:
+    engines = {role: gateway.engine(role) for role in ("trainer", "sampler")}
+    with gateway.training() as training:
+        training.until(3)
+        begun = time.monotonic()
+        gateway.kill()
+        training.until(5)
+        say(f"two steps later after {time.monotonic() - begun:.0f} s")
+        disturbed = training.end()
+    assert disturbed == quiet
+    for role, before in engines.items():  # which the next one has found as they were
+        after = gateway.ready(role)
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        assert restarts(after) == restarts(before)
 
 
 def test_nothing_of_the_engines_is_left_when_the_gateway_is_told_to_end(gateway: Gateway, say: Say) -> None:

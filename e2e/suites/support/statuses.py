@@ -1,4 +1,4 @@
-"""`muster status`, asked about the cluster under test by the command's own entry point, in this process."""
+"""`muster status` and `muster claims`, asked about the cluster under test by the entry point, in this process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from e2e.suites.support.kubectls import Kubectl
 from webhook.cli import main
 
-__all__ = ["lines", "told"]
+__all__ = ["lines", "run", "told"]
 
 
 def told(kubectl: Kubectl, *options: str) -> Any:
@@ -19,7 +19,7 @@ def told(kubectl: Kubectl, *options: str) -> Any:
     Raises:
         AssertionError: it could not say anything; with what it said instead.
     """
-    return json.loads(_run(kubectl, *options, "-o", "json"))
+    return json.loads(run(kubectl, "status", *options, "-o", "json"))
 
 
 def lines(kubectl: Kubectl, *options: str) -> list[str]:
@@ -28,12 +28,17 @@ def lines(kubectl: Kubectl, *options: str) -> list[str]:
     Raises:
         AssertionError: as of `told`.
     """
-    return _run(kubectl, *options).splitlines()
+    return run(kubectl, "status", *options).splitlines()
 
 
-def _run(kubectl: Kubectl, *options: str) -> str:
+def run(kubectl: Kubectl, command: str, *options: str) -> str:
+    """Return what a command prints.
+
+    Raises:
+        AssertionError: as of `told`.
+    """
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
-    arguments = ["status", "--kubeconfig", kubectl.kubeconfig, *options]
+    arguments = [command, "--kubeconfig", kubectl.kubeconfig, *options]
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main.main(arguments)
     texts = [_written(each) for each in (out, err)]
