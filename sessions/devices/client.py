@@ -1,7 +1,7 @@
 """How an engine takes turns: it asks for the device, keeps it while nobody waits, and leaves when it is asked to.
 
-One thread computes and calls `hold`, `done` and `leave`; another one reads what the agent says. When the agent is gone,
-an engine gives its memory up, waits for the next agent, and joins that.
+One thread computes and calls `hold`, `done`, `leave` and `come`; another one reads what the agent says. When the agent
+is gone, an engine gives its memory up, waits for the next agent, and joins that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Turn:
         join: what this engine is.
         enter: brings its memory to the device.
         away: moves it to the host, or drops it.
-        wake: is called, on another thread, when the engine is to leave.
+        wake: is called, on another thread, when the engine is to leave, or its agent is gone.
 
     Attributes:
         is_resident: whether it has memory on the device.
@@ -55,12 +55,17 @@ class Turn:
         self._number = 0  # of the last grant
         self._refusal = ""
         self.is_resident = False
-        self._come()
+        self.come()
 
     @property
     def is_to_leave(self) -> bool:
         """Whether the memory is to be given up when what is computed is done, also because the agent is gone."""
         return self.is_resident and (self._is_to_leave or self._socket is None)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the agent is gone and this engine has no memory there: the next one waits until it has joined."""
+        return not self.is_resident and self._socket is None
 
     def hold(self) -> None:
         """Wait until this engine may compute, with its memory on the device."""
@@ -95,7 +100,7 @@ class Turn:
             if self._has_joined:
                 self._is_to_leave = False
                 self._send("left", self._number)
-        self._come()
+        self.come()
 
     def _may_compute(self) -> bool:
         with self._state:
@@ -103,12 +108,12 @@ class Turn:
 
     def _ask(self) -> None:
         """Ask, and wait for the grant, the wish that it leave, or the end of the agent."""
-        self._come()
+        self.come()
         with self._state:
             self._send("ask", True)
             self._state.wait_for(lambda: self._granted is not None or self._socket is None or self.is_to_leave)
 
-    def _come(self) -> None:
+    def come(self) -> None:
         """Join an agent, where this engine has no memory and has not joined. Raises `ValueError` when it refuses."""
         with self._state:
             while not self.is_resident and not (self._has_joined and self._socket):

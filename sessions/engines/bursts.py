@@ -75,6 +75,8 @@ class Bursts(Executor):
             _answer(work)
         if self._turn.is_to_leave:
             self._turn.leave()
+        elif self._turn.is_lost:
+            self._turn.come()
         elif self._work.empty() and not self.more():
             self._turn.done()
 

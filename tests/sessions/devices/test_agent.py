@@ -103,6 +103,20 @@ def test_an_agent_that_is_killed_is_followed_by_one_that_waits_for_each_engine_a
     assert set(house.status()["engines"].values()) == {"a", "b"}
 
 
+def test_engines_that_have_nothing_to_do_join_the_next_agent_by_themselves_and_none_is_ended(house):
+    one, other = house.engine("a"), house.engine("b")
+    one.tell("hold")
+    one.told("holds")
+    one.tell("leave")
+    one.told("away")
+    house.agent.send(signal.SIGKILL)
+    house.agent.ended()
+    house.start()
+    status = house.until(lambda status: status["phase"] == "free")
+    assert set(status["engines"].values()) == {"a", "b"}
+    assert one.process.poll() is other.process.poll() is None
+
+
 def test_a_second_agent_at_a_socket_ends_with_a_sentence_and_changes_nothing(house):
     command = ["-m", "sessions.devices.agent", "--device", f"budget:{house.name}:1", "--socket", str(house.socket)]
     ended = subprocess.run(

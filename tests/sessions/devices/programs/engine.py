@@ -38,16 +38,18 @@ def away():
     say("away")
 
 
-def asked_to_leave():
-    """Leave while nothing is computed; during `work` the thread that works does."""
+def woken():
+    """Leave, or join the next agent, while nothing is computed; during `work` the thread that works does."""
     if lock.acquire(blocking=False):
         with lock:
             lock.release()
             if turn.is_to_leave:
                 turn.leave()
+            elif turn.is_lost:
+                turn.come()
 
 
-turn = Turn(Path(path), Join(session, "engine"), enter, away, lambda: threading.Thread(target=asked_to_leave).start())
+turn = Turn(Path(path), Join(session, "engine"), enter, away, lambda: threading.Thread(target=woken).start())
 say("joined")
 for line in sys.stdin:
     with lock:
