@@ -432,7 +432,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kept", type=int, metavar="MEBIBYTES", help=what)
     what = "address of /metrics, for Prometheus; none by default"
     parser.add_argument("--metrics", type=_address, metavar="HOST:PORT", help=what)
-    for name, default in (("turn", 60.0), ("idle", 0.05), ("leaving", 60.0), ("freeing", 10.0)):
+    for name, default in (("turn", 40.0), ("idle", 0.05), ("leaving", 60.0), ("freeing", 10.0)):
         parser.add_argument(
             f"--{name}", type=float, default=default, metavar="SECONDS", help=f"{default:g}; docs/devices.md"
         )

@@ -22,7 +22,7 @@ class Times:
         freeing: until those who still have memory are ended, again and again.
     """
 
-    turn: float = 60.0
+    turn: float = 40.0
     idle: float = 0.05
     leaving: float = 60.0
     freeing: float = 10.0

@@ -10,7 +10,11 @@ from bench import sessions_devices as simulation
 @pytest.fixture(scope="module")
 def devices():
     """Return what the sessions of six devices had, by the way in which they took turns."""
-    chosen = simulation.loads(simulation._ADAPTERS)
+    return _simulated(simulation._ADAPTERS)
+
+
+def _simulated(trainers):
+    chosen = simulation.loads(trainers)
     out = {}
     for way, make in simulation._WAYS.items():
         mixes, chance = random.Random(8), random.Random(7)  # noqa: S311  # no secrets
@@ -39,6 +43,10 @@ def test_a_device_under_the_lease_computes_twice_as_much_as_one_of_a_session_of_
 
 def test_the_lease_gives_each_session_its_fair_share_and_a_queue_does_not(devices):
     assert _least(devices["lease"]) > 0.8 > _least(devices["first in, first out"])
+
+
+def test_with_all_weights_too_no_session_has_much_less_than_its_fair_share():
+    assert _least(_simulated(simulation._FULL)["lease"]) > 0.8
 
 
 def test_nobody_holds_more_seconds_than_there_are(devices):
