@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from e2e.suites.sessions.gateways import restarts
+from e2e.suites.sessions.gateways import Training, restarts
 from e2e.suites.sessions.pairs import Pair
 from e2e.suites.support import devices, waits
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.thorough
 Say = Callable[[str], None]
 
 
-def rewards_of(pair: Pair, while_they_train: Callable[[list[Any]], None] = lambda _: None) -> list[list[float]]:
+def rewards_of(pair: Pair, while_they_train: Callable[[list[Training]], None]) -> list[list[float]]:
     """Train through both at once; returns the mean rewards of each."""
     with ExitStack() as stack:
         trainings = [stack.enter_context(each.training()) for each in pair.gateways]
@@ -25,17 +26,32 @@ def rewards_of(pair: Pair, while_they_train: Callable[[list[Any]], None] = lambd
         return [each.end() for each in trainings]
 
 
-def test_two_sessions_on_one_device_take_turns_and_muster_claims_says_whose_it_is(pair: Pair, say: Say) -> None:
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What came of a training through both at once, which nobody disturbed.
+
+    Attributes:
+        before: what `muster claims` said of the device when it began.
+        holders: the Gateways whose engines it then named as holders.
+        rewards: mean rewards of each.
+    """
+
+    before: dict[str, Any]
+    holders: frozenset[str]
+    rewards: list[list[float]]
+
+
+@pytest.fixture(scope="module")
+def learned(pair: Pair) -> Learned:
+    """Train through both at once, and look who has the device until both were seen to have it."""
     holders: set[str] = set()
 
-    def watch(trainings: list[Any]) -> None:
-        """Look who has the device until both sessions were seen to have it; the clients train meanwhile."""
-        pods = {each["metadata"]["name"]: each for each in pair.gateways[0].engines.pods()}
+    def watch(trainings: list[Training]) -> None:
+        pods = {each["metadata"]["name"]: each["metadata"]["labels"] for each in pair.gateways[0].engines.pods()}
 
         def seen() -> bool:
-            holder = pair.lease()["holder"]
-            if holder is not None:
-                holders.add(pods[holder]["metadata"]["labels"]["muster.dev/gateway"])
+            if holder := pair.lease()["holder"]:
+                holders.add(pods[holder]["muster.dev/gateway"])
             return len(holders) == len(pair.gateways)
 
         for each in trainings:
@@ -43,9 +59,17 @@ def test_two_sessions_on_one_device_take_turns_and_muster_claims_says_whose_it_i
         waits.until("both sessions to have had the device", seen, 120)
 
     before = waits.until("the lease to be told", pair.lease)
-    one, other = rewards_of(pair, watch)
-    assert holders == {"a", "b"}
+    rewards = rewards_of(pair, watch)
+    return Learned(before, frozenset(holders), rewards)
+
+
+def test_two_sessions_on_one_device_take_turns_and_muster_claims_says_whose_it_is(
+    pair: Pair, learned: Learned, say: Say
+) -> None:
+    one, other = learned.rewards
     assert (one[-1], other) == (1.0, one)
+    assert learned.holders == {"a", "b"}
+    before = learned.before
 
     def told() -> dict[str, Any]:
         lease = pair.lease()
@@ -70,15 +94,15 @@ def test_all_engines_of_both_have_seats_on_one_claim_of_one_device(pair: Pair) -
     assert len(devices.allocated(claim)) == 1
 
 
-def test_both_sessions_go_on_to_the_same_rewards_when_the_agent_of_their_node_is_killed(pair: Pair, say: Say) -> None:
-    undisturbed = rewards_of(pair)
-
-    def kill(trainings: list[Any]) -> None:
+def test_both_sessions_go_on_to_the_same_rewards_when_the_agent_of_their_node_is_killed(
+    pair: Pair, learned: Learned, say: Say
+) -> None:
+    def kill(trainings: list[Training]) -> None:
         for each in trainings:
             each.until(2)
         pair.agents.kill()
 
-    assert rewards_of(pair, kill) == undisturbed
+    assert rewards_of(pair, kill) == learned.rewards
     lease = waits.until("the next agent to tell of both", lambda: len(pair.lease()["turns"]) == 2 and pair.lease())
     say(f"{lease}")
     for each in pair.gateways:
