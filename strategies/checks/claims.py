@@ -16,6 +16,8 @@ from strategies.jobs import assignments
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
 from strategies.launches import sites, topologies
+from strategies.launches.sites import Site
+from strategies.launches.topologies import Topology
 from strategies.platform import devices
 
 __all__ = ["check_claims"]
@@ -156,13 +158,29 @@ def _pods(job: Job, template: Template) -> int:
     return max(1, replicas(template.job) * at_once(template.job))
 
 
+def _alternatives(job: Job, site: Site, topology: Topology) -> Iterator[Finding]:
+    """Warn about more processes than one of the alternatives of a claim has devices; any of them may be taken."""
+    known = [each for each in job.supply.named.values() if each is not None]
+    fewest = known[0].fewest if len(known) == 1 and known[0].devices is None else None
+    asked = topology.processes or 0
+    if fewest and topology.explicit and asked > fewest:
+        message = (
+            f"starts {asked} processes on each node, and one of the alternatives of its claim has {fewest} devices; "
+            "start gpu instead of a number, or give all alternatives the same count"
+        )
+        yield warning(f"{site.place}.command", asked, message, rule="claims/more-processes-than-devices")
+
+
 def _processes(job: Job) -> Iterator[Finding]:
     site = sites.find_site(job) if job.claim_devices or job.supply.asked else None
     if site is None:
         return
     found = topologies.read_topology(job)
     topology = topologies.launched(found, site.launch)
-    if found.devices.kind != "claim" or found.devices.count is None:
+    if found.devices.kind != "claim":
+        return
+    if found.devices.count is None:
+        yield from _alternatives(job, site, topology)
         return
     count, field = found.devices.count, f"{site.place}.command"
     if job.kind == "TrainJob" and job.trainer.get("numProcPerNode") == topology.processes:

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import labels
+from strategies.documents import labels, quantities
 from strategies.documents.findings import beginning
 from strategies.documents.paths import Path
 
-__all__ = ["Fault", "environment", "faults"]
+__all__ = ["Fault", "environment", "faults", "lists_storage"]
 
 Fault = tuple[Path, Any, str, str]
 """Place, value, message and rule."""
@@ -58,11 +58,30 @@ def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
                     yield (member, index, *place), value, message, rule
     if spec.get("hostNetwork") is True:
         yield from _host_ports(spec)
+    yield from _pauses(spec)
     yield from _of_init_containers(spec)
     volumes = spec.get("volumes") or ()
     for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
         for place, value, message in _volume(volume) if isinstance(volume, dict) else ():
             yield ("volumes", index, *place), value, message, "core/volume-source"
+
+
+def _pauses(spec: Mapping[str, Any]) -> Iterator[Fault]:
+    """Compare the pauses before a container's end with the time that the pod has for it (validateSleepAction)."""
+    grace = spec.get("terminationGracePeriodSeconds")
+    grace = _GRACE if grace is None else grace
+    for member in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(member) or ()):
+            hooks = _object(container.get("lifecycle")) if "lifecycle" in container else {}
+            for name in hooks:
+                seconds = _object(_object(hooks[name]).get("sleep")).get("seconds")
+                if type(seconds) is int and type(grace) is int and not 0 <= seconds <= grace:
+                    message = f"is not within terminationGracePeriodSeconds, {grace}, {_REFUSED}; correct one of them"
+                    place = (member, index, "lifecycle", name, "sleep", "seconds")
+                    yield place, seconds, message, "core/hook"
+
+
+_GRACE = 30  # seconds, the default of Kubernetes
 
 
 def _host_ports(spec: Mapping[str, Any]) -> Iterator[Fault]:
@@ -264,12 +283,40 @@ def _volume(volume: Mapping[str, Any]) -> Iterator[_Inner]:
     kind = path.get("type")
     if isinstance(kind, str) and kind and kind not in _HOST_PATHS:
         yield ("hostPath", "type"), kind, f"is not {' or '.join(_HOST_PATHS)}, {_REFUSED}; use one of them"
+    size = _object(volume.get("emptyDir")).get("sizeLimit")
+    if size is not None and _is_negative(size):
+        yield ("emptyDir", "sizeLimit"), size, f"is below 0, {_REFUSED}; raise it"
+    if "ephemeral" in volume:
+        yield from _ephemeral(_object(_object(volume["ephemeral"]).get("volumeClaimTemplate")).get("spec"))
     medium = _object(volume.get("emptyDir")).get("medium")
     if isinstance(medium, str) and medium not in _MEDIA and not medium.startswith("HugePages-"):
         near = next((each for each in _MEDIA[1:] if each.lower() == medium.lower()), "")
         hint = f"; {near} may be meant" if near else "; use Memory, or remove it"
         message = f"is not a medium that the kubelet knows, so the pod never starts{hint}"
         yield ("emptyDir", "medium"), medium, message
+
+
+def _ephemeral(claim: Any) -> Iterator[_Inner]:
+    """Judge the claim of a volume that lives as long as its pod (ValidatePersistentVolumeClaimSpec)."""
+    place: Path = ("ephemeral", "volumeClaimTemplate", "spec")
+    if not isinstance(claim, dict):
+        return
+    if not claim.get("accessModes"):
+        yield (*place, "accessModes"), None, f"needs at least one access mode, {_REFUSED}; add accessModes"
+    if not lists_storage(claim):
+        yield (*place, "resources", "requests"), None, f"needs storage, {_REFUSED}; add requests: {{storage: 10Gi}}"
+
+
+def lists_storage(claim: Mapping[str, Any]) -> bool:
+    """Whether a claim of a volume says how much storage it asks for."""
+    return "storage" in _object(_object(claim.get("resources")).get("requests"))
+
+
+def _is_negative(amount: object) -> bool:
+    try:
+        return isinstance(amount, str | int) and quantities.value(amount) < 0
+    except ValueError:
+        return False  # the API server says so at once
 
 
 def _object(value: Any) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from strategies.documents import labels, names, pods, quantities, trainjobs
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.runtimes import Runtime
 from strategies.jobs.jobs import Job
-from strategies.launches import coordinators, topologies
+from strategies.launches import coordinators, slots, topologies
 
 __all__ = ["check_immutable", "check_job"]
 
@@ -34,6 +34,7 @@ def check_job(subject: Job) -> Iterator[Finding]:
         yield from _quantities(subject)
         yield from _runtime(subject)
         yield from patches.check(subject)
+        yield from slots.check(subject)
     yield from claims.check_claims(subject)
     yield from check_pods(subject)
     if subject.container is not None and subject.owner is None:

@@ -54,6 +54,7 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
     """
     document, start = _spec(job)
     spec = paths.lookup(document, start) if start else document
+    yield from _gang(job, templates)
     if isinstance(spec, dict):
         names = [each.job.get("name") for each in templates]
         for inside, value, message in _of_jobset(spec, names):
@@ -65,6 +66,32 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
         for inside, value, message in () if _JUDGED.isdisjoint(own) else _of_job(own, template.spec):
             place = (*template.path, "template", "spec", *inside)
             yield error(paths.field(template.document, place), value, message, rule="core/job-policy")
+
+
+def _gang(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
+    """Report a gang of all pods, of which some are made when others have ended.
+
+    Trainer counts the pods of all replicated jobs (v2.3.0 `plugins/coscheduling`, `plugins/volcano`), and the scheduler
+    starts none before as many exist (scheduler-plugins v0.35.4 `pkg/coscheduling/core/core.go` PreFilter).
+    """
+    if job.kind != "TrainJob" or job.runtime is None:
+        return
+    policy = _object(job.runtime.document.get("spec")).get("podGroupPolicy")
+    gang = next((each for each in _GANGS if _object(policy).get(each) is not None), None)
+    for template in templates if gang else ():
+        depends = template.job.get("dependsOn")
+        for index, item in enumerate(depends if isinstance(depends, list) else ()):
+            if isinstance(item, dict) and item.get("status") == "Complete":
+                message = (
+                    f"{gang} starts no pod before all of them exist, and these are made when {item.get('name')} has "
+                    "ended, so that the job never starts; remove podGroupPolicy, or dependsOn"
+                )
+                place = paths.field(template.document, (*template.path, "dependsOn", index))
+                yield error(place, item.get("name"), message, rule="core/gang")
+                return
+
+
+_GANGS = ("coscheduling", "volcano")
 
 
 def _spec(job: Job) -> tuple[Mapping[str, Any], Path]:

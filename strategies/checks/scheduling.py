@@ -90,6 +90,21 @@ def _affinity(affinity: Mapping[str, Any]) -> Iterator[Fault]:
         term = wish.get("preference") if isinstance(wish, dict) else None
         if isinstance(term, dict):
             yield from _expressions((*place, _PREFERRED, index, "preference"), term, required=False)
+    yield from _of_pods(affinity)
+
+
+def _of_pods(affinity: Mapping[str, Any]) -> Iterator[Fault]:
+    """Judge the terms about other pods, each of which names the label of nodes that it keeps together or apart."""
+    for member in ("podAffinity", "podAntiAffinity"):
+        terms: Any = affinity.get(member)
+        for kind in (REQUIRED, _PREFERRED) if isinstance(terms, dict) else ():
+            found = terms.get(kind)
+            for index, each in enumerate(found if isinstance(found, list) else ()):
+                inside: Path = () if kind == REQUIRED else ("podAffinityTerm",)
+                term = each.get("podAffinityTerm") if inside and isinstance(each, dict) else each
+                if isinstance(term, dict) and not term.get("topologyKey"):
+                    message = f"needs a topologyKey, such as kubernetes.io/hostname, {_REFUSED}; add it"
+                    yield ("affinity", member, kind, index, *inside, "topologyKey"), None, message, _RULE
 
 
 def _expressions(place: Path, term: Mapping[str, Any], *, required: bool) -> Iterator[Fault]:

@@ -13,6 +13,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from strategies.checks import containers
 from strategies.documents import names, paths
 from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
@@ -27,6 +28,7 @@ _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 _LEFT = "so the others never start; use ReadWriteMany"
 _ELSEWHERE = "pods on other nodes never start; use ReadWriteMany"
 _UNHELD = "the pod has no volume of this name, so the API server refuses it; add it to volumes"
+_UNSIZED = "a volume claim asks for storage, or the API server refuses it; add requests: {storage: 10Gi}"
 _Verdict = tuple[Callable[..., Finding], str, str]
 _JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
 
@@ -62,6 +64,9 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
             found = ((error, message, "core/volume-claim"),)
         for make, message, rule in found:
             yield _told(job, make(field, modes, message, rule=rule))
+        if not containers.lists_storage(_object(claim.get("spec"))):
+            place = paths.field(document, (*path, "spec", "resources", "requests"))
+            yield _told(job, error(place, None, _UNSIZED, rule="core/volume-claim"))
 
 
 def named(job: Job, replicated: Sequence[Template], modes: Mapping[str, Sequence[str]]) -> Iterator[Finding]:

@@ -54,9 +54,20 @@ def refused(launch: Launch) -> Iterator[tuple[str, str, str]]:
             yield option, value, f"is not one of {', '.join(known[option])}, and the launch would not start; use one"
         elif option in _PORTS and value.isdecimal() and (len(value) > _DIGITS or int(value) > _HIGHEST_PORT):
             yield option, value, f"is not a port, which ends at {_HIGHEST_PORT}; correct it"
+        elif option == "local_ranks_filter" and known is _TORCHRUN and not _is_list(value):
+            yield option, value, "is no list of ranks, such as 0,1, and torchrun would stop; correct it"
+        elif option == "max_restarts" and known is _TORCHRUN and value.startswith("-"):
+            yield option, value, "is below 0, and torchrun would stop; use 0 or more"
+        elif option == "no_python" and launch.module:
+            yield option, value, "does not go with -m, and the launch would stop; remove one of the two"
         elif option in _STREAMS and known is _TORCHRUN and not _is_stream(value):
             message = "is not 0 to 3, nor such as 0:3,1:0 for single ranks, and torchrun would stop; correct it"
             yield option, value, message
+
+
+def _is_list(value: str) -> bool:
+    """Whether a value is a list of numbers, or holds a variable."""
+    return "$" in value or all(each.strip().isdecimal() for each in value[:_LONGEST].split(","))
 
 
 def _is_stream(value: str) -> bool:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["expand", "resolve", "take_defaults"]
+from strategies.documents.quantities import whole
+
+__all__ = ["compute", "expand", "resolve", "take_defaults"]
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _DEFAULT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:?)-([^${}]*)\}")
@@ -41,6 +43,36 @@ def expand(text: str, env: Mapping[str, str | None]) -> str:
         return f"$( {found[1]} )" if value is None else value
 
     return _REFERENCE.sub(known, text) if "$" in text else text
+
+
+def compute(text: str, env: Mapping[str, str | None]) -> str:
+    """Replace each `$((A * 4))` of whole numbers and of variables whose values are known; others stay as they are."""
+    if "$((" not in text:
+        return text
+    return _ARITHMETIC.sub(lambda found: _computed(found[1], env) or found[0], text)
+
+
+def _computed(body: str, env: Mapping[str, str | None]) -> str | None:
+    """Return the value of sums of products, as a shell computes it from the left; None where it is not known."""
+    words = _OPERAND.sub(r" \1 ", body).split()
+    numbers = [whole(word if word.isdecimal() else env.get(word) or "") for word in words[::2]]
+    if len(words) % 2 == 0 or None in numbers or not {*words[1::2]} <= _OPERATORS:
+        return None
+    total, factor = 0, numbers[0] or 0
+    for operator, number in zip(words[1::2], numbers[1:], strict=True):
+        right = number or 0
+        if operator == "/" and not right:
+            return None
+        if operator in "+-":
+            total, factor = total + factor, right if operator == "+" else -right
+        else:
+            factor = factor * right if operator == "*" else factor // right
+    return str(total + factor) if total + factor >= 0 else None
+
+
+_ARITHMETIC = re.compile(r"\$\(\(([^()]{1,120})\)\)")
+_OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*|[-+*/])\}?")
+_OPERATORS = frozenset("+-*/")
 
 
 def take_defaults(text: str, env: Mapping[str, str | None]) -> tuple[str, frozenset[str]]:

@@ -68,6 +68,7 @@ class Launch:
         chosen: variables that decide which nodes reach it, where the other nodes reach no launch at all.
         lost: how a shell loses the status with which it ends, and the program whose status the shell has instead; None
             where it counts.
+        written: files that the shell around it has written, of those that it reads, by name: name and text.
     """
 
     launcher: Launcher
@@ -86,6 +87,7 @@ class Launch:
     certain: bool = True
     chosen: frozenset[str] = frozenset()
     lost: tuple[Loss, str] | None = None
+    written: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def starts_torchrun(self) -> bool:

@@ -8,7 +8,7 @@ WORLD_SIZE (torch 2.13 `torch/distributed/run.py`, `rendezvous.py`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -211,6 +211,7 @@ def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     if rank is not None and "$((" in rank.text and not _COPIED.search(rank.text):
         message = "is computed in the shell, and Muster cannot see whether each node gets its own rank, from 0 on"
         yield note(rank.field, rank.shown, message, rule="core/unknown-world")
+    yield from _own_address(seen, launch, kind, report)
     identity = seen.setting(launch, "rdzv_id")
     if identity is not None and seen.is_of_one_pod(identity.text):
         message = "differs from node to node, so the nodes would never meet; use the same value on all, or remove it"
@@ -218,6 +219,14 @@ def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     if kind not in ("", "static", "c10d") and endpoint is None:
         message = f"needs --rdzv_endpoint, the address of the {kind} store; add it, or use c10d"
         yield report(backend.field if backend else "", f"--rdzv_backend {kind}", message, rule="core/endpoint")
+
+
+def _own_address(seen: _Seen, launch: Launch, kind: str, report: Callable[..., Finding]) -> Iterator[Finding]:
+    """Report a loopback that the first node gives to the others (torch `elastic/rendezvous/api.py`, build)."""
+    own = seen.setting(launch, "local_addr")
+    if own is not None and kind == "c10d" and _LOOPBACK.fullmatch(own.text):
+        message = "is what the first node tells the others as its address, so they never meet; remove it"
+        yield report(own.field, own.shown, message, rule="core/loopback")
 
 
 def _accelerate(seen: _Seen, launch: Launch) -> Iterator[Finding]:

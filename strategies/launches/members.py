@@ -35,6 +35,7 @@ def check(job: Job) -> Iterator[Finding]:
         yield from _unchecked(job)
         yield from _deviceless(job)
         yield from _waiting(job)
+        yield from _behind_servers(job)
         for view in job.views:
             if view.container is not None:
                 yield from _pods(view, view.container)
@@ -129,6 +130,25 @@ def _waiting(job: Job) -> Iterator[Finding]:
                 )
                 where = paths.field(job.document, (*place.job_path, "dependsOn", index))
                 yield error(where, each.get("name"), message, rule="core/start-order")
+
+
+def _behind_servers(job: Job) -> Iterator[Finding]:
+    """Report replicated jobs that start when a server has ended, which no server does by itself."""
+    every = (job.document.get("spec") or {}).get("replicatedJobs") or ()
+    if not any(each.get("dependsOn") for each in every):
+        return
+    serving = {
+        place.job_name
+        for place in pods.places(job.document, ("spec",))
+        if containers.program(place.container, job.identify).kind is Kind.SERVER
+    }
+    for number, each in enumerate(every):
+        waits = each.get("dependsOn")
+        for index, item in enumerate(waits if isinstance(waits, list) else ()):
+            if isinstance(item, dict) and item.get("status") == "Complete" and str(item.get("name")) in serving:
+                message = "is a server, which never ends by itself, so these pods never start; wait for status Ready"
+                where = paths.field(job.document, ("spec", "replicatedJobs", number, "dependsOn", index))
+                yield error(where, item.get("name"), message, rule="core/start-order")
 
 
 def _holds(job: Job, place: pods.Place) -> bool:

@@ -6,14 +6,15 @@ give the rendezvous to one container, so that the launch of another finds no oth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from strategies.documents import names, paths, pods
 from strategies.documents.findings import Finding, note, warning
 from strategies.jobs import containers, parts
 from strategies.jobs.jobs import Job
 from strategies.jobs.programs import Kind
-from strategies.launches import readings, topologies
+from strategies.launches import launches, readings, shells, topologies
+from strategies.launches.words import Scope
 
 __all__ = ["check"]
 
@@ -25,6 +26,7 @@ def check(job: Job) -> Iterator[Finding]:
         yield from _holders(job, place)
         yield from _launchers(job, place)
         yield from _servers(job, place)
+        yield from _endless(job, place)
 
 
 def _holders(job: Job, place: pods.Place) -> Iterator[Finding]:
@@ -84,6 +86,52 @@ def _servers(job: Job, place: pods.Place) -> Iterator[Finding]:
         if job.kind == "JobSet":
             where = paths.field(job.document, (*place.path[:-1], position))
         yield note(where, other.get("name"), message, rule="core/unchecked-part")
+
+
+def _endless(job: Job, place: pods.Place) -> Iterator[Finding]:
+    """Warn about a container that only waits, beside a training whose end it keeps from being the end of the pod.
+
+    A pod has succeeded when all of its containers have (kubernetes v1.36.3 `pkg/kubelet/kubelet_pods.go` getPhase). One
+    that shares the processes of the pod may be ended by the training itself.
+    """
+    if place.pod_spec.get("shareProcessNamespace") is True or not _is_read(place.container):
+        return
+    for position, other in enumerate(place.pod_spec.get("containers") or ()):
+        if other is not place.container and _waits(other):
+            message = (
+                "waits for ever, and a pod has ended only when all of its containers have, so the job never completes "
+                "and keeps its devices; make it an init container with restartPolicy: Always"
+            )
+            where = "spec.runtimeRef.name"
+            if job.kind == "JobSet":
+                where = f"{paths.field(job.document, (*place.path[:-1], position))}.command"
+            yield warning(where, other.get("name"), message, rule="core/endless-neighbour")
+
+
+def _is_read(container: pods.Container) -> bool:
+    """Whether a container launches something of its own, which may end."""
+    return bool(container.get("command") or container.get("args"))
+
+
+def _waits(container: pods.Container) -> bool:
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    if words and launches.program(words[0]) in launches.SHELLS:
+        called = shells.invoked(words)
+        if called.text is None or "trap" in called.text or "kill" in called.text:
+            return False
+        found: list[shells.Command] = []
+        why = shells.walk(called.text, Scope(), found.append)
+        words = list(found[-1].words) if found and not why and found[-1].certain else []
+    return bool(words) and _is_endless(launches.program(words[0]), words[1:])
+
+
+def _is_endless(program: str, words: Sequence[str]) -> bool:
+    if program == "tail":
+        return any(word in _FOLLOWING or (word[:2] == "-f" and word[2:].isdigit()) for word in words)
+    return program == "sleep" and any(word.lower() in ("inf", "infinity") for word in words)
+
+
+_FOLLOWING = frozenset({"-f", "-F", "--follow", "--follow=name", "--follow=descriptor"})
 
 
 def _meets(container: pods.Container) -> bool:

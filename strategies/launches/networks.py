@@ -7,6 +7,7 @@ Gloo take the network interface that a variable names, and nothing of another po
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from strategies.documents import names, paths, pods
@@ -37,6 +38,7 @@ def check(job: Job) -> Iterator[Finding]:
     if blind and _asks_for_the_coordinator(job, site):
         yield from blind
     yield from _interfaces(job, site)
+    yield from _root(job, site)
 
 
 def _resolver(job: Job, place: pods.Place) -> Iterator[Finding]:
@@ -92,6 +94,21 @@ def _interfaces(job: Job, site: Site) -> Iterator[Finding]:
         )
         place = f"{site.place}.command" if name in exported else _field(job, site, name)
         yield report(place, f"{name}={value}", message, rule="core/interface")
+
+
+def _root(job: Job, site: Site) -> Iterator[Finding]:
+    """Report a loopback as the address of NCCL's first rank, which all ranks then look for in their own pod.
+
+    Source: NCCL user guide, NCCL_COMM_ID: with it, no address is made or sent.
+    """
+    value = next((str(entry.get("value") or "") for entry in site.env if entry.get("name") == _COMM), "")
+    if _LOCAL.fullmatch(value) and not topologies.read_topology(job).on_cpu:
+        message = "is the loopback of each pod, where the ranks of other nodes find no first rank; remove it"
+        yield warning(_field(job, site, _COMM), f"{_COMM}={value}", message, rule="core/interface")
+
+
+_COMM = "NCCL_COMM_ID"
+_LOCAL = re.compile(r"(?:localhost|127(?:\.\d+){3}|\[::1\]):\d+")
 
 
 def _field(job: Job, site: Site, name: str) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from strategies.launches import launches, quotes, shells, wrappers
+from strategies.launches.accelerate_files import DEFAULT_PLACE
 from strategies.launches.allowances import Allowance
 from strategies.launches.launches import SHELLS, Launch, Launcher
 from strategies.launches.programs import is_preparation, is_training, runs_nothing
@@ -194,6 +195,7 @@ class _Reader:
                     assigned=dict(around.assigned or {}),
                     cleared=around.cleared,
                     through=around.through,
+                    written=_written(launch, around.files or {}),
                 ),
                 command,
             )
@@ -302,6 +304,22 @@ _HARMLESS = frozenset(
     {"activate", "conda.sh", "mamba.sh", ".bashrc", "bashrc", ".profile", ".bash_profile", "setvars.sh"}
 )
 _WHOLE = re.compile(r"\s*\$\([A-Za-z_][A-Za-z0-9_]*\)\s*")
+
+
+_FILES = ("config_file", "accelerate_config", "hostfile")
+"""Options of launchers that name a file which decides what they start."""
+
+
+def _written(launch: Launch, files: Mapping[str, str]) -> dict[str, str]:
+    """Return the files that a launch reads and its own shell has written, each under the name that the launch uses."""
+    if not files or launch.launcher not in (Launcher.ACCELERATE, Launcher.TRL, Launcher.DEEPSPEED):
+        return {}
+    names = {str(launch.values[option]) for option in _FILES if option in launch.values}
+    found = {name: files[name] for name in names if name in files}
+    default = next((name for name in files if name.endswith(DEFAULT_PLACE)), None)
+    if default is not None and launch.launcher is not Launcher.DEEPSPEED:
+        found.setdefault(DEFAULT_PLACE, files[default])
+    return found
 
 
 def _hidden(launch: Launch) -> str | None:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from strategies.documents import names
 from strategies.documents.findings import beginning
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job, remembered_for_all
-from strategies.launches import accelerate, expansions, ranks, sites, topologies
+from strategies.launches import accelerate, accelerate_files, expansions, launches, ranks, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
@@ -122,6 +123,7 @@ def _world_of(launch: Launch, env: _Env, topology: Topology, *, closed: bool) ->
     seen: _Env = {} if launch.cleared else env
     taken = {name: expansions.take_defaults(value, env) for name, value in launch.values.items()} if closed else {}
     values = {name: expansions.expand(taken.get(name, (value,))[0], seen) for name, value in launch.values.items()}
+    values = {name: expansions.compute(value, seen) for name, value in values.items()}
     own = {name: None if value is None else expansions.expand(value, seen) for name, value in launch.env.items()}
     world = read_world(replace(launch, values=values), {**seen, **own}, topology)
     return replace(world, launch=launch, assumed=frozenset[str]().union(*(names for _, names in taken.values())))
@@ -146,8 +148,35 @@ def read_world(launch: Launch, env: Mapping[str, str | None], topology: Topology
     world = World(launch, topology.nodes, None, _visible(env, topology))
     reader = _READERS.get(launch.launcher)
     if reader is not None:
-        return reader(world, env, topology)
-    return replace(world, nodes=None, unknown=f"Muster does not know how {launch.launcher.value} starts processes")
+        return _nested(reader(world, env, topology))
+    return replace(world, nodes=None, unknown=_UNREAD.format(launch.launcher.value))
+
+
+_UNREAD = "Muster does not know how {} starts processes"
+
+
+def _nested(world: World) -> World:
+    """Tell of a launcher that each process would start again, or whose name python would take for a file."""
+    launch = world.launch
+    if launch.launcher not in _OF_PROGRAMS or world.fault or not launch.target:
+        return world
+    inner, bare = launches.parse((launch.target, *launch.rest)), "no_python" in launch.values
+    if launch.module:
+        inner = launches.parse(("python", "-m", launch.target, *launch.rest))
+    if inner.launcher not in _STARTING:
+        return world
+    name = launches.program(launch.target)
+    if not (bare or launch.module) and "/" not in launch.target:
+        fault = f"python would look for a file called {name}, and there is none; start {name} alone"
+        return replace(world, nodes=None, fault=fault)
+    if world.processes == 1:
+        return world
+    fault = f"each of its processes would start a launcher of its own, {name}; start one of the two alone"
+    return replace(world, nodes=None, fault=fault) if world.processes else replace(world, doubt=fault)
+
+
+_OF_PROGRAMS = frozenset({Launcher.TORCHRUN, Launcher.ACCELERATE, Launcher.DEEPSPEED})
+_STARTING = frozenset({Launcher.TORCHRUN, Launcher.ACCELERATE, Launcher.DEEPSPEED, Launcher.MPI})
 
 
 def _environment(job: Job, site: Site, topology: Topology) -> dict[str, str | None]:
@@ -262,7 +291,7 @@ def _no_number(world: World, flag: str, text: str) -> World:
 def _per_node(world: World, text: str, topology: Topology) -> World:
     if (number := whole(text)) is not None and number > 0:
         return replace(world, processes=number)
-    if text in ("auto", "gpu", "cpu"):
+    if text in ("auto", "gpu", "cpu") or _PROCESSORS.fullmatch(text):
         return _counted(world, text, topology)
     if _is_literal(world, text):
         return replace(_no_number(world, "--nproc_per_node", text), nodes=world.nodes)
@@ -275,8 +304,11 @@ def _per_node(world: World, text: str, topology: Topology) -> World:
     return replace(world, fault=fault, option="nproc_per_node")
 
 
+_PROCESSORS = re.compile(r"\$\(\s*nproc\s*\)")
+
+
 def _counted(world: World, text: str, topology: Topology) -> World:
-    if text == "cpu" and world.devices:
+    if text[-3:] != "gpu" and text != "auto" and world.devices:
         doubt = f"starts one process for each CPU of the machine, and the pod has {world.devices} GPUs; use gpu"
         return replace(world, doubt=doubt, option="nproc_per_node")
     if text == "gpu" and topology.on_cpu:
@@ -304,34 +336,90 @@ def _tune(world: World, env: _Env, topology: Topology) -> World:
 
 def _accelerate(world: World, env: _Env, topology: Topology) -> World:
     values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
-    if world.launch.launcher is Launcher.TRL:
-        if world.launch.target in _NO_TRAINING:
-            return replace(world, nodes=None, own=True)
+    if _starts_nothing(world.launch):
+        return replace(world, nodes=None, own=True)
+    config, fault = _configured(world.launch, values, env)
+    if fault:
+        option = next((name for name in _CONFIGS if name in values), "")
+        return replace(world, nodes=None, fault=fault, option=option)
+    if world.launch.launcher is Launcher.TRL and config is None:
         found = accelerate.read_trl(values, world.launch.rest, topology.nodes, world.devices, env)
-    elif "help" in values or not world.launch.target or world.launch.head[-1:] == ("accelerate",):
-        return replace(world, nodes=None, own=True)  # `accelerate env`, `accelerate launch --help`
     else:
-        found = accelerate.read_accelerate(values, topology.nodes, world.devices, env)
+        found = accelerate.read_accelerate(values, topology.nodes, world.devices, env, config)
     unknown = f"Muster cannot see {found.unknown}" if found.unknown else ""
     return replace(world, nodes=found.nodes, processes=found.per_node, fault=found.fault, unknown=unknown)
+
+
+def _starts_nothing(launch: Launch) -> bool:
+    """Whether it is `accelerate env`, `accelerate launch --help`, or a command of trl that is no training."""
+    if launch.launcher is Launcher.TRL:
+        return launch.target in _NO_TRAINING
+    return "help" in launch.values or not launch.target or launch.head[-1:] == ("accelerate",)
+
+
+_CONFIGS = ("config_file", "accelerate_config")
+
+
+def _configured(launch: Launch, values: Mapping[str, str], env: _Env) -> tuple[Mapping[str, Any] | None, str]:
+    """Return the content of a configuration file that the launch's own shell has written, and what is wrong with it."""
+    name = next((values[option] for option in _CONFIGS if option in values), accelerate_files.DEFAULT_PLACE)
+    text = launch.written.get(name)
+    found = None if text is None else accelerate_files.read(text, name)
+    if found is None:
+        return None, ""
+    known = {key: expansions.resolve(value, env) if isinstance(value, str) else value for key, value in found.items()}
+    return {"machine_rank": "0", **known}, accelerate_files.fault(known, values)
 
 
 def _deepspeed(world: World, env: _Env, topology: Topology) -> World:
     """Read `deepspeed`: without a host file it starts the processes of its own node alone, one per device."""
     values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
-    if "no_ssh" in values and not {"hostfile", "H"} & set(values) and topology.nodes > 1:
-        doubt = "needs --hostfile, a file with all nodes, so every node but the first fails; start it with torchrun"
-        return replace(world, nodes=None, doubt=doubt, option="no_ssh")
-    if {"hostfile", "H"} & set(values) or "no_ssh" in values or "autotuning" in values:
-        return replace(world, nodes=None, unknown="the hosts of deepspeed are in a file that Muster cannot see")
+    chosen = [name for name in ("include", "exclude") if name in values]
+    others = [*chosen[1:], *(name for name in ("num_gpus", "num_nodes") if name in values)]
+    if chosen and others:
+        fault = f"does not go with --{others[0]}, and deepspeed stops; remove one of the two"
+        return replace(world, nodes=None, fault=fault, option=chosen[0])
+    if {"hostfile", "no_ssh", "autotuning"} & set(values):
+        return _on_hosts(world, values, topology)
     asked = "-1" if topology.on_cpu else values.get("num_gpus", "-1")
-    if "include" in values or "i" in values or "exclude" in values or "e" in values:
+    if chosen:
         return _chosen(replace(world, nodes=1), values)
     if asked == "-1":
         return _on_every_gpu(world, topology)
     if (number := whole(asked)) is None:
         return _no_number(replace(world, nodes=1), "--num_gpus", asked)
     return replace(world, nodes=1, processes=number)
+
+
+def _on_hosts(world: World, values: Mapping[str, str], topology: Topology) -> World:
+    """Read a launch whose hosts are in a file, which the launch's own shell may have written."""
+    if "no_ssh" in values and "hostfile" not in values and topology.nodes > 1:
+        doubt = "needs --hostfile, a file with all nodes, so every node but the first fails; start it with torchrun"
+        return replace(world, nodes=None, doubt=doubt, option="no_ssh")
+    hosts = _hosts(world.launch.written.get(values.get("hostfile", ""), ""))
+    if hosts and "no_ssh" in values and not {"include", "exclude", "num_gpus", "num_nodes"} & set(values):
+        return _listed(world, hosts, topology)
+    return replace(world, nodes=None, unknown="the hosts of deepspeed are in a file that Muster cannot see")
+
+
+def _hosts(text: str) -> list[int] | None:
+    """Return the slots of each host, `name slots=4`; None for another form (`runner.py` _parse_hostfile)."""
+    slots = []
+    for line in text.splitlines():
+        words = line.partition("#")[0].split()
+        count = whole(words[1].removeprefix("slots=")) if len(words) == len(("name", "slots")) else None
+        if words and count is None:
+            return None
+        slots += [count or 0] if words else []
+    return slots or None
+
+
+def _listed(world: World, hosts: list[int], topology: Topology) -> World:
+    """Return the world of a host file that each node reads for itself (`--no_ssh`)."""
+    if len(hosts) > topology.nodes:
+        return replace(world, nodes=None, waits=len(hosts))
+    processes = hosts[0] if len(set(hosts)) == 1 else None
+    return replace(world, nodes=len(hosts), processes=processes)
 
 
 def _chosen(world: World, values: Mapping[str, str]) -> World:
@@ -403,6 +491,32 @@ def _composer(world: World, env: _Env, topology: Topology) -> World:
     return replace(world, nodes=every // processes, processes=processes)
 
 
+def _mpi(world: World, env: _Env, topology: Topology) -> World:
+    """Read `mpirun` and `horovodrun` on one node, where all ranks are in this pod; several nodes are in a file.
+
+    Source: mpirun(1) of Open MPI 5; horovod 0.28 `runner/common/util/hosts.py` (get_host_assignments).
+    """
+    unseen = replace(world, nodes=None, unknown=_UNREAD.format(world.launch.launcher.value))
+    values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
+    asked, slots = whole(values.get("num_proc", "")), _mpi_slots(values.get("hosts", ""))
+    if topology.nodes > 1 or asked is None or _ELSEWHERE & set(values):
+        return unseen
+    if slots is not None and asked > slots and not _SHARING & set(values):
+        fault = f"{asked} processes find no place in the {slots} slots of the hosts, and it stops; correct one of them"
+        return replace(world, nodes=None, fault=fault)
+    if topology.on_cpu or (world.devices or 0) < asked:
+        return unseen
+    return replace(world, nodes=None, processes=asked, own=asked == 1)
+
+
+def _mpi_slots(text: str) -> int | None:
+    """Return the slots of `localhost:4,other:2`, None where a host does not say its own."""
+    counts = [whole(each.rpartition(":")[2]) if ":" in each else None for each in text.split(",")]
+    return None if None in counts else sum(count or 0 for count in counts)
+
+
+_ELSEWHERE = frozenset({"hostfile", "host_discovery_script", "min_num_proc", "max_num_proc", "config_file", "app"})
+_SHARING = frozenset({"oversubscribe", "map_by", "bind_to"})
 _COMPOSER = "the number of all processes, WORLD_SIZE of composer, is known only in the pod"
 
 
@@ -423,6 +537,7 @@ _READERS: Mapping[Launcher, Callable[[World, _Env, Topology], World]] = {
     Launcher.ACCELERATE: _accelerate,
     Launcher.DEEPSPEED: _deepspeed,
     Launcher.COMPOSER: _composer,
+    Launcher.MPI: _mpi,
     Launcher.FABRIC: _fabric,
     Launcher.PYTHON: _python,
 }

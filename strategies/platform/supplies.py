@@ -61,12 +61,14 @@ class Named:
         classes: names of the device classes that it requests.
         requests: names of its requests.
         slices: MIG slices among its devices.
+        fewest: the fewest accelerators that its alternatives give, where these are known; else as `devices`.
     """
 
     devices: int | None
     classes: tuple[str, ...] = ()
     requests: tuple[str, ...] = ()
     slices: int = 0
+    fewest: int | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -112,7 +112,19 @@ def test_a_flag_with_two_values_is_refused():
 
 
 def test_a_launch_that_muster_cannot_read_is_noted():
-    assert judged("mpirun -n 4 python x.py") == [("note", "core/unknown-world", "spec.trainer.command")]
+    assert judged("mpirun -n 8 python x.py") == [("note", "core/unknown-world", "spec.trainer.command")]
+
+
+def test_ranks_of_one_node_are_counted_under_mpi():
+    assert judged("mpirun -n 4 python x.py") == []
+    assert [each[:2] for each in judged("mpirun -n 2 python x.py")] == [("warning", "core/idle-devices")]
+    assert [each[:2] for each in judged("horovodrun -np 4 -H localhost:2 python x.py")] == [("error", "core/launch")]
+
+
+def test_a_launcher_that_each_process_would_start_again_is_an_error():
+    assert [each[:2] for each in judged("torchrun -m accelerate.commands.launch x.py")] == [("error", "core/launch")]
+    assert [each[:2] for each in judged("accelerate launch torchrun x.py")] == [("error", "core/launch")]
+    assert judged("torchrun train.py torchrun") == []
 
 
 def test_a_number_that_torchrun_refuses_is_an_error():

@@ -14,6 +14,7 @@ from tests.frameworks.builders import enforce, found, gpus, jobset, replicated_j
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 FEATURES = "muster.dev/vllm-features"
 OURS = "registry.example/muster-dev/vllm:0.1.0"
+AT_NODE_0 = "--master-addr=a-node-0-0.a"
 SMALL, SEVEN, EIGHT = "Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-7B", "meta-llama/Llama-3.1-8B"
 
 
@@ -230,7 +231,7 @@ ADVICE = {
     "pipelines that do not fit": ("m -pp 3", 4, "1 of 4 GPUs are idle", "change its tensor, pipeline or data"),
     "two local replicas": ("m -dp 8 -dpl 2", 8, "6 of 8 GPUs are idle", "change its tensor, pipeline or data"),
     "a rank of its own": ("m -dp 8 --data-parallel-rank 3", 2, "1 of 2 GPUs are idle", "change its"),
-    "a node of two": ("m -tp 4 --nnodes 2 --node-rank 0", 8, "6 of 8 GPUs are idle", "change its"),
+    "a node of two": (f"m -tp 4 --nnodes 2 --node-rank 0 {AT_NODE_0}", 8, "6 of 8 GPUs are idle", "change its"),
 }
 
 
@@ -247,7 +248,14 @@ def test_the_advice_says_when_heads_are_the_reason():
     assert finding.message.endswith("because Qwen2.5-0.5B-Instruct has 14 attention heads and 2 key-value heads")
 
 
-TOO_MANY = ["-tp 8", "-tp 2 -pcp 4", "-dp 2 -tp 2 -pp 2", "-dp 16 -dpl 8", "-tp 16 --nnodes 2", "-dp 9 -dpn 1 -tp 5"]
+TOO_MANY = [
+    "-tp 8",
+    "-tp 2 -pcp 4",
+    "-dp 2 -tp 2 -pp 2",
+    "-dp 16 -dpl 8",
+    f"-tp 16 --nnodes 2 {AT_NODE_0}",
+    "-dp 9 -dpn 1 -tp 5",
+]
 
 
 @pytest.mark.parametrize("words", TOO_MANY)
@@ -262,7 +270,7 @@ ENOUGH = {
     "replicas of several pods": "-dp 8 -dpl 4",
     "a hybrid balance": "-dp 8 -dpl 4 --data-parallel-hybrid-lb",
     "a rank of its own": "-tp 4 -dp 8 --data-parallel-rank 3",
-    "several nodes": "-tp 8 --nnodes 2 --node-rank 1 --headless",
+    "several nodes": f"-tp 8 --nnodes 2 --node-rank 1 --headless {AT_NODE_0}",
     "headless replicas": "-dp 8 -dpl 4 --data-parallel-start-rank 4 --headless",
     "Ray": "-tp 16 --distributed-executor-backend ray",
     "replicas on Ray": "-dp 16 --data-parallel-backend=ray",
@@ -334,10 +342,10 @@ EXCLUDED = {
     "decode context that does not divide": "-tp 4 -dcp 3",
     "a headless server that answers": "-dp 4 -dpl 2 --headless --api-server-count 2",
     "a headless server that balances": "-dp 4 -dpl 2 --headless --data-parallel-hybrid-lb",
-    "nodes that do not divide the world": "-tp 8 --nnodes 3",
-    "a rank that the nodes do not have": "-tp 8 --nnodes 2 --node-rank 2",
+    "nodes that do not divide the world": f"-tp 8 --nnodes 3 {AT_NODE_0}",
+    "a rank that the nodes do not have": f"-tp 8 --nnodes 2 --node-rank 2 {AT_NODE_0}",
     "more adapters at once than kept": "--enable-lora --max-loras 4 --max-cpu-loras 2",
-    "nodes beside Ray": "-tp 16 --nnodes 2 --distributed-executor-backend ray",
+    "nodes beside Ray": f"-tp 16 --nnodes 2 --distributed-executor-backend ray {AT_NODE_0}",
     "a long prefill above the length": "--max-model-len 4K --long-prefill-token-threshold 8192",
     "fewer tokens than sequences": "--max-num-batched-tokens 0.5k --max-num-seqs 512",
     "fewer tokens than a prompt in one piece": (
@@ -360,8 +368,8 @@ ALLOWED = [
     "-dp 4 -dpl 2 --headless --api-server-count 0",
     "-dp 2 -dpl $(LOCAL)",
     "--ssl-certfile c",
-    "-tp 8 -pp 2 --nnodes 4 --node-rank 3",
-    "-tp $(SIZE) --nnodes 3",
+    f"-tp 8 -pp 2 --nnodes 4 --node-rank 3 {AT_NODE_0}",
+    f"-tp $(SIZE) --nnodes 3 {AT_NODE_0}",
     "--nnodes 1 --node-rank 0",
 ]
 
@@ -552,8 +560,48 @@ def test_a_right_server_inside_a_shell_is_not_mentioned(inside):
 
 
 def test_servers_that_share_a_container_are_not_called_idle_nor_refused(inside):
-    inside("vllm serve m -tp 2", "vllm serve n -tp 2 --port x")
+    half = "--gpu-memory-utilization 0.4"
+    inside(f"vllm serve m -tp 2 {half}", f"vllm serve n -tp 2 {half} --port x")
     assert told(["bash", "-c", "..."], count=4) == [(WARNING, "vllm/arguments")]
+
+
+def test_servers_that_take_more_than_one_gpu_together_are_told(inside):
+    inside("vllm serve m", "vllm serve n --gpu-memory-utilization 0.5")
+    assert told(["bash", "-c", "..."], count=1) == [(WARNING, "vllm/meeting")]
+
+
+def test_servers_that_have_a_gpu_each_are_not_mentioned():
+    line = "CUDA_VISIBLE_DEVICES=0 vllm serve m & CUDA_VISIBLE_DEVICES=1 vllm serve n --port 8001 & wait"
+    assert "vllm/meeting" not in [rule for _, rule in told(["bash", "-c", line], count=2)]
+
+
+def of_two_pods(*commands):
+    own = [{"name": "server", "image": OURS, "command": each, "resources": gpus(4)} for each in commands]
+    job = replicated_job("server", *own)
+    job["template"]["spec"] |= {"parallelism": 2, "completions": 2}
+    return found("vllm", enforce("vllm", jobset(job, framework="vllm")).document)
+
+
+NODES = ["vllm", "serve", "m", "-tp=8", "--nnodes=2", "--headless"]
+MEETINGS = {
+    "the address is missing": (["--node-rank=$(JOB_COMPLETION_INDEX)"], "is missing"),
+    "the address is a loopback": (["--node-rank=$(JOB_COMPLETION_INDEX)", "--master-addr=127.0.0.1"], "own loopback"),
+    "all have rank 1": (["--node-rank=1", AT_NODE_0], "is 1 in all 2 pods"),
+    "all have the rank 0 that is the default": ([AT_NODE_0], "is 0 in all 2 pods"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), MEETINGS.values(), ids=MEETINGS)
+def test_nodes_of_an_engine_that_do_not_meet_are_told(words, said):
+    (only,) = [each for each in of_two_pods([*NODES, *words]) if each.rule == "vllm/meeting"]
+
+    assert (only.severity, said in only.message) == (WARNING, True)
+
+
+def test_nodes_of_an_engine_that_meet_are_not_mentioned():
+    words = [*NODES, "--node-rank=$(JOB_COMPLETION_INDEX)", AT_NODE_0]
+
+    assert "vllm/meeting" not in [each.rule for each in of_two_pods(words)]
 
 
 def test_a_server_in_a_branch_is_warned_about_only(inside):

@@ -518,7 +518,8 @@ def test_containers_and_init_containers_share_their_names():
 
 
 def test_a_claim_of_the_jobset_is_mounted_and_has_a_name_of_its_own():
-    claims = [{"templates": [{"metadata": {"name": "work"}, "spec": {"accessModes": ["ReadWriteMany"]}}]}]
+    shared = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    claims = [{"templates": [{"metadata": {"name": "work"}, "spec": shared}]}]
     mounts = {"volumeMounts": [{"name": "work", "mountPath": "/work"}]}
 
     def told(container, **pod):

@@ -257,7 +257,8 @@ def test_a_policy_of_failures_needs_pods_that_never_restart():
 
 
 def volumes(*modes):
-    return [{"templates": [{"metadata": {"name": "work"}, "spec": {"accessModes": list(modes)}}]}]
+    spec = {"accessModes": list(modes), "resources": {"requests": {"storage": "1Gi"}}}
+    return [{"templates": [{"metadata": {"name": "work"}, "spec": spec}]}]
 
 
 def mounting(name="node", *, pod=None, depends=None, mount="work", **spec):

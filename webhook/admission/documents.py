@@ -19,6 +19,7 @@ __all__ = [
     "classes_of",
     "devices_by_request",
     "devices_of",
+    "fewest_of",
     "holds_accelerators",
     "nodes",
     "read",
@@ -178,6 +179,15 @@ def slices_of(document: Mapping[str, Any]) -> int:
     """Return the number of MIG slices of one claim, 0 where it is not known."""
     asked = [each for each in requests_of(document) if _is_of_slices(each)]
     return sum(_accelerators(each, doubtful=False) or 0 for each in asked)
+
+
+def fewest_of(document: Mapping[str, Any]) -> int | None:
+    """Return the fewest accelerators that the alternatives of a claim (`firstAvailable`) give, None where unknown."""
+    doubtful = holds_accelerators(document)
+    every = [[_count(option, doubtful=doubtful) for option in _options(each)] for each in requests_of(document)]
+    if any(None in counts for counts in every):
+        return None
+    return sum(min(count or 0 for count in counts) for counts in every)
 
 
 def _is_of_slices(wanted: Mapping[str, Any]) -> bool:

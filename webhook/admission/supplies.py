@@ -106,6 +106,7 @@ def _named(ref: Ref, cluster: readers.ClusterReader) -> Named | None:
         classes=tuple(documents.classes_of(document)),
         requests=requests,
         slices=documents.slices_of(document),
+        fewest=documents.fewest_of(document),
     )
 
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.changes.changes import Changes
 from strategies.checks import volumes
 from strategies.documents import trainjobs
 from strategies.documents.findings import Finding, warning
+from strategies.documents.pods import CLAIM_SOURCES
 from strategies.jobs import templates
 from strategies.jobs.jobs import Job, Kind
 from strategies.launches import kinds
 from webhook.admission.decisions import Decision
-from webhook.cli import schemas
+from webhook.cli import claims, schemas
 from webhook.cluster import readers
 from webhook.kubeyaml.sources import Source
 
@@ -32,7 +33,7 @@ _NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
 def check(
     source: Source, decision: Decision, cluster: readers.ClusterReader, others: Iterable[Source] = ()
 ) -> Iterator[Finding]:
-    """Report what the API server would refuse, a runtime that no file holds, and volumes that pods cannot share.
+    """Report what the API server would refuse, a runtime that no file holds, and claims of the input.
 
     Args:
         source: the object as it was written.
@@ -46,18 +47,20 @@ def check(
     if decision.verdict != "skipped" and decision.governor.runtime_open:
         yield _unknown_runtime(decision, cluster)
     if decision.verdict != "skipped" and decision.governor.owner is None:
-        yield from _volumes(decision, others)
+        yield from _beside(decision, list(others))
 
 
-def _volumes(decision: Decision, others: Iterable[Source]) -> Iterator[Finding]:
-    """Judge the PersistentVolumeClaims of the input; the service has no right to read those of a cluster."""
+def _beside(decision: Decision, others: Sequence[Source]) -> Iterator[Finding]:
+    """Judge the claims of the input; the service cannot read volumes of a cluster, and devices are right there."""
     request, governor = decision.request, decision.governor
     modes = dict(_modes(others, request.namespace))
-    if modes and (request.kind == "JobSet" or governor.runtime is not None):
+    claimed = any(each.kind in CLAIM_SOURCES.values() for each in others)
+    if (modes or claimed) and (request.kind == "JobSet" or governor.runtime is not None):
         kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
         changes = Changes(decision.document)
         job = Job(kind, changes, request.namespace, governor.runtime, identify=kinds.identify)
         yield from volumes.named(job, list(templates.list_templates(job)), modes)
+        yield from claims.check(job, [each.document for each in others], request.namespace)
 
 
 def _modes(others: Iterable[Source], namespace: str) -> Iterator[tuple[str, list[str]]]:

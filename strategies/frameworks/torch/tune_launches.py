@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from strategies.documents.findings import Finding, beginning, error, warning
+from strategies.frameworks.torch import tune_overrides
 from strategies.jobs.jobs import Job
 from strategies.launches import sites, topologies
 from strategies.launches.guesses import Guesses
@@ -45,6 +46,14 @@ def check(job: Job, reported: Collection[str]) -> Iterator[Finding]:
             for word, value, message, rule in _faults(launch, _own_words(job, site, launch), topology):
                 if rule != _TWICE or word.partition("=")[0] not in reported:
                     yield error(_place(site, launch, word), value, message, rule=rule)
+            yield from _on_cpu(site, launch, topology)
+
+
+def _on_cpu(site: sites.Site, launch: Launch, topology: Topology) -> Iterator[Finding]:
+    """Warn about a recipe that is told to leave the GPUs of its pod alone."""
+    if topology.devices.count and "device=cpu" in launch.rest:
+        message = f"the recipe trains on the CPU, and {topology.devices.count} GPUs are idle; remove it"
+        yield warning(_place(site, launch, "device=cpu"), "device=cpu", message, rule="torchtune/not-enforced")
 
 
 def check_arguments(args: Sequence[str]) -> Iterator[Finding]:
@@ -79,6 +88,7 @@ _NAMES = Guesses(recipes.RECIPES, 0.8)
 def _faults(launch: Launch, own: Sequence[str], topology: Topology) -> Iterator[_Fault]:
     yield from _recipe(launch)
     yield from _arguments(launch, own)
+    yield from _overrides(launch, topology)
     yield from _nodes(launch, topology)
 
 
@@ -151,6 +161,17 @@ def _arguments(launch: Launch, own: Sequence[str]) -> Iterator[_Fault]:
         yield second, second, message, "torchtune/two-recipes"
     elif odd is not None:
         yield odd, odd, _ODD, "torchtune/argument"
+
+
+def _overrides(launch: Launch, topology: Topology) -> Iterator[_Fault]:
+    """Judge the items behind the config, which are all known."""
+    if launch.target not in recipes.RECIPES or any("$" in word for word in launch.rest):
+        return
+    configs, others = _split(launch.rest)
+    launched = topologies.launched(topology, launch)
+    ranks = launched.world_size if recipes.RECIPES[launch.target] else 1
+    for word, message in tune_overrides.faults(launch.target, configs[0] if configs else "", others, ranks):
+        yield word, word, message, "torchtune/override"
 
 
 _ODD = "a recipe takes only key=value behind its config, with one =, and ends with an error; correct it"

@@ -1,14 +1,16 @@
 """Settings: one flag that a trainer refuses because of what another one says, whatever the number of ranks is.
 
-Each is looked at only where its flag is written. Sources: transformers 5.23 `training_args.py` (`__post_init__`); trl
-1.16.0 `trl/trainer/kto_trainer.py` (calculate_KL), `grpo_config.py` (`__post_init__`).
+Each is looked at only where its flag is written. Sources: transformers 5.23 `training_args.py` (`_validate_args`),
+`trainer.py` (`_load_from_checkpoint`), `modeling_utils.py` (`_flash_attn_can_dispatch`); trl 1.16.0
+`trl/trainer/kto_trainer.py` (calculate_KL), `grpo_config.py` (`__post_init__`), `sft_trainer.py` and its like (no
+adapter on lm_head); peft 0.21 `tuners/lora/layer.py` (update_layer, ParamWrapper).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from strategies.documents.findings import Finding, error
+from strategies.documents.findings import Finding, beginning, error
 from strategies.frameworks.trl.arguments import Arguments
 
 __all__ = ["check"]
@@ -31,7 +33,12 @@ def check(given: Arguments, field: _Field) -> Iterator[Finding]:
         judge = _JUDGES.get(name)
         message = judge(given) if judge is not None else ""
         if message:
-            yield error(field(name), f"--{name} {given.text(name)}", message, rule="trl/contradiction")
+            yield error(field(name), f"--{name} {_shown(given, name)}", message, rule="trl/contradiction")
+
+
+def _shown(given: Arguments, name: str) -> str:
+    words = given.values[name]
+    return beginning(" ".join(map(str, words)) if isinstance(words, list) else str(words), _LONGEST)
 
 
 def _prefetch(given: Arguments) -> str:
@@ -74,6 +81,108 @@ def _completions(given: Arguments) -> str:
     return f"needs --log_completions, {_STOPS}; add it, or remove this"
 
 
+def _emptying(given: Arguments) -> str:
+    count = _decimal(given, "torch_empty_cache_steps")
+    return "" if count is None or count > 0 else f"is not a number of steps, {_STOPS}; use 1 or more"
+
+
+def _steps(name: str, strategy: str) -> Callable[[Arguments], str]:
+    """Return what judges a number of steps, which is whole, or a part of all of them below 1."""
+
+    def judge(given: Arguments) -> str:
+        count = _decimal(given, name)
+        if count is None or count <= 1 or count == int(count) or given.text(strategy) != "steps":
+            return ""
+        return f"is above 1 and no whole number of steps, {_STOPS}; use a whole one, or a part of all steps below 1"
+
+    return judge
+
+
+def _warmup(given: Arguments) -> str:
+    count = _decimal(given, "warmup_steps")
+    return "" if count is None or count >= 0 else f"is below 0, {_STOPS}; use 0 or more"
+
+
+def _resumed(given: Arguments) -> str:
+    if (given.text("resume_from_checkpoint") or "").lower() not in ("true", "false"):
+        return ""
+    return f"is read as the path of a checkpoint, {_STOPS} where there is none; write the path, or remove it"
+
+
+def _head(given: Arguments) -> str:
+    named = "lm_head" in (given.words("lora_target_modules") or ())
+    if given.text("use_peft") != "True" or given.method == "reward" or not named:
+        return ""
+    return f"names lm_head, which takes no adapter, {_STOPS}; leave it out, or use all-linear"
+
+
+def _rank(given: Arguments) -> str:
+    rank = _decimal(given, "lora_r")
+    if rank is None or rank > 0 or given.text("use_peft") != "True":
+        return ""
+    return f"is no rank of an adapter, {_STOPS}; use 1 or more"
+
+
+def _parameters(given: Arguments) -> str:
+    dropout = _decimal(given, "lora_dropout")
+    if not dropout or given.text("use_peft") != "True":
+        return ""
+    return f"takes no dropout, and --lora_dropout is {dropout:g}, {_STOPS}; set --lora_dropout 0"
+
+
+def _attention(given: Arguments) -> str:
+    name = given.text("attn_implementation") or ""
+    if not name.startswith("flash_attention"):
+        return ""
+    if given.text("use_cpu") == "True":
+        return f"needs a GPU, and --use_cpu takes none, {_STOPS}; use sdpa"
+    off = all(given.text(each) == "False" for each in ("bf16", "fp16", "load_in_4bit", "load_in_8bit"))
+    if off and given.text("dtype") == "float32":
+        return "computes in 16 bits alone, and all is float32, so that TRL stops at its first step; set --bf16 true"
+    return ""
+
+
+def _debugged(given: Arguments) -> str:
+    if all(each in _DEBUG for word in given.words("debug") or () for each in word.split()):
+        return ""
+    return f"is not {' or '.join(_DEBUG)}, {_STOPS}; use one of them"
+
+
+_DEBUG = ("underflow_overflow", "tpu_metrics_debug")
+
+
+def _clipping(given: Arguments) -> str:
+    low, high = (_decimal(given, f"vllm_importance_sampling_clip_{end}") for end in ("min", "max"))
+    if low is None or high is None or low < high:
+        return ""
+    return f"must be below --vllm_importance_sampling_clip_max, which is {high:g}, {_STOPS}; lower it"
+
+
+def _computed(given: Arguments) -> str:
+    if given.text("precompute_ref_log_probs") != "True" or given.text("dataset_streaming") != "True":
+        return ""
+    return f"goes through the data beforehand, which --dataset_streaming does not allow, {_STOPS}; remove one"
+
+
+def _divergence(given: Arguments) -> str:
+    kind, losses = given.text("f_divergence_type"), given.words("loss_type")
+    other = next((each for each in losses or () if each not in _DIVERGING), "")
+    if given.method != "dpo" or kind in (None, "", "reverse_kl") or not other:
+        return ""
+    return f"does not go with --loss_type {other[:_LONGEST]}, {_STOPS}; use reverse_kl, or another loss"
+
+
+def _decimal(given: Arguments, name: str) -> float | None:
+    """Return a number as it is written; None where it is none, or not known."""
+    text = given.text(name) or ""
+    try:
+        return float(text) if len(text) <= _LONGEST else None
+    except ValueError:
+        return None
+
+
+_LONGEST = 40
+_DIVERGING = frozenset({"sigmoid", "sigmoid_norm", "hinge", "ipo", "exo_pair", "robust", "discopop", "sft"})
 _JUDGES: dict[str, Callable[[Arguments], str]] = {
     "dataloader_prefetch_factor": _prefetch,
     "lr_scheduler_type": _scheduler,
@@ -81,4 +190,17 @@ _JUDGES: dict[str, Callable[[Arguments], str]] = {
     "per_device_train_batch_size": _pairs,
     "train_sampling_strategy": _order,
     "log_completions_hub_repo": _completions,
+    "torch_empty_cache_steps": _emptying,
+    "save_steps": _steps("save_steps", "save_strategy"),
+    "eval_steps": _steps("eval_steps", "eval_strategy"),
+    "warmup_steps": _warmup,
+    "resume_from_checkpoint": _resumed,
+    "lora_target_modules": _head,
+    "lora_r": _rank,
+    "lora_target_parameters": _parameters,
+    "attn_implementation": _attention,
+    "debug": _debugged,
+    "vllm_importance_sampling_clip_min": _clipping,
+    "precompute_ref_log_probs": _computed,
+    "f_divergence_type": _divergence,
 }

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from strategies.documents import pods
 from strategies.documents.findings import Finding, Severity, error, warning
-from strategies.frameworks.trl import batches, choices, conflicts, flags, parsing, settings
+from strategies.frameworks.trl import batches, choices, conflicts, flags, parsing, settings, sharding
 from strategies.frameworks.trl.arguments import Arguments
 from strategies.frameworks.trl.invocations import Form, Invocation
 from strategies.launches.sites import Site
@@ -92,10 +93,33 @@ def _check(found: Invocation, parsed: parsing.ParsedArgs, around: Circumstances,
     yield from batches.check(found.method, parsed, around.ranks, lambda name: where.flag(parsed, name))
     given = Arguments(found.method, parsed)
     yield from settings.check(given, lambda name: where.flag(parsed, name))
+    yield from sharding.check(given, around.ranks, lambda name: where.flag(parsed, name))
     if not found.is_program:
         yield from choices.check(given, lambda name: where.flag(parsed, name))
+    yield from _offline(parsed, where)
+    yield from _alone(found, parsed, around, where)
     if parsed.config_file is None and not parsed.opaque:
         yield from _required(found, parsed, where)
+
+
+def _offline(parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
+    """Refuse to push where nothing is sent to the hub (huggingface_hub 2.4 `utils/_http.py` OfflineModeIsEnabled)."""
+    name = next((each for each in _OFFLINE if (where.env.get(each) or "").upper() in _YES), None)
+    if name is not None and parsed.values.get("push_to_hub") is True:
+        message = f"{name} is set, with which nothing can be sent, and TRL stops at its start; remove one of the two"
+        yield error(where.flag(parsed, "push_to_hub"), "--push_to_hub", message, rule="trl/contradiction")
+
+
+_OFFLINE, _YES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"), frozenset({"1", "ON", "YES", "TRUE"})
+
+
+def _alone(found: Invocation, parsed: parsing.ParsedArgs, around: Circumstances, where: _Where) -> Iterator[Finding]:
+    """Refuse FSDP in a process that no launcher of several has started (transformers `trainer.py`)."""
+    plain = found.form is Form.MODULE or (found.form is Form.TRL and not parsed.launcher)
+    wanted = parsed.values.get("fsdp") not in (None, False, "")
+    if wanted and plain and not parsed.config_file and "LOCAL_RANK" not in where.env and around.ranks() == 1:
+        message = "needs a launcher, also for one process, and TRL stops at its start; use torchrun, or remove it"
+        yield error(where.flag(parsed, "fsdp"), "--fsdp", message, rule="trl/contradiction")
 
 
 class _Where:
@@ -104,6 +128,11 @@ class _Where:
     def __init__(self, found: Invocation, site: Site) -> None:
         self._site = site
         self._offset = len(site.argv) - len(found.args)
+
+    @property
+    def env(self) -> dict[str, str | None]:
+        """Variables of the container and their values, None for one from elsewhere."""
+        return {str(entry.get("name")): pods.env_value([entry], str(entry.get("name"))) for entry in self._site.env}
 
     def token(self, index: int) -> str:
         return self._site.locate(self._offset + index)

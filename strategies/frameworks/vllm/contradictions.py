@@ -8,7 +8,8 @@ create_engine_config, `config/parallel.py`). A flag that admission cannot see is
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from strategies.frameworks.vllm import parsing, sizes
 from strategies.frameworks.vllm.servers import Form, Server
@@ -25,11 +26,17 @@ _NEEDED = (
     ("enable-auto-tool-choice", "tool-call-parser"),
     ("enable-log-outputs", "enable-log-requests"),
     ("enable-eplb", "enable-expert-parallel"),
+    ("enable-elastic-ep", "enable-eplb"),
+    ("numa-bind-nodes", "numa-bind"),
+    ("numa-bind-cpus", "numa-bind"),
     ("ssl-keyfile", "ssl-certfile"),
 )
 _TRANSFER = "kv-transfer-config"
 _ROLES = ("kv_producer", "kv_consumer", "kv_both")
 _EXTERNAL = ("data-parallel-external-lb", "data-parallel-rank")
+_STORES = ("s3://", "gs://", "az://")
+_OF_FILES = frozenset({"safetensors", "pt", "npcache", "hf", "mistral", "gguf", "bitsandbytes", "fastsafetensors"})
+"""Load formats of files, which no object store has (`config/vllm.py`)."""
 
 
 def find(server: Server) -> Iterator[Contradiction]:
@@ -45,6 +52,10 @@ def find(server: Server) -> Iterator[Contradiction]:
     yield from _batches(server)
     yield from _adapters(server)
     yield from _transfer(server)
+    yield from _experts(server)
+    yield from _speculation(server)
+    yield from _stores(server)
+    yield from _observed(server)
     yield from _paths(server)
 
 
@@ -170,20 +181,77 @@ def _updates(server: Server) -> Iterator[Contradiction]:
 
 
 def _transfer(server: Server) -> Iterator[Contradiction]:
-    """Check the role in a transfer of KV caches (`config/kv_transfer.py`); dotted flags may give members of it."""
-    text = server.text(_TRANSFER)
-    if not text or parsing.hidden(text) or any(name.startswith(f"{_TRANSFER}.") for name in server.parsed.values):
+    """Check the role in a transfer of KV caches (`config/kv_transfer.py`)."""
+    text, wanted = server.text(_TRANSFER), _members(server, _TRANSFER)
+    if not text or wanted is None:
         return
-    try:
-        wanted = json.loads(text)
-    except ValueError:  # the parser has said so
-        return
-    role = wanted.get("kv_role") if isinstance(wanted, dict) else _ROLES[0]
+    role = wanted.get("kv_role")
     if role is None and wanted.get("kv_connector") is not None:
         message = f"vLLM would not start: a kv_connector needs a kv_role; add {' or '.join(_ROLES)}"
         yield _TRANSFER, message
     elif role is not None and role not in _ROLES:
         yield _TRANSFER, f"vLLM would not start: its kv_role is not {' or '.join(_ROLES)}; use one of them"
+
+
+def _members(server: Server, flag: str) -> Mapping[str, Any] | None:
+    """Return the members of a flag of JSON; None where they are not known, as with dotted flags that add some."""
+    text = server.text(flag)
+    if not text or parsing.hidden(text) or any(name.startswith(f"{flag}.") for name in server.parsed.values):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):  # the parser has said so
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _experts(server: Server) -> Iterator[Contradiction]:
+    """Check that redundant experts are balanced (`config/parallel.py` _validate_parallel_config)."""
+    wanted = _members(server, _BALANCE) or {}
+    count = wanted.get("num_redundant_experts")
+    if type(count) is int and count and not server.on("enable-eplb"):
+        yield _BALANCE, "vLLM would not start: num_redundant_experts needs --enable-eplb; add it, or remove this"
+
+
+_BALANCE = "eplb-config"
+
+
+def _speculation(server: Server) -> Iterator[Contradiction]:
+    """Check numbers of speculative decoding (`config/speculative.py` _verify_args)."""
+    wanted = _members(server, _SPECULATION)
+    if wanted is None:
+        return
+    count = wanted.get("num_speculative_tokens")
+    if wanted.get("tensor_parallel_size") is not None:
+        message = "vLLM would not start: the size of a draft model is draft_tensor_parallel_size; rename it"
+        yield _SPECULATION, message
+    if count is None and wanted.get("method") == "ngram":
+        yield _SPECULATION, "vLLM would not start: ngram needs num_speculative_tokens; add it"
+    elif type(count) is int and count < 1:
+        yield _SPECULATION, "vLLM would not start: num_speculative_tokens must be 1 or more; raise it"
+
+
+_SPECULATION = "speculative-config"
+
+
+def _stores(server: Server) -> Iterator[Contradiction]:
+    model, load = (server.model or "").lower(), server.text("load-format")
+    if model.startswith(_STORES) and load in _OF_FILES:
+        message = "vLLM would not start: a model in an object store is streamed; use runai_streamer, or remove the flag"
+        yield "load-format", message
+
+
+def _observed(server: Server) -> Iterator[Contradiction]:
+    if server.on("enable-per-request-metrics") and server.on("disable-log-stats"):
+        message = "vLLM would not start: it needs the statistics that --disable-log-stats takes away; remove one"
+        yield "enable-per-request-metrics", message
+    ray = "ray" in (server.text("distributed-executor-backend"), server.text("data-parallel-backend"))
+    if server.on("ray-workers-use-nsight") and not ray:
+        message = "vLLM would not start: it is for workers of Ray; add --distributed-executor-backend ray, or remove it"
+        yield "ray-workers-use-nsight", message
+    length = server.text("max-model-len")
+    if length is not None and parsing.count(length) == 0:
+        yield "max-model-len", "vLLM would not start: a length is 1 or more, or auto; raise it"
 
 
 def _paths(server: Server) -> Iterator[Contradiction]:

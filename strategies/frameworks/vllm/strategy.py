@@ -15,10 +15,10 @@ from strategies.claims import additions
 from strategies.documents import names, paths, pods
 from strategies.documents.findings import Finding, error, note, warning
 from strategies.documents.paths import Absent
-from strategies.frameworks.vllm import authors, flags, probes, servers, sizes, validation
+from strategies.frameworks.vllm import authors, flags, meetings, probes, servers, sizes, validation
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.jobs.jobs import Job, remembered_for_all
-from strategies.launches import endings, members, quotes, sites, topologies
+from strategies.launches import endings, members, quotes, readings, sites, topologies
 from strategies.plugins import registry
 
 __all__ = ["VLLMStrategy"]
@@ -105,6 +105,9 @@ class VLLMStrategy:
         yield from _feature_findings(job, found)
         for server in found:
             yield from validation.check(server, site, _circumstances(job, site, found))
+        for server, flag, message in (*meetings.find(found, topologies.pods_of(job)), *_crowded(job, found)):
+            shown = f"--{flag} {server.text(flag)}" if server.on(flag) else None
+            yield warning(validation.place(server, site, flag), shown, message, rule="vllm/meeting")
         idle = topologies.read_topology(job).devices.idle if len(found) == 1 else 0
         if idle and job.kind == "JobSet":
             message = f"a pod can use one MIG slice, and {idle} would be idle; ask for one, and for more pods"
@@ -113,6 +116,34 @@ class VLLMStrategy:
             yield from probes.check(
                 found[0], job.container.pod_spec, job.container.container, paths.field(job.document, job.container.path)
             )
+
+
+def _crowded(job: Job, found: list[Server]) -> Iterator[meetings.Doubt]:
+    """Yield the server that finds too little memory: of one container, or of several that use one claim."""
+    gpus = _devices(job)
+    if len(found) > 1 and all(server.certain for server in found):
+        yield from meetings.crowded(found, gpus)
+    elif len(found) == 1 and job.container is not None and job.kind == "JobSet":
+        beside = [server for each in _sharing(job.container) for server in _of_container(each)]
+        yield from ((found[0], flag, message) for _, flag, message in meetings.crowded([*found, *beside], gpus))
+
+
+def _sharing(place: pods.Place) -> Iterator[pods.Container]:
+    """Yield the other containers of the pod that have the same claims, and so the same devices."""
+    own = _claims(place.container)
+    for other in place.pod_spec.get("containers") or ():
+        if own and other is not place.container and _claims(other) == own:
+            yield other
+
+
+def _claims(container: pods.Container) -> set[tuple[object, object]]:
+    return {(each.get("name"), each.get("request")) for each in (container.get("resources") or {}).get("claims") or ()}
+
+
+def _of_container(container: pods.Container) -> list[Server]:
+    reading = readings.read([*(container.get("command") or ()), *(container.get("args") or ())])
+    read = (servers.of_launch(launch, container.get("env") or ()) for launch in reading.launches)
+    return [server for server in read if server is not None and server.certain]
 
 
 def _servers(site: sites.Site) -> list[Server]:

@@ -17,7 +17,7 @@ from strategies.frameworks.vllm.servers import Form, Server
 from strategies.launches import topologies
 from strategies.launches.sites import Site
 
-__all__ = ["Circumstances", "check"]
+__all__ = ["Circumstances", "check", "place"]
 
 _GUESSES = 6
 """Unknown flags for which a known one is suggested: each costs half a millisecond, and a JobSet may have thousands."""
@@ -59,6 +59,11 @@ def check(server: Server, site: Site, around: Circumstances) -> Iterator[Finding
         doubtful = not around.alone or (around.own_image and finding.rule in _BY_VERSION)
         lower = doubtful and finding.severity is Severity.ERROR
         yield replace(finding, severity=Severity.WARNING) if lower else finding
+
+
+def place(server: Server, site: Site, flag: str) -> str:
+    """Return the field path of a flag of a server, or of its arguments where it is missing."""
+    return _Where(server, site).flag(flag)
 
 
 def _check(server: Server, site: Site, around: Circumstances) -> Iterator[Finding]:
