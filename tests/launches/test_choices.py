@@ -20,6 +20,9 @@ REFUSED = {
     "streams in words": ("tune run --nproc_per_node 2 --tee all recipe --config c", "tee"),
     "a precision": ("accelerate launch --mixed_precision=bfloat16 x.py", "mixed_precision"),
     "a backend in capitals": ("accelerate launch --dynamo_backend INDUCTOR x.py", "dynamo_backend"),
+    "restarts below 0": ("torchrun --max-restarts=-1 x.py", "max_restarts"),
+    "ranks in words": ("torchrun --local-ranks-filter all x.py", "local_ranks_filter"),
+    "a module that is no module": ("torchrun --no-python -m x", "no_python"),
     "a version": ("accelerate launch --use_fsdp --fsdp_version 3 x.py", "fsdp_version"),
 }
 
@@ -33,6 +36,7 @@ TAKEN = (
     "torchrun --start-method fork --numa-binding=node -r 3 --tee 0:3,1:0 x.py --mixed_precision bfloat16",
     "torchrun --redirects=$(STREAMS) --start-method $(METHOD) x.py",
     "accelerate launch --mixed_precision fp8 --fp8_format E4M3 --dynamo_backend inductor --tee 0 x.py --tee all",
+    "torchrun --max-restarts 3 --local-ranks-filter 0,2 --no-python x.sh",
     "deepspeed --num_gpus 2 x.py --start-method thread",
     "python x.py --redirects 9",
 )
