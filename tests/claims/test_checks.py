@@ -402,6 +402,16 @@ def test_a_request_that_the_claim_has_not_gives_the_container_nothing(asked, tol
     assert [each for each in rules(job, template(request())) if each == "claims/request"] == told
 
 
+@pytest.mark.parametrize(("counts", "told"), [((4, 4), []), ((4, 2), ["warning"]), ((8, 4), [])])
+def test_processes_fit_each_of_the_alternatives_of_a_claim(counts, told):
+    choices = [{"name": f"c{n}", "deviceClassName": "gpu.nvidia.com", "count": count} for n, count in enumerate(counts)]
+    launch = {"command": ["torchrun", "--nproc-per-node=4", "x.py"], "args": []}
+    job = jobset({**launch, "resources": {"claims": [{"name": "gpus"}]}}, HELD)
+    decided = admissions.decide(job, template({"name": "gpu", "firstAvailable": choices}), phase="validate")
+    found = [each.severity.value for each in decided.findings if each.rule == "claims/more-processes-than-devices"]
+    assert found == told
+
+
 @pytest.mark.parametrize("entry", [{}, {"resourceClaimName": "a", "resourceClaimTemplateName": "b"}])
 def test_a_claim_of_a_pod_names_one_object(entry):
     job = jobset(pod={"resourceClaims": [{"name": "gpus", **entry}]})

@@ -99,6 +99,27 @@ def test_gloo_matters_on_cpu_and_nccl_does_not():
     assert found(jobset(training("node", pods=2, env={"GLOO_SOCKET_IFNAME": "lo"})), INTERFACE) == ["warning"]
 
 
+@pytest.mark.parametrize(
+    ("value", "ends"), [("127.0.0.1:4000", ["warning"]), ("localhost:1", ["warning"]), ("a:4000", [])]
+)
+def test_the_first_rank_of_nccl_is_not_on_the_loopback(value, ends):
+    assert found(jobset(training("node", pods=2, env={"NCCL_COMM_ID": value})), INTERFACE) == ends
+
+
+@pytest.mark.parametrize(("kind", "ends"), [("c10d", ["error"]), ("static", [])])
+def test_the_first_node_does_not_tell_the_others_of_its_loopback(kind, ends):
+    endpoint = "--rdzv-endpoint=set-node-0-0.set:29400"
+    words = ("torchrun", f"--rdzv-backend={kind}", endpoint, "--local-addr=localhost", "train.py")
+    assert found(jobset(training("node", *words, pods=2)), "core/loopback") == ends
+
+
+@pytest.mark.parametrize(("status", "ends"), [("Complete", ["error"]), ("Ready", [])])
+def test_a_training_does_not_wait_for_the_end_of_a_server(status, ends):
+    judge = part("judge", container("vllm", "serve", "m", gpus=1))
+    document = jobset(judge, {**training("node", pods=2), "dependsOn": [{"name": "judge", "status": status}]})
+    assert found(document, "core/start-order") == ends
+
+
 @pytest.mark.parametrize(("status", "ends"), [("Complete", ["error"]), ("Ready", [])])
 def test_nodes_do_not_wait_for_the_end_of_their_own_training(status, ends):
     leader, worker = training("leader"), training("worker")

@@ -344,6 +344,15 @@ EXCLUDED = {
     "a headless server that balances": "-dp 4 -dpl 2 --headless --data-parallel-hybrid-lb",
     "nodes that do not divide the world": f"-tp 8 --nnodes 3 {AT_NODE_0}",
     "a rank that the nodes do not have": f"-tp 8 --nnodes 2 --node-rank 2 {AT_NODE_0}",
+    "elastic experts that nobody balances": "-dp 4 --enable-elastic-ep",
+    "nodes of memory without binding": "--numa-bind-nodes 0",
+    "redundant experts that nobody balances": '--eplb-config {"num_redundant_experts":2}',
+    "n-grams of no number": '--speculative-config {"method":"ngram"}',
+    "no speculative token": '--speculative-config {"method":"ngram","num_speculative_tokens":0}',
+    "a size of another name": '--speculative-config {"model":"d","num_speculative_tokens":2,"tensor_parallel_size":1}',
+    "metrics without statistics": "--enable-per-request-metrics --disable-log-stats",
+    "Nsight of nobody": "--ray-workers-use-nsight",
+    "a length of nothing": "--max-model-len 0",
     "more adapters at once than kept": "--enable-lora --max-loras 4 --max-cpu-loras 2",
     "nodes beside Ray": f"-tp 16 --nnodes 2 --distributed-executor-backend ray {AT_NODE_0}",
     "a long prefill above the length": "--max-model-len 4K --long-prefill-token-threshold 8192",
@@ -596,6 +605,12 @@ def test_nodes_of_an_engine_that_do_not_meet_are_told(words, said):
     (only,) = [each for each in of_two_pods([*NODES, *words]) if each.rule == "vllm/meeting"]
 
     assert (only.severity, said in only.message) == (WARNING, True)
+
+
+def test_a_model_of_an_object_store_is_streamed():
+    assert (ERROR, "vllm/contradiction") in told("vllm serve s3://b/m --load-format safetensors")
+    for words in ("s3://b/m", "s3://b/m --load-format runai_streamer", "/models/m --load-format safetensors"):
+        assert "vllm/contradiction" not in [rule for _, rule in told(f"vllm serve {words}")]
 
 
 def test_nodes_of_an_engine_that_meet_are_not_mentioned():

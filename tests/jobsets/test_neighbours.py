@@ -139,3 +139,39 @@ def test_a_server_beside_the_work_of_a_pod_is_noted_since_it_was_not_checked(own
     pod = (container(*own, name="app", gpus=2), container("vllm", "serve", "n", "-tp", "4", name="embed", gpus=1))
     (finding,) = found(jobset(part("job", *pod), framework=framework), "core/unchecked-part")
     assert (finding.severity.value, finding.value) == ("note", "embed")
+
+
+ENDLESS = {
+    "it sleeps": ("sleep", "infinity"),
+    "it follows a log": ("tail", "-n0", "-F", "/logs/a"),
+    "it follows a log in a shell": ("sh", "-c", "mkdir -p /logs; exec tail -f /logs/a"),
+}
+
+
+def beside(*command, pod=None, init=False):
+    other = container(*command, name="other")
+    own = {**(pod or {}), **({"initContainers": [{**other, "restartPolicy": "Always"}]} if init else {})}
+    every = [container(*TORCHRUN, gpus=8), *([] if init else [other])]
+    return bool(found(jobset(part("node", *every, pods=2, pod=own)), "core/endless-neighbour"))
+
+
+@pytest.mark.parametrize("command", ENDLESS.values(), ids=ENDLESS)
+def test_a_container_that_never_ends_keeps_the_pod_of_a_training(command):
+    assert beside(*command)
+    assert not beside(*command, init=True)
+    assert not beside(*command, pod={"shareProcessNamespace": True})
+
+
+ENDING = {
+    "it sleeps for a while": ("sleep", "600"),
+    "it shows the end of a log": ("tail", "-n5", "/logs/a"),
+    "it may be ended by a signal": ("sh", "-c", "trap exit TERM; sleep infinity"),
+    "it sleeps in a branch": ("sh", "-c", "if [ -e /a ]; then sleep infinity; fi"),
+    "it goes on": ("sh", "-c", "sleep infinity & ship --logs"),
+    "another program": ("fluent-bit",),
+}
+
+
+@pytest.mark.parametrize("command", ENDING.values(), ids=ENDING)
+def test_a_container_that_may_end_is_not_spoken_of(command):
+    assert not beside(*command)

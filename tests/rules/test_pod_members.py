@@ -28,6 +28,21 @@ def node(**members):
     return {"containers": [{"name": "node", **members}]}
 
 
+def ephemeral(**spec):
+    return {"volumes": [{"name": "a", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]}
+
+
+def pausing(seconds, **pod):
+    return {**node(lifecycle={"preStop": {"sleep": {"seconds": seconds}}}), **pod}
+
+
+def apart(**term):
+    wish = {"weight": 1, "podAffinityTerm": term}
+    return {"affinity": {"podAntiAffinity": {REQUIRED: [term]}, "podAffinity": {PREFERRED: [wish]}}}
+
+
+STORAGE = {"requests": {"storage": "1Gi"}}
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 MISPLACED = {
     "a selector of a value with a space": {"nodeSelector": {"gpu": "NVIDIA A100"}},
     "a selector of a value that is too long": {"nodeSelector": {"gpu": "a" * 64}},
@@ -160,6 +175,15 @@ def from_resource(name):
 
 
 WRONG = {
+    "a volume of its own without a size": (ephemeral(accessModes=["ReadWriteOnce"]), "volume-source"),
+    "a volume of its own without a mode": (ephemeral(resources=STORAGE), "volume-source"),
+    "memory below nothing": (
+        {"volumes": [{"name": "a", "emptyDir": {"medium": "Memory", "sizeLimit": "-1Gi"}}]},
+        "volume-source",
+    ),
+    "a pause beyond the grace by default": (pausing(31), "hook"),
+    "a pause beyond the grace": (pausing(61, terminationGracePeriodSeconds=60), "hook"),
+    "a pause before the beginning": (pausing(-1), "hook"),
     "a label in double quotes": (from_field('metadata.labels["a"]'), "env-source"),
     "all labels": (from_field("metadata.labels"), "env-source"),
     "a field that is misspelt": (from_field("metadata.label['a']"), "env-source"),
@@ -238,12 +262,21 @@ WRONG = {
 }
 
 
+def test_a_term_about_pods_names_the_nodes_it_means():
+    assert rules_of(apart(labelSelector={})) == ["core/placement"] * 2
+
+
 @pytest.mark.parametrize(("pod", "rule"), WRONG.values(), ids=WRONG)
 def test_a_member_that_no_pod_may_have_is_refused(pod, rule):
     assert rules_of(pod) == [f"core/{rule}"]
 
 
 TAKEN = {
+    "a volume of its own": ephemeral(accessModes=["ReadWriteOnce"], resources=STORAGE),
+    "memory as a volume": {"volumes": [{"name": "a", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}}]},
+    "a pause within the grace": pausing(30),
+    "a pause within a longer grace": pausing(120, terminationGracePeriodSeconds=300),
+    "pods apart by host": apart(topologyKey="kubernetes.io/hostname"),
     "a label": from_field("metadata.labels['jobset.sigs.k8s.io/job-index']"),
     "an annotation with capitals": from_field("metadata.annotations['Example.org/A']"),
     "addresses": from_field("status.podIPs"),
