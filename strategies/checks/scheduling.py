@@ -91,6 +91,7 @@ def _affinity(affinity: Mapping[str, Any]) -> Iterator[Fault]:
         if isinstance(term, dict):
             yield from _expressions((*place, _PREFERRED, index, "preference"), term, required=False)
     yield from _of_pods(affinity)
+    yield from _weights(affinity)
 
 
 def _of_pods(affinity: Mapping[str, Any]) -> Iterator[Fault]:
@@ -105,6 +106,21 @@ def _of_pods(affinity: Mapping[str, Any]) -> Iterator[Fault]:
                 if isinstance(term, dict) and not term.get("topologyKey"):
                     message = f"needs a topologyKey, such as kubernetes.io/hostname, {_REFUSED}; add it"
                     yield ("affinity", member, kind, index, *inside, "topologyKey"), None, message, _RULE
+
+
+def _weights(affinity: Mapping[str, Any]) -> Iterator[Fault]:
+    """Judge the weights of wishes."""
+    for member in ("nodeAffinity", "podAffinity", "podAntiAffinity"):
+        held: Any = affinity.get(member)
+        wishes = held.get(_PREFERRED) if isinstance(held, dict) else None
+        for index, wish in enumerate(wishes if isinstance(wishes, list) else ()):
+            weight = wish.get("weight") if isinstance(wish, dict) else None
+            if type(weight) is int and not 1 <= weight <= _HEAVIEST:
+                message = f"is a number from 1 to {_HEAVIEST}, {_REFUSED}; correct it"
+                yield ("affinity", member, _PREFERRED, index, "weight"), weight, message, _RULE
+
+
+_HEAVIEST = 100
 
 
 def _expressions(place: Path, term: Mapping[str, Any], *, required: bool) -> Iterator[Fault]:

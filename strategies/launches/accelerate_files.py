@@ -21,7 +21,7 @@ DEFAULT_PLACE = "huggingface/accelerate/default_config.yaml"
 """The end of the path of the file that accelerate reads where none is named."""
 _ENTRY = re.compile(r"([A-Za-z_]\w*):(?:\s+(\S.*))?")
 _OTHER_FORMS = tuple("[{|>&*!@`%")
-_NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
+_NOTHING = frozenset({"", "~", "null", "Null", "NULL", "[]", "{}"})
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _LONGEST = 16 * 1024
 _TYPES = frozenset(
@@ -76,7 +76,8 @@ def _of_lines(text: str) -> dict[str, Any] | None:
             continue
         entry = _ENTRY.fullmatch(written)
         indent = len(line) - len(line.lstrip(" "))
-        if entry is None or (entry[2] or "").startswith(_OTHER_FORMS) or "\t" in line[: indent + 1]:
+        value = (entry[2] or "") if entry is not None else ""
+        if entry is None or (value not in _NOTHING and value.startswith(_OTHER_FORMS)) or "\t" in line[: indent + 1]:
             return None
         if not indent:
             inner, depth = ({}, 0) if entry[2] is None else (None, 0)

@@ -6,6 +6,7 @@ give the rendezvous to one container, so that the launch of another finds no oth
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from strategies.documents import names, paths, pods
@@ -119,10 +120,23 @@ def _waits(container: pods.Container) -> bool:
         called = shells.invoked(words)
         if called.text is None or "trap" in called.text or "kill" in called.text:
             return False
+        if _is_loop(called.text):
+            return True
         found: list[shells.Command] = []
         why = shells.walk(called.text, Scope(), found.append)
         words = list(found[-1].words) if found and not why and found[-1].certain else []
     return bool(words) and _is_endless(launches.program(words[0]), words[1:])
+
+
+def _is_loop(text: str) -> bool:
+    """Whether a text ends with a loop without a condition, which nothing in it leaves."""
+    start = max(text.rfind(f"while {word}") for word in ("true", ":", "[ 1 ]", "[[ 1 ]]"))
+    body = text[start:].rstrip("; \n\t")
+    words = set(_WORD.split(body)) if start >= 0 else set()
+    return body.endswith("done") and bool(words) and not words & {"break", "exit", "return", "wait", "exec"}
+
+
+_WORD = re.compile(r"[^A-Za-z_]+")
 
 
 def _is_endless(program: str, words: Sequence[str]) -> bool:

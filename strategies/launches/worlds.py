@@ -170,7 +170,7 @@ def _nested(world: World) -> World:
         fault = f"python would look for a file called {name}, and there is none; start {name} alone"
         return replace(world, nodes=None, fault=fault)
     if world.processes == 1:
-        return world
+        return replace(world, own=True)  # it starts the others
     fault = f"each of its processes would start a launcher of its own, {name}; start one of the two alone"
     return replace(world, nodes=None, fault=fault) if world.processes else replace(world, doubt=fault)
 

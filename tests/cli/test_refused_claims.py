@@ -45,6 +45,12 @@ REFUSED = {
     "a constraint of nobody": ([exactly()], constrained("gpus"), "gpus is no request"),
     "a constraint of a choice that is none": ([choices(2)], constrained("gpu/c2"), "gpu/c2 is no request"),
     "an attribute without a domain": ([exactly()], constrained("gpu", "root"), "needs a domain"),
+    "a name in capitals": ([exactly("GPU")], {}, "no label"),
+    "a configuration of nobody": (
+        [exactly()],
+        {"config": [{"requests": ["gpus"], "opaque": {}}]},
+        "gpus is no request",
+    ),
     "no inner spec": ([], {"spec": {"devices": {"requests": [exactly()]}}}, "no spec.spec"),
 }
 
@@ -63,6 +69,7 @@ TAKEN = {
     "eight choices": ([choices(8)], {}),
     "a constraint of a choice": ([choices(2)], constrained("gpu/c1")),
     "a constraint of all": ([exactly()], {"constraints": [{"matchAttribute": "example.com/root"}]}),
+    "a configuration": ([exactly()], {"config": [{"requests": ["gpu"], "opaque": {}}, {"opaque": {}}]}),
     "a claim": ([exactly()], {"kind": "ResourceClaim"}),
     "another version, of another form": ([{"name": "gpu", "deviceClassName": "a"}], {"version": "v1beta1"}),
 }

@@ -125,6 +125,7 @@ def test_a_launcher_that_each_process_would_start_again_is_an_error():
     assert [each[:2] for each in judged("torchrun -m accelerate.commands.launch x.py")] == [("error", "core/launch")]
     assert [each[:2] for each in judged("accelerate launch torchrun x.py")] == [("error", "core/launch")]
     assert judged("torchrun train.py torchrun") == []
+    assert judged("accelerate launch --num_processes 1 --no_python torchrun --nproc_per_node 4 x.py") == []
 
 
 def test_a_number_that_torchrun_refuses_is_an_error():

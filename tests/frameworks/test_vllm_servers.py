@@ -14,7 +14,7 @@ from tests.frameworks.builders import enforce, found, gpus, jobset, replicated_j
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 FEATURES = "muster.dev/vllm-features"
 OURS = "registry.example/muster-dev/vllm:0.1.0"
-AT_NODE_0 = "--master-addr=a-node-0-0.a"
+AT_NODE_0, AT_HEAD = "--master-addr=a-node-0-0.a", "--data-parallel-address=a-node-0-0.a"
 SMALL, SEVEN, EIGHT = "Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-7B", "meta-llama/Llama-3.1-8B"
 
 
@@ -229,7 +229,12 @@ ADVICE = {
     "a size that is too small": ("m -tp 2", 8, "6 of 8 GPUs are idle", "set --tensor-parallel-size 8"),
     "a small size of two replicas": ("m -tp 1 -dp 2", 8, "6 of 8 GPUs are idle", "set --tensor-parallel-size 4"),
     "pipelines that do not fit": ("m -pp 3", 4, "1 of 4 GPUs are idle", "change its tensor, pipeline or data"),
-    "two local replicas": ("m -dp 8 -dpl 2", 8, "6 of 8 GPUs are idle", "change its tensor, pipeline or data"),
+    "two local replicas": (
+        f"m -dp 8 -dpl 2 {AT_HEAD}",
+        8,
+        "6 of 8 GPUs are idle",
+        "change its tensor, pipeline or data",
+    ),
     "a rank of its own": ("m -dp 8 --data-parallel-rank 3", 2, "1 of 2 GPUs are idle", "change its"),
     "a node of two": (f"m -tp 4 --nnodes 2 --node-rank 0 {AT_NODE_0}", 8, "6 of 8 GPUs are idle", "change its"),
 }
@@ -252,7 +257,7 @@ TOO_MANY = [
     "-tp 8",
     "-tp 2 -pcp 4",
     "-dp 2 -tp 2 -pp 2",
-    "-dp 16 -dpl 8",
+    f"-dp 16 -dpl 8 {AT_HEAD}",
     f"-tp 16 --nnodes 2 {AT_NODE_0}",
     "-dp 9 -dpn 1 -tp 5",
 ]
@@ -267,11 +272,11 @@ ENOUGH = {
     "all": "-tp 4",
     "decode context reuses them": "-tp 4 -dcp 2",
     "experts are spread over the same": "-tp 2 -dp 2 --enable-expert-parallel",
-    "replicas of several pods": "-dp 8 -dpl 4",
+    "replicas of several pods": f"-dp 8 -dpl 4 {AT_HEAD}",
     "a hybrid balance": "-dp 8 -dpl 4 --data-parallel-hybrid-lb",
     "a rank of its own": "-tp 4 -dp 8 --data-parallel-rank 3",
     "several nodes": f"-tp 8 --nnodes 2 --node-rank 1 --headless {AT_NODE_0}",
-    "headless replicas": "-dp 8 -dpl 4 --data-parallel-start-rank 4 --headless",
+    "headless replicas": f"-dp 8 -dpl 4 --data-parallel-start-rank 4 --headless {AT_HEAD}",
     "Ray": "-tp 16 --distributed-executor-backend ray",
     "replicas on Ray": "-dp 16 --data-parallel-backend=ray",
     "a size that only the pod knows": "-tp $(TP)",
@@ -340,13 +345,17 @@ EXCLUDED = {
     "more local replicas than replicas": "-dp 2 -dpl 4",
     "a rank that does not exist": "-dp 2 --data-parallel-rank 2",
     "decode context that does not divide": "-tp 4 -dcp 3",
-    "a headless server that answers": "-dp 4 -dpl 2 --headless --api-server-count 2",
+    "a headless server that answers": f"-dp 4 -dpl 2 --headless --api-server-count 2 {AT_HEAD}",
     "a headless server that balances": "-dp 4 -dpl 2 --headless --data-parallel-hybrid-lb",
     "nodes that do not divide the world": f"-tp 8 --nnodes 3 {AT_NODE_0}",
     "a rank that the nodes do not have": f"-tp 8 --nnodes 2 --node-rank 2 {AT_NODE_0}",
     "elastic experts that nobody balances": "-dp 4 --enable-elastic-ep",
     "nodes of memory without binding": "--numa-bind-nodes 0",
     "redundant experts that nobody balances": '--eplb-config {"num_redundant_experts":2}',
+    "a balance that is told at no time": (
+        '--enable-eplb --enable-expert-parallel -dp 2 --eplb-config {"log_balancedness":true,"log_balancedness_interval":0}'
+    ),
+    "a pause below 0": "--sse-keep-alive-interval -5",
     "n-grams of no number": '--speculative-config {"method":"ngram"}',
     "no speculative token": '--speculative-config {"method":"ngram","num_speculative_tokens":0}',
     "a size of another name": '--speculative-config {"model":"d","num_speculative_tokens":2,"tensor_parallel_size":1}',
@@ -373,8 +382,8 @@ def test_flags_that_vllm_refuses_together_are_an_error(words):
 ALLOWED = [
     "--enable-auto-tool-choice --tool-call-parser hermes",
     "--enable-lora --max-loras 4",
-    "-dp 4 -dpl 2 --headless",
-    "-dp 4 -dpl 2 --headless --api-server-count 0",
+    f"-dp 4 -dpl 2 --headless {AT_HEAD}",
+    f"-dp 4 -dpl 2 --headless --api-server-count 0 {AT_HEAD}",
     "-dp 2 -dpl $(LOCAL)",
     "--ssl-certfile c",
     f"-tp 8 -pp 2 --nnodes 4 --node-rank 3 {AT_NODE_0}",
@@ -595,6 +604,11 @@ NODES = ["vllm", "serve", "m", "-tp=8", "--nnodes=2", "--headless"]
 MEETINGS = {
     "the address is missing": (["--node-rank=$(JOB_COMPLETION_INDEX)"], "is missing"),
     "the address is a loopback": (["--node-rank=$(JOB_COMPLETION_INDEX)", "--master-addr=127.0.0.1"], "own loopback"),
+    "the head of the replicas is nowhere": (["-dp=4", "-dpl=2", "--nnodes=1"], "replicas of other pods"),
+    "the head of the replicas is the pod itself": (
+        ["-dp=4", "-dpl=2", "--nnodes=1", "--data-parallel-address=127.0.0.1"],
+        "replicas of other pods",
+    ),
     "all have rank 1": (["--node-rank=1", AT_NODE_0], "is 1 in all 2 pods"),
     "all have the rank 0 that is the default": ([AT_NODE_0], "is 0 in all 2 pods"),
 }
@@ -605,6 +619,19 @@ def test_nodes_of_an_engine_that_do_not_meet_are_told(words, said):
     (only,) = [each for each in of_two_pods([*NODES, *words]) if each.rule == "vllm/meeting"]
 
     assert (only.severity, said in only.message) == (WARNING, True)
+
+
+BALANCED = (
+    "-dp 4",
+    "-dp 4 -dpl 2 -dpa a-node-0-0.a",
+    "-dp 4 -dpl 2 --data-parallel-backend ray",
+    "-dp 4 --data-parallel-rank 1",
+)
+
+
+@pytest.mark.parametrize("words", BALANCED)
+def test_replicas_that_are_here_or_find_their_head_are_not_mentioned(words):
+    assert "vllm/meeting" not in [rule for _, rule in told(f"vllm serve m {words}", count=4)]
 
 
 def test_a_model_of_an_object_store_is_streamed():

@@ -144,6 +144,7 @@ def test_a_server_beside_the_work_of_a_pod_is_noted_since_it_was_not_checked(own
 ENDLESS = {
     "it sleeps": ("sleep", "infinity"),
     "it follows a log": ("tail", "-n0", "-F", "/logs/a"),
+    "it goes round": ("sh", "-c", "mkdir -p /b; while true; do cp -r /a /b; sleep 60; done"),
     "it follows a log in a shell": ("sh", "-c", "mkdir -p /logs; exec tail -f /logs/a"),
 }
 
@@ -167,6 +168,9 @@ ENDING = {
     "it shows the end of a log": ("tail", "-n5", "/logs/a"),
     "it may be ended by a signal": ("sh", "-c", "trap exit TERM; sleep infinity"),
     "it sleeps in a branch": ("sh", "-c", "if [ -e /a ]; then sleep infinity; fi"),
+    "it leaves its round": ("sh", "-c", "while true; do sleep 5; [ -e /done ] && break; done"),
+    "it goes round until": ("sh", "-c", "until [ -e /done ]; do sleep 5; done"),
+    "something follows its round": ("sh", "-c", "while true; do sleep 5; done & python ship.py"),
     "it goes on": ("sh", "-c", "sleep infinity & ship --logs"),
     "another program": ("fluent-bit",),
 }

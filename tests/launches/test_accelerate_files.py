@@ -50,6 +50,10 @@ def test_any_text_is_read_or_left(text):
     accelerate_files.read(text, "a.json")
 
 
+def test_empty_lists_and_objects_are_nothing():
+    assert accelerate_files.read("tpu_env: []\nfsdp_config: {}\nnum_processes: 4", "a.yaml") == {"num_processes": "4"}
+
+
 OTHER_FORMS = (
     "a: [1, 2]",
     "a: {b: c}",

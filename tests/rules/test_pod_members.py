@@ -262,6 +262,12 @@ WRONG = {
 }
 
 
+@pytest.mark.parametrize(("weight", "told"), [(0, 1), (1, 0), (100, 0), (101, 1)])
+def test_a_wish_weighs_from_1_to_100(weight, told):
+    pod = {"affinity": {"podAffinity": {PREFERRED: [{"weight": weight, "podAffinityTerm": {"topologyKey": "a"}}]}}}
+    assert rules_of(pod) == ["core/placement"] * told
+
+
 def test_a_term_about_pods_names_the_nodes_it_means():
     assert rules_of(apart(labelSelector={})) == ["core/placement"] * 2
 

@@ -6,6 +6,7 @@ A cluster holds none that it refused, and the pods that name one wait for ever. 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ _TEMPLATE = "ResourceClaimTemplate"
 _MOST_CHOICES, _MOST_REQUESTS = 8, 32
 _MODES = ("ExactCount", "All")
 _SHOWN = 60
+_DNS, _LONGEST = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"), 63
 _Fault = tuple[str, str]
 """The place inside the object, and what is wrong there."""
 Document = Mapping[str, Any]
@@ -70,8 +72,12 @@ def _faults(document: Document) -> Iterator[_Fault]:
         where, name = f"{place}.requests[{index}]", str(request.get("name"))
         if name in names:
             yield f"{where}.name", "which another request has too"
+        if not _DNS.fullmatch(name[:_LONGEST]) or len(name) > _LONGEST:
+            yield f"{where}.name", "which is no label of small letters, digits and -"
         names[name] = {str(_object(each).get("name")) for each in _list(request.get("firstAvailable"))}
         yield from _request(request, where)
+    for index, config in enumerate(_list(claimed.get("config"))):
+        yield from _named_requests(_object(config), names, f"{place}.config[{index}]")
     for index, constraint in enumerate(_list(claimed.get("constraints"))):
         yield from _constraint(_object(constraint), names, f"{place}.constraints[{index}]")
 
@@ -100,11 +106,16 @@ def _wanted(wanted: Document, place: str) -> Iterator[_Fault]:
         yield f"{place}.count", "which is below 1"
 
 
-def _constraint(constraint: Document, names: Mapping[str, set[str]], place: str) -> Iterator[_Fault]:
-    for name in _list(constraint.get("requests")):
+def _named_requests(part: Document, names: Mapping[str, set[str]], place: str) -> Iterator[_Fault]:
+    """Judge the requests that a constraint or a configuration names."""
+    for name in _list(part.get("requests")):
         top, slash, inner = str(name).partition("/")
         if top not in names or (slash and inner not in names[top]):
             yield f"{place}.requests", f"of which {beginning(str(name), _SHOWN)} is no request"
+
+
+def _constraint(constraint: Document, names: Mapping[str, set[str]], place: str) -> Iterator[_Fault]:
+    yield from _named_requests(constraint, names, place)
     for member in ("matchAttribute", "distinctAttribute"):
         name = constraint.get(member)
         if isinstance(name, str) and "/" not in name:

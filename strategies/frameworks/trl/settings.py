@@ -54,6 +54,9 @@ def _scheduler(given: Arguments) -> str:
 
 
 def _logging(given: Arguments) -> str:
+    count = _decimal(given, "logging_steps")
+    if count is not None and count > 1 and count != int(count) and given.text("logging_strategy") == "steps":
+        return f"is above 1 and no whole number of steps, {_STOPS}; use a whole one"
     if given.text("logging_steps") not in ("0", "0.0") or given.text("logging_strategy") != "steps":
         return ""
     return f"is not a number of steps, {_STOPS}; raise it, or add --logging_strategy no"

@@ -79,6 +79,9 @@ def _sharded(given: Arguments, read: Mapping[str, Mapping[str, Any] | None]) -> 
         message = f"goes with --load_best_model_at_end only without --{kind}, {_STOPS}; remove one of the two"
         yield "save_only_model", message
     checkpoints = given.text("activation_checkpointing") or given.text("gradient_checkpointing")
+    kinds = read.get("gradient_checkpointing_kwargs") or {}
+    if given.method == "sft" and kinds.get("selective") is True and checkpoints == "False":
+        yield "gradient_checkpointing_kwargs", f"is selective without --gradient_checkpointing, {_STOPS}; add it"
     settings = read.get("fsdp_config") or {}
     if fsdp and _is_true(settings.get("activation_checkpointing")) and checkpoints == "True":
         yield "fsdp_config", f"has activation_checkpointing, {_STOPS}; add --gradient_checkpointing false"

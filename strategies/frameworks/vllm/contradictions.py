@@ -209,6 +209,9 @@ def _experts(server: Server) -> Iterator[Contradiction]:
     """Check that redundant experts are balanced (`config/parallel.py` _validate_parallel_config)."""
     wanted = _members(server, _BALANCE) or {}
     count = wanted.get("num_redundant_experts")
+    interval = wanted.get("log_balancedness_interval")
+    if wanted.get("log_balancedness") is True and type(interval) is int and interval < 1:
+        yield _BALANCE, "vLLM would not start: log_balancedness_interval must be 1 or more; raise it"
     if type(count) is int and count and not server.on("enable-eplb"):
         yield _BALANCE, "vLLM would not start: num_redundant_experts needs --enable-eplb; add it, or remove this"
 
@@ -249,6 +252,8 @@ def _observed(server: Server) -> Iterator[Contradiction]:
     if server.on("ray-workers-use-nsight") and not ray:
         message = "vLLM would not start: it is for workers of Ray; add --distributed-executor-backend ray, or remove it"
         yield "ray-workers-use-nsight", message
+    if (server.text("sse-keep-alive-interval") or "").startswith("-"):
+        yield "sse-keep-alive-interval", "vLLM would not start: the value must be 0 or more; raise it"
     length = server.text("max-model-len")
     if length is not None and parsing.count(length) == 0:
         yield "max-model-len", "vLLM would not start: a length is 1 or more, or auto; raise it"

@@ -39,10 +39,35 @@ def find(found: Sequence[Server], pods: int) -> Iterator[Doubt]:
             said = "is the own loopback of each pod" if address else "is missing, and vLLM takes the own loopback"
             message = f"{said}, where the nodes of one engine do not find each other; name the pod of node 0"
             yield server, "master-addr", message
+    for server in found:
+        if not server.open and server not in spread and _replicas_elsewhere(server):
+            address = server.text("data-parallel-address") or server.text("master-addr")
+            if address is None or _LOOPBACK.fullmatch(address):
+                message = (
+                    "is the own loopback of each pod where it is not set, and the replicas of other pods are not found "
+                    "there; name the pod of the head"
+                )
+                yield server, "data-parallel-address", message
     ranks = {server.number("node-rank") if server.on("node-rank") else 0 for server in spread}
     if spread and len(spread) == len(found) and pods > 1 and len(ranks) == 1 and None not in ranks:
         message = f"is {ranks.pop()} in all {pods} pods, so that each waits for the others; use $(JOB_COMPLETION_INDEX)"
         yield spread[0], "node-rank", message
+
+
+def _replicas_elsewhere(server: Server) -> bool:
+    """Whether one front end answers for replicas in other pods, which then have to find it by an address.
+
+    With a balancer of the user's own, each replica of a dense model stands for itself.
+    """
+    own = ("data-parallel-rank", "data-parallel-hybrid-lb", "data-parallel-external-lb")
+    if any(server.on(flag) for flag in (*own, "data-parallel-multi-port-external-lb")):
+        return False
+    ray = server.text("data-parallel-backend") == "ray" or {"VLLM_DP_SIZE", "VLLM_DP_MASTER_IP"} & set(server.env)
+    size, local = server.number("data-parallel-size"), server.number("data-parallel-size-local")
+    here = local if server.on("data-parallel-size-local") else size
+    if ray or size is None or here is None or size < 2:
+        return False
+    return server.on("headless") or here < size
 
 
 def crowded(found: Sequence[Server], gpus: int | None) -> Iterator[Doubt]:
