@@ -353,7 +353,8 @@ EXCLUDED = {
     "nodes of memory without binding": "--numa-bind-nodes 0",
     "redundant experts that nobody balances": '--eplb-config {"num_redundant_experts":2}',
     "a balance that is told at no time": (
-        '--enable-eplb --enable-expert-parallel -dp 2 --eplb-config {"log_balancedness":true,"log_balancedness_interval":0}'
+        "--enable-eplb --enable-expert-parallel -dp 2 "
+        '--eplb-config {"log_balancedness":true,"log_balancedness_interval":0}'
     ),
     "a pause below 0": "--sse-keep-alive-interval -5",
     "n-grams of no number": '--speculative-config {"method":"ngram"}',

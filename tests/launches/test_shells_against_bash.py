@@ -73,7 +73,7 @@ TEXTS = {
     "builtins in front": "command torchrun a; exec -a name torchrun b",
     "a here-document for a file": "cat > x.sh <<'EOF'\ntorchrun 'b' $A\nEOF\nbash x.sh",
     "a here-document for a shell": "A=5\nbash <<EOF\ntorchrun $A \\$X t.py\nEOF\ntorchrun b",
-    "a here-document for a file with arguments": "cat > z.sh <<'EOF'\ntorchrun \"$1\" \"$2\"\nEOF\nbash z.sh one two",
+    "a here-document for a file with arguments": 'cat > z.sh <<\'EOF\'\ntorchrun "$1" "$2"\nEOF\nbash z.sh one two',
     "a here-document with tabs": "cat > y.sh <<-EOF\n\ttorchrun tabs\n\tEOF\nsh ./y.sh",
     "a here-string": "bash <<< 'torchrun t.py'",
     "a here-document that is read": "read -r -d '' S << EOM\n\nimport os\nprint('$X')\n\nEOM\ntorchrun t.py",
