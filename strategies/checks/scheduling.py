@@ -130,13 +130,14 @@ def _expressions(place: Path, term: Mapping[str, Any], *, required: bool) -> Ite
         if not isinstance(each, dict):
             continue
         inside: Path = (*place, "matchExpressions", index)
-        operator, values = each.get("operator"), each.get("values") or ()
+        operator, given = each.get("operator"), each.get("values")
+        values = given if isinstance(given, list) else ()
         wrong = _count(operator, values)
         if wrong:
             yield (*inside, "operator"), operator, f"{wrong}, {_REFUSED}; correct it", _RULE
         if isinstance(each.get("key"), str) and not labels.is_key(each["key"]):
             yield (*inside, "key"), each["key"], f"is not a valid key of a label, {_REFUSED}; correct it", _RULE
-        for number, value in enumerate(values if required and isinstance(values, list) else ()):
+        for number, value in enumerate(values if required else ()):
             if isinstance(value, str) and not labels.is_value(value):
                 message = f"is no value of a label, {_REFUSED}; {_meant(value)}"
                 yield (*inside, "values", number), value, message, _RULE

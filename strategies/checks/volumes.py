@@ -163,12 +163,12 @@ def _mounting(spec: Mapping[str, Any]) -> Iterator[tuple[paths.Path, Any]]:
 def _together(templates: Sequence[Template]) -> list[Template]:
     """Return the replicated jobs that run at the same time: those that no other one waits for, and no initializers."""
     ended = {
-        each.get("name")
+        str(each.get("name"))
         for template in templates
         for each in _objects(template.job.get("dependsOn"))
         if each.get("status") == "Complete"
     }
-    return [each for each in templates if each.job.get("name") not in ended and not each.is_initializer]
+    return [each for each in templates if str(each.job.get("name")) not in ended and not each.is_initializer]
 
 
 def _claims(document: Mapping[str, Any], start: paths.Path) -> Iterator[tuple[paths.Path, Mapping[str, Any]]]:

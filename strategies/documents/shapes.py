@@ -46,8 +46,10 @@ _CONTAINER = {
     "command": _STRINGS,
     "args": _STRINGS,
     "env": _ENV,
+    "envFrom": [{}],
     "ports": [{}],
     "resources": _RESOURCES,
+    "securityContext": {},
 }
 _POD_CLAIM = {"name": str, "resourceClaimName": str, "resourceClaimTemplateName": str}
 _POD_SPEC = {
@@ -56,6 +58,7 @@ _POD_SPEC = {
     "resources": _RESOURCES,
     "resourceClaims": [_POD_CLAIM],
     "schedulingGates": [{"name": str}],
+    "securityContext": {},
     **_PLACEMENT,
 }
 _POD = {"metadata": {"labels": {}, "annotations": {}}, "spec": _POD_SPEC}
