@@ -207,8 +207,8 @@ def _own_spec(job: Job) -> Mapping[str, Any]:
 
 def _may_have(spec: Mapping[str, Any]) -> bool:
     """Whether a replicated job stands beside the training that is none of Trainer's own."""
-    others = [each for each in spec.get("replicatedJobs") or () if names.ANCESTOR_LABEL not in pods.labels(each)]
-    return bool(others) and len(spec["replicatedJobs"]) > 1
+    every = spec.get("replicatedJobs") or ()
+    return len(every) > 1 and any(names.ANCESTOR_LABEL not in pods.labels(each) for each in every)
 
 
 def _jobset(job: Job) -> Mapping[str, Any] | None:
@@ -227,15 +227,26 @@ def _node(job: Job, jobset: Mapping[str, Any]) -> pods.Place | None:
 
 
 def _samplers(job: Job, jobset: Mapping[str, Any], node: pods.Place, training: Training) -> Iterator[Serving]:
-    trains = {place.job_path for place in job.world} if job.kind == "JobSet" else {node.job_path}
-    every = ((*_SPEC, "replicatedJobs", index) for index in range(len(jobset["spec"]["replicatedJobs"])))
-    for path in itertools.islice((each for each in every if each not in trains), _MOST):
+    for path in _beside(job, jobset, node):
         each: Any = paths.lookup(jobset, path)
         if names.ANCESTOR_LABEL in pods.labels(each) or not _containers(each) or serving.role(each) not in _ROLES:
             continue
         found = _read(job, jobset, path)
         if found is not None and found.pods and _is_sampler(found, training):
             yield found
+
+
+def _beside(job: Job, jobset: Mapping[str, Any], node: pods.Place) -> tuple[Path, ...]:
+    """Return the paths of the first replicated jobs that do not train; found once for all parts that train together."""
+    world = job.world if job.kind == "JobSet" else (node,)
+    kept = job.memory.get(_beside)
+    if kept is None or kept[0] is not world:
+        trains = {place.job_path for place in world}
+        every = ((*_SPEC, "replicatedJobs", index) for index in range(len(jobset["spec"]["replicatedJobs"])))
+        found = tuple(itertools.islice((each for each in every if each not in trains), _MOST))
+        kept = job.memory[_beside] = (world, found)
+    paths_: tuple[Path, ...] = kept[1]
+    return paths_
 
 
 def _read(job: Job, jobset: Mapping[str, Any], path: Path) -> Serving | None:

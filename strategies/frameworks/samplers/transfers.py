@@ -62,8 +62,16 @@ def folders(pair: Pair) -> tuple[str, str]:
 
     The sampler's is the one that Muster will write where it names none: that of the first training that asks it.
     """
-    theirs = folder(pair.sampler.place) or next(filter(None, map(_mine, pairs.asking(pair))), "")
-    return _mine(pair), theirs
+    return _mine(pair), folder(pair.sampler.place) or _first(pair)
+
+
+def _first(pair: Pair) -> str:
+    """Return the folder of the first training that asks the sampler and names one; looked for once for all of them."""
+    key, state = (_first, pair.sampler.place.job_path), pair.job.changes.count
+    kept = pair.job.memory.get(key)
+    if kept is None or kept[0] != state:
+        kept = pair.job.memory[key] = (state, next(filter(None, map(_mine, pairs.asking(pair))), ""))
+    return str(kept[1])
 
 
 def _mine(pair: Pair) -> str:
