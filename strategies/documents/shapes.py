@@ -17,7 +17,7 @@ from strategies.documents.paths import Path
 __all__ = ["check"]
 
 _STRINGS = [str]
-_ENV = [{"name": str, "value": str, "valueFrom": {}}]
+_ENV = [{"name": str, "value": str, "valueFrom": {"fieldRef": {"fieldPath": str}}}]
 _RESOURCES = {"limits": {}, "requests": {}, "claims": [{"name": str, "request": str}]}
 _METADATA = {
     "name": str,
@@ -69,7 +69,10 @@ _JOB = {
 _JOBSET_SPEC = {
     "network": {"subdomain": str, "enableDNSHostnames": bool, "publishNotReadyAddresses": bool},
     "coordinator": {"replicatedJob": str, "jobIndex": int, "podIndex": int},
-    "replicatedJobs": [{"name": str, "replicas": int, "template": _JOB}],
+    "replicatedJobs": [
+        {"name": str, "replicas": int, "template": _JOB, "dependsOn": [{"name": str, "status": str}]},
+    ],
+    "volumeClaimPolicies": [{"templates": [{"metadata": {"name": str}, "spec": {"accessModes": _STRINGS}}]}],
 }
 _RUNTIME = {
     "metadata": _METADATA,

@@ -60,7 +60,25 @@ def an_owned_job_that_trainer_gave_the_address_of_another():
     return job, owner, jobs.make_runtime("own", framework="torch")
 
 
+def a_field_of_a_variable_that_is_a_number():
+    """A variable that a shell reads takes its value from a field that is a number."""
+    entry = {"name": "IDX", "valueFrom": {"fieldRef": 5e-324}}
+    command = ["sh", "-c", "exec torchrun --nnodes=2 --node-rank=$IDX --master"]
+    return (_jobset(container={"command": command, "env": [entry]}, nodes=2),)
+
+
+def a_replicated_job_that_waits_for_a_list():
+    """A runtime has a claim template, and a replicated job that waits for one whose name is a list."""
+    runtime = jobs.make_runtime("own", framework="torch")
+    spec = runtime["spec"]["template"]["spec"]
+    spec["volumeClaimPolicies"] = [{"templates": [{"metadata": {"name": "data"}}]}]
+    spec["replicatedJobs"][0]["dependsOn"] = [{"name": [], "status": "Complete"}]
+    return jobs.make_trainjob(runtime="own", command=["torchrun", "x.py"]), runtime
+
+
 FOUND = (
+    a_field_of_a_variable_that_is_a_number,
+    a_replicated_job_that_waits_for_a_list,
     a_request_of_a_claim_that_is_no_text,
     a_claim_template_whose_name_is_a_list,
     a_decode_context_that_divides_no_size,
