@@ -12,6 +12,8 @@ import re
 from fractions import Fraction
 from math import ceil, floor
 
+from strategies.documents.findings import beginning
+
 __all__ = ["count", "exact", "value", "whole"]
 
 _QUANTITY = re.compile(
@@ -61,7 +63,7 @@ def exact(quantity: str | float) -> Fraction | int:
 
 def _amount(text: str) -> Fraction:
     if len(text) > _MAX_TEXT:
-        raise ValueError(f"{text[:_MAX_TEXT]!r} is not a Kubernetes quantity such as 2, 500m or 16Gi")
+        raise ValueError(f"{beginning(text, _MAX_TEXT)!r} is not a Kubernetes quantity such as 2, 500m or 16Gi")
     return _parsed(text)
 
 

@@ -9,6 +9,8 @@ import pytest
 from tests.fuzz import cases, invariants, services, trials
 from tests.support import admissions, devices, jobs
 
+SECRET = "IpNP5oi2JnOL2P3jcNAG5OXWL2sQPTNN4U"
+
 
 def _jobset(framework="torch", **how):
     made = jobs.make_jobset("train", framework=framework, **how)
@@ -76,7 +78,13 @@ def a_replicated_job_that_waits_for_a_list():
     return jobs.make_trainjob(runtime="own", command=["torchrun", "x.py"]), runtime
 
 
+def a_quantity_with_a_token_where_a_message_is_cut():
+    """A text where a quantity belongs is so long that a message would end within its token."""
+    return (jobs.make_trainjob(command=["train"], resourcesPerNode={"limits": {"cpu": f"{'x' * 42}/nvapi-{SECRET}"}}),)
+
+
 FOUND = (
+    a_quantity_with_a_token_where_a_message_is_cut,
     a_field_of_a_variable_that_is_a_number,
     a_replicated_job_that_waits_for_a_list,
     a_request_of_a_claim_that_is_no_text,
@@ -91,7 +99,7 @@ FOUND = (
 def test_what_was_found_breaks_no_invariant_any_more(found):
     document, *cluster = found()
     policy = {"mode": "enforce", "profiles": True, "roles": True}
-    case = cases.Case(document["kind"], admissions.make_review(document), cluster, policy)
+    case = cases.Case(document["kind"], admissions.make_review(document), cluster, policy, {SECRET: "x"})
     with services.Service(patience=600.0, threads=False) as service:
         story = trials.run(service, case)
     assert not invariants.faults(story, invariants.COUNTED)
