@@ -370,6 +370,7 @@ ANNOTATIONS = {
     "muster.dev/profile": ("quad", "seats"),
     "muster.dev/training": ('{"outcome":"failed","ranks":[0]}', "{}", "x"),
     "muster.dev/config-digest": ("x",),
+    "muster.dev/lease": ('{"holder":"a","until":1}', "{}", "x"),
     "muster.dev/Applied": ("x",),
     "muster.dev": ("x",),
     "trainer.kubeflow.org/framework": ("torch", "trl", "torchtune", "vllm", "jax", "", "default", "Torch"),
