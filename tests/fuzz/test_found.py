@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.frameworks import sampled_jobs
 from tests.fuzz import cases, invariants, services, trials
 from tests.support import admissions, devices, jobs
 
@@ -95,11 +96,58 @@ FOUND = (
 )
 
 
-@pytest.mark.parametrize("found", FOUND, ids=lambda each: each.__name__)
-def test_what_was_found_breaks_no_invariant_any_more(found):
-    document, *cluster = found()
+def a_training_whose_words_name_its_sampler():
+    """Words of the training hold a variable that Muster writes, and can be read once it is there."""
+    job = sampled_jobs.by_hand()
+    job["metadata"]["name"] = "rl"
+    container = jobs.container_of(job, -1)
+    container["command"] = ["torchrun", "-m", "trl.scripts.grpo"]
+    container["args"] = ["--use_vllm", "--", "x@$(MUSTER_SAMPLER):8000"]
+    return (job,)
+
+
+def a_tune_run_with_a_negative_number_of_devices():
+    """The recipe is chosen for several devices, and the endpoint for none."""
+    job = jobs.make_trainjob(
+        runtime="torchtune-llama3.2-1b", resourcesPerNode={"limits": {"nvidia.com/gpu": -(10**39)}}
+    )
+    job["spec"]["trainer"].pop("command", None)
+    return job, jobs.make_runtime("torchtune-llama3.2-1b", framework="torchtune")
+
+
+def a_job_that_is_taken_for_the_training_once_it_has_a_claim():
+    """A replicated job with a broken label stands beside one that gets a claim, and then looks as if it trained."""
+    job = _jobset(container={})
+    first = job["spec"]["replicatedJobs"][0]
+    second = cases.copied(first)
+    first["template"]["metadata"] = {"labels": {jobs.ANCESTOR: "[f"}}
+    second["name"] = "sampler"
+    second["template"]["metadata"] = {"annotations": {devices.PROFILE: "seats"}}
+    job["spec"]["replicatedJobs"] = [first, second]
+    return job, devices.device_class()
+
+
+OPEN = (
+    a_training_whose_words_name_its_sampler,
+    a_tune_run_with_a_negative_number_of_devices,
+    a_job_that_is_taken_for_the_training_once_it_has_a_claim,
+)
+
+
+def faults_of(document, *cluster):
+    """What a job breaks in mode `enforce`."""
     policy = {"mode": "enforce", "profiles": True, "roles": True}
     case = cases.Case(document["kind"], admissions.make_review(document), cluster, policy, {SECRET: "x"})
     with services.Service(patience=600.0, threads=False) as service:
-        story = trials.run(service, case)
-    assert not invariants.faults(story, invariants.COUNTED)
+        return invariants.faults(trials.run(service, case), invariants.COUNTED)
+
+
+@pytest.mark.parametrize("found", FOUND, ids=lambda each: each.__name__)
+def test_what_was_found_breaks_no_invariant_any_more(found):
+    assert not faults_of(*found())
+
+
+@pytest.mark.xfail(reason="open: a second review writes more than the first", raises=AssertionError)
+@pytest.mark.parametrize("found", OPEN, ids=lambda each: each.__name__)
+def test_what_is_open_breaks_no_invariant_any_more(found):
+    assert not faults_of(*found())
