@@ -165,7 +165,7 @@ def _known_anywhere(random, document, places, plain, known):
         for holder, key in places
         if isinstance(holder[key], str)
         and key not in ("kind", "apiVersion", "uid")
-        and holder[key] not in _FLAGS  # the name of another secret
+        and holder[key] not in (*_FLAGS, *_NAMES)  # the name of another secret
     ]
     if not texts:
         return ""
@@ -197,7 +197,8 @@ def _as_note(random, document, places, plain, known):
 
 
 def _as_name(random, document, places, plain, known):
-    named = [holder for holder in _holders(places, "name") if isinstance(holder["name"], str)]
+    texts = [holder for holder in _holders(places, "name") if isinstance(holder["name"], str)]
+    named = [holder for holder in texts if holder["name"] not in _NAMES]  # it says that another value is a secret
     if not named:
         return ""
     holder = random.choice(named)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import random
 
 import jsonpatch
 import pytest
 from hypothesis import given
 
 from strategies.documents import names
-from tests.fuzz import cases, drawing, invariants, patches, planting, services, trials, values
+from tests.fuzz import cases, drawing, invariants, mutations, patches, planting, services, trials, values
 from tests.support import admissions, generated, jobs
 
 REFUSED = (
@@ -69,6 +70,13 @@ def test_what_json_cannot_hold_is_sent_as_it_was_meant():
     body = cases.body_of({"a": cases.raw("9" * 30), "b": cases.raw(r'"\ud800"'), "c": "x"})
 
     assert body == b'{"a":' + b"9" * 30 + rb',"b":"\ud800","c":"x"}'
+
+
+def test_a_planted_name_does_not_hide_that_another_value_is_a_secret():
+    for seed in range(300):
+        document = {"metadata": {}, "env": [{"name": "HF_TOKEN", "value": "x"}]}
+        planting.plant(random.Random(seed), document, mutations.places(document))
+        assert all(each["name"] == "HF_TOKEN" for each in document["env"] if each["value"] == "x")
 
 
 @pytest.mark.parametrize("part", [slice(0, 14), slice(20, 34), slice(0, 34)], ids=str)
