@@ -146,7 +146,7 @@ JUDGED = {
     "more, multiplied": ("vllm serve m -tp 2 -pp 2 -dp 2", 4, [(Severity.ERROR, "vllm/parallel-size", 8)]),
     "fewer than there are": ("vllm serve m -tp 2", 4, [(Severity.WARNING, "vllm/parallel-size", 2)]),
     "one of three": ("vllm serve m", 3, [(Severity.WARNING, "vllm/parallel-size", 1)]),
-    "more, over several pods": ("vllm serve m -dp 16 --data-parallel-size-local 4", 4, []),
+    "more, over several pods": ("vllm serve m -dp 16 --data-parallel-size-local 4 --data-parallel-address a", 4, []),
     "a size that only the pod knows": ("vllm serve m -tp $(TP)", 4, []),
     "sizes in a file": ("vllm serve --config f.yaml -tp 8", 4, []),
     "no GPU at all": ("vllm serve m -tp 2", 0, []),
