@@ -53,35 +53,35 @@ def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
         yield ("securityContext", "runAsUser"), 0, _ROOT, "core/security-context"
     for member in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(member) or ()):
+            if "lifecycle" in container:
+                for place, value, message, rule in _pauses(container, spec.get("terminationGracePeriodSeconds")):
+                    yield (member, index, *place), value, message, rule
             if not _JUDGED.isdisjoint(container):
                 for place, value, message, rule in _container(container, outer):
                     yield (member, index, *place), value, message, rule
     if spec.get("hostNetwork") is True:
         yield from _host_ports(spec)
-    yield from _pauses(spec)
     yield from _of_init_containers(spec)
-    volumes = spec.get("volumes") or ()
-    for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
-        for place, value, message in _volume(volume) if isinstance(volume, dict) else ():
-            yield ("volumes", index, *place), value, message, "core/volume-source"
+    yield from _of_volumes(spec.get("volumes"))
 
 
-def _pauses(spec: Mapping[str, Any]) -> Iterator[Fault]:
-    """Compare the pauses before a container's end with the time that the pod has for it (validateSleepAction)."""
-    grace = spec.get("terminationGracePeriodSeconds")
-    grace = _GRACE if grace is None else grace
-    for member in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(member) or ()):
-            hooks = _object(container.get("lifecycle")) if "lifecycle" in container else {}
-            for name in hooks:
-                seconds = _object(_object(hooks[name]).get("sleep")).get("seconds")
-                if type(seconds) is int and type(grace) is int and not 0 <= seconds <= grace:
-                    message = f"is not within terminationGracePeriodSeconds, {grace}, {_REFUSED}; correct one of them"
-                    place = (member, index, "lifecycle", name, "sleep", "seconds")
-                    yield place, seconds, message, "core/hook"
+def _pauses(container: Mapping[str, Any], grace: Any) -> Iterator[Fault]:
+    """Compare the pauses of a container's hooks with the time that the pod has for its end (validateSleepAction)."""
+    grace, hooks = _GRACE if grace is None else grace, _object(container.get("lifecycle"))
+    for name in hooks:
+        seconds = _object(_object(hooks[name]).get("sleep")).get("seconds")
+        if type(seconds) is int and type(grace) is int and not 0 <= seconds <= grace:
+            message = f"is not within terminationGracePeriodSeconds, {grace}, {_REFUSED}; correct one of them"
+            yield ("lifecycle", name, "sleep", "seconds"), seconds, message, "core/hook"
 
 
 _GRACE = 30  # seconds, the default of Kubernetes
+
+
+def _of_volumes(volumes: Any) -> Iterator[Fault]:
+    for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
+        for place, value, message in _volume(volume) if isinstance(volume, dict) else ():
+            yield ("volumes", index, *place), value, message, "core/volume-source"
 
 
 def _host_ports(spec: Mapping[str, Any]) -> Iterator[Fault]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from strategies.documents.findings import beginning
 
-__all__ = ["DEFAULT_PLACE", "fault", "read"]
+__all__ = ["DEFAULT_PLACE", "doubt", "fault", "read"]
 
 DEFAULT_PLACE = "huggingface/accelerate/default_config.yaml"
 """The end of the path of the file that accelerate reads where none is named."""
@@ -106,10 +106,20 @@ def fault(found: Settings, flags: Mapping[str, str]) -> str:
     """
     if str(found.get("compute_environment", "")) == _CLOUD:
         return ""
+    return _type(found, flags) or _rank(found, flags) or _unsynced(found.get("fsdp_config"), flags)
+
+
+def doubt(found: Settings) -> str:
+    """Return why accelerate 1.15 stops at a file, which another version may take, as a clause; "" where it does not."""
+    if str(found.get("compute_environment", "")) == _CLOUD:
+        return ""
     unknown = next((key for key in found if key not in _KEYS), "")
     if unknown:
         return f"has the member {beginning(unknown, 40)}, which is none of accelerate 1.15, {_STOPS}; remove it"
-    return _type(found, flags) or _rank(found, flags) or _unsynced(found.get("fsdp_config"), flags)
+    kind = found.get("distributed_type", False)
+    if kind is not False and str(kind) not in _TYPES and "$" not in str(kind):
+        return f"has the distributed_type {beginning(str(kind), 40)}, which is none, {_STOPS}; use {_USUAL}"
+    return ""
 
 
 def _type(found: Settings, flags: Mapping[str, str]) -> str:
@@ -118,8 +128,6 @@ def _type(found: Settings, flags: Mapping[str, str]) -> str:
     if kind is None:
         return f"has no distributed_type, {_STOPS}; write {_USUAL}"
     name = "NO" if kind is False else str(kind)  # YAML reads NO as a truth value
-    if name not in _TYPES and "$" not in name:
-        return f"has the distributed_type {beginning(name, 40)}, which is none, {_STOPS}; use {_USUAL}"
     if name != "NO" and "num_processes" not in {*found, *flags}:
         return f"has no num_processes, {_STOPS} without the flag; add it"
     return ""

@@ -9,7 +9,8 @@ from strategies.documents.findings import Finding, error, note, warning
 from strategies.jobs import containers, parts
 from strategies.jobs.jobs import Job
 from strategies.jobs.programs import Kind
-from strategies.launches import neighbours, quotes, sites, topologies
+from strategies.launches import launches, neighbours, quotes, sites, topologies
+from strategies.launches.launches import Launcher
 
 __all__ = ["check"]
 
@@ -137,11 +138,7 @@ def _behind_servers(job: Job) -> Iterator[Finding]:
     every = (job.document.get("spec") or {}).get("replicatedJobs") or ()
     if not any(each.get("dependsOn") for each in every):
         return
-    serving = {
-        place.job_name
-        for place in pods.places(job.document, ("spec",))
-        if containers.program(place.container, job.identify).kind is Kind.SERVER
-    }
+    serving = {place.job_name for place in pods.places(job.document, ("spec",)) if _serves_alone(place.container)}
     for number, each in enumerate(every):
         waits = each.get("dependsOn")
         for index, item in enumerate(waits if isinstance(waits, list) else ()):
@@ -149,6 +146,12 @@ def _behind_servers(job: Job) -> Iterator[Finding]:
                 message = "is a server, which never ends by itself, so these pods never start; wait for status Ready"
                 where = paths.field(job.document, ("spec", "replicatedJobs", number, "dependsOn", index))
                 yield error(where, item.get("name"), message, rule="core/start-order")
+
+
+def _serves_alone(container: pods.Container) -> bool:
+    """Whether a container runs `vllm serve` and nothing else; a shell may end it, and `vllm run-batch` ends."""
+    launch = launches.parse((*(container.get("command") or ()), *(container.get("args") or ())))
+    return launch.launcher is Launcher.VLLM and launch.target == "serve"
 
 
 def _holds(job: Job, place: pods.Place) -> bool:

@@ -107,6 +107,7 @@ class _Around:
     inner: bool = False
     stdin: str | None = None
     files: Mapping[str, str] | None = None
+    text: str = ""
 
     def sets(self, env: Mapping[str, str | None]) -> Mapping[str, str | None]:
         """Return the variables that are set, with these on top."""
@@ -195,7 +196,7 @@ class _Reader:
                     assigned=dict(around.assigned or {}),
                     cleared=around.cleared,
                     through=around.through,
-                    written=_written(launch, around.files or {}),
+                    written=_written(launch, around.files or {}, around.text),
                 ),
                 command,
             )
@@ -250,6 +251,7 @@ class _Reader:
                 inner=around.inner or command.inner,
                 stdin=command.stdin,
                 files=command.files,
+                text=text,
             )
             self.command(inside, command.words, command)
 
@@ -306,17 +308,21 @@ _HARMLESS = frozenset(
 _WHOLE = re.compile(r"\s*\$\([A-Za-z_][A-Za-z0-9_]*\)\s*")
 
 
+_WRITTEN_AND_READ = 2
 _FILES = ("config_file", "accelerate_config", "hostfile")
 """Options of launchers that name a file which decides what they start."""
 
 
-def _written(launch: Launch, files: Mapping[str, str]) -> dict[str, str]:
-    """Return the files that a launch reads and its own shell has written, each under the name that the launch uses."""
+def _written(launch: Launch, files: Mapping[str, str], text: str) -> dict[str, str]:
+    """Return the files that a launch reads and its own shell has written, each under the name that the launch uses.
+
+    One whose name stands elsewhere in the text may have been changed since, and is left out.
+    """
     if not files or launch.launcher not in (Launcher.ACCELERATE, Launcher.TRL, Launcher.DEEPSPEED):
         return {}
     names = {str(launch.values[option]) for option in _FILES if option in launch.values}
-    found = {name: files[name] for name in names if name in files}
-    default = next((name for name in files if name.endswith(DEFAULT_PLACE)), None)
+    found = {name: files[name] for name in names if name in files and text.count(name) == _WRITTEN_AND_READ}
+    default = next((name for name in files if name.endswith(DEFAULT_PLACE) and text.count(name) == 1), None)
     if default is not None and launch.launcher is not Launcher.DEEPSPEED:
         found.setdefault(DEFAULT_PLACE, files[default])
     return found

@@ -176,7 +176,7 @@ def _nested(world: World) -> World:
 
 
 _OF_PROGRAMS = frozenset({Launcher.TORCHRUN, Launcher.ACCELERATE, Launcher.DEEPSPEED})
-_STARTING = frozenset({Launcher.TORCHRUN, Launcher.ACCELERATE, Launcher.DEEPSPEED, Launcher.MPI})
+_STARTING = frozenset({Launcher.TORCHRUN, Launcher.ACCELERATE, Launcher.DEEPSPEED})
 
 
 def _environment(job: Job, site: Site, topology: Topology) -> dict[str, str | None]:
@@ -338,10 +338,13 @@ def _accelerate(world: World, env: _Env, topology: Topology) -> World:
     values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
     if _starts_nothing(world.launch):
         return replace(world, nodes=None, own=True)
-    config, fault = _configured(world.launch, values, env)
-    if fault:
+    config = _configured(world.launch, values, env)
+    fault, doubt = (
+        ("", "") if config is None else (accelerate_files.fault(config, values), accelerate_files.doubt(config))
+    )
+    if fault or doubt:
         option = next((name for name in _CONFIGS if name in values), "")
-        return replace(world, nodes=None, fault=fault, option=option)
+        return replace(world, nodes=None, fault=fault, doubt="" if fault else doubt, option=option)
     if world.launch.launcher is Launcher.TRL and config is None:
         found = accelerate.read_trl(values, world.launch.rest, topology.nodes, world.devices, env)
     else:
@@ -360,15 +363,15 @@ def _starts_nothing(launch: Launch) -> bool:
 _CONFIGS = ("config_file", "accelerate_config")
 
 
-def _configured(launch: Launch, values: Mapping[str, str], env: _Env) -> tuple[Mapping[str, Any] | None, str]:
-    """Return the content of a configuration file that the launch's own shell has written, and what is wrong with it."""
+def _configured(launch: Launch, values: Mapping[str, str], env: _Env) -> Mapping[str, Any] | None:
+    """Return the content of a configuration file that the launch's own shell has written, None for another."""
     name = next((values[option] for option in _CONFIGS if option in values), accelerate_files.DEFAULT_PLACE)
     text = launch.written.get(name)
     found = None if text is None else accelerate_files.read(text, name)
     if found is None:
-        return None, ""
+        return None
     known = {key: expansions.resolve(value, env) if isinstance(value, str) else value for key, value in found.items()}
-    return {"machine_rank": "0", **known}, accelerate_files.fault(known, values)
+    return {"machine_rank": "0", **known}
 
 
 def _deepspeed(world: World, env: _Env, topology: Topology) -> World:
@@ -503,7 +506,9 @@ def _mpi(world: World, env: _Env, topology: Topology) -> World:
         return unseen
     if slots is not None and asked > slots and not _SHARING & set(values):
         fault = f"{asked} processes find no place in the {slots} slots of the hosts, and it stops; correct one of them"
-        return replace(world, nodes=None, fault=fault)
+        if launches.program(world.launch.head[0]) == "horovodrun":
+            return replace(world, nodes=None, fault=fault)
+        return replace(world, nodes=None, doubt=fault)  # that of MPICH begins with the first host again
     if topology.on_cpu or (world.devices or 0) < asked:
         return unseen
     return replace(world, nodes=None, processes=asked, own=asked == 1)

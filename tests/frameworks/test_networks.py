@@ -120,6 +120,13 @@ def test_a_training_does_not_wait_for_the_end_of_a_server(status, ends):
     assert found(document, "core/start-order") == ends
 
 
+@pytest.mark.parametrize("command", [("vllm", "run-batch", "-i", "a"), ("bash", "-c", "vllm serve m & python ask.py")])
+def test_a_training_may_wait_for_a_program_that_ends_with_its_server(command):
+    judge = part("judge", container(*command, gpus=1))
+    document = jobset(judge, {**training("node", pods=2), "dependsOn": [{"name": "judge", "status": "Complete"}]})
+    assert found(document, "core/start-order") == []
+
+
 @pytest.mark.parametrize(("status", "ends"), [("Complete", ["error"]), ("Ready", [])])
 def test_nodes_do_not_wait_for_the_end_of_their_own_training(status, ends):
     leader, worker = training("leader"), training("worker")

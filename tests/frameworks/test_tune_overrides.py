@@ -50,6 +50,7 @@ SILENT = {
     "a size of a config with a plan": (["tensor_parallel_dim=2"], {"config": LARGE}),
     "a size of unknown ranks": (["tensor_parallel_dim=3"], {"config": OWN, "ranks": None}),
     "a pack with a length": (["dataset.packed=True", "tokenizer.max_seq_len=2048"], {}),
+    "a pack of a dataset of one's own": (["dataset=mine.data", "dataset.packed=True"], {}),
     "a pack with a file": (["dataset.packed=True"], {"config": OWN}),
     "another recipe": (["dtype=fp16"], {"recipe": "generate"}),
 }

@@ -74,8 +74,6 @@ def test_a_text_of_another_form_is_not_read(text):
 
 FAULTS = {
     "no kind": ({"num_processes": "4"}, "no distributed_type"),
-    "a kind that is none": (KIND | {"distributed_type": "GPU"}, "distributed_type GPU"),
-    "a member that is none": (KIND | {"num_gpus": "4"}, "num_gpus"),
     "no number": ({"distributed_type": "FSDP"}, "num_processes"),
     "a rank that nobody replaced": (KIND | {"num_machines": "2", "machine_rank": "${RANK}"}, "machine_rank"),
     "states that are not synced": (
@@ -88,6 +86,14 @@ FAULTS = {
 @pytest.mark.parametrize(("found", "said"), FAULTS.values(), ids=FAULTS)
 def test_what_accelerate_refuses_of_a_file_is_said(found, said):
     assert said in accelerate_files.fault(found, {})
+
+
+@pytest.mark.parametrize(
+    ("found", "said"), [({"distributed_type": "GPU"}, "distributed_type GPU"), ({"num_gpus": "4"}, "num_gpus")]
+)
+def test_what_another_version_may_take_of_a_file_is_doubted(found, said):
+    assert accelerate_files.fault(KIND | found, {}) == ""
+    assert said in accelerate_files.doubt(KIND | found)
 
 
 TAKEN = {
@@ -103,7 +109,13 @@ TAKEN = {
 
 @pytest.mark.parametrize(("found", "flags"), TAKEN.values(), ids=TAKEN)
 def test_what_accelerate_takes_is_not_spoken_of(found, flags):
-    assert accelerate_files.fault(found, flags) == ""
+    assert accelerate_files.fault(found, flags) == accelerate_files.doubt(found) == ""
+
+
+def test_a_file_that_the_shell_may_have_changed_since_is_not_read():
+    text = "cat > a.yaml <<EOF\ndistributed_type: MULTI_GPU\nnum_processes: 8\nEOF\nsed -i s/8/4/ a.yaml\n"
+    command = ["bash", "-c", f"{text}accelerate launch --config_file a.yaml x.py"]
+    assert [each[:2] for each in judged("", {"command": command})] == [("note", "core/unknown-world")]
 
 
 def written(*members, launch="accelerate launch --config_file a.yaml x.py", file="a.yaml"):
@@ -136,7 +148,7 @@ def test_a_file_that_nobody_wrote_stays_unseen():
 
 def hosts(*lines, nodes=2):
     text = "\n".join(
-        ["cat > h <<EOF", *lines, "EOF", "deepspeed --hostfile h --no_ssh --node_rank $PET_NODE_RANK x.py"]
+        ["cat > hosts <<EOF", *lines, "EOF", "deepspeed --hostfile hosts --no_ssh --node_rank $PET_NODE_RANK x.py"]
     )
     return [each[:2] for each in judged("", {"command": ["bash", "-c", text], "numNodes": nodes})]
 

@@ -101,7 +101,8 @@ def _parallel(values: Mapping[str, str], ranks: int | None, *, own: bool) -> Ite
 
 def _data(values: Mapping[str, str], config: str) -> Iterator[Fault]:
     length = values.get("tokenizer.max_seq_len", "" if config.startswith(_UNPACKED) else "unknown")
-    if values.get("dataset.packed") in _TRUE and length in _NOTHING:
+    torchtunes = values.get("dataset", "torchtune.").startswith("torchtune.")
+    if values.get("dataset.packed") in _TRUE and length in _NOTHING and torchtunes:
         yield "dataset.packed", f"needs the length of a pack, {_STOPS}; add tokenizer.max_seq_len"
     if "left_pad_sequence" in values.get("collate_fn", ""):
         yield "collate_fn", f"is for inference alone, {_STOPS}; use torchtune.data.padded_collate_sft"

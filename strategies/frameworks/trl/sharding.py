@@ -23,6 +23,7 @@ _WITH_JSON = (
     *("deepspeed", "fsdp_config", "accelerator_config", "activation_checkpointing_kwargs"),
     *("gradient_checkpointing_kwargs", "lr_scheduler_kwargs", "model_init_kwargs"),
 )
+_JUDGED = frozenset({*_WITH_JSON, "fsdp", "save_only_model"})
 _MATCHED = (
     ("train_micro_batch_size_per_gpu", "per_device_train_batch_size"),
     ("gradient_accumulation_steps", "gradient_accumulation_steps"),
@@ -48,6 +49,8 @@ def check(given: Arguments, ranks: Callable[[], int | None], field: _Field) -> I
         ranks: returns the number of processes of the training, None when it is not known.
         field: returns the field path of a flag.
     """
+    if _JUDGED.isdisjoint(given.values):
+        return
     read = {name: _read(text) for name in _WITH_JSON if (text := given.text(name) or "").startswith("{")}
     for name, settings in read.items():
         if settings is None:

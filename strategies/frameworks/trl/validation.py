@@ -104,8 +104,11 @@ def _check(found: Invocation, parsed: parsing.ParsedArgs, around: Circumstances,
 
 def _offline(parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
     """Refuse to push where nothing is sent to the hub (huggingface_hub 2.4 `utils/_http.py` OfflineModeIsEnabled)."""
-    name = next((each for each in _OFFLINE if (where.env.get(each) or "").upper() in _YES), None)
-    if name is not None and parsed.values.get("push_to_hub") is True:
+    if parsed.values.get("push_to_hub") is not True:
+        return
+    env = where.env
+    name = next((each for each in _OFFLINE if (env.get(each) or "").upper() in _YES), None)
+    if name is not None:
         message = f"{name} is set, with which nothing can be sent, and TRL stops at its start; remove one of the two"
         yield error(where.flag(parsed, "push_to_hub"), "--push_to_hub", message, rule="trl/contradiction")
 
@@ -115,9 +118,10 @@ _OFFLINE, _YES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"), frozenset({"1", "ON
 
 def _alone(found: Invocation, parsed: parsing.ParsedArgs, around: Circumstances, where: _Where) -> Iterator[Finding]:
     """Refuse FSDP in a process that no launcher of several has started (transformers `trainer.py`)."""
+    if parsed.values.get("fsdp") in (None, False, ""):
+        return
     plain = found.form is Form.MODULE or (found.form is Form.TRL and not parsed.launcher)
-    wanted = parsed.values.get("fsdp") not in (None, False, "")
-    if wanted and plain and not parsed.config_file and "LOCAL_RANK" not in where.env and around.ranks() == 1:
+    if plain and not parsed.config_file and "LOCAL_RANK" not in where.env and around.ranks() == 1:
         message = "needs a launcher, also for one process, and TRL stops at its start; use torchrun, or remove it"
         yield error(where.flag(parsed, "fsdp"), "--fsdp", message, rule="trl/contradiction")
 
