@@ -1,8 +1,8 @@
 """`python -m bench.peers`: builds the peers, measures them in a cluster of its own, and says what they cost.
 
-There are two parts: admissions through the API server, and command lines that judge files. A run of all peers in at
-least seven rounds writes its tables and plots into docs/performance.md; a smaller one prints them. The raw
-figures are in build/peers/.
+There are three parts: admissions through the API server, command lines that judge files, and how Muster's own cost
+grows. A run of all peers in at least seven rounds writes its tables and plots into docs/performance.md; a smaller one
+prints them. The raw figures are in build/peers/.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from pathlib import Path
 
 from bench.peers import catalogue, labs, offline, pages, reports, rounds, tables, versions
 from bench.peers.shapes import Peer
+from bench.scaling import axes, decisions, services
+from bench.scaling import reports as scaling
 from e2e.cluster import bringups, builds, commands, places, processes
 from e2e.cluster.errors import ClusterError
 
 _RAW = places.REPOSITORY / "build" / "peers"
-_PARTS = ("peers", "offline")
+_PARTS = ("peers", "offline", "scaling")
 _FEWER = 5  # rounds of what is steadier than a request through an API server
 
 
@@ -44,6 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         parts: dict[str, Callable[[], None]] = {
             "peers": lambda: _peers(lab(), peers, failures, options),
             "offline": lambda: _offline(options),
+            "scaling": lambda: _scaling(lab(), options),
         }
         return max([_told(name, parts[name]) for name in _PARTS if name in options.parts], default=0)
     finally:
@@ -119,6 +122,19 @@ def _offline(options: argparse.Namespace) -> None:
     if _is_whole(options):
         tables.save(reports.PAGE.parent / offline.RAW, calls)
         pages.write(reports.PAGE, offline.NAME, text)
+
+
+def _scaling(lab: labs.Lab, options: argparse.Namespace) -> None:
+    timings = decisions.measured(axes.AXES, options.rounds)
+    served = services.served(lab, _fewer(options))
+    text = scaling.text(timings, served, list(services.cached(lab)))
+    print(text)
+    for path, found in ((scaling.DECISIONS, timings), (scaling.SERVICES, served)):
+        tables.save(_RAW / Path(path).name, found)
+        if _is_whole(options):
+            tables.save(reports.PAGE.parent / path, found)
+    if _is_whole(options):
+        pages.write(reports.PAGE, scaling.NAME, text)
 
 
 def _without(peers: Sequence[Peer], failures: Sequence[rounds.Failure]) -> list[Peer]:
