@@ -30,7 +30,7 @@ not start without an audit; what a decision costs without its record is in the t
 
 _CACHED = """\
 The same service beside more and more ClusterTrainingRuntimes, copies of the shipped one for TRL, measured once each. At
-rest is right after the start."""
+rest is right after the start. The aims are 60 MiB at rest, and 100 after a load beside 1,000 runtimes."""
 
 
 def text(
