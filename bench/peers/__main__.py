@@ -26,7 +26,7 @@ from e2e.cluster.errors import ClusterError
 
 _RAW = places.REPOSITORY / "build" / "peers"
 _PARTS = ("peers", "offline", "scaling")
-_FEWER = 5  # rounds of what is steadier than a request through an API server
+_FEWER = 3  # rounds of what is steadier than a request through an API server
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -175,9 +175,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--requests",
         type=_counts,
-        default=[200, 320],
+        default=[160, 256],
         metavar="N,N",
-        help="measured requests of a peer in a round, one at a time and 16 at a time (default: 200,320)",
+        help="measured requests of a peer in a round, one at a time and 16 at a time (default: 160,256)",
     )
     parser.add_argument("--minutes", type=float, default=28, help="no round of peers begins that would end later")
     parser.add_argument("--name", default=f"peers-{os.getpid()}", help="of the cluster (default: %(default)s)")
