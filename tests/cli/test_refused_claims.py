@@ -45,7 +45,7 @@ REFUSED = {
     "a constraint of nobody": ([exactly()], constrained("gpus"), "gpus is no request"),
     "a constraint of a choice that is none": ([choices(2)], constrained("gpu/c2"), "gpu/c2 is no request"),
     "an attribute without a domain": ([exactly()], constrained("gpu", "root"), "needs a domain"),
-    "a name in capitals": ([exactly("GPU")], {}, "no label"),
+    "a name in capitals": ([exactly("GPU")], {}, "not a DNS label"),
     "a configuration of nobody": (
         [exactly()],
         {"config": [{"requests": ["gpus"], "opaque": {}}]},

@@ -17,6 +17,7 @@ from webhook.doctor import refusals
 _NOT = {
     "strategies/documents/paths.py: _SEGMENT": "a walk over the steps ends where a step cannot be read",
     "strategies/launches/syntax.py: _ASSIGNMENT": "it is tried where a word begins, and a name ends with its word",
+    "webhook/audit/redaction/forms.py: _WRAPPED": "a line break ends each line, and two lines are a match",
     "webhook/audit/redaction/texts.py: re.compile('[^<]+(?=</)')": "it is tried behind a tag, and ends before the next",
     "webhook/audit/redaction/texts.py: _QUOTED": "behind a quote that nothing closes there is no other; escapes are "
     "read in pairs both within and without",

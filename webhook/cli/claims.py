@@ -21,7 +21,7 @@ _TEMPLATE = "ResourceClaimTemplate"
 _MOST_CHOICES, _MOST_REQUESTS = 8, 32
 _MODES = ("ExactCount", "All")
 _SHOWN = 60
-_DNS, _LONGEST = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"), 63
+_DNS = re.compile(r"[a-z0-9-]{1,63}")
 _Fault = tuple[str, str]
 """The place inside the object, and what is wrong there."""
 Document = Mapping[str, Any]
@@ -72,8 +72,8 @@ def _faults(document: Document) -> Iterator[_Fault]:
         where, name = f"{place}.requests[{index}]", str(request.get("name"))
         if name in names:
             yield f"{where}.name", "which another request has too"
-        if not _DNS.fullmatch(name[:_LONGEST]) or len(name) > _LONGEST:
-            yield f"{where}.name", "which is no label of small letters, digits and -"
+        if not _DNS.fullmatch(name) or "-" in (name[0], name[-1]):
+            yield f"{where}.name", "which is not a DNS label (lower-case letters, digits and -)"
         names[name] = {str(_object(each).get("name")) for each in _list(request.get("firstAvailable"))}
         yield from _request(request, where)
     for index, config in enumerate(_list(claimed.get("config"))):
