@@ -34,9 +34,7 @@ __all__ = ["Node", "main"]
 
 _LOG = logging.getLogger(__name__)
 _TELL = 10.0  # seconds between two notices of a device, at least
-_STILL = (
-    60.0  # seconds after which one that says the same is written again, so that its age shows whether the agent lives
-)
+_STILL = 60.0  # seconds until one that says the same is written again: its age shows whether the agent lives
 _PAUSE = 2.0  # seconds until an engine that could not be placed may come again
 _CONNECTIONS = 256
 

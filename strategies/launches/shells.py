@@ -30,7 +30,7 @@ _TESTS = frozenset(
 )
 _LONG_WITH_VALUE = frozenset({"--rcfile", "--init-file"})
 _ENDING = frozenset({"errexit", "pipefail"})
-_SHORT = frozenset({"date", "sync", "nvidia-smi", "free", "uptime", "hostname", "env", "ls", "touch", "mkdir"})
+_BRIEF = frozenset({"date", "sync", "nvidia-smi", "free", "uptime", "hostname", "env", "ls", "touch", "mkdir"})
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
 
 
@@ -451,7 +451,7 @@ class _Walker:
         elif builtin is not None:
             builtin(self, words, context)
         else:
-            if name not in _SHORT:
+            if name not in _BRIEF:
                 self._stay()
             self._note_file(words, stdin, redirects)
             self._allowance.variables(len(self._scope.variables))
