@@ -15,6 +15,8 @@ from strategies.jobs import containers, parts
 from strategies.jobs.jobs import Job
 from strategies.jobs.programs import Kind
 from strategies.launches import launches, readings, shells, topologies
+from strategies.launches.commands import Command
+from strategies.launches.invocations import invoked
 from strategies.launches.words import Scope
 
 __all__ = ["check"]
@@ -117,12 +119,12 @@ def _is_read(container: pods.Container) -> bool:
 def _waits(container: pods.Container) -> bool:
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     if words and launches.program(words[0]) in launches.SHELLS:
-        called = shells.invoked(words)
+        called = invoked(words)
         if called.text is None or "trap" in called.text or "kill" in called.text:
             return False
         if _is_loop(called.text):
             return True
-        found: list[shells.Command] = []
+        found: list[Command] = []
         why = shells.walk(called.text, Scope(), found.append)
         words = list(found[-1].words) if found and not why and found[-1].certain else []
     return bool(words) and _is_endless(launches.program(words[0]), words[1:])

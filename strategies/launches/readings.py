@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from strategies.launches import launches, quotes, shells, wrappers
 from strategies.launches.accelerate_files import DEFAULT_PLACE
 from strategies.launches.allowances import Allowance
+from strategies.launches.commands import BEHIND, Choice, Command
+from strategies.launches.invocations import Invocation, invoked
 from strategies.launches.launches import SHELLS, Launch, Launcher
 from strategies.launches.programs import is_preparation, is_training, runs_nothing
-from strategies.launches.shells import BEHIND, Choice, Command
 from strategies.launches.words import Loose, Scope
 
 __all__ = ["Reading", "read"]
@@ -145,7 +146,7 @@ class _Reader:
                 self._say(peeled.unread)
                 return
             if peeled.text is not None:
-                self._text(around, peeled.text, shells.Invocation(peeled.text), command)
+                self._text(around, peeled.text, Invocation(peeled.text), command)
                 return
             words = peeled.words
             if count > _MAX_WRAPPERS:
@@ -166,7 +167,7 @@ class _Reader:
             self._say("which variables the shell takes away is known only in the pod")
         elif around.files and words[0].removeprefix("./") in around.files:
             text = around.files[words[0].removeprefix("./")]
-            self._text(around, text, shells.Invocation(text, None, words[0], words[1:]), command)
+            self._text(around, text, Invocation(text, None, words[0], words[1:]), command)
         else:
             self._launch(around, words, command)
 
@@ -203,7 +204,7 @@ class _Reader:
         )
 
     def _shell(self, around: _Around, words: tuple[str, ...], command: Command) -> None:
-        called = shells.invoked(words)
+        called = invoked(words)
         if called.text is not None:
             self._text(around, called.text, called, command)
         elif called.file is not None:
@@ -223,7 +224,7 @@ class _Reader:
         if launches.program(file) not in _HARMLESS and not file.startswith("/etc/profile"):
             self._say(f"the file {quotes.program(file)} is read by the shell and cannot be seen")
 
-    def _text(self, around: _Around, text: str, called: shells.Invocation, outer: Command) -> None:
+    def _text(self, around: _Around, text: str, called: Invocation, outer: Command) -> None:
         if around.shells >= _DEPTH:
             self._say("the shell's text nests deeper than Muster reads")
             return

@@ -13,120 +13,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from strategies.launches import statuses, syntax, trees
+from strategies.launches import questions, statuses, syntax, trees
 from strategies.launches.allowances import Allowance
+from strategies.launches.commands import BEHIND, Choice, Command
+from strategies.launches.cursors import Unreadable
+from strategies.launches.invocations import set_options
 from strategies.launches.statuses import Loss, Status
-from strategies.launches.syntax import Unreadable
 from strategies.launches.trees import Part, Script
 from strategies.launches.words import Scope, Value, Words
 
-__all__ = ["BEHIND", "Choice", "Command", "Invocation", "invoked", "walk"]
+__all__ = ["walk"]
 
 MAX_TEXT = 32 * 1024
 MAX_COMMANDS = 512
 _DEPTH = 60
-_TESTS = frozenset(
-    {"test", "[", "grep", "egrep", "which", "type", "false", "command", "hash", "pgrep", "diff", "cmp", "read"}
-)
-_LONG_WITH_VALUE = frozenset({"--rcfile", "--init-file"})
-_ENDING = frozenset({"errexit", "pipefail"})
 _BRIEF = frozenset({"date", "sync", "nvidia-smi", "free", "uptime", "hostname", "env", "ls", "touch", "mkdir"})
+_DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
-
-
-@dataclass(slots=True, eq=False)
-class Choice:
-    """A place where the shell chooses one of several ways.
-
-    Attributes:
-        names: variables, and programs such as `hostname`, that the choice depends on.
-        ways: number of ways.
-        left: the ways at whose end the shell ends.
-    """
-
-    names: frozenset[str]
-    ways: int
-    left: set[int] = field(default_factory=set)
-
-
-BEHIND = -1
-"""The way of what stands behind a choice in which the shell may have ended."""
-
-
-@dataclass(slots=True)
-class Command:
-    """One program that a text runs.
-
-    Attributes:
-        words: its command line; `Loose` where one may be several.
-        env: exported variables; None for one that cannot be read.
-        assigned: variables of the shell that are not exported.
-        certain: whether it runs exactly once.
-        ways: the choices that decide whether it runs, each with its way.
-        inner: whether its output is only taken as a word.
-        stdin: the here-document that it reads; None for none.
-        files: texts that the shell has written to files, by name.
-        lost: how its status is lost, and the program whose status the shell has instead; None where it counts.
-    """
-
-    words: tuple[str, ...]
-    env: Mapping[str, str | None] = field(default_factory=dict)
-    assigned: Mapping[str, str | None] = field(default_factory=dict)
-    certain: bool = True
-    ways: tuple[tuple[Choice, int], ...] = ()
-    inner: bool = False
-    stdin: str | None = None
-    files: Mapping[str, str] = field(default_factory=dict)
-    lost: tuple[Loss, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Invocation:
-    """How a shell was called: with a text, a file, or to read its standard input (both None).
-
-    Attributes:
-        text: its text.
-        file: its file.
-        name: `$0`.
-        arguments: `$1` and the following.
-        options: options of `set` that change how it ends, by full name: errexit, pipefail.
-    """
-
-    text: str | None = None
-    file: str | None = None
-    name: str = "bash"
-    arguments: tuple[str, ...] = ()
-    options: frozenset[str] = frozenset()
-
-
-def invoked(words: Sequence[str]) -> Invocation:
-    """Read a shell's command line: `bash [options] -c TEXT [name arguments]` or `bash [options] [file arguments]`."""
-    at, takes_text, from_input, options = 1, False, False, frozenset[str]()
-    while at < len(words) and words[at][:1] in ("-", "+") and len(words[at]) > 1:
-        word = words[at]
-        at += 1
-        if word == "--":
-            break
-        if word.startswith("--"):
-            at += word in _LONG_WITH_VALUE
-            continue
-        takes_text |= "c" in word[1:] and word[0] == "-"
-        from_input |= "s" in word[1:] and word[0] == "-"
-        options = _set_options(options, word, words[at:])
-        at += word.count("o") + word.count("O")
-    rest = tuple(words[at:])
-    if takes_text:
-        return Invocation(rest[0] if rest else "", None, rest[1] if len(rest) > 1 else words[0], rest[2:], options)
-    if not rest or from_input or rest[0] == "-":
-        return Invocation(None, None, words[0], rest, options)
-    return Invocation(None, rest[0], rest[0], rest[1:], options)
-
-
-def _set_options(options: frozenset[str], word: str, values: Sequence[str]) -> frozenset[str]:
-    """Return the options after `-e`, `+e` or `-eo pipefail`; `values` are the words behind."""
-    named = {"errexit"} if "e" in word else set[str]()
-    named |= {*values[: word.count("o")]} & _ENDING
-    return options - named if word[0] == "+" else options | named
 
 
 def walk(
@@ -243,7 +146,7 @@ class _Walker:
         sure = True
         choice: Choice | None = None
         for (sign, pipeline), follower in zip(statement.items, statuses.followers(statement.items), strict=True):
-            test = _is_test(pipeline)
+            test = questions.is_test(pipeline)
             status = context.status.within(follower)
             way = None if sure or choice is None else (choice, int(sign == "||"))
             if sign == "||":
@@ -258,10 +161,10 @@ class _Walker:
 
     def _deciding(self, test: str) -> frozenset[str]:
         """Return the variables that a test reads, and those that their values come from."""
-        found = _names(test)
+        found = questions.names(test)
         for name in found & self._scope.variables.keys():
             value = self._scope.variables[name]
-            found = (found - {name}) | (_names(value[:240]) if isinstance(value, str) else frozenset())
+            found = (found - {name}) | (questions.names(value[:240]) if isinstance(value, str) else frozenset())
         return found
 
     def _pipeline(self, pipeline: trees.Pipeline, context: _Context) -> None:
@@ -524,7 +427,7 @@ class _Walker:
     def _set(self, words: Sequence[str], _context: _Context) -> None:
         for at, word in enumerate(words):
             if word[:1] in ("-", "+") and word != "--":
-                self._scope.options = _set_options(self._scope.options, word, words[at + 1 :])
+                self._scope.options = set_options(self._scope.options, word, words[at + 1 :])
         if "--" in words:
             self._scope.arguments = list(words[words.index("--") + 1 :])
 
@@ -638,32 +541,3 @@ def _unwrapped(words: list[str]) -> tuple[list[str], bool]:
                 return [], False
             at += 2 if taken == "exec" and words[at] == "-a" else 1
     return words[at:], replaces and at < len(words)
-
-
-def _is_test(pipeline: trees.Pipeline) -> bool:
-    """Tell whether a pipeline is a question, whose answer decides what runs next."""
-    last = pipeline.parts[-1]
-    if pipeline.negated or isinstance(last, trees.Arithmetic):
-        return True
-    return isinstance(last, trees.Command) and bool(last.words) and last.words[0].plain in _TESTS
-
-
-_DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
-_READS = re.compile(
-    r"(?P<empty>-[nvz]\s+[\"']?)?(?:\$[{(]?\s*(?P<name>[A-Za-z_]\w*)(?P<rest>:?[-+=])?|^(?P<program>hostname)\b)"
-)
-_BARE = re.compile(r"[A-Za-z_]\w*")
-_OF_PODS = re.compile(r"PET_NODE_RANK|JOB_COMPLETION_INDEX|HOSTNAME")
-
-
-def _names(text: str) -> frozenset[str]:
-    """Return the variables whose values a text depends on.
-
-    Left out are those of which it only asks whether they are set, and those with a default that no pod has.
-    """
-    bare = set(_BARE.findall(text)) if text.startswith("((") else set()
-    for found in _READS.finditer(text):
-        name = found["name"] or found["program"]
-        if not found["empty"] and (not found["rest"] or _OF_PODS.fullmatch(name)):
-            bare.add(name)
-    return frozenset(bare)

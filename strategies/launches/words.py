@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from strategies.launches.allowances import Allowance
+from strategies.launches.cursors import Unreadable
 from strategies.launches.programs import is_preparation
-from strategies.launches.syntax import Unreadable
 from strategies.launches.trees import Part, Word
 
 __all__ = ["Loose", "Scope", "Value", "Words"]

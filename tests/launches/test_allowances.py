@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from strategies.launches import allowances, readings, shells, syntax
+from strategies.launches import allowances, cursors, readings, shells
 
 LAUNCH = "torchrun train.py\n"
 COMMANDS = "the shell's text runs more commands than Muster reads"
@@ -101,5 +101,5 @@ def test_all_that_is_allowed_can_be_spent_and_not_one_more(spend, room):
     allowance = allowances.Allowance(0)
     pay = getattr(allowance, spend)
     pay(room)
-    with pytest.raises(syntax.Unreadable):
+    with pytest.raises(cursors.Unreadable):
         pay(1)
