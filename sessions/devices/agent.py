@@ -12,7 +12,6 @@ import fcntl
 import json
 import logging
 import os
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -42,7 +41,7 @@ from sessions.devices.lease import (
     Phase,
 )
 from sessions.devices.memory import Device, DeviceError, device
-from sessions.devices.scrapes import Scrapes
+from sessions.devices.serving import until_told
 
 __all__ = ["Agent", "Caller", "add", "bytes_of", "locked", "main", "times"]
 
@@ -456,19 +455,11 @@ def _address(text: str) -> tuple[str, int]:
 
 
 async def _serve(agent: Agent, name: str, metrics: tuple[str, int] | None) -> None:
-    ended = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-    agent.start()
-    await agent.listen()
-    scraped = await Scrapes(lambda: exposition({name: agent.counted()})).serve(*metrics) if metrics else None
-    sys.stdout.write("serving\n")
-    if scraped is not None:
-        sys.stdout.write(f"serving metrics at port {scraped.sockets[0].getsockname()[1]}\n")
-    sys.stdout.flush()
-    await ended.wait()
-    if scraped is not None:
-        scraped.close()
-    await agent.close()
+    async def begin() -> None:
+        agent.start()
+        await agent.listen()
+
+    await until_told(begin, agent.close, lambda: exposition({name: agent.counted()}), metrics)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import logging
 import os
-import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,7 +24,7 @@ from sessions.devices.agent import Agent, Caller
 from sessions.devices.clocks import Times
 from sessions.devices.figures import exposition
 from sessions.devices.memory import Device, DeviceError, device
-from sessions.devices.scrapes import Scrapes
+from sessions.devices.serving import until_told
 from sessions.nodes import notices
 from sessions.nodes.claims import LABEL, Claim, Place, claim_of, pod_of, uuid_of
 from sessions.platforms.api import ACCOUNT, Access, Api, ApiError, UnreachableError, in_cluster
@@ -257,22 +256,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def _serve(args: argparse.Namespace, access: Access) -> None:
-    ended = asyncio.Event()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(each, ended.set)
     apis = {name: Api(access, name) for name in args.namespace}
     make = _makers(args.budget, agent.bytes_of(args.kept), args.node, next(iter(apis.values())))
     node = Node(apis, make, args.socket, agent.times(args), agent.bytes_of(args.host))
-    await node.start()
-    scraped = await Scrapes(node.metrics).serve(*args.metrics) if args.metrics else None
-    sys.stdout.write("serving\n")
-    if scraped is not None:
-        sys.stdout.write(f"serving metrics at port {scraped.sockets[0].getsockname()[1]}\n")
-    sys.stdout.flush()
-    await ended.wait()
-    if scraped is not None:
-        scraped.close()
-    await node.close()
+    await until_told(node.start, node.close, node.metrics, args.metrics)
 
 
 if __name__ == "__main__":
