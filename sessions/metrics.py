@@ -102,7 +102,7 @@ class Metrics:
         self._failures.labels(_kind(kind), category).inc()
 
     def used(self, amounts: Mapping[str, int]) -> None:
-        """Count tokens by their kind; what is no number of tokens is left out."""
+        """Count tokens by their kind; what is not a number of tokens is left out."""
         for kind in _TOKENS:
             self._tokens.labels(kind).inc(amounts.get(kind, 0))
 

@@ -188,7 +188,7 @@ def _parser() -> argparse.ArgumentParser:
 def _parts(text: str) -> list[str]:
     names = text.split(",")
     if unknown := [name for name in names if name not in _PARTS]:
-        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: is no part; there are {', '.join(_PARTS)}")
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: is not a part; there are {', '.join(_PARTS)}")
     return names
 
 
@@ -201,7 +201,7 @@ def _counts(text: str) -> list[int]:
 
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r}: is no number from 1")
+        raise argparse.ArgumentTypeError(f"{text!r}: is not a number from 1")
     return int(text)
 
 

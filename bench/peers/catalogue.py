@@ -40,7 +40,7 @@ def chosen(names: Iterable[str]) -> list[Peer]:
     wanted = set(names) or {peer.name for peer in PEERS}
     if unknown := wanted - {peer.name for peer in PEERS}:
         known = ", ".join(peer.name for peer in PEERS)
-        raise ClusterError(f"--peers: {', '.join(sorted(unknown))}: is no peer; there are {known}")
+        raise ClusterError(f"--peers: {', '.join(sorted(unknown))}: is not a peer; there are {known}")
     return [peer for peer in PEERS if peer.name in wanted | {NONE.name}]
 
 

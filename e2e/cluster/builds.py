@@ -34,7 +34,7 @@ class Module:
     """A Go module: its folder's name, its build tags, and how its binaries are renamed.
 
     Attributes:
-        root: the folder of its folder; None for `e2e/binaries`. It is no part of what names the built folder.
+        root: the folder of its folder; None for `e2e/binaries`. It is not a part of what names the built folder.
     """
 
     name: str

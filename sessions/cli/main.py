@@ -189,7 +189,7 @@ def _settings(base: Path) -> dict[str, Any]:
 def _interpreter(of: str, name: str | None) -> str | None:
     found = shutil.which(name) if name else None
     if name and found is None:
-        raise ValueError(f"--{of}-python: {name}: is no program: pass the python of the {of}'s environment")
+        raise ValueError(f"--{of}-python: {name}: is not a program: pass the python of the {of}'s environment")
     return found
 
 

@@ -34,7 +34,7 @@ def number(value: float) -> str:
 
 
 def spark(values: Sequence[float]) -> str:
-    """Return a line of bars, the highest for the largest value; one that is no finite number is `!`."""
+    """Return a line of bars, the highest for the largest value; one that is not a finite number is `!`."""
     finite = [each for each in values if math.isfinite(each)]
     low, width = min(finite, default=0.0), max(finite, default=0.0) - min(finite, default=0.0)
     return "".join(_bar((each - low) / width if width else 0.0) if math.isfinite(each) else "!" for each in values)

@@ -199,7 +199,9 @@ class Agent:
         for action in actions:
             known = self._known.get(action.name)
             if known is None:
-                _LOG.error("%s has memory on the device and is no engine: nobody gets it until it is free", action.name)
+                _LOG.error(
+                    "%s has memory on the device and is not an engine: nobody gets it until it is free", action.name
+                )
             elif isinstance(action, Grant):
                 self._grant(action, known)
             elif isinstance(action, Leave):
@@ -329,7 +331,7 @@ class Agent:
                     self._device.leave(known.process.pid)
                     self._write(known, lines.line("moved"))
             case _:
-                raise ValueError(f"{what[:20]!r} is no word of an engine")
+                raise ValueError(f"{what[:20]!r} is not a word of an engine")
 
     def _watch(self, name: str, known: _Known) -> None:
         asyncio.get_running_loop().add_reader(known.process.descriptor, self._died, name)
@@ -450,7 +452,7 @@ def bytes_of(mebibytes: int | None) -> int | None:
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port[:6]) > 65535:
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is no HOST:PORT such as 127.0.0.1:9091")
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a HOST:PORT such as 127.0.0.1:9091")
     return host.strip("[]"), int(port)
 
 

@@ -121,7 +121,7 @@ class Died:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Who has memory on the device; a process that is no engine has a name of its own."""
+    """Who has memory on the device; a process that is not an engine has a name of its own."""
 
     users: frozenset[str]
 

@@ -51,7 +51,7 @@ class Join:
     def read(cls, value: object) -> Join:
         """Return what was told. Raises `ValueError` with the name of what is wrong."""
         if not isinstance(value, Mapping) or not value.keys() <= {"session", "role", "weight", "host"}:
-            raise ValueError("join: is no object of session, role, weight and host")
+            raise ValueError("join: is not an object of session, role, weight and host")
         session, role = _name(value, "session"), _name(value, "role")
         weight, host = value.get("weight", 1.0), value.get("host", 0)
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 1 / _HEAVIEST <= weight <= _HEAVIEST:
@@ -71,9 +71,9 @@ def word(text: bytes) -> tuple[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError("a line is no JSON") from error
+        raise ValueError("a line is not JSON") from error
     if not isinstance(found, dict) or len(found) != 1:
-        raise ValueError("a line is no JSON object with one word")
+        raise ValueError("a line is not a JSON object with one word")
     return next(iter(found.items()))
 
 

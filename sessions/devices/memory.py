@@ -197,7 +197,7 @@ def device(text: str, kept: int | None = None) -> Device:
         return Nvidia(rest, _CONTEXT if kept is None else kept)
     if kind == "budget" and name and "/" not in name and not name.startswith(".") and size.isdigit() and int(size):
         return Budget(f"muster-device-{name}", int(size) << 20, _INTERPRETER if kept is None else kept)
-    raise DeviceError(f"--device: {text[:80]}: is no device: pass nvidia:UUID or budget:NAME:MEBIBYTES")
+    raise DeviceError(f"--device: {text[:80]}: is not a device: pass nvidia:UUID or budget:NAME:MEBIBYTES")
 
 
 def _hierarchy() -> Path:

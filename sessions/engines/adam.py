@@ -100,7 +100,7 @@ class AdamW:
         self._torch.step()
 
     def _looked(self, kept: _Kept) -> Reach:
-        """Return what weights and moments are at most; take a step back after which some are no numbers."""
+        """Return what weights and moments are at most; take a step back after which some are not numbers."""
         measured = self._measured()
         seconds = [state["exp_avg_sq"] for state in self._torch.state.values()]
         if not measured.is_finite or not math.isfinite(self._largest(seconds)):
@@ -115,7 +115,7 @@ class AdamW:
         return Reach(self._largest([each.detach() for each in self._named.values()]), self._largest(firsts))
 
     def _largest(self, tensors: Sequence[Tensor]) -> float:
-        """Return the largest value without its sign, infinity where one is no number, and 0 of nothing."""
+        """Return the largest value without its sign, infinity where one is not a number, and 0 of nothing."""
         some = [each for each in tensors if each.numel()]  # a rank may have no part of one
         found = float(torch.nn.utils.get_total_norm(some, math.inf))
         return math.inf if math.isnan(found) else found

@@ -88,7 +88,7 @@ def _value(hint: Any, text: str) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and hint is torch.dtype:
         if text not in _DTYPES:
-            raise ValueError(f"is no type of weights: pass {', '.join(_DTYPES)}")
+            raise ValueError(f"is not a type of weights: pass {', '.join(_DTYPES)}")
         return getattr(torch, text)
     try:
         return TypeAdapter(hint).validate_python(_json(text), strict=True)

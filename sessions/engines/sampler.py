@@ -213,7 +213,7 @@ class TransformersSampler:
 def _answer(opened: _Open) -> Sampled | Refused:
     thought = opened.thought or Sampled()
     if not _are_numbers(opened, thought):
-        return Refused("model_path: the logits of these weights are no numbers: sample from an earlier checkpoint")
+        return Refused("model_path: the logits of these weights are not numbers: sample from an earlier checkpoint")
     return replace(thought, sequences=tuple(row.whole() for row in opened.rows))
 
 

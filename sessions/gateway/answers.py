@@ -92,7 +92,7 @@ async def body(request: web.Request, form: type[B], most: int = MOST) -> B:
 
 
 async def members(request: web.Request) -> dict[str, Any]:
-    """Return the members of the body, of which a handler reads few. Raises `Refused` when it is no JSON object."""
+    """Return the members of the body, of which a handler reads few. Raises `Refused` when it is not a JSON object."""
     try:
         found = orjson.loads(await read(request, MOST))
     except orjson.JSONDecodeError as error:

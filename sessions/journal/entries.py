@@ -142,7 +142,7 @@ def given_up(connection: Connection, id_: str, text: str, category: str, now: fl
 def next_of(connection: Connection, target: str, after: int) -> tuple[Row | None, bool]:
     """Return what waits first for a target and has a number above another, without its body.
 
-    Also tell whether its number is not the next one although something waits that is no forward or backward pass.
+    Also tell whether its number is not the next one although something waits that is not a forward or backward pass.
     """
     query = (
         "SELECT id, seq, kind, created FROM requests WHERE target = ? AND seq > ? AND state = 'waiting'"

@@ -200,7 +200,7 @@ def _connected(url: str) -> Link:
         raise AwayError(f"the journal does not answer: {' '.join(str(error).split())[:300]}") from error
     except psycopg.ProgrammingError:
         # What it says of a URL may quote its password.
-        told = "is no URL that PostgreSQL reads; write postgresql://USER@HOST/DATABASE?sslmode=verify-full"
+        told = "is not a URL that PostgreSQL reads; write postgresql://USER@HOST/DATABASE?sslmode=verify-full"
         raise ValueError(f"--journal: {told}") from None
     return link
 

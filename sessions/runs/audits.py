@@ -33,7 +33,7 @@ def writer(path: Path) -> AuditWriter:
     """Return the writer of a log, which rotates its files.
 
     Raises:
-        ValueError: when the folder of the file is missing, or it is no file.
+        ValueError: when the folder of the file is missing, or it is not a file.
     """
     if path.is_dir() or not path.parent.is_dir():
         raise ValueError(f"--audit: {path}: its folder is missing, or it is one; name a file in a folder that exists")

@@ -34,7 +34,7 @@ class Checkpoint:
 
 
 def checked(name: str) -> str:
-    """Return a name of weights. Raises `Refused` for one that is no name of a file."""
+    """Return a name of weights. Raises `Refused` for one that is not a name of a file."""
     if not _NAME.fullmatch(name):
         told = "use letters, digits, dots, dashes and underscores, at most 128, and begin with a letter or digit"
         raise Refused(f"path: {name[:60]!r} is not a name of weights; {told}")

@@ -30,7 +30,7 @@ def check(body: bytes, form: Any) -> None:
         form: its descriptor.
 
     Raises:
-        Refused: when it has more than `MOST`, or is no message.
+        Refused: when it has more than `MOST`, or is not a message.
     """
     if len(body) <= _SMALL:
         return
@@ -41,7 +41,7 @@ def check(body: bytes, form: Any) -> None:
             if count > MOST:
                 raise Refused(f"data: the request has more than {MOST} parts; send fewer datums at once")
     except (IndexError, DecodeError) as error:
-        raise Refused("the body is no message that a client of tinker 0.25.0 or later sends") from error
+        raise Refused("the body is not a message that a client of tinker 0.25.0 or later sends") from error
 
 
 def _parts(body: bytes, form: Any) -> Iterator[int]:

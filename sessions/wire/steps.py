@@ -89,7 +89,7 @@ def _texts(chunks: Sequence[Any], where: str) -> Iterator[NDArray[np.int64]]:
         if not chunk.HasField("encoded_text"):
             raise Refused(f"{where}: holds an image or audio, which no model here reads; send tokens only")
         if len(chunk.encoded_text.tokens) % 4:
-            raise Refused(f"{where}: its tokens are no whole number of int32 values")
+            raise Refused(f"{where}: its tokens are not a whole number of int32 values")
         yield np.frombuffer(chunk.encoded_text.tokens, dtype="<i4").astype(np.int64)
 
 

@@ -95,7 +95,7 @@ def _filled(
 
 def _read(name: str, data: bytes, kind: np.dtype[Any]) -> NDArray[np.generic]:
     if len(data) % kind.itemsize:
-        raise Refused(f"loss_fn_inputs[{name}]: {len(data)} bytes are no whole number of {kind.name} values")
+        raise Refused(f"loss_fn_inputs[{name}]: {len(data)} bytes are not a whole number of {kind.name} values")
     return np.frombuffer(data, dtype=kind)
 
 

@@ -54,7 +54,7 @@ class Problem:
 
 
 def check(resources: Mapping[str, Any]) -> Sequence[Problem]:
-    """Check the resources of one container, as the pod gets them; an amount that is no quantity is left out."""
+    """Check the resources of one container, as the pod gets them; an amount that is not a quantity is left out."""
     limits, requests = (tuple((resources.get(part) or {}).items()) for part in _PARTS)
     amounts = [amount for _, amount in (*limits, *requests)]
     odd = len(amounts) > _FEW or any(type(amount) not in (str, int) for amount in amounts)

@@ -62,7 +62,7 @@ def _tolerations(entries: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
         key, operator, value = entry.get("key"), entry.get("operator") or "Equal", entry.get("value")
         place: Path = ("tolerations", index)
         if key and not labels.is_key(key):
-            yield (*place, "key"), key, f"is no key of a taint, {_REFUSED}; correct it", _RULE
+            yield (*place, "key"), key, f"is not a key of a taint, {_REFUSED}; correct it", _RULE
         if not key and operator != "Exists":
             message = f"a toleration without a key is one of all taints and needs the operator Exists, {_REFUSED}; "
             yield place, None, f"{message}write the key of the taint, or operator: Exists", _RULE
@@ -75,7 +75,7 @@ def _tolerations(entries: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
             message = f"the operator Exists takes no value, {_REFUSED}; remove the value, or write operator: Equal"
             yield (*place, "value"), value, message, _RULE
         elif operator == "Equal" and value and not labels.is_value(value):
-            yield (*place, "value"), value, f"is no value of a taint, {_REFUSED}; {_meant(value)}", _RULE
+            yield (*place, "value"), value, f"is not a value of a taint, {_REFUSED}; {_meant(value)}", _RULE
         elif operator not in ("Equal", "Exists", *_ALPHA):
             yield (*place, "operator"), operator, f"is not Equal or Exists, {_REFUSED}; use one of them", _RULE
 
@@ -139,7 +139,7 @@ def _expressions(place: Path, term: Mapping[str, Any], *, required: bool) -> Ite
             yield (*inside, "key"), each["key"], f"is not a valid key of a label, {_REFUSED}; correct it", _RULE
         for number, value in enumerate(values if required else ()):
             if isinstance(value, str) and not labels.is_value(value):
-                message = f"is no value of a label, {_REFUSED}; {_meant(value)}"
+                message = f"is not a value of a label, {_REFUSED}; {_meant(value)}"
                 yield (*inside, "values", number), value, message, _RULE
 
 

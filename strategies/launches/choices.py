@@ -55,7 +55,7 @@ def refused(launch: Launch) -> Iterator[tuple[str, str, str]]:
         elif option in _PORTS and value.isdecimal() and (len(value) > _DIGITS or int(value) > _HIGHEST_PORT):
             yield option, value, f"is not a port, which ends at {_HIGHEST_PORT}; correct it"
         elif option == "local_ranks_filter" and known is _TORCHRUN and not _is_list(value):
-            yield option, value, "is no list of ranks, such as 0,1, and torchrun would stop; correct it"
+            yield option, value, "is not a list of ranks, such as 0,1, and torchrun would stop; correct it"
         elif option == "max_restarts" and known is _TORCHRUN and value.startswith("-"):
             yield option, value, "is below 0, and torchrun would stop; use 0 or more"
         elif option == "no_python" and launch.module:

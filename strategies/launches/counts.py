@@ -177,7 +177,7 @@ def _word(job: Job, site: Site, world: World) -> Iterator[Finding]:
             continue
         count = topologies.read_topology(job).processes
         message = (
-            "Trainer sets PET_NPROC_PER_NODE to auto for a job with GPUs, which is no number here (0 in a shell's "
+            "Trainer sets PET_NPROC_PER_NODE to auto for a job with GPUs, which is not a number here (0 in a shell's "
             f"arithmetic); set numProcPerNode{f': {count}' if count else ''}"
         )
         place, shown = site.locate_option(world.launch, option), f"--{option} {text}"

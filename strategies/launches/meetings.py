@@ -190,7 +190,7 @@ def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
         yield from _with_port(address, report) if endpoint is None else ()
     if backend is not None and kind not in _BACKENDS and "$" not in kind:
         known = " or ".join(_BACKENDS[1:])
-        message = f"is no rendezvous of torch, and torchrun stops unless the image brings it; use {known}"
+        message = f"is not a rendezvous of torch, and torchrun stops unless the image brings it; use {known}"
         yield warning(backend.field, backend.shown, message, rule="core/launch")
     static = kind in ("", "static") and not endpoint and not _is_c10d(seen.job, launch)
     port = None if not static else seen.setting(launch, "master_port")

@@ -2,8 +2,8 @@
 
 A strategy rewrites only the bare launch of a site (`Site.launch`). What it says about a job is judged by the reading.
 
-A plain program of Python that runs beside a launcher prepares something or looks at the result, and is no launch of its
-own: it is in `Reading.beside`. Where only such programs run, the last one is the launch.
+A plain program of Python that runs beside a launcher prepares something or looks at the result, and is not a launch of
+its own: it is in `Reading.beside`. Where only such programs run, the last one is the launch.
 """
 
 from __future__ import annotations

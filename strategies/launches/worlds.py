@@ -237,7 +237,9 @@ def _under_torchrun(world: World, env: _Env, topology: Topology, *, standalone: 
     if least is None or most is None:
         return _no_number(world, "--nnodes", text)
     if least < 1 or most < least:
-        fault = f"{beginning(text, 60)!r} is no number of nodes from 1 on and no range MIN:MAX, so torchrun would stop"
+        fault = (
+            f"{beginning(text, 60)!r} is not a number of nodes from 1 on and no range MIN:MAX, so torchrun would stop"
+        )
         return replace(world, nodes=None, fault=fault, option="nnodes")
     if standalone and least > 1:
         return _waits_alone(world, env, least)
@@ -354,7 +356,7 @@ def _accelerate(world: World, env: _Env, topology: Topology) -> World:
 
 
 def _starts_nothing(launch: Launch) -> bool:
-    """Whether it is `accelerate env`, `accelerate launch --help`, or a command of trl that is no training."""
+    """Whether it is `accelerate env`, `accelerate launch --help`, or a command of trl that is not a training."""
     if launch.launcher is Launcher.TRL:
         return launch.target in _NO_TRAINING
     return "help" in launch.values or not launch.target or launch.head[-1:] == ("accelerate",)

@@ -57,5 +57,5 @@ def _join(entries: list[Any], added: list[Any], key: str, meet: Callable[[Any, A
 
 
 def _held(value: Any) -> Any:
-    """Return what stands for the value of a key in an index; lists and objects are no names, and are not hashed."""
+    """Return what stands for the value of a key in an index; lists and objects are not names, and are not hashed."""
     return (str, json.dumps(value, sort_keys=True)) if isinstance(value, (dict, list)) else value

@@ -14,8 +14,8 @@ main = importlib.import_module("bench.peers.__main__")
     [
         (["--requests", "400"], "give 2 numbers"),
         (["--requests", "1,2,3"], "give 2 numbers"),
-        (["--requests", "400,0"], "'0': is no number from 1"),
-        (["--rounds", "x"], "'x': is no number from 1"),
+        (["--requests", "400,0"], "'0': is not a number from 1"),
+        (["--rounds", "x"], "'x': is not a number from 1"),
     ],
 )
 def test_a_number_that_makes_no_sense_is_refused_before_anything_is_built(words, said, capsys):

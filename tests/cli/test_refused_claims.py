@@ -42,14 +42,14 @@ REFUSED = {
     "both kinds of request": ([{**exactly(), **choices(1)}], {}, "exactly and firstAvailable"),
     "nine choices": ([choices(9)], {}, "8 choices"),
     "two requests of one name": ([exactly(), exactly()], {}, "another request"),
-    "a constraint of nobody": ([exactly()], constrained("gpus"), "gpus is no request"),
-    "a constraint of a choice that is none": ([choices(2)], constrained("gpu/c2"), "gpu/c2 is no request"),
+    "a constraint of nobody": ([exactly()], constrained("gpus"), "gpus is not a request"),
+    "a constraint of a choice that is none": ([choices(2)], constrained("gpu/c2"), "gpu/c2 is not a request"),
     "an attribute without a domain": ([exactly()], constrained("gpu", "root"), "needs a domain"),
     "a name in capitals": ([exactly("GPU")], {}, "not a DNS label"),
     "a configuration of nobody": (
         [exactly()],
         {"config": [{"requests": ["gpus"], "opaque": {}}]},
-        "gpus is no request",
+        "gpus is not a request",
     ),
     "no inner spec": ([], {"spec": {"devices": {"requests": [exactly()]}}}, "no spec.spec"),
 }

@@ -40,7 +40,7 @@ TRAINJOBS = {
         (1, 4, "gpu"),
     ),
     "GPUs of two makers": ({"resourcesPerNode": {"limits": {"amd.com/gpu": 2, GPU: 1}}}, {}, (1, None, "other")),
-    "memory of a GPU is no number of GPUs": (
+    "memory of a GPU is not a number of GPUs": (
         {"resourcesPerNode": {"limits": {"aliyun.com/gpu-mem": 16, "cpu": 8}}},
         {},
         (1, None, "other"),
@@ -56,7 +56,7 @@ TRAINJOBS = {
         {},
         (1, 8, "other"),
     ),
-    "a network card is no accelerator": (
+    "a network card is not an accelerator": (
         {"resourcesPerNode": {"limits": {"rdma/hca": 1, "cpu": 2}}},
         {},
         (1, 2, "none"),

@@ -145,7 +145,7 @@ FAULTS = {
         2,
     ),
     "a flag behind the config": ("tune run full_finetune_distributed --config c --epochs=1", "argument", 6),
-    "a word that is no item": ("tune run full_finetune_distributed --config c epochs", "argument", 6),
+    "a word that is not an item": ("tune run full_finetune_distributed --config c epochs", "argument", 6),
     "two signs": ("tune run full_finetune_distributed --config c a=b=c", "argument", 6),
     "a path from the root": ("tune run /workspace/mine.py --config c", "recipe-path", 3),
     "a path from here": ("tune run ./mine.py --config c", "recipe-path", 3),

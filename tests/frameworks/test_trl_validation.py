@@ -47,7 +47,12 @@ FAULTS = {
     "DoRA without PEFT": ("--use_dora", "spec.trainer.args[2]", "--use_dora", "trl/peft"),
     "a misspelt flag": ("--learning_rte 1e-5", "spec.trainer.args[2]", "--learning_rte", "trl/unknown-flag"),
     "a switch without its value": ("--bf16", "spec.trainer.args[2]", "--bf16", "trl/arguments"),
-    "a value that is no number": ("--learning_rate fast", "spec.trainer.args[2]", "--learning_rate", "trl/arguments"),
+    "a value that is not a number": (
+        "--learning_rate fast",
+        "spec.trainer.args[2]",
+        "--learning_rate",
+        "trl/arguments",
+    ),
     "a value that is none of the choices": (
         "--save_strategy now",
         "spec.trainer.args[2]",

@@ -25,7 +25,7 @@ def every_review_gets_an_answer_with_its_uid(story):
             if each.status != 200 or response is None or response.get("uid") != story.request["uid"]:
                 yield f"{each.phase}: HTTP {each.status} {each.answer[:120]!r}"
         elif each.status not in (200, 400):
-            yield f"{each.phase}: HTTP {each.status} for what is no review"
+            yield f"{each.phase}: HTTP {each.status} for what is not a review"
 
 
 def no_review_ends_in_an_exception(story):

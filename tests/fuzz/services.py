@@ -348,7 +348,7 @@ def reader_of(documents, namespace):
     for document in documents:
         with contextlib.suppress(
             DuplicateError, UnnamedError, TypeError, AttributeError
-        ):  # a namespace that is no text cannot be stored
+        ):  # a namespace that is not a text cannot be stored
             reader.add(document)
     return reader
 

@@ -19,7 +19,7 @@ class Story:
 
     Attributes:
         case: the case.
-        request: what was read out of the body, None where that is no review.
+        request: what was read out of the body, None where that is not a review.
         about: bytes of the documents of the cluster.
         mutated: the first exchange.
         again: the same with the patched object; None where nothing was patched.

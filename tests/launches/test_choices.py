@@ -22,7 +22,7 @@ REFUSED = {
     "a backend in capitals": ("accelerate launch --dynamo_backend INDUCTOR x.py", "dynamo_backend"),
     "restarts below 0": ("torchrun --max-restarts=-1 x.py", "max_restarts"),
     "ranks in words": ("torchrun --local-ranks-filter all x.py", "local_ranks_filter"),
-    "a module that is no module": ("torchrun --no-python -m x", "no_python"),
+    "a module that is not a module": ("torchrun --no-python -m x", "no_python"),
     "a version": ("accelerate launch --use_fsdp --fsdp_version 3 x.py", "fsdp_version"),
 }
 

@@ -20,17 +20,19 @@ def _matching(pattern: str, longest: int, said: str) -> Any:
 
     def complaint(value: object) -> str:
         fits = isinstance(value, str) and len(value) <= longest and compiled.fullmatch(value)
-        return "" if fits else f"is no {said}"
+        return "" if fits else f"is not {said}"
 
     return complaint
 
 
-LABEL = _matching(r"[a-z]([-a-z0-9]*[a-z0-9])?", 63, "DNS label of at most 63 characters")
-SUBDOMAIN = _matching(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", 253, "DNS subdomain")
-QUANTITY = _matching(r"\d+(\.\d+)?(m|k|[KMGT]i?)?", 30, "quantity")
-URI = _matching(r"[A-Za-z][A-Za-z0-9+.-]*://.+", 2048, "URI with a scheme")
-IMAGE = _matching(r"[a-z0-9.-]+\.[a-z]+(/[a-z0-9._-]+)+:[\w.-]+|[a-z0-9]+/[a-z0-9]+:[\w.-]+", 500, "image with a tag")
-LABELS = {"*": _matching(r"([A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)?", 63, "label value")}
+LABEL = _matching(r"[a-z]([-a-z0-9]*[a-z0-9])?", 63, "a DNS label of at most 63 characters")
+SUBDOMAIN = _matching(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", 253, "a DNS subdomain")
+QUANTITY = _matching(r"\d+(\.\d+)?(m|k|[KMGT]i?)?", 30, "a quantity")
+URI = _matching(r"[A-Za-z][A-Za-z0-9+.-]*://.+", 2048, "a URI with a scheme")
+IMAGE = _matching(
+    r"[a-z0-9.-]+\.[a-z]+(/[a-z0-9._-]+)+:[\w.-]+|[a-z0-9]+/[a-z0-9]+:[\w.-]+", 500, "an image with a tag"
+)
+LABELS = {"*": _matching(r"([A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)?", 63, "a label value")}
 
 
 def _amount(value: object) -> str:
@@ -42,7 +44,7 @@ RESOURCES = {"limits": {"*": _amount}, "requests": {"*": _amount}}
 KEY_REFERENCE = {"name!": SUBDOMAIN, "key!": str}
 ENV = [
     {
-        "name!": _matching(r"[A-Za-z_]\w*", 100, "variable name"),
+        "name!": _matching(r"[A-Za-z_]\w*", 100, "a variable name"),
         "value": str,
         "valueFrom": {
             "fieldRef": {"fieldPath!": str},

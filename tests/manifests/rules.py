@@ -33,7 +33,7 @@ def check(document: Document, runtimes: Mapping[str, Document]) -> list[str]:
     """Return every problem of one document; `runtimes` are those that a TrainJob may name."""
     key = (str(document.get("apiVersion")), str(document.get("kind")))
     if key not in kinds.KINDS:
-        return [f"{key[1]} of {key[0]} is no kind of ours"]
+        return [f"{key[1]} of {key[0]} is not a kind of ours"]
     found = list(shapes.problems(document, kinds.KINDS[key]))
     if found:
         return found
@@ -103,7 +103,7 @@ def _jobset_problems(spec: Document, jobset: str) -> Iterator[str]:
         volumes = claims | {volume["name"] for volume in job["template"]["spec"]["template"]["spec"].get("volumes", ())}
         for container in _containers(job):
             for missing in sorted(_mounts(container) - volumes):
-                yield f"replicatedJobs[{job['name']}]: {container['name']} mounts {missing!r}, which is no volume"
+                yield f"replicatedJobs[{job['name']}]: {container['name']} mounts {missing!r}, which is not a volume"
         yield from _length_problems(f"{jobset}-{job['name']}-{job.get('replicas', 1) - 1}-0-abcde")
 
 
@@ -111,7 +111,7 @@ def _trainjob_problems(document: Document, runtimes: Mapping[str, Document]) -> 
     spec, name = document["spec"], document["metadata"].get("name", "")
     runtime = runtimes.get(spec["runtimeRef"]["name"])
     if runtime is None:
-        yield f"spec.runtimeRef.name: {spec['runtimeRef']['name']!r} is no runtime of ours"
+        yield f"spec.runtimeRef.name: {spec['runtimeRef']['name']!r} is not a runtime of ours"
         return
     jobs = {job["name"]: job for job in runtime["spec"]["template"]["spec"]["replicatedJobs"]}
     for step in spec.get("initializer", {}):

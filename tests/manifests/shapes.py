@@ -32,7 +32,7 @@ def problems(value: object, shape: Shape, path: str = "") -> Iterator[str]:
 
 def _object_problems(value: object, shape: Mapping[str, Shape], path: str) -> Iterator[str]:
     if not isinstance(value, dict):
-        yield f"{path}: {value!r} is no object"
+        yield f"{path}: {value!r} is not an object"
         return
     if "*" in shape:
         for name, member in value.items():
@@ -49,7 +49,7 @@ def _object_problems(value: object, shape: Mapping[str, Shape], path: str) -> It
 
 def _list_problems(value: object, shape: Shape, path: str) -> Iterator[str]:
     if not isinstance(value, list):
-        yield f"{path}: {value!r} is no list"
+        yield f"{path}: {value!r} is not a list"
         return
     for index, member in enumerate(value):
         yield from problems(member, shape, f"{path}[{index}]")
@@ -61,4 +61,4 @@ def _scalar_problems(value: object, shape: type | tuple[type, ...], path: str) -
     allowed = shape if isinstance(shape, tuple) else (shape,)
     # A bool is an int in Python and not in YAML.
     if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-        yield f"{path}: {value!r} is no {' or '.join(each.__name__ for each in allowed)}"
+        yield f"{path}: {value!r} is not of type {' or '.join(each.__name__ for each in allowed)}"

@@ -29,29 +29,32 @@ RUNTIME_BREAKAGES = {
         lambda r: r["spec"]["mlPolicy"]["torch"].update(numProcPerNode="auto"),
         "numProcPerNode",
     ),
-    "a bare dependency": (lambda r: jobs(r)["node"].update(dependsOn=["model-initializer"]), "is no object"),
+    "a bare dependency": (lambda r: jobs(r)["node"].update(dependsOn=["model-initializer"]), "is not an object"),
     "a dependency without a status": (lambda r: jobs(r)["node"]["dependsOn"][0].pop("status"), ".status: missing"),
     "a dependency on nothing": (lambda r: jobs(r)["node"]["dependsOn"][0].update(name="x"), "is no earlier job"),
     "an unknown status": (lambda r: jobs(r)["node"]["dependsOn"][0].update(status="Done"), "use Ready or Complete"),
     "a second trainer": (lambda r: labels(r, "model-initializer").update({rules.ANCESTOR: "trainer"}), "2 jobs are"),
     "an unknown step": (lambda r: labels(r, "model-initializer").update({rules.ANCESTOR: "model"}), "use one of"),
     "a renamed container": (lambda r: container(r).update(name="trainer"), "needs a container 'node'"),
-    "a renamed volume": (lambda r: container(r)["volumeMounts"][0].update(name="workspace"), "is no volume"),
+    "a renamed volume": (lambda r: container(r)["volumeMounts"][0].update(name="workspace"), "is not a volume"),
     "an initializer without its mount": (
         lambda r: container(r, "model-initializer").pop("volumeMounts"),
         "volumeMount called 'initializer'",
     ),
     "no framework": (lambda r: r["metadata"]["labels"].clear(), "framework is missing"),
     "an unknown framework": (lambda r: r["metadata"]["labels"].update({rules.FRAMEWORK: "tlr"}), "'tlr' is none of"),
-    "a number in env": (lambda r: container(r)["env"][0].update(value=2), "2 is no str"),
+    "a number in env": (lambda r: container(r)["env"][0].update(value=2), "2 is not of type str"),
     "an env name twice": (lambda r: container(r)["env"].append(dict(container(r)["env"][0])), "appears twice"),
-    "an image without a tag": (lambda r: container(r).update(image="ghcr.io/muster-dev/trl"), "is no image with a tag"),
-    "a wrong quantity": (lambda r: container(r)["resources"]["limits"].update(memory="8 GB"), "is no quantity"),
-    "a wrong version": (lambda r: r.update(apiVersion="trainer.kubeflow.org/v1"), "is no kind of ours"),
+    "an image without a tag": (
+        lambda r: container(r).update(image="ghcr.io/muster-dev/trl"),
+        "is not an image with a tag",
+    ),
+    "a wrong quantity": (lambda r: container(r)["resources"]["limits"].update(memory="8 GB"), "is not a quantity"),
+    "a wrong version": (lambda r: r.update(apiVersion="trainer.kubeflow.org/v1"), "is not a kind of ours"),
 }
 
 JOB_BREAKAGES = {
-    "an unknown runtime": (lambda j: j["spec"]["runtimeRef"].update(name="x"), "'x' is no runtime of ours"),
+    "an unknown runtime": (lambda j: j["spec"]["runtimeRef"].update(name="x"), "'x' is not a runtime of ours"),
     "an initializer that the runtime lacks": (
         lambda j: j["spec"].update(initializer={"model": {}}),
         "no job model-init",
@@ -67,9 +70,9 @@ JOB_BREAKAGES = {
         lambda j: j["metadata"].update(annotations={"muster.dev/rendezvous": "etcd"}),
         "'etcd' means nothing",
     ),
-    "a string for a number": (lambda j: j["spec"]["trainer"].update(numNodes="2"), "'2' is no int"),
-    "a truth value for a number": (lambda j: j["spec"]["trainer"].update(numNodes=True), "True is no int"),
-    "a command that is no list": (lambda j: j["spec"]["trainer"].update(command="trl sft"), "is no list"),
+    "a string for a number": (lambda j: j["spec"]["trainer"].update(numNodes="2"), "'2' is not of type int"),
+    "a truth value for a number": (lambda j: j["spec"]["trainer"].update(numNodes=True), "True is not of type int"),
+    "a command that is not a list": (lambda j: j["spec"]["trainer"].update(command="trl sft"), "is not a list"),
 }
 
 

@@ -57,12 +57,12 @@ def _problems(value, schema, schemas, path):
     kind = schema.get("type")
     if kind == "integer":
         if not isinstance(value, int) or isinstance(value, bool):
-            yield f"{path}: {value!r} is no integer"
+            yield f"{path}: {value!r} is not an integer"
         return
     if kind is None:
         return
     if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean"):
-        yield f"{path}: {value!r} is no {kind}"
+        yield f"{path}: {value!r} is not of type {kind}"
     elif kind == "array":
         for index, member in enumerate(value):
             yield from _problems(member, schema["items"], schemas, f"{path}[{index}]")

@@ -45,4 +45,6 @@ KINDS = {
 def problems(document):
     """Return what is wrong with a document of one of these kinds."""
     key = (document["apiVersion"], document["kind"])
-    return list(shapes.problems(document, KINDS[key])) if key in KINDS else [f"{key[1]} of {key[0]} is no kind of ours"]
+    return (
+        list(shapes.problems(document, KINDS[key])) if key in KINDS else [f"{key[1]} of {key[0]} is not a kind of ours"]
+    )

@@ -8,15 +8,15 @@ from tests.packaging import renders
 
 BREAKAGES = {
     "a misspelt field": (lambda each: each["spec"].update(replica=2), "Deployment.spec.replica: no such field"),
-    "a text for a number": (lambda each: each["spec"].update(replicas="2"), ".spec.replicas: '2' is no integer"),
-    "a truth value for a number": (lambda each: each["spec"].update(replicas=True), "True is no integer"),
+    "a text for a number": (lambda each: each["spec"].update(replicas="2"), ".spec.replicas: '2' is not an integer"),
+    "a truth value for a number": (lambda each: each["spec"].update(replicas=True), "True is not an integer"),
     "a field that is missing": (lambda each: each["spec"].pop("selector"), "Deployment.spec.selector: missing"),
-    "a list for an object": (lambda each: each.update(metadata=[]), "Deployment.metadata: [] is no object"),
+    "a list for an object": (lambda each: each.update(metadata=[]), "Deployment.metadata: [] is not of type object"),
     "deep inside": (
         lambda each: container(each)["livenessProbe"]["httpGet"].update(sheme="HTTPS"),
         ".containers[0].livenessProbe.httpGet.sheme: no such field",
     ),
-    "a number for a text": (lambda each: container(each).update(image=1), ".image: 1 is no string"),
+    "a number for a text": (lambda each: container(each).update(image=1), ".image: 1 is not of type string"),
     "no quantity": (
         lambda each: container(each)["resources"]["limits"].update(memory=["1Gi"]),
         "limits.memory: ['1Gi'] is nothing of what it may be",

@@ -425,7 +425,7 @@ def test_a_rule_of_a_job_that_the_api_server_refuses_is_refused(spec, field):
 TAKEN_JOBS = {
     "limits of each index": {"backoffLimitPerIndex": 0, "maxFailedIndexes": 0, "completionMode": "Indexed"},
     "no limits": {"backoffLimit": 0, "activeDeadlineSeconds": 3600},
-    "zero is no failure": {"podFailurePolicy": failing(onExitCodes={"operator": "NotIn", "values": [0]})},
+    "zero is not a failure": {"podFailurePolicy": failing(onExitCodes={"operator": "NotIn", "values": [0]})},
     "codes of a container": {"podFailurePolicy": failing(onExitCodes={**CODES, "containerName": "node"})},
     "a disruption": {
         "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]},

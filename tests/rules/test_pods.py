@@ -89,7 +89,7 @@ TAKEN = {
     },
     "a vendor without a dot": {"limits": {"rdma/hca": 1}},
     "percent": {"limits": {"koordinator.sh/gpu": 50, "koordinator.sh/rdma": 100}},
-    "what is no quantity is said elsewhere": {"limits": {GPU: "two"}, "requests": {GPU: "two"}},
+    "what is not a quantity is said elsewhere": {"limits": {GPU: "two"}, "requests": {GPU: "two"}},
     "nothing": {},
     "null": {"limits": None, "requests": None},
 }

@@ -52,7 +52,10 @@ def there(tmp_path, monkeypatch):
         (("keys", "revoke", "a", "--root", "state"), "pass the --root of `serve`"),
         (("keys", "rotate", "a", "--root", "state"), "pass the --root of `serve`"),
         (("ls", "--root", "state", "--journal", f"postgresql://a:{SECRET}@127.0.0.1:1/b"), "Connection refused"),
-        (("ls", "--root", "state", "--journal", f"postgresql://a:{SECRET}@b/c?d=1"), "is no URL that PostgreSQL reads"),
+        (
+            ("ls", "--root", "state", "--journal", f"postgresql://a:{SECRET}@b/c?d=1"),
+            "is not a URL that PostgreSQL reads",
+        ),
         (("ls", "--root", "torn"), "is not the journal of a Gateway"),
     ],
 )

@@ -14,8 +14,8 @@ from tests.sessions.gateways import ROOT, Gateway
     ("words", "text"),
     [
         (["--sampler", "vlm"], "--sampler: vlm: pass transformers, vllm, whole or MODULE:CLASS"),
-        (["--sampler-python", "/no/python"], "--sampler-python: /no/python: is no program"),
-        (["--trainer-python", "/no/python"], "--trainer-python: /no/python: is no program"),
+        (["--sampler-python", "/no/python"], "--sampler-python: /no/python: is not a program"),
+        (["--trainer-python", "/no/python"], "--trainer-python: /no/python: is not a program"),
         (["--sampler-option", "rank"], "--sampler-option: rank: pass KEY=VALUE"),
         (["--sampler-option", "a b=3"], "--sampler-option: a b=3: pass KEY=VALUE"),
     ],

@@ -108,7 +108,7 @@ async def test_an_older_adapter_and_one_of_another_run_are_refused(copies, root)
 
 async def test_a_whole_model_is_no_adapter_and_an_adapter_is_no_whole_model(copies, root):
     whole, adapter = versions.published(root, 1), published(root, 2)
-    assert "is no adapter" in (await copied(copies, whole))["reason"]
+    assert "is not an adapter" in (await copied(copies, whole))["reason"]
 
     state = State(root, {})
     state.bind(RUN)
@@ -122,9 +122,9 @@ async def test_a_whole_model_is_no_adapter_and_an_adapter_is_no_whole_model(copi
     [
         ({"base_model.model.q_proj.lora_A.weight": (2, 3)}, "float32", r"lacks .*lora_B\.weight"),
         ({}, "float32", "lacks all matrices"),
-        ({"base_model.model.norm.weight": (2, 3)}, "float32", "is no matrix of LoRA"),
-        ({"base_model.model.norm.lora_magnitude_vector": (2, 3)}, "float32", "is no matrix of LoRA"),
-        (MATRICES, "int32", "is no matrix of LoRA"),
+        ({"base_model.model.norm.weight": (2, 3)}, "float32", "is not a matrix of LoRA"),
+        ({"base_model.model.norm.lora_magnitude_vector": (2, 3)}, "float32", "is not a matrix of LoRA"),
+        (MATRICES, "int32", "is not a matrix of LoRA"),
     ],
 )
 async def test_what_vllm_would_ignore_or_misread_is_refused(copies, root, shapes, dtype, reason):

@@ -143,5 +143,5 @@ def test_a_lease_is_given_back_by_its_holder_only():
 
 @pytest.mark.parametrize("seconds", [0, -1, 3601, float("nan"), float("inf")])
 def test_a_time_that_is_none_of_a_lease_is_refused(seconds):
-    with pytest.raises(Refused, match="is no time of a lease"):
+    with pytest.raises(Refused, match="is not a time of a lease"):
         Lease(Clock()).renew("a", seconds)

@@ -31,13 +31,13 @@ def test_each_setting_is_read():
     [("LEASE", "0"), ("LEASE", "soon"), ("DEADLINE", "nan"), ("KEEP", "1"), ("BOUND", "-1"), ("PATIENCE", "inf")],
 )
 def test_a_value_that_cannot_be_is_refused_with_its_name(name, value):
-    with pytest.raises(Refused, match=f"MUSTER_WEIGHTS_{name}: '{value}' is no number of"):
+    with pytest.raises(Refused, match=f"MUSTER_WEIGHTS_{name}: '{value}' is not a number of"):
         settings.settings(FOLDER | {f"MUSTER_WEIGHTS_{name}": value})
 
 
 @pytest.mark.parametrize("folder", ["", "weights", "./weights"])
 def test_a_folder_that_depends_on_where_the_process_stands_is_refused(folder):
-    with pytest.raises(Refused, match="no absolute path"):
+    with pytest.raises(Refused, match="is not an absolute path"):
         settings.settings({"MUSTER_WEIGHTS_FOLDER": folder})
 
 

@@ -111,7 +111,7 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(tmp_path):
     path.unlink()
     os.mkfifo(path)
 
-    with pytest.raises(Refused, match="is no plain file"):
+    with pytest.raises(Refused, match="is not a plain file"):
         readings.verify(tmp_path, told)
 
 
@@ -124,13 +124,13 @@ def test_a_version_that_cannot_be_seen_yet_is_missing(tmp_path):
 
 @pytest.mark.parametrize("run", ["..", "../etc", "/etc", "a/b", ".", "", "-a", "a" * 64, "A", "a\x00", "a\n", None, 3])
 def test_what_is_no_name_of_a_run_is_refused(run):
-    with pytest.raises(Refused, match="no name of a run"):
+    with pytest.raises(Refused, match="is not a name of a run"):
         names.told({"run": run, "version": 1, "digest": "0" * 64})
 
 
 @pytest.mark.parametrize("version", [0, -1, 10**9, True, 1.0, "1", None])
 def test_what_is_no_number_of_a_version_is_refused(version):
-    with pytest.raises(Refused, match="no version"):
+    with pytest.raises(Refused, match="is not a version"):
         names.told({"run": RUN, "version": version, "digest": "0" * 64})
 
 

@@ -26,7 +26,7 @@ def load(place: Path) -> Known:
 
 
 def why(known: Known, difference: Sequence[str]) -> str | None:
-    """Return why a difference is no fault, or None where nobody said so."""
+    """Return why a difference is not a fault, or None where nobody said so."""
     went = "\n".join(line[1:] for line in difference if line.startswith("-"))
     came = "\n".join(line[1:] for line in difference if line.startswith("+"))
     return known.get((_bare(went), _bare(came)))

@@ -61,7 +61,7 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
-    """Go on to what runs and is no text that is said with a `raise`, and not into f-strings, whose columns are lost."""
+    """Go on to what runs and is not the text of a `raise`, and not into f-strings, whose columns are lost."""
     if isinstance(node, ast.JoinedStr):
         return
     for field, value in ast.iter_fields(node):
@@ -73,7 +73,7 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _said(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the arguments of an exception that are no texts."""
+    """Yield the arguments of an exception that are not texts."""
     if isinstance(node, ast.Call):
         yield from (each for each in [*node.args, *node.keywords] if not _is_text(each))
 

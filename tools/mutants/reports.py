@@ -23,7 +23,7 @@ class Judged:
         stratum: the folder for which the mutant was drawn.
         result: what became of it.
         difference: the lines that go and come.
-        why: it is no fault, None where nobody said so.
+        why: it is not a fault, None where nobody said so.
     """
 
     stratum: str

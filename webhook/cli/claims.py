@@ -111,7 +111,7 @@ def _named_requests(part: Document, names: Mapping[str, set[str]], place: str) -
     for name in _list(part.get("requests")):
         top, slash, inner = str(name).partition("/")
         if top not in names or (slash and inner not in names[top]):
-            yield f"{place}.requests", f"of which {beginning(str(name), _SHOWN)} is no request"
+            yield f"{place}.requests", f"of which {beginning(str(name), _SHOWN)} is not a request"
 
 
 def _constraint(constraint: Document, names: Mapping[str, set[str]], place: str) -> Iterator[_Fault]:

@@ -132,7 +132,7 @@ def verdict(value: object) -> Verdict | None:
 
 
 def sampling(value: object) -> Sampling | None:
-    """Read numbers about samples; what is no number of a sensible size is left out, and of nothing comes None."""
+    """Read numbers about samples; what is not a number of a sensible size is left out, and of nothing comes None."""
     raw = _mapping(value)
     found: dict[str, Any] = {name: _measured(raw.get(key)) for name, key in _KEYS.items()}
     found |= {name: _whole(raw.get(name)) for name in ("syncs", "dropped")}

@@ -220,7 +220,7 @@ def _objects(around: Source) -> Iterator[Source | Unreadable]:
 
 
 def _fault(value: Any) -> str:
-    """Return why a document is no Kubernetes object; "" when it may be one."""
+    """Return why a document is not a Kubernetes object; "" when it may be one."""
     if not isinstance(value, dict):
         return f"is {_called(value)}, not a Kubernetes object"
     for member in ("apiVersion", "kind"):

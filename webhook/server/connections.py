@@ -51,8 +51,8 @@ class Limits:
 class State(Enum):
     """What a connection does: `FRESH` has made no (good) request, `SENDING` has begun one, `ARRIVING` sends its body.
 
-    `BUSY` waits for the answer to a review, `KEPT` is between two requests. A request that is no review has no body to
-    wait for and stays `ARRIVING`.
+    `BUSY` waits for the answer to a review, `KEPT` is between two requests. A request that is not a review has no body
+    to wait for and stays `ARRIVING`.
     """
 
     FRESH = "fresh"

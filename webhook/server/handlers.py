@@ -204,7 +204,7 @@ class Admission:
     def _unreadable(
         self, error: reviews.ReviewError, request: reviews.Request | None, uid: str, started: float
     ) -> web.Response:
-        """Refuse what is no review of ours: by a review, if its uid is known, and with a record of who sent it."""
+        """Refuse what is not a review of ours: by a review, if its uid is known, and with a record of who sent it."""
         self._metrics.refused("unreadable")
         uid = error.uid or (request.uid if request else "") or uid
         if not uid:

@@ -176,7 +176,7 @@ def _reward(name: str, script: Arguments) -> Callable[..., Any]:
         )
     if "." not in name:
         if not hasattr(rewards, name):
-            raise SystemExit(f"muster: --reward_funcs {name} is no reward of TRL's; use a dotted path")
+            raise SystemExit(f"muster: --reward_funcs {name} is not a reward of TRL's; use a dotted path")
         return _function(rewards, name)
     sys.path.insert(0, str(Path.cwd()))
     module, _, function = name.rpartition(".")

@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
         rows = json.loads(Path(arguments[0]).read_bytes())["log_history"]
         text = plots.draw([row for row in rows if isinstance(row, dict)])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as fault:
-        sys.stderr.write(f"{arguments[0]}: is no trainer_state.json of transformers: {fault}\n")
+        sys.stderr.write(f"{arguments[0]}: is not a trainer_state.json of transformers: {fault}\n")
         return 2
     if text is None:
         sys.stderr.write(f"{arguments[0]}: nothing in its log_history can be drawn: was it a training with a reward?\n")

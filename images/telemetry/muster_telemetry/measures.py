@@ -47,7 +47,7 @@ MEASURES = (
 
 
 def values(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return what one row of a log says, by the names of measures; what is no finite number is left out."""
+    """Return what one row of a log says, by the names of measures; what is not a finite number is left out."""
     found = {}
     for each in MEASURES:
         parts = [value for key in each.logged if (value := number(row.get(key))) is not None]

@@ -84,5 +84,5 @@ def port(environment: Mapping[str, str] = os.environ) -> int | None:
     if text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536:
         return int(text)
     if text:
-        endings.say(f"muster: {PORT}: {text[:40]!r} is no port of 1 to 65535, so there are no metrics: correct it")
+        endings.say(f"muster: {PORT}: {text[:40]!r} is not a port of 1 to 65535, so there are no metrics: correct it")
     return None

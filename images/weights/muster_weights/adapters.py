@@ -44,13 +44,17 @@ def packed(config: Mapping[str, Any], tensors: Iterable[Named]) -> Iterator[Name
 
 
 def check(told: names.Told, manifest: Manifest) -> None:
-    """Raise `Refused` for a version that is no LoRA adapter: it needs a configuration, and pairs of matrices."""
+    """Raise `Refused` for a version that is not a LoRA adapter: it needs a configuration, and pairs of matrices."""
     if not is_adapter(manifest):
-        raise Refused(f"{told.text}: is no adapter, for it has no {CONFIG}: publish an adapter, or load it as a model")
+        raise Refused(
+            f"{told.text}: is not an adapter, for it has no {CONFIG}: publish an adapter, or load it as a model"
+        )
     tensors = [each for each in manifest.tensors if each.name != CONFIG]
     for each in tensors:
         if each.dtype not in _KINDS or not each.name.endswith(_PAIR):
-            raise Refused(f"{told.text}: {each.name} ({each.dtype}): is no matrix of LoRA: leave it out of the adapter")
+            raise Refused(
+                f"{told.text}: {each.name} ({each.dtype}): is not a matrix of LoRA: leave it out of the adapter"
+            )
     found = {each.name for each in tensors}
     alone = next((each for each in sorted(found) if _other(each) not in found), None)
     if alone is not None or not found:

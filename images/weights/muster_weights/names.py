@@ -48,7 +48,7 @@ def valid(run: Any) -> str:
     """Return the name of a run. Raises `Refused` for what is none."""
     if isinstance(run, str) and _RUN.fullmatch(run):
         return run
-    raise Refused(f"run: {str(run)[:70]!r} is no name of a run: pass up to 63 small letters, digits and '-'")
+    raise Refused(f"run: {str(run)[:70]!r} is not a name of a run: pass up to 63 small letters, digits and '-'")
 
 
 def told(raw: Any) -> Told:
@@ -56,9 +56,9 @@ def told(raw: Any) -> Told:
     raw = raw if isinstance(raw, dict) else {}
     version, digest = raw.get("version"), raw.get("digest")
     if type(version) is not int or not 0 < version < _LAST:
-        raise Refused(f"version: {str(version)[:20]!r} is no version: pass a number from 1 on")
+        raise Refused(f"version: {str(version)[:20]!r} is not a version: pass a number from 1 on")
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-        raise Refused(f"digest: {str(digest)[:70]!r} is no digest: pass 64 hex digits")
+        raise Refused(f"digest: {str(digest)[:70]!r} is not a digest: pass 64 hex digits")
     return Told(valid(raw.get("run")), version, digest)
 
 

@@ -132,7 +132,7 @@ def _top(root: Path) -> int:
     try:
         return os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as fault:
-        raise Missing(f"{root}: is no folder here ({fault.strerror}): mount the shared volume there") from fault
+        raise Missing(f"{root}: is not a folder here ({fault.strerror}): mount the shared volume there") from fault
 
 
 def _step(folder: int, name: str) -> int:
@@ -144,7 +144,7 @@ def _file(folder: int, name: str) -> int:
     handle = _open(folder, name, os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise Refused(f"{name}: is no plain file: remove it")
+        raise Refused(f"{name}: is not a plain file: remove it")
     return handle
 
 

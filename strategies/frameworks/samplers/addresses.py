@@ -29,7 +29,7 @@ def check(pair: Pair) -> Iterator[Finding]:
         )
         yield error(training.field("vllm_mode"), "--vllm_mode colocate", message, rule="sampler/mode")
     elif training.asks and training.mode not in (None, "", "server", "colocate"):
-        message = "is no mode of TRL, which stops at its start; remove it, and Muster writes server"
+        message = "is not a mode of TRL, which stops at its start; remove it, and Muster writes server"
         yield error(training.field("vllm_mode"), f"--vllm_mode {training.mode}", message, rule="sampler/mode")
     elif training.asks and training.mode is None:
         yield from _hidden(pair)
@@ -136,7 +136,7 @@ def _named(pair: Pair) -> Iterator[Finding]:
     elif "$" in text:
         return
     elif url is None or not url.hostname or _port_of(url) is None:
-        message = f"is no URL of a server; remove it, and Muster writes that of {pair.sampler.called}"
+        message = f"is not a URL of a server; remove it, and Muster writes that of {pair.sampler.called}"
         yield error(field, value, message, rule="sampler/url")
     elif url.hostname in OWN_POD and not _has_neighbour(pair):
         message = (

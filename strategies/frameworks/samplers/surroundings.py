@@ -136,7 +136,7 @@ def _folder(pair: Pair) -> Iterator[Finding]:
     mine, theirs = mine or theirs, theirs or mine
     odd = next((each for each in (mine, theirs) if each and not each.startswith(("/", "$"))), None)
     if odd is not None:
-        message = "is no absolute path, which both roles refuse; name a folder of a volume that both mount"
+        message = "is not an absolute path, which both roles refuse; name a folder of a volume that both mount"
         yield pair.on_jobset(Severity.ERROR, f"env[{transfers.FOLDER}]", odd, message, rule="sampler/transfer")
     if not mine.startswith("/") or not theirs.startswith("/") or transfers.is_nccl(pair):
         return

@@ -76,7 +76,9 @@ def check_names(job: Job) -> Iterator[Finding]:
             continue
         meant = _NAMES.closest(name)
         if meant is not None:
-            message = f"is no recipe of torchtune 0.6.1, which would start a module of this name; did you mean {meant}?"
+            message = (
+                f"is not a recipe of torchtune 0.6.1, which would start a module of this name; did you mean {meant}?"
+            )
             yield warning(_place(site, launch, name), name, message, rule="torchtune/recipe-path")
 
 

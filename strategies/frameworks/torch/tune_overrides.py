@@ -67,7 +67,7 @@ def _removed(words: Sequence[str], *, own: bool) -> Iterator[Fault]:
         if "_component_" in path or (own and path in _COMPONENTS):
             yield word, "names a component, which cannot be removed, and the run ends; override its items instead"
         elif own and top not in _ITEMS:
-            yield word, f"{beginning(top, 40)} is no item of torchtune's configs, and the run ends; correct it"
+            yield word, f"{beginning(top, 40)} is not an item of torchtune's configs, and the run ends; correct it"
 
 
 def _settings(recipe: str, values: Mapping[str, str]) -> Iterator[Fault]:

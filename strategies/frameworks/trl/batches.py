@@ -59,8 +59,8 @@ def _generations(given: Arguments, ranks: int, field: _Field) -> Iterator[Findin
         made, how = numbers.whole(whole) or 0, "--generation_batch_size"
         if made % (batch * ranks) and not every:
             message = (
-                f"is no multiple of the {batch * ranks} answers of one step ({batch} x {ranks} ranks), and TRL stops "
-                "at its start; change it or --per_device_train_batch_size"
+                f"is not a multiple of the {batch * ranks} answers of one step ({batch} x {ranks} ranks), and TRL "
+                "stops at its start; change it or --per_device_train_batch_size"
             )
             yield error(field("generation_batch_size"), made, message, rule="trl/generations")
             return
@@ -69,8 +69,8 @@ def _generations(given: Arguments, ranks: int, field: _Field) -> Iterator[Findin
         yield error(field("num_generations"), group, message, rule="trl/generations")
     elif made and made % group and not (whole and every):
         message = (
-            f"the answers of one generation are {made} ({how}), which is no multiple of the {group} generations of a "
-            "prompt, and TRL stops at its start; change --per_device_train_batch_size, --num_generations or "
+            f"the answers of one generation are {made} ({how}), which is not a multiple of the {group} generations of "
+            "a prompt, and TRL stops at its start; change --per_device_train_batch_size, --num_generations or "
             "--gradient_accumulation_steps"
         )
         name = next((each for each in (*reversed(_MATCHED),) if each in given.values), "num_generations")
@@ -99,7 +99,7 @@ def _evaluations(given: Arguments, ranks: int, field: _Field) -> Iterator[Findin
     if strategy in (None, "", "no") or own is None or not size or not group or size * ranks % group == 0:
         return
     message = (
-        f"the answers of one evaluation are {size * ranks} ({size} x {ranks} ranks), which is no multiple of the "
+        f"the answers of one evaluation are {size * ranks} ({size} x {ranks} ranks), which is not a multiple of the "
         f"{group} generations of a prompt, and TRL stops at its start; change --per_device_eval_batch_size or "
         "--num_generations_eval"
     )
@@ -138,7 +138,7 @@ def _best(given: Arguments, field: _Field) -> Iterator[Finding]:
         evaluated = given.number("logging_steps" if given.text("eval_steps") == "" else "eval_steps")
         if every and evaluated and every % evaluated:
             message = (
-                f"is no multiple of the {evaluated} steps between two evaluations, which --load_best_model_at_end "
+                f"is not a multiple of the {evaluated} steps between two evaluations, which --load_best_model_at_end "
                 "needs, and TRL stops at its start; change one of the two"
             )
             yield error(field("save_steps"), every, message, rule="trl/contradiction")

@@ -115,7 +115,7 @@ def _best(given: Arguments) -> Iterator[tuple[str, str, str]]:
     by_steps = given.text("save_strategy") == given.text("eval_strategy") == "steps"
     saving, evaluating = given.number("save_steps"), given.number("eval_steps")
     if _is_on(given, "load_best_model_at_end") and by_steps and saving and evaluating and saving % evaluating:
-        message = f"is no multiple of --eval_steps {evaluating}, {_STOPS} at its start; change one of the two"
+        message = f"is not a multiple of --eval_steps {evaluating}, {_STOPS} at its start; change one of the two"
         yield "save_steps" if "save_steps" in given.values else "eval_steps", f"--save_steps {saving}", message
 
 

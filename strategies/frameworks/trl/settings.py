@@ -123,7 +123,7 @@ def _rank(given: Arguments) -> str:
     rank = _decimal(given, "lora_r")
     if rank is None or rank > 0 or given.text("use_peft") != "True":
         return ""
-    return f"is no rank of an adapter, {_STOPS}; use 1 or more"
+    return f"is not a rank of an adapter, {_STOPS}; use 1 or more"
 
 
 def _parameters(given: Arguments) -> str:

@@ -42,7 +42,7 @@ _WHOLE_MODEL = 3  # stage of ZeRO in which the weights are divided too
 
 
 def check(given: Arguments, ranks: Callable[[], int | None], field: _Field) -> Iterator[Finding]:
-    """Yield an error for each flag that is no JSON, or that its own settings or other flags exclude.
+    """Yield an error for each flag that is not JSON, or that its own settings or other flags exclude.
 
     Args:
         given: the arguments of one invocation, with their defaults.
@@ -54,7 +54,7 @@ def check(given: Arguments, ranks: Callable[[], int | None], field: _Field) -> I
     read = {name: _read(text) for name in _WITH_JSON if (text := given.text(name) or "").startswith("{")}
     for name, settings in read.items():
         if settings is None:
-            yield _refused(given, field, name, f"is no JSON, {_STOPS}; write members in double quotes")
+            yield _refused(given, field, name, f"is not JSON, {_STOPS}; write members in double quotes")
     for name, message in _sharded(given, read):
         yield _refused(given, field, name, message)
     deepspeed = read.get("deepspeed")

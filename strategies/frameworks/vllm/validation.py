@@ -102,7 +102,7 @@ def _word(server: Server, where: _Where, flag: str) -> Iterator[Finding]:
     if not text or text in _WORDS[flag] or parsing.hidden(text):
         return
     if flag == "load-format":
-        message = "is no load format of vLLM, which would not start without a plugin for it; use safetensors or auto"
+        message = "is not a load format of vLLM, which would not start without a plugin for it; use safetensors or auto"
     elif _OF_PATHS.search(text):
         return
     else:

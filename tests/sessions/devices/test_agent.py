@@ -136,14 +136,14 @@ def test_a_socket_is_of_its_owner_alone(house):
 @pytest.mark.parametrize(
     ("sent", "told"),
     [
-        (b"no json\n", "is no JSON"),
-        (b"[" * 3000 + b"\n", "is no JSON"),
+        (b"no json\n", "is not JSON"),
+        (b"[" * 3000 + b"\n", "is not JSON"),
         (b'{"ask": true}\n', "send join first"),
-        (b'{"join": 7}\n', "is no object"),
+        (b'{"join": 7}\n', "is not an object"),
         (b'{"join": {"session": "a/b", "role": "x"}}\n', "join.session: 'a/b'"),
         (b'{"join": {"session": "a", "role": "x", "weight": 1e9}}\n', "join.weight: 1000000000.0"),
         (b'{"join": {"session": "a", "role": "x", "host": -1}}\n', "join.host: -1"),
-        (b'{"join": {"session": "a", "role": "x"}}\n{"fly": true}\n', "'fly' is no word"),
+        (b'{"join": {"session": "a", "role": "x"}}\n{"fly": true}\n', "'fly' is not a word"),
         (b"x" * (LONGEST + 1), "limit"),
     ],
 )

@@ -103,4 +103,4 @@ def test_an_address_that_is_none_is_told(address, capfd, monkeypatch, tmp_path):
     with pytest.raises(SystemExit) as ended:
         agent.main()
     assert ended.value.code == 2
-    assert "is no HOST:PORT such as 127.0.0.1:9091" in " ".join(capfd.readouterr().err.split())
+    assert "is not a HOST:PORT such as 127.0.0.1:9091" in " ".join(capfd.readouterr().err.split())

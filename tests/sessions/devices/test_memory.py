@@ -79,5 +79,5 @@ def test_a_budget_of_version_2_counts_what_is_no_file(hierarchy, anonymous, shar
     "text", ["", "gpu", "nvidia:", "budget:x", "budget::7", "budget:x:0", "budget:a/b:7", "budget:..:7"]
 )
 def test_what_is_no_device_is_refused_with_what_to_pass(text):
-    with pytest.raises(DeviceError, match="is no device: pass nvidia:UUID or budget:NAME:MEBIBYTES"):
+    with pytest.raises(DeviceError, match="is not a device: pass nvidia:UUID or budget:NAME:MEBIBYTES"):
         device(text)

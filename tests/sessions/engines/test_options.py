@@ -38,7 +38,7 @@ def test_options_become_arguments_of_their_types():
         (["budget=1.5"], "budget: 1.5: is not of its type: pass int"),
         (["memory=true"], "memory: true: is not of its type: pass float"),
         (["cache=x"], "cache: x: is not of its type: pass float | None"),
-        (["dtype=int8"], "dtype: int8: is no type of weights: pass float32, bfloat16, float16, float64"),
+        (["dtype=int8"], "dtype: int8: is not a type of weights: pass float32, bfloat16, float16, float64"),
         (["budget=1", "budget=2"], "budget: 2: is given twice: leave one of them out"),
     ],
 )

@@ -257,7 +257,7 @@ def test_weights_whose_logits_overflow_are_refused_and_the_rest_is_answered(samp
     good = Sampling("one", _prompt(1, 5), max_tokens=3, seed=1, stop=[], **asks)
     first, refused, last = sampler.sample([good, replace(good, weights="large"), good])
     assert isinstance(refused, Refused)
-    assert "the logits of these weights are no numbers" in str(refused)
+    assert "the logits of these weights are not numbers" in str(refused)
     _same(first, last)
 
 

@@ -446,7 +446,7 @@ def test_a_step_that_is_odd_and_leaves_numbers_is_taken(trainer, params):
     _trained(trainer, "m")
     trainer.step("m", drawn.step(4))
     for each in trainer._models["m"].pending:
-        each.add_(1e-3)  # where a gradient and its moments are 0, what is divided by an eps of 0 is no number
+        each.add_(1e-3)  # where a gradient and its moments are 0, what is divided by an eps of 0 is not a number
     assert trainer.optim("m", params)["grad_norm:mean"] > 0
     assert all(bool(each.isfinite().all()) for each in _weights(trainer, "m").values())
 

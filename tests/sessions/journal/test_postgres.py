@@ -66,7 +66,7 @@ async def test_whoever_fails_to_renew_the_lease_in_an_odd_way_asks_again(journal
 
 async def test_a_url_that_libpq_cannot_read_is_refused_without_its_password():
     made = journal_at("postgresql://me:secret@there:port/x?nosuch=1", None)
-    with pytest.raises(ValueError, match="--journal: is no URL") as refused:
+    with pytest.raises(ValueError, match="--journal: is not a URL") as refused:
         await made.open()
     assert "secret" not in str(refused.value)
     await made.close()

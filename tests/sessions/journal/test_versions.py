@@ -90,7 +90,7 @@ async def test_the_first_journal_there_was_becomes_todays_with_its_rows(journals
 @BOTH
 async def test_a_journal_of_this_version_is_left_as_it_is(journals, kind, monkeypatch):
     journal = await journals(kind)
-    monkeypatch.setattr(versions, "statements", lambda: ["this is no statement"])
+    monkeypatch.setattr(versions, "statements", lambda: ["this is not a statement"])
     again = type(journal)(journal.url if kind == "postgresql" else journal._file)
     await again.open()
     await again.close()

@@ -62,7 +62,7 @@ def test_a_request_of_very_many_parts_is_refused(body):
 def test_a_large_body_that_is_no_message_is_refused(end):
     body = written(loss_fn_config={"x" * (1 << 20): 1.0}).SerializeToString()
     parts.check(body, FORM)
-    with pytest.raises(Refused, match="no message"):
+    with pytest.raises(Refused, match="is not a message"):
         parts.check(body + end, FORM)
 
 

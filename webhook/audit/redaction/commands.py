@@ -71,7 +71,7 @@ class _Running:
         return None
 
     def met(self, word: str, before: str) -> int | None:
-        """Note a word that is no flag, and return where it has a secret because of its place, None for nowhere."""
+        """Note a word that is not a flag, and return where it has a secret because of its place, None for nowhere."""
         found = None
         for each in self._programs:
             for use, count in each.items():

@@ -68,7 +68,7 @@ _AFTER_PLAIN = frozenset(
     }
     | {"logprobs", "loss", "mask", "merge", "parallelism", "per", "rate", "seen", "threshold", "type", "usage"}
 )
-# Whose token it is: then it is no piece of text.
+# Whose token it is: then it is not a piece of text.
 _OWNERS = frozenset(
     {"access", "api", "auth", "bearer", "github", "gitlab", "hf", "hub", "refresh", "secret", "session"}
 )

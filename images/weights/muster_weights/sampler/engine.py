@@ -196,7 +196,7 @@ def _root() -> Path:
     folder = os.environ.get(_FOLDER, "")
     if not Path(folder).is_absolute():
         endings.refuse(
-            f"{_FOLDER}: {folder[:200]!r} is no absolute path: set it to a folder of the volume of both roles"
+            f"{_FOLDER}: {folder[:200]!r} is not an absolute path: set it to a folder of the volume of both roles"
         )
     return Path(folder)
 

@@ -33,7 +33,7 @@ class Lease:
     def renew(self, run: str, seconds: float) -> None:
         """Give the lease to a run for this long. Raises `Refused` while another one holds it."""
         if not 1 <= seconds <= LONGEST:
-            raise Refused(f"seconds: {seconds} is no time of a lease: pass 1 to {LONGEST:.0f}")
+            raise Refused(f"seconds: {seconds} is not a time of a lease: pass 1 to {LONGEST:.0f}")
         self.held_by(run)
         self.run, self._end = run, self._clock() + seconds
 

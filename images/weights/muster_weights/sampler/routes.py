@@ -169,7 +169,7 @@ async def _body(request: Request) -> dict[str, Any]:
     try:
         found = json.loads(await request.body())
     except (ValueError, RecursionError) as fault:
-        raise HTTPException(400, "the body is no JSON") from fault
+        raise HTTPException(400, "the body is not JSON") from fault
     return found if isinstance(found, dict) else {}
 
 

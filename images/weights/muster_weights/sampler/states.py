@@ -38,7 +38,7 @@ class State:
         self.served: names.Told | None = None
 
     def bind(self, run: Any) -> None:
-        """Take the versions of a run from now on. Raises `Refused` for what is no name of a run."""
+        """Take the versions of a run from now on. Raises `Refused` for what is not a name of a run."""
         self.run = names.valid(run)
 
     def check(self, told: names.Told) -> None:

@@ -39,7 +39,9 @@ def settings(environment: Mapping[str, str] = os.environ) -> Settings:
     """Read the environment. Raises `Refused` for a variable with a value that it cannot have."""
     folder = Path(environment.get(FOLDER, ""))
     if not folder.is_absolute():
-        raise Refused(f"{FOLDER}: {str(folder)[:200]!r} is no absolute path: set it to a folder of the shared volume")
+        raise Refused(
+            f"{FOLDER}: {str(folder)[:200]!r} is not an absolute path: set it to a folder of the shared volume"
+        )
     return Settings(
         folder,
         _number(environment, "MUSTER_WEIGHTS_DEADLINE", 600.0, (1, 86400)),
@@ -62,5 +64,7 @@ def _number(environment: Mapping[str, str], name: str, default: float, limits: t
     except ValueError:
         value = float("nan")
     if not low <= value <= high:
-        raise Refused(f"{name}: {environment[name][:40]!r} is no number of {low:g} to {high:g}: correct or remove it")
+        raise Refused(
+            f"{name}: {environment[name][:40]!r} is not a number of {low:g} to {high:g}: correct or remove it"
+        )
     return value

@@ -58,7 +58,7 @@ class Watch:
         self._over = 0
 
     def seen(self, value: float) -> str | None:
-        """Take a difference, and return the verdict when it is time for one. What is no number is too large."""
+        """Take a difference, and return the verdict when it is time for one. What is not a number is too large."""
         self._over = 0 if math.isfinite(value) and abs(value) <= self._bound else self._over + 1
         if self._over < self._patience:
             return None
