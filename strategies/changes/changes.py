@@ -80,7 +80,10 @@ class Changes:
         count: the number of changes, as `len` tells it too; it is asked for more often than any is made.
     """
 
-    __slots__ = ("_owned", "_parts", "_places", "_recorded", "_units", "count", "document", "findings", "original")
+    __slots__ = (
+        *("_fresh", "_outer", "_owned", "_parts", "_places", "_recorded", "_units"),
+        *("count", "document", "findings", "original"),
+    )
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.original = document
@@ -90,6 +93,8 @@ class Changes:
         self._recorded: list[Change] = []
         self._places: list[Path] = []
         self._units: dict[str, Any] = {}
+        self._fresh: list[str] = []  # units that `units` has not looked at
+        self._outer: tuple[dict[str, Any], set[int]] = ({}, set())
         self._owned: dict[int, Any] = {}
         self._parts: dict[Path, int] = {}
 
@@ -150,22 +155,26 @@ class Changes:
         """Return what changes whenever a change may have touched `path` or something outside of the replicated jobs."""
         return self._parts.get(_part(path), 0), self._parts.get((), 0)
 
+    def touched(self, since: int) -> frozenset[Path]:
+        """Return the replicated jobs in which the changes after the first `since` are, as paths; () for elsewhere."""
+        return frozenset(map(_part, self._places[since:]))
+
     def patch(self) -> list[Operation]:
         """Return the changes as a JSON Patch: applied to `original` it gives `document`."""
         return [change.operation for change in self._recorded]
 
-    def units(self) -> dict[str, Any]:
+    def units(self) -> Mapping[str, Any]:
         """Return the original of each atomic value that was changed, by field path (`ABSENT` for a missing one).
 
         A value inside one that was already set as a whole is part of it and is not listed again.
         """
-        before: dict[str, Any] = {}
-        lengths: set[int] = set()
-        for field, value in self._units.items():
+        before, lengths = self._outer
+        for field in self._fresh:
             starts = (step.start() for step in _STEP.finditer(field) if step.start() in lengths)
             if not any(field[:start] in before for start in starts):
-                before[field] = value
+                before[field] = self._units[field]
                 lengths.add(len(field))
+        self._fresh.clear()
         return before
 
     @property
@@ -209,7 +218,9 @@ class Changes:
         self._places.append(place)
         part = _part(place)
         self._parts[part] = self._parts.get(part, 0) + 1
-        self._units.setdefault(unit_field, held)
+        if unit_field not in self._units:
+            self._units[unit_field] = held
+            self._fresh.append(unit_field)
 
     def _write(self, op: str, path: Path, value: Any) -> None:
         node = self.document = self._own(self.document)

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from strategies.changes.changes import Changes
 from strategies.documents import pods, trainjobs
+from strategies.documents.paths import Path
 from strategies.documents.runtimes import Runtime
 from strategies.jobs import parts, programs
 from strategies.jobs.parts import Parts
@@ -25,6 +26,9 @@ __all__ = [
     "Kind",
     "Rendezvous",
     "Settings",
+    "follow_parts",
+    "followed",
+    "keep",
     "remembered",
     "remembered_for_all",
     "remembered_for_part",
@@ -125,12 +129,11 @@ class Job:
     def world(self) -> tuple[pods.Place, ...]:
         """The training containers whose processes meet, in the order of their ranks; one of each replicated job."""
         container = self.container
-        if self.kind == "TrainJob" or not self.parts.together or container is None:
-            return () if container is None else (container,)
-        return _together(self)
-
-    def _find_together(self) -> tuple[pods.Place, ...]:
-        return tuple(map(self._place, range(len(self.parts.places))))
+        if container is None:
+            return ()
+        if self.kind == "TrainJob" or not self.parts.together or len(self.parts.places) == 1:
+            return (container,)
+        return follow_parts(self, "world", self._place)
 
     @property
     def parts(self) -> Parts:
@@ -145,7 +148,11 @@ class Job:
     def views(self) -> tuple[Job, ...]:
         """The job once for each of its parts, so that what is done to one container is done to each."""
         count = len(self.parts.places) if self.kind == "JobSet" else 1
-        return tuple(dataclasses.replace(self, part=part) for part in range(count)) if count > 1 else (self,)
+        return tuple(map(self.view, range(count))) if count > 1 else (self,)
+
+    def view(self, part: int) -> Job:
+        """Return the job as one of its parts sees it."""
+        return dataclasses.replace(self, part=part)
 
     def _place(self, part: int) -> pods.Place:
         """Return the training container of a part; most changes touch other parts, so it is made once for many."""
@@ -240,5 +247,78 @@ def remembered_for_place(find: Callable[[Job, pods.Place], _Found]) -> Callable[
     return look
 
 
+def followed(find: Callable[[Mapping[str, Any]], _Found]) -> Callable[[Job], tuple[_Found, ...]]:
+    """Compute for each replicated job of a JobSet; after changes, again only for those that they touched."""
+
+    @functools.wraps(find)
+    def look(job: Job) -> tuple[_Found, ...]:
+        every = (job.document.get("spec") or {}).get("replicatedJobs") or ()
+        return _follow(job, find, len(every), lambda index: find(every[index]), _index)
+
+    return look
+
+
+def follow_parts(
+    job: Job, key: object, find: Callable[[int], _Found], beside: tuple[object, ...] | None = None
+) -> tuple[_Found, ...]:
+    """Compute for each part of a training; after changes, again only for those that they touched.
+
+    So a change of one part costs the same however many parts there are.
+
+    Args:
+        job: a JobSet.
+        key: stands for what is found.
+        find: from the index of a part to what is found, which depends on that part and on what is outside of all parts.
+        beside: what else it depends on, for each part.
+    """
+    order = _order(job)
+    return _follow(job, key, len(order), find, order.get, beside)
+
+
+def _order(job: Job) -> Mapping[Path, int]:
+    if _ORDER not in job.memory:  # once, as the parts
+        job.memory[_ORDER] = (0, {path: index for index, (path, _) in enumerate(job.parts.places)})
+    order: Mapping[Path, int] = job.memory[_ORDER][1]
+    return order
+
+
+def _index(path: Path) -> int:
+    return int(path[-1])
+
+
+def _follow(  # noqa: PLR0913  # what, of how many, and how they are told apart
+    job: Job,
+    key: object,
+    count: int,
+    find: Callable[[int], _Found],
+    index: Callable[[Path], int | None],
+    beside: tuple[object, ...] | None = None,
+) -> tuple[_Found, ...]:
+    seen, kept = job.changes.count, job.memory.get((_FOLLOWED, key))
+    since, others = kept[0] if kept is not None else (0, None)
+    every: tuple[_Found, ...] = kept[1] if kept is not None else ()
+    touched = job.changes.touched(since)
+    if len(every) != count or () in touched:
+        stale = set(range(count))
+    else:
+        stale = {each for each in map(index, touched) if each is not None}
+        if beside is not None and beside is not others:
+            stale |= {each for each in range(count) if others is None or beside[each] != others[each]}
+    found = {each: find(each) for each in stale}
+    if len(every) != count or any(every[each] is not new for each, new in found.items()):
+        every = tuple(found[each] if each in found else every[each] for each in range(count))
+    job.memory[_FOLLOWED, key] = ((seen, beside), every)
+    return every
+
+
+def keep(job: Job, key: object, state: object, find: Callable[[], _Found]) -> _Found:
+    """Compute once for each state that the caller names, such as a tuple that `follow_parts` returned."""
+    kept = job.memory.get((_KEPT, key))
+    if kept is None or (kept[0] is not state and kept[0] != state):
+        kept = job.memory[_KEPT, key] = (state, find())
+    found: _Found = kept[1]
+    return found
+
+
+_FOLLOWED, _ORDER, _KEPT = "followed", "order", "kept"
 _container = remembered(Job._find_container)  # noqa: SLF001  # its own
-_together = remembered_for_all(Job._find_together)  # noqa: SLF001  # its own

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from strategies.documents import names, pods
 from strategies.documents.pods import EnvVar, Place
-from strategies.jobs.jobs import Job, remembered_for_all, remembered_for_place
+from strategies.jobs.jobs import Job, follow_parts, followed, keep, remembered_for_place
 from strategies.launches import topologies
 
-__all__ = ["Source", "are_given", "are_shared", "find_clash", "find_rank"]
+__all__ = ["Source", "are_given", "are_shared", "find_clash", "find_rank", "shared_of_parts"]
 
 Source = EnvVar
 """An env entry without its name: a value, or where it is read from."""
@@ -40,20 +40,17 @@ def find_rank(job: Job) -> Source | None:
 
     Ranks run through the replicated jobs of the training in order, and in each of them through Jobs, then pods.
     """
-    container, before, mine = job.container, 0, None
-    for place in job.world:
-        rank = _rank(job, place, before)
-        if rank is None:
-            return None
-        if container is not None and place.path == container.path:
-            mine = rank
-        before += pods.replicas(place.job) * pods.at_once(place.job)
-    return mine
+    world = job.world
+    if len(world) < 2:  # one alone
+        return _rank(_shape(world[0].job), 0, (0, 0)) if world else None
+    shapes = _shapes(job)
+    every = keep(job, find_rank, shapes, lambda: _all_ranks(shapes, [int(place.job_path[-1]) for place in world]))
+    return every[job.part] if every else None
 
 
 def are_given(job: Job) -> bool:
     """Whether the job itself gives a rank to each of the nodes of several replicated jobs, by a flag or by env."""
-    return len(job.world) > 1 and not _all_given(job)[""]
+    return len(job.world) > 1 and not _counted(_all_given(job), job)[""]
 
 
 def are_shared(job: Job) -> bool:
@@ -61,7 +58,18 @@ def are_shared(job: Job) -> bool:
     place = job.container
     if job.kind == "TrainJob" or place is None or pods.replicas(place.job) * pods.at_once(place.job) != 1:
         return True
-    return _all_given(job)[_given(job, place)] > 1
+    return len(job.world) > 1 and _counted(_all_given(job), job)[_given(job, place)] > 1
+
+
+def shared_of_parts(job: Job) -> tuple[bool, ...]:
+    """Return the same for each part of a training of several."""
+    given, sizes = _all_given(job), topologies.pods_of_parts(job)
+
+    def find() -> tuple[bool, ...]:
+        counts = _counted(given, job)
+        return tuple(size != 1 or counts[each] > 1 for each, size in zip(given, sizes, strict=True))
+
+    return keep(job, shared_of_parts, (given, sizes), find)
 
 
 def find_clash(job: Job, path: str) -> str:
@@ -98,10 +106,14 @@ def _clash_of_rooms(job: Job, place: Place, key: str) -> str:
     return ""
 
 
-@remembered_for_all
-def _all_given(job: Job) -> Counter[str]:
-    """Return how many parts of a training are given each rank."""
-    return Counter(_given(job, place) for place in job.world)
+def _all_given(job: Job) -> tuple[str, ...]:
+    """Return the ranks that the parts of a training of several are given."""
+    return follow_parts(job, _given, lambda part: _given(job, job.world[part]))
+
+
+def _counted(given: Sequence[str], job: Job) -> Counter[str]:
+    """Return how many parts are given each rank."""
+    return keep(job, _counted, given, lambda: Counter(given))
 
 
 @remembered_for_place
@@ -114,35 +126,72 @@ def _given(job: Job, place: Place) -> str:
     return job.identify(words).rank or next(found, "")
 
 
-def _rank(job: Job, place: Place, before: int) -> Source | None:
-    spec, count = place.job["template"]["spec"], pods.replicas(place.job)
-    indexed = spec.get("completionMode") in (None, "Indexed")
-    if pods.takes_turns(place.job):
+class _Shape(NamedTuple):
+    """What the ranks of a replicated job's pods depend on."""
+
+    replicas: int
+    at_once: int
+    turns: bool
+    indexed: bool
+    group: str
+
+
+def _shape(job: Mapping[str, Any]) -> _Shape:
+    mode = ((job.get("template") or {}).get("spec") or {}).get("completionMode")
+    return _Shape(
+        pods.replicas(job),
+        pods.at_once(job),
+        pods.takes_turns(job),
+        mode in (None, "Indexed"),
+        str(job.get("groupName") or "default"),
+    )
+
+
+_shapes = followed(_shape)
+
+
+def _all_ranks(shapes: Sequence[_Shape], parts: Sequence[int]) -> tuple[Source, ...] | None:
+    """Return the ranks of parts, which are indexes of replicated jobs in the order of their ranks; None as above."""
+    found, before, starts = list[Source](), 0, list(_starts(shapes))
+    for index in parts:
+        rank = _rank(shapes[index], before, starts[index])
+        if rank is None:
+            return None
+        found.append(rank)
+        before += shapes[index].replicas * shapes[index].at_once
+    return tuple(found)
+
+
+def _starts(shapes: Sequence[_Shape]) -> Iterator[tuple[int, int]]:
+    """Yield how many Jobs are before each replicated job, in the whole JobSet and in its group."""
+    every, groups = 0, Counter[str]()
+    for shape in shapes:
+        yield every, groups[shape.group]
+        every += shape.replicas
+        groups[shape.group] += shape.replicas
+
+
+def _rank(shape: _Shape, before: int, starts: tuple[int, int]) -> Source | None:
+    if shape.turns:
         return None
-    if before == 0 and count == 1:
-        return _annotation(names.COMPLETION_INDEX_FIELD) if indexed else None
-    if pods.at_once(place.job) != 1:
+    if before == 0 and shape.replicas == 1:
+        return _annotation(names.COMPLETION_INDEX_FIELD) if shape.indexed else None
+    if shape.at_once != 1:
         return None
-    if count == 1:
+    if shape.replicas == 1:
         return {"value": str(before)}
-    return _job_index(job, place, before)
+    return _job_index(before, starts)
 
 
-def _job_index(job: Job, place: Place, before: int) -> Source | None:
+def _job_index(before: int, starts: tuple[int, int]) -> Source | None:
     """Return the index of JobSet's that counts the Jobs of the training, where each of them has one pod."""
     if before == 0:
         return _annotation(f"metadata.annotations['{_JOB_INDEX}']")
-    if before == _jobs_before(job, place, lambda _: True):
+    if before == starts[0]:
         return _annotation(f"metadata.annotations['{_GLOBAL_INDEX}']")
-    group = place.job.get("groupName") or "default"
-    if before == _jobs_before(job, place, lambda other: (other.get("groupName") or "default") == group):
+    if before == starts[1]:
         return _annotation(f"metadata.annotations['{_GROUP_INDEX}']")
     return None
-
-
-def _jobs_before(job: Job, place: Place, counts: Callable[[Mapping[str, Any]], bool]) -> int:
-    jobs = job.document["spec"]["replicatedJobs"][: int(place.job_path[-1])]
-    return sum(pods.replicas(each) for each in jobs if counts(each))
 
 
 def _annotation(field: str) -> Source:

@@ -14,7 +14,7 @@ from typing import Any
 
 from strategies.claims import plans
 from strategies.documents import names, pods, quantities
-from strategies.jobs.jobs import Job, remembered, remembered_for_all, remembered_for_part, remembered_for_place
+from strategies.jobs.jobs import Job, follow_parts, keep, remembered, remembered_for_part, remembered_for_place
 from strategies.launches.launches import Launch, Launcher
 from strategies.platform import devices
 from strategies.trainer import resources
@@ -22,9 +22,11 @@ from strategies.trainer import resources
 __all__ = [
     "Topology",
     "hiding",
+    "is_uneven",
     "launched",
     "own_devices",
     "pods_of",
+    "pods_of_parts",
     "read_topology",
     "sees_others",
     "trainer_gpus",
@@ -173,16 +175,19 @@ def pods_of(job: Job) -> int:
     if job.kind == "TrainJob":
         written, policy = job.trainer.get("numNodes"), job.runtime.ml_policy if job.runtime else {}
         return (policy.get("numNodes") or 1) if written is None else written
-    return _pods_together(job) if len(job.world) > 1 else max(1, _pods(job.world))
+    if len(job.world) < 2:  # one alone
+        return max(1, sum(map(_pods, job.world)))
+    each = pods_of_parts(job)
+    return keep(job, pods_of, each, lambda: max(1, sum(each)))
 
 
-@remembered_for_all
-def _pods_together(job: Job) -> int:
-    return max(1, _pods(job.world))
+def pods_of_parts(job: Job) -> tuple[int, ...]:
+    """Return the same for each part of a training of several."""
+    return follow_parts(job, pods_of_parts, lambda part: _pods(job.world[part]))
 
 
-def _pods(places: Sequence[pods.Place]) -> int:
-    return sum(pods.replicas(place.job) * pods.at_once(place.job) for place in places)
+def _pods(place: pods.Place) -> int:
+    return pods.replicas(place.job) * pods.at_once(place.job)
 
 
 def trainer_processes(job: Job) -> int | str:
@@ -218,7 +223,7 @@ def _of_jobset(job: Job) -> Topology:
     if place is None:
         return Topology(1, 1, devices.Devices(0, "none"))
     found = _of_pod(job)
-    counted, uneven = Topology(pods_of(job), 1, found), _is_uneven(job)
+    counted, uneven = Topology(pods_of(job), 1, found), is_uneven(job)
     written, per_node = _counts(job, place)
     nodes, elastic = _nodes(written, counted)
     if per_node:
@@ -232,14 +237,12 @@ def _of_pod(job: Job) -> devices.Devices:
     return _devices_of(job, _resources(job), claims)
 
 
-def _is_uneven(job: Job) -> bool:
+def is_uneven(job: Job) -> bool:
     """Whether the replicated jobs of one training differ in the devices of their pods."""
-    return len(job.world) > 1 and _differ(job)
-
-
-@remembered_for_all
-def _differ(job: Job) -> bool:
-    return len({own_devices(job, place) for place in job.world}) > 1
+    if len(job.world) < 2:  # one alone
+        return False
+    each = follow_parts(job, own_devices, lambda part: own_devices(job, job.world[part]))
+    return keep(job, is_uneven, each, lambda: len(set(each)) > 1)
 
 
 @remembered_for_place

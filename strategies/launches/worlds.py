@@ -16,7 +16,7 @@ from typing import Any
 from strategies.documents import names
 from strategies.documents.findings import beginning
 from strategies.documents.quantities import whole
-from strategies.jobs.jobs import Job, remembered_for_all
+from strategies.jobs.jobs import Job, follow_parts, keep
 from strategies.launches import accelerate, accelerate_files, expansions, launches, ranks, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
@@ -75,9 +75,16 @@ def find_world(job: Job) -> World | None:
     return _of_parts(job) if len(job.world) > 1 else _of_part(job)
 
 
-@remembered_for_all
 def _of_parts(job: Job) -> World | None:
-    every = [_of_part(view) for view in job.views]
+    shared = ranks.shared_of_parts(job)
+    common = topologies.pods_of(job), topologies.is_uneven(job)
+    beside = keep(job, _of_parts, (common, shared), lambda: tuple((common, each) for each in shared))
+    every = follow_parts(job, _of_parts, lambda part: _of_part(job.view(part)), beside)
+    return keep(job, _one, every, lambda: _one(every))
+
+
+def _one(every: tuple[World | None, ...]) -> World | None:
+    """Return the world that all parts make, None where they differ or one cannot be seen."""
     same = len({(each.nodes, each.processes) for each in every if each is not None}) == 1
     return every[0] if same and None not in every else None
 

@@ -44,11 +44,13 @@ class Axis:
         name: the skeleton, the place, and what stands there.
         make: from a number to the case of that size.
         unit: the number to begin with.
+        most: the number beyond which nothing more is done, 0 for none.
     """
 
     name: str
     make: Callable[[int], Case]
     unit: int
+    most: int = 0
 
 
 # -- skeletons

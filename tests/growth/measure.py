@@ -43,7 +43,7 @@ def slope(axis, phase):
     What is done once from some size on is steep in one doubling, and not in the larger ones after it.
     """
     first = _slope(axis, phase, 1)
-    return first if first[0] <= STEEPEST else _slope(axis, phase, 4)
+    return first if first[0] <= STEEPEST or 0 < axis.most < 16 * axis.unit else _slope(axis, phase, 4)
 
 
 def _slope(axis, phase, times):

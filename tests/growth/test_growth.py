@@ -60,6 +60,17 @@ def test_no_lists_that_grow_together_make_a_decision_grow_faster_than_the_job(ki
     assert (done.returncode, int(measured[2])) == (0, 0), done.stdout
 
 
+@pytest.mark.parametrize(
+    ("kinds", "least"), [("together torch", 8), pytest.param("together", 16, marks=pytest.mark.thorough)]
+)
+def test_replicated_jobs_that_train_together_make_a_decision_grow_no_faster_than_their_number(kinds, least):
+    done = grown(kinds)
+    measured = re.search(r"^(\d+) measured, (\d+) too steep$", done.stdout, re.MULTILINE)
+    assert measured, done.stderr
+    assert int(measured[1]) >= least
+    assert (done.returncode, int(measured[2])) == (0, 0), done.stdout
+
+
 def test_work_that_grows_with_the_square_is_found():
     """The counter sees what a search in a list costs, although it is one operation of Python."""
     code = (

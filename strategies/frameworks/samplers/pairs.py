@@ -238,13 +238,12 @@ def _samplers(job: Job, jobset: Mapping[str, Any], node: pods.Place, training: T
 
 def _beside(job: Job, jobset: Mapping[str, Any], node: pods.Place) -> tuple[Path, ...]:
     """Return the paths of the first replicated jobs that do not train; found once for all parts that train together."""
-    world = job.world if job.kind == "JobSet" else (node,)
+    trains = {place.job_path for place in (job.world if job.kind == "JobSet" else (node,))}
     kept = job.memory.get(_beside)
-    if kept is None or kept[0] is not world:
-        trains = {place.job_path for place in world}
+    if kept is None or kept[0] != trains:
         every = ((*_SPEC, "replicatedJobs", index) for index in range(len(jobset["spec"]["replicatedJobs"])))
         found = tuple(itertools.islice((each for each in every if each not in trains), _MOST))
-        kept = job.memory[_beside] = (world, found)
+        kept = job.memory[_beside] = (trains, found)
     paths_: tuple[Path, ...] = kept[1]
     return paths_
 
