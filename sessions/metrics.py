@@ -26,9 +26,9 @@ KINDS: Final = (
     "save_weights_for_sampler",
 )
 """What `kind` may be of requests; whatever else the journal holds is `other`."""
-ABSENCES: Final = ("seat", "node", "failing", "refused", "starting")
-"""Why an engine does not answer: its pod has no seat on a shared device or no node, it does not start or ends again and
-again, it cannot be made of what it was given, or it is on its way."""
+ABSENCES: Final = ("seat", "device", "node", "failing", "refused", "starting")
+"""Why an engine does not answer: its pod has no seat on a shared device, had no turn there yet, or has no node; it does
+not start or ends again and again, it cannot be made of what it was given, or it is on its way."""
 _CATEGORIES = ("user", "server")
 _TOKENS = ("training", "sampling_prefill", "sampling_sample")
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0)

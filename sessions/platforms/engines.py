@@ -33,7 +33,7 @@ class Running(Protocol):
 
     @property
     def waits_for(self) -> str:
-        """Why it does not answer at the moment, for whoever waits."""
+        """Why it does not answer or compute at the moment, for whoever waits; empty where it does both."""
 
     @property
     def absence(self) -> str:

@@ -21,6 +21,7 @@ from sessions.platforms import manifests
 from sessions.platforms.api import Access, Api, ApiError, UnreachableError
 from sessions.platforms.manifests import Settings
 from sessions.platforms.pods import Engines, seen
+from sessions.platforms.queues import Queues, claim_of, is_gated
 
 __all__ = ["Pods"]
 
@@ -51,6 +52,7 @@ class Pods:
         self._digest = manifests.digest(settings, arguments)
         self._api: Api | None = None
         self._task: asyncio.Task[None] | None = None
+        self._is_told = False
         self._forget()
 
     async def start(self) -> None:
@@ -210,9 +212,25 @@ class Pods:
 
     async def _seen(self, api: Api) -> str:
         listed = await api.pods(self._selector)
+        queues = await self._queues(api, listed["items"])
         for engine in (self.trainer, self.sampler):
-            await engine.found(seen(engine.name, listed["items"]), self._token, self._term)
+            await engine.found(seen(engine.name, listed["items"], queues), self._token, self._term)
         return str(listed["metadata"]["resourceVersion"])
+
+    async def _queues(self, api: Api, pods: Sequence[Mapping[str, Any]]) -> Queues:
+        """Return what is known of the claim of pods that may wait for it; nothing where it may not be read."""
+        gated, name = [pod for pod in pods if is_gated(pod)], claim_of(pods)
+        if name is None or not (gated or self._settings.lease):
+            return Queues()
+        try:
+            claim = await api.get("ResourceClaim", name)
+            others = await api.pods(f"{manifests.PROFILE}={self._settings.profile}") if gated else {"items": ()}
+        except ApiError as error:
+            if not self._is_told:
+                _LOG.warning("who waits is not told for whom: the API server refuses: %s", error)
+            self._is_told = True
+            return Queues()
+        return Queues(claim, others["items"], frozenset(str(pod["metadata"]["name"]) for pod in pods))
 
     async def _lose(self, reason: str) -> None:
         for engine in (self.trainer, self.sampler):

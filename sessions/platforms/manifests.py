@@ -25,6 +25,7 @@ __all__ = [
     "GATEWAY",
     "MANAGER",
     "PORT",
+    "PROFILE",
     "ROLES",
     "TERM",
     "TOKEN",
@@ -49,6 +50,8 @@ FOLDERS = ("weights", "sampler_weights", "external_weights", "snapshots")
 MANAGER = "muster-sessions"
 GATEWAY = "muster.dev/gateway"
 """Label of all objects, with the name of the Gateway."""
+PROFILE = "muster.dev/profile"
+"""Label of all pods of a claim profile, which Muster's admission adds."""
 TERM = "muster.dev/term"
 """Annotation of the JobSet: which of the Gateways that had it one after the other has it now."""
 DIGEST = "muster.dev/settings"
@@ -56,7 +59,7 @@ DIGEST = "muster.dev/settings"
 
 _OURS = "app.kubernetes.io/managed-by"
 _ROLE = "muster.dev/role"
-_PROFILE = "muster.dev/claim-profile"
+_CLAIM_PROFILE = "muster.dev/claim-profile"
 _JOB_SET = "jobset.x-k8s.io/v1alpha2"
 _USER = 65532  # of the images
 _SECRET = "/var/run/muster"  # noqa: S105  # a folder
@@ -238,7 +241,7 @@ def _spec(settings: Settings, arguments: Mapping[str, Sequence[str]]) -> dict[st
 def _replicated(settings: Settings, role: str, arguments: Sequence[str]) -> dict[str, Any]:
     metadata: dict[str, Any] = {"labels": {**_labels(settings), _ROLE: role}}
     if settings.profile is not None:
-        metadata["annotations"] = {_PROFILE: settings.profile}
+        metadata["annotations"] = {_CLAIM_PROFILE: settings.profile}
     return {
         "name": role,
         "replicas": 1,

@@ -12,14 +12,15 @@ from sessions.engines.client import Engine, LostError, Remote
 from sessions.engines.options import REFUSED
 from sessions.metrics import Metrics
 from sessions.platforms import manifests
+from sessions.platforms.queues import Queues, is_gated
 
 __all__ = ["Engines", "Seen", "seen"]
 
 _LOOK = 2.0  # seconds between questions to an engine that answers, by which it also knows that it has a Gateway
 _SOON = 0.2  # and to one that does not
 _LONGEST = 300  # characters of a reason
-_SEAT = "muster.dev/seat"
 _ROLE = "muster.dev/role"
+_UNKNOWN = Queues()
 _NOWHERE = Remote("http://0.0.0.0:1", "", 0)
 
 
@@ -29,7 +30,7 @@ class Seen:
 
     Attributes:
         address: of the one that is ready; None for none.
-        reason: why there is none, for whoever waits.
+        reason: why there is none, or what it waits for that is ready, for whoever waits.
         refusal: why its engine can never be made of what it was given, in one sentence; empty where it can.
         absence: the reason in one word of `sessions.metrics.ABSENCES`; empty with an address.
     """
@@ -40,8 +41,14 @@ class Seen:
     absence: str = "starting"
 
 
-def seen(role: str, pods: Sequence[Mapping[str, Any]]) -> Seen:
-    """Return what a list of pods says of a role; pods that are being deleted say nothing."""
+def seen(role: str, pods: Sequence[Mapping[str, Any]], queues: Queues = _UNKNOWN) -> Seen:
+    """Return what a list of pods says of a role; pods that are being deleted say nothing.
+
+    Args:
+        role: of the engine.
+        pods: of the Gateway.
+        queues: what is known of their claim.
+    """
     own = [
         pod
         for pod in pods
@@ -50,16 +57,16 @@ def seen(role: str, pods: Sequence[Mapping[str, Any]]) -> Seen:
     if not own:
         return Seen(None, f"the {role} is starting: its pod is being made")
     newest = max(own, key=lambda pod: (str(pod["metadata"]["creationTimestamp"]), str(pod["metadata"]["name"])))
-    return _of(role, newest)
+    return _of(role, newest, queues)
 
 
-def _of(role: str, pod: Mapping[str, Any]) -> Seen:
+def _of(role: str, pod: Mapping[str, Any], queues: Queues) -> Seen:
     name, status = pod["metadata"]["name"], pod.get("status") or {}
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
     container: Mapping[str, Any] = next(iter(status.get("containerStatuses") or ()), {})
     state = container.get("state") or {}
     if (conditions.get("Ready") or {}).get("status") == "True" and status.get("podIP"):
-        return Seen(status["podIP"], "", absence="")
+        return Seen(status["podIP"], queues.turn(role, pod), absence="")
     waiting = state.get("waiting") or {}
     ended = (state if "terminated" in state else (container.get("lastState") or {}) if waiting else {}).get(
         "terminated"
@@ -72,14 +79,15 @@ def _of(role: str, pod: Mapping[str, Any]) -> Seen:
         return Seen(None, told, absence="failing")
     scheduled = conditions.get("PodScheduled") or {}
     if scheduled.get("status") == "False":
-        return _unscheduled(role, pod, scheduled)
+        return _unscheduled(role, pod, scheduled, queues)
+    if turn := queues.turn(role, pod):  # it is made of its base model in its turn, and answers after that
+        return Seen(None, turn, absence="device")
     return Seen(None, f"the {role} is starting")
 
 
-def _unscheduled(role: str, pod: Mapping[str, Any], condition: Mapping[str, Any]) -> Seen:
-    gates = {each.get("name") for each in (pod.get("spec") or {}).get("schedulingGates") or ()}
-    if _SEAT in gates:
-        return Seen(None, f"the {role} waits for a seat on a shared device", absence="seat")
+def _unscheduled(role: str, pod: Mapping[str, Any], condition: Mapping[str, Any], queues: Queues) -> Seen:
+    if is_gated(pod):
+        return Seen(None, queues.seat(role, pod), absence="seat")
     told = str(condition.get("message") or condition.get("reason"))[:_LONGEST]
     return Seen(None, f"the {role} waits for a node: {told}", absence="node")
 
@@ -102,6 +110,7 @@ class Engines:
         self._up = asyncio.Event()
         self._was_up = False
         self._reason = f"the {name} is starting"
+        self._turn = ""  # what an engine that answers waits for
         self._absence = ""
         self._place = _NOWHERE
         self._engine: Engine | None = None
@@ -122,8 +131,8 @@ class Engines:
 
     @property
     def waits_for(self) -> str:
-        """Why it does not answer at the moment, for whoever waits."""
-        return self._reason
+        """Why it does not answer or compute at the moment, for whoever waits; empty where it does both."""
+        return self._turn if self.is_up else self._reason
 
     @property
     def absence(self) -> str:
@@ -156,6 +165,7 @@ class Engines:
             self.refuse(what.refusal)
         elif not self.is_up:
             self._reason = what.reason or f"the {self.name} is starting"
+        self._turn = what.reason if what.address else ""
         if place != self._place:
             await self.lose(what.reason)
             self._place = place

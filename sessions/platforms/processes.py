@@ -87,7 +87,9 @@ class Process:
 
     @property
     def waits_for(self) -> str:
-        """Why it does not answer at the moment, for whoever waits."""
+        """Why it does not answer at the moment, for whoever waits; empty where it does."""
+        if self.is_up:
+            return ""
         if not self._failures:
             return f"the {self.name} is starting"
         return (

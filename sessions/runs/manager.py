@@ -192,7 +192,7 @@ class Manager:
         if self._working is None:
             return None if self._terms.is_elsewhere else "no Gateway has engines at the moment; one takes over soon"
         engine = self.context.sampler if kind == "sample" else self.context.trainer
-        return None if engine.is_up else engine.waits_for
+        return engine.waits_for or None
 
     async def end(self, session: str, status: dict[str, Any], silent: float = endings.EVER) -> bool:
         """End a session and free what its models hold; False as `endings.end` says."""

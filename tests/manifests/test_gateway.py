@@ -89,7 +89,9 @@ def test_its_rights_are_for_its_own_objects_where_its_engines_are(settings):
     (subject,) = bound["subjects"]
     assert (subject["name"], subject["namespace"]) == (POD["spec"]["serviceAccountName"], settings.peers)
     unnamed = {verb for rule in role["rules"] if "resourceNames" not in rule for verb in rule["verbs"]}
-    assert unnamed == {"create", "list", "watch"}
+    assert unnamed == {"create", "get", "list", "watch"}
+    (claims,) = (rule for rule in role["rules"] if "get" in rule["verbs"] and "resourceNames" not in rule)
+    assert claims == {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get"]}
     secrets = {verb for rule in role["rules"] if rule["resources"] == ["secrets"] for verb in rule["verbs"]}
     assert secrets == {"create", "get"}
 

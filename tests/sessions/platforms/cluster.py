@@ -24,12 +24,16 @@ _NETWORK = f"127.{1 + os.getpid() % 250}.{os.getpid() // 250 % 256}"  # of this 
 
 
 class Cluster:
-    """Objects by (kind, name); a JobSet that is not suspended has a pod for each of its jobs."""
+    """Objects by (kind, name); a JobSet that is not suspended has a pod for each of its jobs.
+
+    Pods name the claim `claim`, as an admission adds it; while `is_full`, they have no seat on it and do not begin.
+    """
 
     def __init__(self, folder):
         self.folder = folder
         self.objects, self.pods, self.denied = {}, {}, {}
         self.version, self.numbers = 1, itertools.count(1)
+        self.claim, self.is_full = None, False
         self.asked = []
         self.changes = asyncio.Condition()
         self.url = ""
@@ -156,11 +160,24 @@ class Cluster:
 
     async def _make(self, name, jobset, job):
         template = copy.deepcopy(job["template"]["spec"]["template"])
+        if self.claim:
+            template["spec"]["resourceClaims"] = [{"name": "devices", "resourceClaimName": self.claim}]
+        template["metadata"]["labels"]["jobset.sigs.k8s.io/jobset-name"] = jobset["metadata"]["name"]
         secret = self.objects["secrets", jobset["metadata"]["name"]]
         file = self.folder / f"{name}.token"
         file.write_bytes(base64.b64decode(secret["data"]["token"]))
         self.pods[name] = Pod(name, jobset["metadata"]["uid"], template, file, self)
-        await self.pods[name].begin()
+        if self.is_full:
+            self.pods[name].wait()
+        else:
+            await self.pods[name].begin()
+
+    async def seat(self):
+        """Give seats to all pods that wait."""
+        self.is_full = False
+        for each in self.pods.values():
+            await each.begin()
+        await self._told()
 
     async def remove(self, name, again=True):
         """Remove a pod as an eviction does; its job has another."""
@@ -187,13 +204,21 @@ class Pod:
         metadata = {
             **template["metadata"],
             "name": name,
+            "uid": f"uid-of-{name}",
             "creationTimestamp": f"2026-01-01T00:00:{cluster.version:05}Z",
         }
         self.document = {"metadata": metadata, "spec": template["spec"], "status": {}}
         self._task = None
         self.process = None
 
+    def wait(self):
+        condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+        spec = {**self.document["spec"], "schedulingGates": [{"name": "muster.dev/seat"}]}
+        self.document = {**self.document, "spec": spec, "status": {"conditions": [condition]}}
+
     async def begin(self):
+        spec = {key: each for key, each in self.document["spec"].items() if key != "schedulingGates"}
+        self.document = {**self.document, "spec": spec, "status": {}}
         self._task = asyncio.create_task(self._run())
 
     async def _run(self):
@@ -220,8 +245,9 @@ class Pod:
         await self.cluster._told()
 
     async def end(self):
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
         if self.process is not None and self.process.returncode is None:
             self.process.send_signal(signal.SIGKILL)
             await self.process.communicate()

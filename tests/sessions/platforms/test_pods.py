@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import signal
 
 import pytest
@@ -295,6 +296,41 @@ def test_why_an_engine_is_not_there_is_told_from_its_pod(pods, address, reason, 
     found = seen("trainer", pods)
     assert (found.address, found.reason, found.refusal, found.absence) == (address, reason, "", absence)
     assert seen("sampler", pods).address is None
+
+
+async def test_for_whom_an_engine_waits_is_told_while_it_waits_also_when_it_answers(cluster, pair, tmp_path):
+    cluster.claim = "muster-seat-0"
+    cluster.objects["resourceclaims", "muster-seat-0"] = claim = {
+        "metadata": {"name": "muster-seat-0", "uid": "uid-claim", "annotations": {}}
+    }
+    pods = pair(profile="seat", lease=tmp_path / "lease.sock")
+    await pods.start()
+    await up(pods)
+    assert pods.trainer.waits_for == ""
+    lease = {"holder": "muster-b-trainer", "since": "then", "waiting": ["x", cluster.pod("trainer").name]}
+    claim["metadata"]["annotations"]["muster.dev/lease"] = json.dumps(lease)
+    await cluster._told()
+    await until(lambda: pods.trainer.waits_for)
+    assert (pods.trainer.is_up, pods.trainer.absence, pods.sampler.waits_for) == (True, "", "")
+    assert pods.trainer.waits_for == (
+        "the trainer waits for its turn on the device of claim muster-seat-0, place 2 of 2 by the time at which they "
+        "asked; muster-b-trainer has had it since then"
+    )
+    claim["metadata"]["annotations"]["muster.dev/lease"] = json.dumps({**lease, "waiting": []})
+    await cluster._told()
+    await until(lambda: not pods.trainer.waits_for)
+
+
+async def test_a_gateway_that_may_not_read_claims_has_its_engines_all_the_same(cluster, pair, caplog):
+    cluster.claim, cluster.is_full = "muster-seat-0", True
+    cluster.denied["GET", "resourceclaims"] = (403, "may not get resourceclaims")
+    pods = pair(profile="seat")
+    await pods.start()
+    await until(lambda: pods.trainer.absence == "seat")
+    assert pods.trainer.waits_for == "the trainer waits for a seat on a shared device"
+    await cluster.seat()
+    await up(pods)
+    assert caplog.text.count("may not get resourceclaims") == 1
 
 
 async def test_in_one_word_it_is_told_for_what_an_engine_waits_until_nobody_wants_it():

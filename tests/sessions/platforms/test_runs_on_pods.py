@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import time
 from types import SimpleNamespace
@@ -29,7 +30,7 @@ class Gateway:
     def __init__(self, folder, cluster):
         root, self.base = folder / "root", folder / "base"
         self.base.mkdir()
-        settings = Settings("gateway", "team-a", "gateways", "engine", Volume("state"), root, self.base)
+        settings = Settings("gateway", "team-a", "gateways", "engine", Volume("state"), root, self.base, profile="seat")
         engines = {"trainer": "tests.sessions.bigram:Trainer", "sampler": "tests.sessions.bigram:Sampler"}
         pods = OnPods(settings, Access(cluster.url, folder))
         root.mkdir()
@@ -66,3 +67,35 @@ async def test_a_run_whose_pods_are_lost_comes_to_what_it_comes_to_undisturbed(t
         disturbed = await asyncio.to_thread(lambda: trained(Hand(gateway), lambda number: hurt(cluster, number)))
     assert disturbed == quiet
     assert (cluster.objects, cluster.pods) == ({}, {})
+
+
+async def test_who_waits_for_a_seat_is_told_its_place_and_who_has_the_seats_and_goes_on_when_there_is_one(tmp_path):
+    seats = {f"uid-{each}": {"pod": f"muster-a-{each}", "job": "muster-a", "since": "2026"} for each in "12"}
+    annotations = {"muster.dev/seats": json.dumps(seats)}
+    claim = {"metadata": {"name": "muster-seat-0", "uid": "uid-claim", "annotations": annotations}}
+
+    def told(one):
+        asked = {"session_id": one.session, "model_seq_id": 0, "base_model": one.base, "lora_config": {"rank": 4}}
+        id_ = one.post("create_model", asked)["request_id"]
+        while "claim" not in (answer := one.poll(id_).json())["queue_state_reason"]:
+            assert answer["queue_state"] == "paused_capacity"
+        return id_, answer["queue_state_reason"]
+
+    def made(one, id_):
+        while (answer := one.poll(id_).json()).get("type") == "try_again":
+            pass
+        return answer
+
+    async with Cluster(tmp_path) as cluster:
+        cluster.claim, cluster.is_full = "muster-seat-0", True
+        cluster.objects["resourceclaims", "muster-seat-0"] = claim
+        async with Gateway(tmp_path, cluster) as gateway:
+            one = await asyncio.to_thread(Hand, gateway)
+            id_, reason = await asyncio.to_thread(told, one)
+            await cluster.seat()
+            answer = await asyncio.to_thread(made, one, id_)
+    assert reason == (
+        "the trainer waits for a seat on claim muster-seat-0, place 1 of 1 in its line; "
+        "its seats are taken by muster-a (2)"
+    )
+    assert "error" not in answer
