@@ -20,6 +20,7 @@ Audience = Literal["api", "download"]
 ISSUER = "passport-muster"
 """A client whose API key is a token reads its claims only where the issuer begins with `passport-` (tinker 0.38.0,
 `InternalClientHolder.get_identity_jwt`)."""
+_SKEW = 90  # seconds by which the clocks of two Gateways may differ
 _ALGORITHM = "HS256"
 _CLAIMS = ("iss", "aud", "sub", "iat", "exp")
 _LONGEST = 4096  # characters of a token that is looked at
@@ -52,7 +53,7 @@ class Tokens:
         return str(jwt.encode(told, self._key, _ALGORITHM))
 
     def read(self, audience: Audience, token: str) -> dict[str, Any] | None:
-        """Return what a token says; None when it is not ours, is over, or is for something else."""
+        """Return what a token says; None when it is not ours, is over for every clock, or is for something else."""
         if len(token) > _LONGEST or not token.isascii():
             return None
         try:
@@ -62,6 +63,7 @@ class Tokens:
                 algorithms=[_ALGORITHM],
                 audience=f"muster-{audience}",
                 issuer=ISSUER,
+                leeway=_SKEW,
                 options={"require": list(_CLAIMS)},
             )
         except jwt.InvalidTokenError:

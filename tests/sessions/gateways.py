@@ -23,6 +23,7 @@ class Gateway:
 
     def __init__(self, folder: Path, journal: str | None = None, replica: str = "one") -> None:
         self.folder, self.replica = folder, replica
+        self.program: tuple[str, ...] = ("sessions.cli",)
         self._journal = ["--journal", journal] if journal else []
         self._run = folder / "run" / replica if journal else folder / "run"
         self.base = self.made(folder / "models" / "muster")
@@ -37,10 +38,11 @@ class Gateway:
         (base / "config.json").write_text(json.dumps({"max_position_embeddings": 512}))
         return base
 
-    def beside(self, replica: str) -> Gateway:
-        """Return another Gateway on the same journal, to be started."""
+    def beside(self, replica: str, ahead: float = 0) -> Gateway:
+        """Return another Gateway on the same journal, to be started, on a machine whose clock is ahead by seconds."""
         other = copy.copy(self)
         other.replica, other.port, other.process = replica, 0, None
+        other.program = ("tests.sessions.skewed", str(ahead)) if ahead else self.program
         other._run = self.folder / "run" / replica
         return other
 
@@ -52,7 +54,7 @@ class Gateway:
         command = [
             sys.executable,
             "-m",
-            "sessions.cli",
+            *self.program,
             "serve",
             "--root",
             str(self.folder),

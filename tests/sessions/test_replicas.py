@@ -104,6 +104,37 @@ def test_one_that_was_paused_past_its_lease_keeps_nothing_of_what_it_lost(pair, 
     assert hand(first).create()["type"] == "create_model"
 
 
+@pytest.fixture(params=[pytest.param(-60, marks=pytest.mark.thorough), 60])
+def skewed(tmp_path, place, request):
+    """Two Gateways of which the second has a clock that is a minute ahead, or behind."""
+    with Gateway(tmp_path, place("postgresql")) as first:
+        first.engine("trainer")
+        with first.beside("two", ahead=request.param) as second:
+            yield first, second
+
+
+def test_clocks_that_differ_by_a_minute_change_no_answer_and_end_nothing(skewed, hand, anywhere):
+    first, second = skewed
+    undisturbed = trained(hand(first))
+
+    def disturb(number):
+        if number == 3:
+            first.kill()  # what it accepted by its clock is executed by that of the other
+
+    one = anywhere(first, second)
+    assert trained(one, disturb) == undisturbed
+    second.engine("trainer")
+    heard = hand(second).http.post("/api/v1/session_heartbeat", json={"session_id": one.session})
+    assert heard.status_code == 200
+
+
+def test_a_token_of_one_opens_the_other_though_their_clocks_differ_by_a_minute(skewed):
+    for one, other in (skewed, skewed[::-1]):
+        token = httpx.post(f"{one.url}/api/v1/auth/token", json={}, headers={"X-API-Key": one.key}, timeout=60)
+        asked = httpx.get(f"{other.url}/api/v1/sessions", headers={"X-API-Key": token.json()["jwt"]}, timeout=60)
+        assert asked.status_code == 200, asked.text
+
+
 def test_a_server_that_ends_in_the_middle_loses_nothing_and_doubles_nothing(pair, hand, anywhere, database):
     undisturbed = trained(hand(pair[0]))
 

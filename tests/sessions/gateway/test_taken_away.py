@@ -160,7 +160,7 @@ def test_a_link_is_good_for_its_file_and_its_hour_and_nothing_else(shared, rest,
     key = (shared.folder / "signing.key").read_bytes()
     told = jwt.decode(token, key, algorithms=["HS256"], audience="muster-download")
     for changed in (
-        jwt.encode({**told, "exp": int(time.time()) - 1}, key, "HS256"),
+        jwt.encode({**told, "exp": int(time.time()) - 91}, key, "HS256"),
         jwt.encode({**told, "aud": "muster-api"}, key, "HS256"),
         jwt.encode(told, "x" * 64, "HS256"),
     ):
