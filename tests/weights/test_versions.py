@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import resource
 import shutil
 import struct
 
@@ -49,6 +50,20 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path):
     with pytest.raises(Refused, match="is full: extend the volume"):
         folders.publish(tmp_path, RUN, 1, failing())
     assert list((tmp_path / RUN).iterdir()) == []
+
+
+def test_a_note_that_does_not_fit_is_told_and_the_one_before_stays(tmp_path):
+    first, second = published(tmp_path), published(tmp_path, version=2)
+    folders.announce(tmp_path, first)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))  # no file may be longer, as on a full volume
+    try:
+        with pytest.raises(Refused, match="is full: extend the volume"):
+            folders.announce(tmp_path, second)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert readings.current(tmp_path) == first
+    assert sorted(each.name for each in tmp_path.iterdir()) == [names.CURRENT, RUN]
 
 
 @pytest.mark.parametrize("file", ["weights.bin", "manifest.json"])

@@ -12,7 +12,8 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
@@ -42,28 +43,29 @@ def publish(root: Path, run: str, version: int, tensors: Iterable[Named]) -> nam
         Refused: when the storage is full, or a tensor cannot be told of in a manifest; nothing is left behind.
     """
     home = root / run
-    home.mkdir(parents=True, exist_ok=True)
     partial = home / f".{names.folder_of(version)}-{secrets.token_hex(4)}"
     try:
-        partial.mkdir()
-        data = _written(partial, run, version, tensors)
-        _sync(partial)
-        partial.rename(home / names.folder_of(version))
-        _sync(home)
-    except OSError as fault:
-        if fault.errno in _FULL:
-            raise Refused(f"weights: {root} is full: extend the volume or lower MUSTER_WEIGHTS_KEEP") from fault
-        raise
+        with _room(root):
+            home.mkdir(parents=True, exist_ok=True)
+            partial.mkdir()
+            data = _written(partial, run, version, tensors)
+            _sync(partial)
+            partial.rename(home / names.folder_of(version))
+            _sync(home)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return names.Told(run, version, manifests.digest(data))
 
 
 def announce(root: Path, served: names.Told) -> None:
-    """Write down which version is served, in one step; a server that starts again begins with it."""
+    """Write down which version is served, in one step; a server that starts again begins with it.
+
+    Raises:
+        Refused: when the storage is full; the note before it stays.
+    """
     partial = root / f".{names.CURRENT}-{secrets.token_hex(4)}"
     try:
-        with partial.open("wb") as file:
+        with _room(root), partial.open("wb") as file:
             file.write(json.dumps(asdict(served)).encode())
             _flush(file)
         partial.rename(root / names.CURRENT)
@@ -89,6 +91,17 @@ def remove(root: Path, run: str) -> None:
     except (OSError, ValueError, AttributeError):
         pass
     shutil.rmtree(root / names.valid(run), ignore_errors=True)
+
+
+@contextmanager
+def _room(root: Path) -> Iterator[None]:
+    """Raise `Refused` where the storage is full."""
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno in _FULL:
+            raise Refused(f"weights: {root} is full: extend the volume or lower MUSTER_WEIGHTS_KEEP") from fault
+        raise
 
 
 def _written(folder: Path, run: str, version: int, tensors: Iterable[Named]) -> bytes:
