@@ -50,6 +50,7 @@ class Report:
             "dropped_share": round(self.dropped / taken, 4) if taken else 0.0,
             "staleness_mean": round(sum(self.staleness) / len(self.staleness), 4) if self.staleness else None,
             "staleness_max": self.oldest,
+            "ratio_mean": round(sum(self.ratios) / len(self.ratios), 6) if self.ratios else None,
             "ratio_min": min(self.ratios, default=None),
             "ratio_max": max(self.ratios, default=None),
         }

@@ -34,11 +34,13 @@ def train(vllm, known, models, sampler, place, tmp_path_factory):
     """Start the program on the toy task; with `fault`, its files are hurt (programs/vandal.py)."""
     started = []
 
-    def begin(steps, *words, url=None, fault=None, **environment):
+    def begin(steps, *words, url=None, fault=None, ranks=1, **environment):
         folder = tmp_path_factory.mktemp("training")
         message = folder / "message"
         message.touch()
         program = [PROGRAMS / "vandal.py", fault] if fault else ["-m", "muster_rollouts.train"]
+        if ranks > 1:
+            program = ["-m", "torch.distributed.run", "--nproc-per-node", ranks, *program]
         process = subprocess.Popen(
             [str(each) for each in (
                 vllm, "-u", *program, f"--model_name_or_path={models}/untied",
@@ -100,15 +102,33 @@ def test_it_learns_from_adapters_that_are_served_exactly_and_throws_nothing_away
     assert_nothing_is_left(sampler, place)
 
 
+def test_two_ranks_train_on_adapters_that_are_served_exactly_and_throw_nothing_away(sampler, train, place):
+    # A step of this size moves the policy by less than the bounds of the ratio, so that other weights would be seen.
+    process, message = train(12, "--learning_rate=3e-5", ranks=2)
+    output = process.communicate(timeout=READY)[0]
+
+    assert process.returncode == 0, output[-3000:]
+    ratios = logged(output, "ratio")
+    assert EXACT[0] < min(ratios) <= max(ratios) < EXACT[1], ratios
+    found = told(output)
+    assert (found["steps"], found["dropped"]) == (12, 0)
+    assert found["samples"] >= 2 * 8 * 12
+    assert 0 < found["staleness_max"] <= STALENESS
+    assert found["probe"] < 1e-5
+    assert json.loads(message.read_text())["worldSize"] == 2
+    assert_nothing_is_left(sampler, place)
+
+
 @pytest.mark.parametrize(
-    ("fault", "reason"),
+    ("fault", "reason", "ranks"),
     [
-        ("torn", "it is torn"),
-        ("planted", "manifest.json is not the one that the trainer wrote"),
+        ("torn", "it is torn", 1),
+        ("planted", "manifest.json is not the one that the trainer wrote", 1),
+        ("torn", "it is torn", 2),
     ],
 )
-def test_an_adapter_that_is_hurt_ends_the_training_with_a_reason(sampler, train, place, fault, reason):
-    process, message = train(8, fault=fault)
+def test_an_adapter_that_is_hurt_ends_the_training_with_a_reason(sampler, train, place, fault, reason, ranks):
+    process, message = train(8, fault=fault, ranks=ranks)
     output = process.communicate(timeout=READY)[0]
 
     assert process.returncode == 78, output[-3000:]
