@@ -26,6 +26,7 @@ _NOT = {
 
 _OTHERS = {
     "strategies/frameworks/vllm/heads.py: re.compile(family + re.escape(size) + '(?![^-]": "names of models of ours",
+    "strategies/frameworks/vllm/models.py: re.compile(pattern + _TUNED, re.IGNORECASE)": "names of models of ours",
     "webhook/audit/redaction/redaction.py: re.compile('|'.join((f'(?:{pattern})' for patt": "configured",
     "webhook/audit/redaction/redaction.py: re.compile(pattern, flags)": "configured",
     "webhook/audit/schemas.py: re.fullmatch(pattern, value)": "of `records`, for dates and digests",

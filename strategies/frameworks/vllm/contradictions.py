@@ -30,6 +30,7 @@ _NEEDED = (
     ("numa-bind-nodes", "numa-bind"),
     ("numa-bind-cpus", "numa-bind"),
     ("ssl-keyfile", "ssl-certfile"),
+    ("collect-detailed-traces", "otlp-traces-endpoint"),
 )
 _TRANSFER = "kv-transfer-config"
 _ROLES = ("kv_producer", "kv_consumer", "kv_both")
@@ -56,6 +57,8 @@ def find(server: Server) -> Iterator[Contradiction]:
     yield from _speculation(server)
     yield from _stores(server)
     yield from _observed(server)
+    yield from _profiled(server)
+    yield from _structured(server)
     yield from _paths(server)
 
 
@@ -148,6 +151,10 @@ def _batches(server: Server) -> Iterator[Contradiction]:
     if tokens is not None and sequences is not None and tokens < sequences:
         message = f"vLLM would not start: it must be at least --max-num-seqs, which is {sequences}; raise it"
         yield "max-num-batched-tokens", message
+    active = parsing.count(server.text("max-num-active-seqs") or "")
+    if active is not None and sequences is not None and active > sequences:
+        message = f"vLLM would not start: it may not be above --max-num-seqs, which is {sequences}; lower it"
+        yield "max-num-active-seqs", message
     chunk = server.number("long-prefill-token-threshold") if server.on("long-prefill-token-threshold") else None
     if chunk is not None and length is not None and chunk > length:
         message = f"vLLM would not start: it may not be above --max-model-len, which is {length}; lower it"
@@ -257,6 +264,33 @@ def _observed(server: Server) -> Iterator[Contradiction]:
     length = server.text("max-model-len")
     if length is not None and parsing.count(length) == 0:
         yield "max-model-len", "vLLM would not start: a length is 1 or more, or auto; raise it"
+
+
+def _profiled(server: Server) -> Iterator[Contradiction]:
+    """Check that torch's profiler, and nothing else, has its folder (`config/profiler.py`)."""
+    wanted = _members(server, _PROFILER) or {}
+    folder, profiler = wanted.get("torch_profiler_dir"), wanted.get("profiler")
+    if profiler == "torch" and not folder:
+        yield _PROFILER, "vLLM would not start: the profiler of torch needs torch_profiler_dir; add it"
+    elif folder and profiler != "torch":
+        yield _PROFILER, "vLLM would not start: torch_profiler_dir is for the profiler torch; name it, or remove this"
+
+
+_PROFILER = "profiler-config"
+
+
+def _structured(server: Server) -> Iterator[Contradiction]:
+    """Check options that few backends of structured outputs have (`config/structured_outputs.py`)."""
+    wanted = _members(server, _STRUCTURED) or {}
+    backend = wanted.get("backend", "auto")
+    for option, backends in _OF_BACKENDS.items():
+        if wanted.get(option) is True and backend not in backends:
+            message = f"vLLM would not start: {option} needs the backend {' or '.join(backends)}; name it"
+            yield _STRUCTURED, message
+
+
+_STRUCTURED = "structured-outputs-config"
+_OF_BACKENDS = {"disable_any_whitespace": ("xgrammar", "guidance"), "disable_additional_properties": ("guidance",)}
 
 
 def _paths(server: Server) -> Iterator[Contradiction]:

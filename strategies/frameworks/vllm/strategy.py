@@ -19,6 +19,7 @@ from strategies.frameworks.vllm import authors, flags, meetings, probes, servers
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.jobs.jobs import Job, remembered_for_all
 from strategies.launches import endings, members, quotes, readings, sites, topologies
+from strategies.launches.launches import Launcher
 from strategies.plugins import registry
 
 __all__ = ["VLLMStrategy"]
@@ -199,7 +200,14 @@ def _unchanged(site: sites.Site) -> Finding:
         message = f"the server runs inside {around}, so it was not changed and gets neither flags nor probes"
         return note(f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced")
     message = "this program is not vllm serve, so it was not changed and gets neither flags nor probes"
-    return warning(f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced")
+    serves = site.launch.launcher is not Launcher.VLLM or site.launch.target not in _COMMANDS
+    return (warning if serves else note)(
+        f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced"
+    )
+
+
+_COMMANDS = frozenset({"bench", "chat", "collect-env", "complete", "run-batch"})
+"""Commands of vLLM that are not a server (0.31 `entrypoints/cli`)."""
 
 
 def _enable(changes: Changes, place: pods.Place, feature: str) -> None:

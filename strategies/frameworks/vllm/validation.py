@@ -6,12 +6,11 @@ Muster cannot see (`$(NAME)`, a `--config` file) is never checked, nor is a flag
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from strategies.documents.findings import Finding, Severity, beginning, error, note, warning
-from strategies.frameworks.vllm import contradictions, flags, heads, parsing, ranges, sizes
+from strategies.frameworks.vllm import contradictions, flags, heads, models, parsing, ranges, sizes, words
 from strategies.frameworks.vllm.authors import Authors
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.launches import topologies
@@ -78,36 +77,12 @@ def _check(server: Server, site: Site, around: Circumstances) -> Iterator[Findin
     for flag, value, message in ranges.find(server):
         find = warning if around.own_image and flag not in ranges.ALWAYS else error
         yield find(where.flag(flag), value, message, rule="vllm/value")
-    for flag in _WORDS.keys() & server.parsed.values.keys():
-        yield from _word(server, where, flag)
+    for flag, message in words.find(server, foreign=around.own_image):
+        yield warning(where.flag(flag), beginning(server.text(flag) or "", _SHOWN), message, rule="vllm/value")
+    for name, value, message in words.find_env(server):
+        yield warning(where.variable(name), beginning(value, _SHOWN), message, rule="vllm/value")
     yield from _model(server, where, around)
     yield from _sizes(server, where, around)
-
-
-_WORDS = {
-    "load-format": frozenset(
-        {"auto", "hf", "dummy", "fastsafetensors", "instanttensor", "ipc_cache", "mistral", "modelexpress", "npcache"}
-        | {"pt", "runai_streamer", "runai_streamer_sharded", "safetensors", "sharded_state", "tensorizer"}
-        | {"bitsandbytes", "gguf"}  # of earlier versions
-    ),
-    "chat-template": frozenset[str](),
-}
-"""Words of vLLM 0.19 to 0.31 (`model_executor/model_loader/__init__.py`, `entrypoints/chat_utils.py`)."""
-_OF_PATHS = re.compile(r"[./{}\n]")
-
-
-def _word(server: Server, where: _Where, flag: str) -> Iterator[Finding]:
-    """Warn about a word that names nothing of vLLM; a plugin may know another loader, and an image hold a file."""
-    text = server.text(flag) or ""
-    if not text or text in _WORDS[flag] or parsing.hidden(text):
-        return
-    if flag == "load-format":
-        message = "is not a load format of vLLM, which would not start without a plugin for it; use safetensors or auto"
-    elif _OF_PATHS.search(text):
-        return
-    else:
-        message = "is neither a template nor the path of one, so vLLM would not start; write the path of a .jinja file"
-    yield warning(where.flag(flag), beginning(text, _SHOWN), message, rule="vllm/value")
 
 
 class _Where:
@@ -124,6 +99,10 @@ class _Where:
 
     def token(self, index: int) -> str:
         return self._site.locate(len(self._site.argv) - len(self._server.args) + index) if self._bare else self.args
+
+    def variable(self, name: str) -> str:
+        own = any(entry.get("name") == name for entry in self._site.env)
+        return f"{self._site.place}.env[{name}]" if own else self.args
 
     def flag(self, name: str) -> str:
         index = self._server.parsed.places.get(name)
@@ -224,6 +203,7 @@ def _model(server: Server, where: _Where, around: Circumstances) -> Iterator[Fin
 def _sizes(server: Server, where: _Where, around: Circumstances) -> Iterator[Finding]:
     count, wanted = around.gpus, sizes.used(server)
     yield from _heads(server, where, around)
+    yield from _known_model(server, where)
     if not count or wanted is None or not sizes.replica(server):
         return
     seen = topologies.visible(count, server.env, others=around.others, maker=around.maker)
@@ -268,3 +248,26 @@ def _of(server: Server) -> str:
     name = (server.model or "").rstrip("/").rpartition("/")[2]
     name = beginning(name, _SHOWN)
     return f"{name} has {found.query} attention heads and {found.key_value} key-value heads" if found else name
+
+
+def _known_model(server: Server, where: _Where) -> Iterator[Finding]:
+    """Compare a length and expert parallelism with what is known of the model; other configurations may change both."""
+    model = server.model or ""
+    if not model or server.open or _CHANGING & server.parsed.values.keys():
+        return
+    if any(name.startswith("hf-overrides.") for name in server.parsed.values):
+        return
+    length, longest = parsing.count(server.text("max-model-len") or ""), models.context(model)
+    if length is not None and longest is not None and length > longest and not server.is_set(_LONGER):
+        message = (
+            f"vLLM would not start: it is longer than the context of {beginning(model, _SHOWN)}, which is {longest}; "
+            "lower it, or scale the positions by --hf-overrides"
+        )
+        yield warning(where.flag("max-model-len"), length, message, rule="vllm/model")
+    if server.on("enable-expert-parallel") and models.is_dense(model):
+        message = f"vLLM would not start: {beginning(model, _SHOWN)} has no experts; remove it"
+        yield warning(where.flag("enable-expert-parallel"), None, message, rule="vllm/model")
+
+
+_CHANGING = frozenset({"hf-overrides", "hf-config-path", "rope-scaling", "rope-theta", "config-format", "model-impl"})
+_LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"

@@ -1,0 +1,28 @@
+"""The committed words of the supported version are the installed vLLM's."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from strategies.frameworks.vllm import flags
+from tests.contract.vllm import words
+
+pytestmark = pytest.mark.thorough
+
+
+def test_the_words_of_the_supported_version_are_those_of_the_installed_vllm(run_with_vllm):
+    root = Path(run_with_vllm("-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    table = json.loads(resources.files("strategies.frameworks.vllm").joinpath("words.json").read_text(encoding="utf-8"))
+    ours = {
+        flag: {word for word, known in table[flag].items() if flags.version() in known}
+        for flag in table
+        if flag != "env"
+    }
+    assert ours == words.words(root)
+    installed = dict(words.variables(root))
+    assert all(table["env"][name] == kind for name, kind in installed.items() if name in table["env"])
+    assert installed.keys() >= {"VLLM_PORT", "VLLM_WORKER_MULTIPROC_METHOD"}
