@@ -48,6 +48,7 @@ __all__ = [
     "TRAINER_GROUP",
     "TRL_METHOD_ANNOTATION",
     "VLLM_FEATURES_ANNOTATION",
+    "is_written",
 ]
 
 TRAINER_GROUP = "trainer.kubeflow.org"
@@ -90,6 +91,21 @@ MASTER_ADDR = "MASTER_ADDR"
 MASTER_PORT = "MASTER_PORT"
 EXPECTED_WORLD_SIZE = "MUSTER_EXPECTED_WORLD_SIZE"
 """Environment variable with which the guard in a training image compares the achieved world size."""
+
+_WRITTEN = frozenset(
+    {MASTER_ADDR, MASTER_PORT, "RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}
+    | {"VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_RUNTIME_LORA_UPDATING"}
+)
+_WRITTEN_PREFIXES = ("PET_", "MUSTER_", "ACCELERATE_", "FSDP_")
+
+
+def is_written(variable: str) -> bool:
+    """Whether Muster may write this variable into a job.
+
+    What it makes of a job may then not follow from the variable's value, which is there at a second review alone.
+    """
+    return variable in _WRITTEN or variable.startswith(_WRITTEN_PREFIXES)
+
 
 APPLIED_ANNOTATION = "muster.dev/applied"
 CLAIM_PROFILE_ANNOTATION = "muster.dev/claim-profile"

@@ -41,7 +41,13 @@ def is_aside(container: Container, identify: Identify) -> bool:
     )
 
 
-def choose(pod_spec: Mapping[str, Any], identify: Identify, *, serves: bool | None = None) -> int | None:
+def choose(
+    pod_spec: Mapping[str, Any],
+    identify: Identify,
+    *,
+    serves: bool | None = None,
+    asked: frozenset[str] = frozenset(),
+) -> int | None:
     """Return the index of the container that does the work of a pod; None where it has no container.
 
     A container that holds devices comes before one without, unless it is a sidecar beside one that launches. Then one
@@ -52,12 +58,16 @@ def choose(pod_spec: Mapping[str, Any], identify: Identify, *, serves: bool | No
         pod_spec: the pod spec.
         identify: from a command line to what it starts.
         serves: whether the work is to serve, rather than to train; None where it may be either.
+        asked: names of containers for which annotations ask for claims (`askings`), so that they hold devices.
     """
     containers: Sequence[Container] = pod_spec.get("containers") or ()
     if len(containers) < 2:  # nothing to choose from
         return 0 if containers else None
     launched = any(_launches(program(each, identify).kind, serves=serves) for each in containers)
-    holders = [holds_devices(each, pod_spec) and not (launched and is_aside(each, identify)) for each in containers]
+    holders = [
+        (each.get("name") in asked or holds_devices(each, pod_spec)) and not (launched and is_aside(each, identify))
+        for each in containers
+    ]
     return max(
         range(len(containers)),
         key=lambda index: (*_fitness(containers[index], identify, holds=holders[index], serves=serves), -index),

@@ -16,7 +16,7 @@ from strategies.changes.changes import Changes
 from strategies.documents import pods, trainjobs
 from strategies.documents.paths import Path
 from strategies.documents.runtimes import Runtime
-from strategies.jobs import parts, programs
+from strategies.jobs import askings, parts, programs
 from strategies.jobs.parts import Parts
 from strategies.platform.placements import Role
 from strategies.platform.supplies import Supply
@@ -140,9 +140,10 @@ class Job:
         """The parts of a JobSet that do its work."""
         if _PARTS not in self.memory:  # once: changes to the job do not change them
             framework = self.runtime.framework if self.runtime else None
-            self.memory[_PARTS] = (0, parts.find(self.document, ("spec",), framework, self.identify))
-        found: Parts = self.memory[_PARTS][1]
-        return found
+            found = parts.find(self.document, ("spec",), framework, self.identify, self._find_asked)
+            self.memory[_PARTS] = (0, found)
+        kept: Parts = self.memory[_PARTS][1]
+        return kept
 
     @property
     def views(self) -> tuple[Job, ...]:
@@ -171,6 +172,16 @@ class Job:
             return (self.document.get("spec") or {}).get("network") or {}
         return self.runtime.network if self.runtime else {}
 
+    def _find_asked(self) -> frozenset[str]:
+        """Return the containers for which annotations around the replicated jobs ask for claims."""
+        if _ASKED not in self.memory:  # once: changes to the job do not change it
+            own, theirs = ((each or {}).get("metadata") or {} for each in (self.document, self.owner))
+            levels = [theirs.get("annotations") or {}, self.runtime.annotations if self.runtime else {}]
+            levels.insert(0 if self.owner is None else len(levels), own.get("annotations") or {})
+            self.memory[_ASKED] = (0, askings.read(levels) or frozenset())
+        found: frozenset[str] = self.memory[_ASKED][1]
+        return found
+
     def annotation(self, key: str) -> tuple[str, str] | None:
         """Return (value, where it is written) of the nearest annotation: the job's, its TrainJob's, its runtime's."""
         nearest = (
@@ -185,7 +196,7 @@ class Job:
         return (value, "runtime annotation") if isinstance(value, str) else None
 
 
-_PARTS, _PLACE = "parts", "place"
+_PARTS, _PLACE, _ASKED = "parts", "place", "asked"
 _Found = TypeVar("_Found")
 
 

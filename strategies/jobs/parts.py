@@ -9,13 +9,13 @@ They are told apart by the role label, then by devices and what each container s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from strategies.documents import names, pods
 from strategies.documents.paths import Path
-from strategies.jobs import containers
+from strategies.jobs import askings, containers
 from strategies.jobs.programs import Identify, Kind, Program
 
 __all__ = ["Parts", "beside", "find", "is_apart"]
@@ -122,7 +122,13 @@ def is_apart(name: str) -> bool:
     return bool(words & _APART) and not words & _TRAINERS
 
 
-def find(document: Mapping[str, Any], spec_path: tuple[str, ...], framework: str | None, identify: Identify) -> Parts:
+def find(
+    document: Mapping[str, Any],
+    spec_path: tuple[str, ...],
+    framework: str | None,
+    identify: Identify,
+    around: Callable[[], frozenset[str]] = frozenset,
+) -> Parts:
     """Find the parts of the JobSetSpec at `spec_path`.
 
     Args:
@@ -130,6 +136,7 @@ def find(document: Mapping[str, Any], spec_path: tuple[str, ...], framework: str
         spec_path: where its JobSetSpec is.
         framework: the framework label in force; a `vllm` JobSet serves, any other trains.
         identify: from a command line to what it starts.
+        around: containers for which annotations outside of the replicated jobs ask for claims.
     """
     spec: Any = document
     for member in spec_path:
@@ -137,12 +144,12 @@ def find(document: Mapping[str, Any], spec_path: tuple[str, ...], framework: str
     jobs = [(index, job) for index, job in enumerate(spec.get("replicatedJobs") or ()) if _containers(job)]
     ours = next((each for each in jobs if _is_trainers(each[1])), None)
     if ours is not None:
-        return _of_trainer(*ours, spec_path, identify)
+        return _of_trainer(*ours, spec_path, identify, around)
     serves = framework == "vllm"
     if len(jobs) == 1:
-        (index, _), pod = jobs[0], jobs[0][1]["template"]["spec"]["template"]["spec"]
-        return Parts((((*spec_path, "replicatedJobs", index), containers.choose(pod, identify, serves=serves) or 0),))
-    found = [_candidate(index, job, identify, serves=serves) for index, job in jobs]
+        ((index, job),) = jobs
+        return Parts((((*spec_path, "replicatedJobs", index), _chosen(job, identify, around, serves=serves)),))
+    found = [_candidate(index, job, identify, around, serves=serves) for index, job in jobs]
     chosen = _servers(found) if serves else _training(found, spec)
     places: list[tuple[Path, int]] = [
         ((*spec_path, "replicatedJobs", each.index), each.container) for each in chosen.candidates
@@ -185,19 +192,40 @@ class _Choice:
     remote: str = ""
 
 
-def _of_trainer(index: int, job: Mapping[str, Any], spec_path: tuple[str, ...], identify: Identify) -> Parts:
+def _of_trainer(
+    index: int,
+    job: Mapping[str, Any],
+    spec_path: tuple[str, ...],
+    identify: Identify,
+    around: Callable[[], frozenset[str]],
+) -> Parts:
     """Choose Trainer's container of that job; where a JobSet of a user has none, the one that trains."""
     called = [each.get("name") for each in _containers(job)]
-    chosen = containers.choose(job["template"]["spec"]["template"]["spec"], identify, serves=False)
-    position = called.index(names.CONTAINER_NODE) if names.CONTAINER_NODE in called else chosen or 0
+    chosen = _chosen(job, identify, around, serves=False)
+    position = called.index(names.CONTAINER_NODE) if names.CONTAINER_NODE in called else chosen
     return Parts((((*spec_path, "replicatedJobs", index), position),))
 
 
-def _candidate(index: int, job: Mapping[str, Any], identify: Identify, *, serves: bool) -> _Candidate:
+def _chosen(job: Mapping[str, Any], identify: Identify, around: Callable[[], frozenset[str]], *, serves: bool) -> int:
+    if len(_containers(job)) < 2:  # nothing to choose from
+        return 0
+    asked = askings.of_job(job)
     pod = job["template"]["spec"]["template"]["spec"]
-    position = containers.choose(pod, identify, serves=serves) or 0
+    return containers.choose(pod, identify, serves=serves, asked=around() if asked is None else asked) or 0
+
+
+def _candidate(
+    index: int,
+    job: Mapping[str, Any],
+    identify: Identify,
+    around: Callable[[], frozenset[str]] = frozenset,
+    *,
+    serves: bool,
+) -> _Candidate:
+    pod = job["template"]["spec"]["template"]["spec"]
+    position = _chosen(job, identify, around, serves=serves)
     container = pod["containers"][position]
-    held = containers.holds_devices(container, pod)
+    held = containers.holds_devices(container, pod) or askings.of_job(job) is not None
     return _Candidate(index, job, position, containers.program(container, identify), held)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from strategies.documents import names
 from strategies.documents.quantities import whole
 
-__all__ = ["compute", "expand", "resolve", "take_defaults"]
+__all__ = ["compute", "expand", "resolve", "resolve_own", "take_defaults"]
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _DEFAULT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:?)-([^${}]*)\}")
@@ -30,6 +31,16 @@ def resolve(text: str, env: Mapping[str, str | None]) -> str:
 
     def known(found: re.Match[str]) -> str:
         value = env.get(found[1])
+        return found[0] if value is None else value
+
+    return _REFERENCE.sub(known, text) if "$" in text else text
+
+
+def resolve_own(text: str, env: Mapping[str, str | None]) -> str:
+    """Do the same, but for variables that Muster may write: at a second review they are there, and at the first not."""
+
+    def known(found: re.Match[str]) -> str:
+        value = None if names.is_written(found[1]) else env.get(found[1])
         return found[0] if value is None else value
 
     return _REFERENCE.sub(known, text) if "$" in text else text

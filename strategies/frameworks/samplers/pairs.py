@@ -123,7 +123,7 @@ class Pair:
             return None
         text: str | None = server.text("port") or str(PORT)
         if text and text.startswith("$(") and text.endswith(")"):
-            text = server.env.get(text[2:-1])
+            text = None if names.is_written(text[2:-1]) else server.env.get(text[2:-1])
         written = int(text) if text and text.isdecimal() and len(text) <= len("65535") else 0
         return written if 0 < written <= _LAST_PORT else None
 

@@ -11,7 +11,7 @@ from strategies.documents import names, paths, pods
 from strategies.documents.pods import Place
 from strategies.frameworks.vllm import parsing, servers
 from strategies.frameworks.vllm.servers import Form, Server
-from strategies.jobs import containers
+from strategies.jobs import askings, containers
 from strategies.jobs.programs import Identify
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
@@ -86,7 +86,8 @@ def read(document: Mapping[str, Any], job_path: paths.Path, identify: Identify) 
     """Read the replicated job at `job_path`; None where nothing says that it serves."""
     job = paths.lookup(document, job_path)
     pod = job["template"]["spec"]["template"]["spec"]
-    place = pods.place(document, job_path, containers.choose(pod, identify, serves=True) or 0)
+    asked = askings.of_job(job) or frozenset()
+    place = pods.place(document, job_path, containers.choose(pod, identify, serves=True, asked=asked) or 0)
     site = _site(document, place)
     labelled = role(job) == "sampler"
     server, bare, trls = _server(site, str(place.container.get("image") or ""))

@@ -14,7 +14,7 @@ from strategies.frameworks.trl import flags, invocations, parsing
 from strategies.frameworks.trl.invocations import Invocation
 from strategies.jobs.jobs import Job
 from strategies.launches import sites
-from strategies.launches.expansions import resolve
+from strategies.launches.expansions import resolve_own
 from strategies.launches.sites import Site
 
 __all__ = ["HIDDEN", "Training", "read"]
@@ -147,7 +147,7 @@ def _training(site: Site, found: Invocation, *, certain: bool) -> Training:
     env = (
         {} if not bare else {str(each.get("name")): pods.env_value([each], str(each.get("name"))) for each in site.env}
     )
-    words = tuple(resolve(word, env) if bare else _unseen(word) for word in found.args)
+    words = tuple(resolve_own(word, env) if bare else _unseen(word) for word in found.args)
     return Training(site, found, parsing.parse(found.method, words), bare and "--" not in found.args, certain)
 
 

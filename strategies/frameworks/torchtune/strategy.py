@@ -62,15 +62,15 @@ class TorchTuneStrategy(TorchFamily):
 
 
 def _complete(job: Job, changes: Changes, site: sites.Site) -> None:
-    recipe, distributed = _recipe(job)
+    recipe = _recipe(job)
     written, inherited, args = job.trainer.get("command"), rewrites.runtime_command(job), job.trainer.get("args") or ()
     head = launches.parse(written or inherited or ("tune", "run")).head
     own = rewrites.config_of(args)
     if own:
         recipe = recipes.Recipe(recipes.fitting(own) or recipe.name, own)
     # Trainer adds the endpoint for two processes on one GPU too, and tune run refuses it for a recipe for one device.
-    meets = (distributed or own) and not recipe.single_device
-    endpoint = [f"{rewrites.ENDPOINT}={rewrites.rendezvous(job)}"] if meets else []
+    # Every other recipe needs it, also where no number of processes can be right (none, or fewer).
+    endpoint = [] if recipe.single_device else [f"{rewrites.ENDPOINT}={rewrites.rendezvous(job)}"]
     kept = rewrites.kept(inherited, args, everything=not written)
     command = [*head, *endpoint, recipe.name, *(() if own else ("--config", recipe.config)), *kept]
     size, model = topologies.read_topology(job).size, recipes.model_of(_runtime_name(job))
@@ -99,22 +99,19 @@ def _is_bare(job: Job) -> bool:
 
 
 def _is_completed(job: Job) -> bool:
-    return job.kind == "TrainJob" and _recipe(job)[0].config in (job.trainer.get("command") or ())
+    return job.kind == "TrainJob" and _recipe(job).config in (job.trainer.get("command") or ())
 
 
-def _recipe(job: Job) -> tuple[recipes.Recipe, bool]:
-    """Return the recipe and whether processes have to meet, counting as Trainer will after `pin_processes`."""
+def _recipe(job: Job) -> recipes.Recipe:
+    """Return the recipe, counting as Trainer will after `pin_processes`."""
     topology = topologies.read_topology(job)
     counted = topologies.trainer_processes(job)
     explicit = job.trainer.get("numProcPerNode")
     if explicit is None and isinstance(counted, int):
         explicit = counted if topology.processes is None else topology.processes
     gpus = topologies.trainer_gpus(job) if counted == resources.AUTO or job.trainer.get("numProcPerNode") else 0
-    recipe = recipes.choose(
-        recipes.model_of(_runtime_name(job)), topology.nodes, explicit, gpus, job.trainer.get("args") or ()
-    )
-    distributed = topology.nodes > 1 or (gpus > 1 if explicit is None else explicit > 1)
-    return recipe, distributed
+    model, args = recipes.model_of(_runtime_name(job)), job.trainer.get("args") or ()
+    return recipes.choose(model, topology.nodes, explicit, gpus, args)
 
 
 def _runtime_name(job: Job) -> str:
@@ -133,7 +130,7 @@ def _model_findings(job: Job) -> Iterator[Finding]:
     if topology.nodes > 1 and (recipes.uses_lora(args) or recipes.uses_qlora(args)):
         message = "must be 1: torchtune has no LoRA recipe for several nodes and would train the full model instead"
         yield error("spec.trainer.numNodes", topology.nodes, message, rule=rule)
-    recipe, _ = _recipe(job)
+    recipe = _recipe(job)
     if model == recipes.LLAMA3_3_70B and recipe.single_device:
         message = f"torchtune has no config {recipe.config}, so the job would fail at its start; ask for several GPUs"
         yield warning("spec.trainer.resourcesPerNode", job.trainer.get("resourcesPerNode"), message, rule=rule)

@@ -14,7 +14,7 @@ from enum import Enum
 from strategies.documents import pods
 from strategies.documents.pods import EnvVar
 from strategies.frameworks.vllm import parsing
-from strategies.launches.expansions import resolve
+from strategies.launches.expansions import resolve_own
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 
@@ -166,7 +166,7 @@ def extended(server: Server, words: Sequence[str]) -> Server:
 
 
 def _read(args: Sequence[str], env: Mapping[str, str | None]) -> parsing.Parsed:
-    return parsing.parse([resolve(word, env) for word in args])
+    return parsing.parse([resolve_own(word, env) for word in args])
 
 
 def _visible(env: Sequence[EnvVar]) -> dict[str, str | None]:
