@@ -22,6 +22,7 @@ from strategies.platform.placements import Role
 from strategies.platform.supplies import Supply
 
 __all__ = [
+    "MOST_TOGETHER",
     "Job",
     "Kind",
     "Rendezvous",
@@ -35,6 +36,8 @@ __all__ = [
     "remembered_for_place",
 ]
 
+MOST_TOGETHER = 32
+"""Replicated jobs whose ranks meet that Muster changes and checks; what is found about each depends on all others."""
 Kind = Literal["TrainJob", "JobSet"]
 Rendezvous = Literal["static", "c10d"]
 

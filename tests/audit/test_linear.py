@@ -115,3 +115,10 @@ def test_the_lines_below_a_secret_are_gone_with_it():
     assert shown.count(texts.MARK) == 3
     assert "lr: 1" in shown
     assert "x: y" in shown
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN_1", "max_tokens_2", "hub_t_3", "sig9", "s3_key_4", "S3", "api_key12", "7", "pass_5"]
+)
+def test_the_number_at_the_end_of_a_name_does_not_change_how_it_is_judged(name):
+    assert secret_names.is_secret(name) == secret_names._judge(name)

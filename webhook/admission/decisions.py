@@ -20,7 +20,7 @@ from strategies.checks.jobs import check_immutable, check_job
 from strategies.checks.roles import Nodes, check_roles
 from strategies.documents import findings, names, shapes
 from strategies.documents.findings import Finding
-from strategies.jobs.jobs import Job
+from strategies.jobs.jobs import MOST_TOGETHER, Job
 from strategies.launches import kinds
 from strategies.plugins.registry import PluginError, Registered
 from webhook.admission import budgets, documents, governors, guards, inspections, outlines, policies, reviews, supplies
@@ -32,7 +32,6 @@ from webhook.cluster import readers
 __all__ = ["Decision", "Verdict", "evaluate", "failed"]
 
 Verdict = Literal["patched", "unchanged", "allowed", "denied", "error", "skipped"]
-_MOST_PARTS = 32  # replicated jobs whose ranks meet; what is found out about each depends on all others
 _NO_SECRETS = Echoes(())
 _GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
@@ -207,7 +206,7 @@ def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decis
         # Mutation comes before the API server's own schema check, which will refuse this object with a better message.
         return case.decided("unchanged", changes, misfits)
     job, budget = case.job(changes, _lent(case.governor, strategy)), case.policy.plugin_budget
-    if len(job.world) > _MOST_PARTS:
+    if len(job.world) > MOST_TOGETHER:
         return case.decided("unchanged", changes, [_too_many_parts(job)])
     for stage, view in itertools.product(("enforce_command", "enforce_rendezvous", "enforce_claims"), job.views):
         guards.call(strategy, stage, partial(_enforce, strategy, stage, view, changes), budget)
@@ -235,7 +234,7 @@ def _validated(case: _Case, strategy: Registered, misfits: list[Finding], known:
 
         def validate() -> list[Finding]:
             said: list[Finding] = []
-            for view in job.views[:_MOST_PARTS] if job.parts.together else job.views:
+            for view in job.views[:MOST_TOGETHER] if job.parts.together else job.views:
                 found = strategy.strategy.validate(view)
                 said += found if strategy.in_tree else inspections.check_findings(found)
             return _once(said)
@@ -246,8 +245,8 @@ def _validated(case: _Case, strategy: Registered, misfits: list[Finding], known:
 
 def _too_many_parts(job: Job) -> Finding:
     message = (
-        f"replicated jobs are one training, and Muster changes at most {_MOST_PARTS} that meet, so nothing was changed;"
-        " use the replicas or the parallelism of fewer replicated jobs"
+        f"replicated jobs are one training, and Muster changes at most {MOST_TOGETHER} that meet, so nothing was"
+        " changed; use the replicas or the parallelism of fewer replicated jobs"
     )
     return findings.warning("spec.replicatedJobs", len(job.world), message, rule="core/many-parts")
 

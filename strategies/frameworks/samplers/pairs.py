@@ -20,7 +20,7 @@ from strategies.frameworks.samplers import models, serving, trainings
 from strategies.frameworks.samplers.serving import Serving
 from strategies.frameworks.samplers.trainings import Training
 from strategies.frameworks.vllm import parsing
-from strategies.jobs.jobs import Job, remembered
+from strategies.jobs.jobs import MOST_TOGETHER, Job, remembered
 from strategies.trainer import predictions
 
 __all__ = ["ENV", "OWN_POD", "Pair", "asking", "find"]
@@ -190,7 +190,8 @@ def asking(pair: Pair) -> Sequence[Pair]:
         return (pair,) if pair.is_asked else ()
     key = (asking, path)
     if key not in job.memory:  # once: what Muster writes does not change who asks
-        every = [each for each in map(find, job.views) if each is not None]
+        views = (job.view(part) for part in range(min(len(job.parts.places), MOST_TOGETHER)))
+        every = [each for each in map(find, views) if each is not None]
         found = tuple(each for each in every if each.sampler.place.job_path == path and each.is_asked)
         job.memory[key] = (0, found)
     asked: Sequence[Pair] = job.memory[key][1]
@@ -238,12 +239,14 @@ def _samplers(job: Job, jobset: Mapping[str, Any], node: pods.Place, training: T
 
 def _beside(job: Job, jobset: Mapping[str, Any], node: pods.Place) -> tuple[Path, ...]:
     """Return the paths of the first replicated jobs that do not train; found once for all parts that train together."""
-    trains = {place.job_path for place in (job.world if job.kind == "JobSet" else (node,))}
+    together = job.kind == "JobSet" and job.parts.together and bool(job.parts.places)
+    state = job.parts if together else node.job_path
     kept = job.memory.get(_beside)
-    if kept is None or kept[0] != trains:
+    if kept is None or (kept[0] is not state and kept[0] != state):
+        trains = {path for path, _ in job.parts.places} if together else {node.job_path}
         every = ((*_SPEC, "replicatedJobs", index) for index in range(len(jobset["spec"]["replicatedJobs"])))
         found = tuple(itertools.islice((each for each in every if each not in trains), _MOST))
-        kept = job.memory[_beside] = (trains, found)
+        kept = job.memory[_beside] = (state, found)
     paths_: tuple[Path, ...] = kept[1]
     return paths_
 

@@ -20,6 +20,7 @@ HINTS = (
 """Lower-case pieces, one of which is in every name that `is_secret` accepts (a cheap test before the real one)."""
 
 _LONGEST_REMEMBERED = 128
+_DIGITS = "0123456789"
 _LONGEST_END = 64  # characters of a name in which a word may have been cut
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
 
@@ -76,6 +77,8 @@ _OWNERS = frozenset(
 
 def is_secret(name: str) -> bool:
     """Whether the value of `name` (a variable, a flag, a key, a dotted path) must not be shown."""
+    if name and name[-1] in _DIGITS:
+        name = f"{name.rstrip(_DIGITS)}0"  # how it is numbered at its end says nothing, and the others are remembered
     return _remembered(name) if len(name) <= _LONGEST_REMEMBERED else _judge(name)
 
 

@@ -45,7 +45,6 @@ class Walk:
         self._found: set[str] = set()
         self._echoes: tuple[int, Echoes] = (0, Echoes(()))
         self._level = 0
-        self._reads = True
 
     @property
     def echoes(self) -> Echoes:
@@ -61,9 +60,40 @@ class Walk:
 
     def by_name(self, value: object) -> None:
         """Find the secrets that a key, an entry's name or a flag before them tells, without reading any text."""
-        self._reads = False
-        self.value(value)
-        self._reads = True
+        waiting = [(value, 0)]
+        while waiting:
+            each, level = waiting.pop()
+            if not isinstance(each, dict | list):
+                continue
+            if level == _DEEPEST:
+                self.conceal(each)
+                continue
+            found = self._named(each) if isinstance(each, dict) else self._arguments(each)
+            waiting += [(item, level + 1) for item in found if isinstance(item, dict | list)]
+
+    def _named(self, value: dict[str, object]) -> Iterator[object]:
+        """Note what is secret in a mapping, and yield the other values, of `args` with their command."""
+        entry = "value" in value and self._is_secret_entry(value)
+        data = _SECRET_DATA if value.get("kind") == "Secret" else ()
+        for key, item in value.items():
+            if (entry and key == "value") or key in data or (self.judge(key) and not _is_reference(key, item)):
+                self.conceal(item)
+            elif key == "args" and isinstance(item, list):
+                yield from self._arguments(item, value.get("command"))
+            else:
+                yield item
+
+    def _arguments(self, items: list[object], command: object = None) -> Iterator[object]:
+        """Note what is secret in a list that may be arguments, and yield the others."""
+        if not any(isinstance(item, str) for item in items):
+            yield from items
+            return
+        starts = self._starts(items, command)
+        for index, item in enumerate(items):
+            if index in starts:
+                self.conceal(cast("str", item)[starts[index] :])
+            else:
+                yield item
 
     def value(self, value: object) -> object:
         """Return any JSON value without its secrets; the very same object when it has none."""
@@ -85,8 +115,6 @@ class Walk:
         Raises:
             TooMuchError: with it, the walk has read more than it may.
         """
-        if not self._reads:
-            return text
         known = self._read.get(text)
         if known is None:
             known = self._read[text] = self._unread(text)
@@ -134,14 +162,18 @@ class Walk:
 
     def _sequence(self, items: list[object], command: object = None) -> list[object]:
         """Conceal a list that may be arguments; their program, and the flag before the first, may be in `command`."""
-        before = command if isinstance(command, list) else []
-        words = [item if isinstance(item, str) else "" for item in (*before, *items)]
-        starts = {index - len(before): start for index, start in commands.parts(words, self.judge)}
+        starts = self._starts(items, command)
         result = [
             self._from(cast("str", item), starts[index]) if index in starts else self.value(item)
             for index, item in enumerate(items)
         ]
         return items if all(new is old for new, old in zip(result, items, strict=True)) else result
+
+    def _starts(self, items: list[object], command: object) -> dict[int, int]:
+        """Return the first secret character of each argument that has one."""
+        before = command if isinstance(command, list) else []
+        words = [item if isinstance(item, str) else "" for item in (*before, *items)]
+        return {index - len(before): start for index, start in commands.parts(words, self.judge)}
 
     def _from(self, argument: str, start: int) -> object:
         """Conceal an argument from the secret's first character on."""
