@@ -81,7 +81,7 @@ class Changes:
     """
 
     __slots__ = (
-        *("_fresh", "_outer", "_owned", "_parts", "_places", "_recorded", "_units"),
+        *("_fresh", "_holder", "_outer", "_owned", "_parts", "_places", "_recorded", "_units"),
         *("count", "document", "findings", "original"),
     )
 
@@ -96,6 +96,7 @@ class Changes:
         self._fresh: list[str] = []  # units that `units` has not looked at
         self._outer: tuple[dict[str, Any], set[int]] = ({}, set())
         self._owned: dict[int, Any] = {}
+        self._holder: _Holder | None = None
         self._parts: dict[Path, int] = {}
 
     def __iter__(self) -> Iterator[Change]:
@@ -132,7 +133,8 @@ class Changes:
         Raises:
             ValueError: the value there is not a list, or the place does not exist.
         """
-        entries = paths.lookup(self.document, path)
+        holder = self._holder
+        entries = holder.node if holder and holder.path == path else paths.lookup(self.document, path)
         if isinstance(entries, list):
             self._record("add", (*path, len(entries)), ABSENT, entry, rule, reason)
         elif entries is None or isinstance(entries, Absent):
@@ -170,7 +172,7 @@ class Changes:
         """
         before, lengths = self._outer
         for field in self._fresh:
-            starts = (step.start() for step in _STEP.finditer(field) if step.start() in lengths)
+            starts = lengths.intersection(map(re.Match.start, _STEP.finditer(field)))
             if not any(field[:start] in before for start in starts):
                 before[field] = self._units[field]
                 lengths.add(len(field))
@@ -182,7 +184,7 @@ class Changes:
         """Whether the recorded operations turn `original` into `document`; false if somebody wrote into `document`."""
         again = Changes(self.original)
         for change, place in zip(self._recorded, self._places, strict=True):
-            again._write(change.op, place, change.after)
+            _write(change.op, again._held(place[:-1]).node, place[-1], change.after)
         return _same(again.document, self.document)
 
     def _place(self, path: Path) -> Path:
@@ -206,35 +208,40 @@ class Changes:
             raise ValueError("the document itself cannot be replaced or removed")
         if len(self._recorded) >= MOST:
             raise ValueError(f"there are more than {MOST} changes; change what many places have in common once")
-        after, unit = _copied(after), paths.unit(place)
-        held = before if unit == place else paths.lookup(self.document, unit)
-        if op != "remove":
-            self._write(op, place, after)
-        field, unit_field = paths.fields(self.document, place, unit)
-        if op == "remove":  # only now, because the lines above read the entry's name
-            self._write(op, place, after)
-        self._recorded.append(Change(op, paths.pointer(place), field, unit_field, before, after, rule, reason))
+        after, holder, last = _copied(after), self._held(place[:-1]), place[-1]
+        original = holder.before if holder.unit else before
+        step = paths.spell(holder.node, holder.member, last) if op == "remove" else ""  # from the entry's own name
+        _write(op, holder.node, last, after)
+        if not paths.KEYS.isdisjoint(place):  # the names of what is around it may be others now
+            self._holder = None
+            holder = holder if op == "remove" else self._held(place[:-1])
+        steps = [*holder.steps, step or paths.spell(holder.node, holder.member, last)]
+        field = paths.written(steps)
+        unit = paths.written(steps[: len(holder.unit)]) if holder.unit else field
+        self._recorded.append(Change(op, paths.pointer(place), field, unit, before, after, rule, reason))
         self.count += 1
         self._places.append(place)
         part = _part(place)
         self._parts[part] = self._parts.get(part, 0) + 1
-        if unit_field not in self._units:
-            self._units[unit_field] = held
-            self._fresh.append(unit_field)
+        if unit not in self._units:
+            self._units[unit] = original
+            self._fresh.append(unit)
 
-    def _write(self, op: str, path: Path, value: Any) -> None:
-        node = self.document = self._own(self.document)
-        for part in path[:-1]:
-            child = self._own(node[part])
-            node[part] = child
-            node = child
-        last = path[-1]
-        if op == "remove":
-            del node[last]
-        elif isinstance(node, list) and isinstance(last, int) and op == "add":
-            node.insert(last, value)
-        else:
-            node[last] = value
+    def _held(self, path: Path) -> _Holder:
+        """Return the object or list at `path`, one that may be written to; the same is often asked for again."""
+        holder = self._holder
+        if holder is None or holder.path != path:
+            unit = paths.enclosing(path)
+            before = paths.lookup(self.document, unit) if unit else None
+            node = self.document = self._own(self.document)
+            for part in path:
+                child = self._own(node[part])
+                node[part] = child
+                node = child
+            steps = paths.spelled(self.document, path)
+            member = next((part for part in reversed(path) if isinstance(part, str)), "")
+            holder = self._holder = _Holder(path, node, steps, member, unit, before)
+        return holder
 
     def _own(self, node: Any) -> Any:
         if id(node) in self._owned:
@@ -242,6 +249,36 @@ class Changes:
         copy = node.copy() if isinstance(node, (dict, list)) else dict(node)
         self._owned[id(copy)] = copy
         return copy
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """The object or list in which the last change was made, with what all changes in it have in common.
+
+    Attributes:
+        path: where it is.
+        node: itself, no longer part of the original.
+        steps: its field path, step by step.
+        member: the last member in its path.
+        unit: the atomic value that it is or is inside of; None where each of its own values is one.
+        before: the value of the unit before it was written to.
+    """
+
+    path: Path
+    node: Any
+    steps: list[str]
+    member: str
+    unit: Path | None
+    before: Any
+
+
+def _write(op: str, node: Any, last: str | int, value: Any) -> None:
+    if op == "remove":
+        del node[last]
+    elif isinstance(node, list) and isinstance(last, int) and op == "add":
+        node.insert(last, value)
+    else:
+        node[last] = value
 
 
 def _part(path: Path) -> Path:

@@ -14,10 +14,26 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any, Final
 
-__all__ = ["ABSENT", "Absent", "Path", "field", "fields", "locate", "lookup", "nearest", "pointer", "unit"]
+__all__ = [
+    "ABSENT",
+    "KEYS",
+    "Absent",
+    "Path",
+    "enclosing",
+    "field",
+    "locate",
+    "lookup",
+    "nearest",
+    "pointer",
+    "spell",
+    "spelled",
+    "unit",
+    "written",
+]
 
 Path = tuple[str | int, ...]
 
@@ -32,6 +48,8 @@ ABSENT: Final = Absent.ABSENT
 
 _MERGE_KEYS = {"runtimePatches": "manager", "volumeMounts": "mountPath", "ports": "containerPort"}
 _GET = {key: operator.itemgetter(key) for key in ("name", *_MERGE_KEYS.values())}
+KEYS = frozenset(_GET)
+"""Members that may name the entry of a list that they are in."""
 _TEXTS = {str}
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _ATOMIC = frozenset({"args", "command", "envFrom", "nodeSelector", "tolerations", _REQUIRED})
@@ -75,29 +93,38 @@ def lookup(document: Any, path: Path) -> Any:
 
 def field(document: Any, path: Path) -> str:
     """Return the field path of `path`; list entries are named by merge key where `document` has one."""
-    return "".join(_named(document, path)).lstrip(".")
+    return written(spelled(document, path))
 
 
-def fields(document: Any, path: Path, outer: Path) -> tuple[str, str]:
-    """Return the field paths of `path` and of `outer`, which is the same or a beginning of it."""
-    steps = _named(document, path)
-    whole = "".join(steps).lstrip(".")
-    return whole, whole if len(outer) == len(path) else "".join(steps[: len(outer)]).lstrip(".")
+def written(steps: Iterable[str]) -> str:
+    """Return the field path that steps make which `spelled` returned."""
+    return "".join(steps).lstrip(".")
 
 
-def _named(document: Any, path: Path) -> list[str]:
+def spelled(document: Any, path: Path) -> list[str]:
     """Return the steps of a field path, each with the dot or the brackets that it is written with."""
     out: list[str] = []
     node, member = document, ""
     for part in path:
+        out.append(spell(node, member, part))
         if isinstance(part, str):
-            out.append(f".{part}" if part in _COMMON or _PLAIN.fullmatch(part) else f"[{_quoted(part)}]")
             node, member = (node.get(part) if isinstance(node, dict) else None), part
         else:
-            entries = node if isinstance(node, list) else []
-            out.append(f"[{_entry_step(entries, member, part)}]")
-            node = entries[part] if 0 <= part < len(entries) else None
+            node = node[part] if isinstance(node, list) and 0 <= part < len(node) else None
     return out
+
+
+def spell(node: Any, member: str, part: str | int) -> str:
+    """Return one step of a field path with its dot or its brackets.
+
+    Args:
+        node: the object or the list in which it is.
+        member: the last member on the way to `node`.
+        part: a member or an index of `node`, which need not have it.
+    """
+    if isinstance(part, str):
+        return f".{part}" if part in _COMMON or _PLAIN.fullmatch(part) else f"[{_quoted(part)}]"
+    return f"[{_entry_step(node if isinstance(node, list) else [], member, part)}]"
 
 
 def _quoted(text: str) -> str:
@@ -110,7 +137,8 @@ def _entry_step(entries: list[Any], member: str, index: int) -> str | int:
     if key is None:
         return index
     key = str(key)
-    return index if _is_index(key, entries) or _first(entries, member, key) != index else _quoted(key)
+    is_later = index and _first(entries, member, key) != index
+    return index if is_later or _is_index(key, entries) else _quoted(key)
 
 
 def _first(entries: list[Any], member: str, key: str) -> int | None:
@@ -228,11 +256,16 @@ def unit(path: Path) -> Path:
     `command`, `args` and required affinities are atomic; an entry of `env`, `volumes` and the like is one value. A
     field that Muster replaced is remembered and restored by this unit, never by a part of it.
     """
+    return enclosing(path) or path
+
+
+def enclosing(path: Path) -> Path | None:
+    """Return the place of the one value that `path` is or is inside of, None where it is in none."""
     if _INSIDE.isdisjoint(path):
-        return path
+        return None
     for position, part in enumerate(path):
         if part in _ATOMIC:
             return path[: position + 1]
         if part in _LEAF_LISTS and position + 1 < len(path) and isinstance(path[position + 1], int):
             return path[: position + 2]
-    return path
+    return None

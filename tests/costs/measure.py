@@ -17,7 +17,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import orjson
+
 from bench import reviews
+from bench.peers import changes
 from webhook.admission.policies import Policy
 from webhook.audit.log.chain import Chain
 from webhook.audit.redaction import redaction
@@ -45,10 +48,14 @@ def _cases(loop):
     admission = handlers.Admission(
         partial(_same, Policy()), Resolver(reviews.reader(), None, metrics), _Log(), metrics, (1, 60.0)
     )
-    for kind, body in (("TrainJob", reviews.trainjob_review()), ("JobSet", reviews.jobset_review())):
+    for name, kind, body in (
+        ("TrainJob", "TrainJob", reviews.trainjob_review()),
+        ("JobSet", "JobSet", reviews.jobset_review()),
+        ("JobSet of a user", "JobSet", orjson.dumps(changes.review(changes.job()))),
+    ):
         for phase in ("mutate", "validate"):
             sent = body if phase == "mutate" else reviews.as_mutated(body)
-            yield f"{kind}, {phase}", partial(_answer, loop, admission, sent, phase, kind)
+            yield f"{name}, {phase}", partial(_answer, loop, admission, sent, phase, kind)
 
 
 def _answer(loop, admission, body, phase, kind):

@@ -243,3 +243,54 @@ def test_findings_are_kept_in_order():
     changes.report("first")
     changes.report("second")
     assert changes.findings == ["first", "second"]
+
+
+@limits.MANY
+@given(generated.documents(), st.data())
+def test_a_change_is_named_as_the_document_names_it_and_its_unit_is_as_it_was(document, data):
+    changes, units, renamed = Changes(document), {}, False
+    for _ in range(data.draw(st.integers(1, 6))):
+        count, before = changes.count, copy.deepcopy(changes.document)
+        act(data.draw, changes)
+        for change in list(changes)[count:]:
+            where = before if change.op == "remove" else changes.document
+            place = place_of(where, change.path)
+            assert change.field == paths.field(where, place)
+            assert change.unit == paths.field(where, paths.unit(place))
+            units.setdefault(change.unit, paths.lookup(before, paths.unit(place)))
+            renamed = renamed or not paths.KEYS.isdisjoint(place)
+    if not renamed:
+        kept = changes.units()
+        assert {unit: told(value) for unit, value in kept.items()} == {unit: told(units[unit]) for unit in kept}
+
+
+def told(value):
+    return "absent" if isinstance(value, paths.Absent) else text(value)
+
+
+def place_of(document, pointer):
+    place = ()
+    for step in pointer.split("/")[1:]:
+        node = paths.lookup(document, place)
+        place = (*place, int(step) if isinstance(node, list) else step.replace("~1", "/").replace("~0", "~"))
+    return place
+
+
+def test_entries_that_follow_one_another_are_named_as_each_of_them_is():
+    job = {"name": "a", "containers": [{"name": "one"}, {"name": "two", "env": []}]}
+    changes = Changes({"jobs": [job]})
+    where = ("jobs", 0, "containers", 1)
+    changes.append((*where, "env"), {"name": "A"}, **WHY)
+    changes.append((*where, "env"), {"name": "A"}, **WHY)
+    changes.set((*where, "name"), "one", **WHY)
+    changes.append((*where, "env"), {"name": "B"}, **WHY)
+    changes.set(("jobs", 0, "name"), "b", **WHY)
+    changes.append((*where, "env"), {"name": "C"}, **WHY)
+    assert [change.field for change in changes] == [
+        "jobs[a].containers[two].env[A]",
+        "jobs[a].containers[two].env[1]",
+        "jobs[a].containers[1].name",
+        "jobs[a].containers[1].env[B]",
+        "jobs[b].name",
+        "jobs[b].containers[1].env[C]",
+    ]
