@@ -17,4 +17,5 @@ def forget() -> None:
             each.cache_clear()
     texts._quiet.clear()  # noqa: SLF001  # nobody else may empty it
     doors._silent.clear()  # noqa: SLF001  # the same
+    doors._plain.clear()  # noqa: SLF001  # the same
     gc.collect()

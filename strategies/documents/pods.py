@@ -6,6 +6,7 @@ The same code reads a JobSet (`spec`) and the template inside a runtime (`spec.t
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -159,12 +160,12 @@ def labels(job: Document) -> Document:
 
 def find_env(env: Sequence[EnvVar] | None, name: str) -> EnvVar | None:
     """Return the last entry called `name`: later entries win in Kubernetes."""
-    entry: EnvVar
-    if env is not None:
-        for entry in reversed(env):
-            if entry.get("name") == name:
-                return entry
-    return None
+    if not env or name not in map(_name, env):  # most are asked for and missing
+        return None
+    return next((entry for entry in reversed(env) if entry.get("name") == name), None)
+
+
+_name = operator.methodcaller("get", "name")
 
 
 def env_value(env: Sequence[EnvVar] | None, name: str) -> str | None:

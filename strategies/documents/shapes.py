@@ -146,8 +146,11 @@ def _misfit(field: str, value: Any, wanted: str) -> Finding:
 def _fits(shape: Any) -> Callable[[Any], bool]:
     """Return a quick check for documents that fit, as nearly all do; `_misfits` says where one does not."""
     if shape == {}:
-        return lambda value: type(value) is dict
+        return _is_object
     if isinstance(shape, list):
+        if isinstance(shape[0], type):
+            of_entries = {shape[0]}
+            return lambda value: type(value) is list and of_entries.issuperset(map(type, value))
         fits_entry = _fits(shape[0])
         return lambda value: type(value) is list and all(map(fits_entry, value))
     if not isinstance(shape, dict):
@@ -155,19 +158,44 @@ def _fits(shape: Any) -> Callable[[Any], bool]:
     members: dict[str, Any] = {
         member: inner if isinstance(inner, type) else _fits(inner) for member, inner in shape.items()
     }
+    known: dict[_Form, list[str]] = {}
 
     def fits(value: Any) -> bool:
         if type(value) is not dict:
             return False
-        for member, child in value.items():
-            wanted = members.get(member)
-            if wanted is None or child is None or type(child) is wanted:
-                continue
-            if type(wanted) is type or not wanted(child):
+        form = tuple(value), tuple(map(type, value.values()))
+        inside = known.get(form)
+        if inside is None:
+            inside = _inside(value, members)
+            if inside is None:
                 return False
-        return True
+            if len(known) < _MOST_FORMS and len(repr(form[0])) <= _LONGEST_FORM:
+                known[form] = inside
+        return all(members[member](value[member]) for member in inside)
 
     return fits
+
+
+def _inside(value: Mapping[str, Any], members: Mapping[str, Any]) -> list[str] | None:
+    """Return the members of an object whose own values have to be looked at; None where one is of a wrong type."""
+    found = []
+    for member, child in value.items():
+        wanted = members.get(member)
+        if wanted is None or child is None or type(child) is wanted or (wanted is _is_object and _is_object(child)):
+            continue
+        if type(wanted) is type:
+            return None
+        found.append(member)
+    return found
+
+
+def _is_object(value: Any) -> bool:
+    return type(value) is dict
+
+
+_Form = tuple[tuple[str, ...], tuple[type, ...]]
+"""The members of an object in their order, and the types of their values; few are all that most documents have."""
+_MOST_FORMS, _LONGEST_FORM = 64, 256
 
 
 def _misfits(value: Any, shape: Any, path: Path) -> Iterator[tuple[Path, str]]:

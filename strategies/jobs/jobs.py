@@ -87,7 +87,7 @@ class Job:
     runtime_open: bool = False
     identify: programs.Identify = programs.unknown
     part: int = 0
-    memory: dict[Any, tuple[Any, Any]] = field(default_factory=dict, repr=False, compare=False)
+    memory: dict[Any, tuple[Any, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -131,6 +131,9 @@ class Job:
     @property
     def world(self) -> tuple[pods.Place, ...]:
         """The training containers whose processes meet, in the order of their ranks; one of each replicated job."""
+        return _world(self)
+
+    def _find_world(self) -> tuple[pods.Place, ...]:
         container = self.container
         if container is None:
             return ()
@@ -141,12 +144,13 @@ class Job:
     @property
     def parts(self) -> Parts:
         """The parts of a JobSet that do its work."""
-        if _PARTS not in self.memory:  # once: changes to the job do not change them
+        kept = self.memory.get(_PARTS)
+        if kept is None:  # once: changes to the job do not change them
             framework = self.runtime.framework if self.runtime else None
-            found = parts.find(self.document, ("spec",), framework, self.identify, self._find_asked)
-            self.memory[_PARTS] = (0, found)
-        kept: Parts = self.memory[_PARTS][1]
-        return kept
+            made = parts.find(self.document, ("spec",), framework, self.identify, self._find_asked)
+            kept = self.memory[_PARTS] = (0, made)
+        found: Parts = kept[1]
+        return found
 
     @property
     def views(self) -> tuple[Job, ...]:
@@ -208,7 +212,7 @@ def remembered(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
 
     A decision asks for the container, the launch and the topology of a job some thirty times.
     """
-    return _kept(find, lambda job: job.part)
+    return _kept(find, shared=False)
 
 
 def remembered_for_part(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
@@ -216,12 +220,13 @@ def remembered_for_part(find: Callable[[Job], _Found]) -> Callable[[Job], _Found
 
     @functools.wraps(find)
     def look(job: Job) -> _Found:
-        places = job.parts.places if job.kind == "JobSet" else ()
-        state = job.changes.state(places[job.part][0]) if places else (job.changes.count, 0)
-        key = (find, job.part)
+        key, count = (find, job.part), job.changes.count
         kept = job.memory.get(key)
-        if kept is None or kept[0] != state:
-            kept = job.memory[key] = (state, find(job))
+        if kept is None or kept[0] != count:
+            places = job.parts.places if job.kind == "JobSet" else ()
+            state = job.changes.state(places[job.part][0]) if places else count
+            untouched = kept is not None and kept[2] == state
+            kept = job.memory[key] = (count, kept[1] if kept and untouched else find(job), state)
         found: _Found = kept[1]
         return found
 
@@ -230,16 +235,16 @@ def remembered_for_part(find: Callable[[Job], _Found]) -> Callable[[Job], _Found
 
 def remembered_for_all(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
     """Do the same for what is the same for all parts of a job."""
-    return _kept(find, lambda _: None)
+    return _kept(find, shared=True)
 
 
-def _kept(find: Callable[[Job], _Found], part: Callable[[Job], int | None]) -> Callable[[Job], _Found]:
+def _kept(find: Callable[[Job], _Found], *, shared: bool) -> Callable[[Job], _Found]:
     @functools.wraps(find)
     def look(job: Job) -> _Found:
-        key, state = (find, part(job)), job.changes.count
+        key, count = (find, None if shared else job.part), job.changes.count
         kept = job.memory.get(key)
-        if kept is None or kept[0] != state:
-            kept = job.memory[key] = (state, find(job))
+        if kept is None or kept[0] != count:
+            kept = job.memory[key] = (count, find(job))
         found: _Found = kept[1]
         return found
 
@@ -251,10 +256,12 @@ def remembered_for_place(find: Callable[[Job, pods.Place], _Found]) -> Callable[
 
     @functools.wraps(find)
     def look(job: Job, place: pods.Place) -> _Found:
-        key, state = (find, place.path), job.changes.state(place.path)
+        key, count = (find, place.path), job.changes.count
         kept = job.memory.get(key)
-        if kept is None or kept[0] != state:
-            kept = job.memory[key] = (state, find(job, place))
+        if kept is None or kept[0] != count:
+            state = job.changes.state(place.path)
+            untouched = kept is not None and kept[2] == state
+            kept = job.memory[key] = (count, kept[1] if kept and untouched else find(job, place), state)
         found: _Found = kept[1]
         return found
 
@@ -336,3 +343,4 @@ def keep(job: Job, key: object, state: object, find: Callable[[], _Found]) -> _F
 
 _FOLLOWED, _ORDER, _KEPT = "followed", "order", "kept"
 _container = remembered(Job._find_container)  # noqa: SLF001  # its own
+_world = remembered(Job._find_world)  # noqa: SLF001  # its own

@@ -129,5 +129,7 @@ def _patched(
 
 
 def _object(document: Any, *members: str) -> Mapping[str, Any]:
-    found = paths.lookup(document, members)
-    return {} if isinstance(found, Absent) or not isinstance(found, dict) else found
+    found = document
+    for member in members:
+        found = found.get(member) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}

@@ -123,6 +123,8 @@ def _faults(job: Job, site: Site, world: World, topology: Topology) -> Iterator[
 
 def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
     """Report a number or an address that comes from a variable which nothing in the pod sets."""
+    if "$" not in "".join(world.launch.values.values()):
+        return
     container: Mapping[str, Any] = job.container.container if job.container else {}
     known = _ALWAYS_SET | {str(entry.get("name")) for entry in site.env} | set(world.launch.env) | names.RESERVED_ENV
     held: _Held | None = None
@@ -253,8 +255,10 @@ def _hidden(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
 
 def _numbered(job: Job, site: Site, every: Sequence[World]) -> Iterator[Finding]:
     """Compare PET_NNODES of a JobSet that Trainer did not make with its pods, where one Job has all of them."""
-    place, entry = job.container, next((each for each in site.env if each.get("name") == names.PET_NNODES), None)
-    if job.kind != "JobSet" or entry is None or place is None or len(job.world) != 1 or pods.replicas(place.job) != 1:
+    if job.kind != "JobSet" or names.PET_NNODES not in site.variables:
+        return
+    place, entry = job.container, next(each for each in site.env if each.get("name") == names.PET_NNODES)
+    if place is None or len(job.world) != 1 or pods.replicas(place.job) != 1:
         return
     written, count = quantities.whole(str(entry.get("value") or "")), topologies.pods_of(job)
     readers = [each.launch for each in every if each.launch.starts_torchrun and "nnodes" not in each.launch.values]
@@ -272,6 +276,8 @@ def _numbered(job: Job, site: Site, every: Sequence[World]) -> Iterator[Finding]
 
 def _apart(site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:
     """Warn about a launch to which a condition of the shell lets only some nodes come."""
+    if not any(world.launch.chosen for world in every):
+        return
     fixed = {str(entry.get("name")) for entry in site.env if entry.get("valueFrom") is None}
     own = {str(entry.get("name")) for entry in site.env if entry.get("valueFrom") is not None}
     for world in every:

@@ -92,14 +92,12 @@ class _Seen:
 
     def __init__(self, job: Job, site: Site, place: pods.Place, nodes: int) -> None:
         self.job, self.site, self.place, self.nodes = job, site, place, nodes
-        own = {str(entry.get("name")) for entry in job.trainer.get("env") or ()} if job.kind == "TrainJob" else set()
-        self._own, self._entries = own, {str(entry.get("name")): entry for entry in site.env}
         self.report = error
 
     def entry(self, name: str) -> Mapping[str, Any] | None:
         if self.job.kind == "TrainJob" and name in names.RESERVED_ENV:
             return None  # Trainer writes its own over it, or refuses the job
-        return self._entries.get(name)
+        return self.site.variables.get(name)
 
     def variable(self, launch: Launch | None, name: str) -> _Written | None:
         """Return the literal value of a variable as the launch sees it."""
@@ -114,8 +112,9 @@ class _Seen:
 
     def where(self, name: str) -> str:
         if self.job.kind == "JobSet":
-            return f"{field(self.job.document, self.place.path)}.env[{name}]"
-        return f"spec.trainer.env[{name}]" if name in self._own else "spec.runtimeRef.name"
+            return f"{self.site.place}.env[{name}]"
+        own = pods.find_env(self.job.trainer.get("env"), name) is not None
+        return f"spec.trainer.env[{name}]" if own else "spec.runtimeRef.name"
 
     def setting(self, launch: Launch, option: str) -> _Written | None:
         """Return what torchrun reads for an option: its flag, else its PET_* variable."""
@@ -139,7 +138,7 @@ class _Seen:
         """Take the defaults of variables that nothing sets; see `strategies.launches.expansions`."""
         if "${" not in text or self.place.container.get("envFrom"):
             return text
-        every = {name: self.variable(None, name) for name in self._entries}
+        every = {name: self.variable(None, name) for name in self.site.variables if name is not None}
         env = {name: value.text if value is not None else None for name, value in every.items()}
         return expansions.take_defaults(text, env)[0]
 

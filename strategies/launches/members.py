@@ -159,10 +159,10 @@ def _holds(job: Job, place: pods.Place) -> bool:
 
 
 def _pods(job: Job, place: pods.Place) -> Iterator[Finding]:
-    spec, field = place.job["template"]["spec"], paths.field(job.document, (*place.job_path, "template", "spec"))
+    spec = place.job["template"]["spec"]
     together, completions = pods.at_once(place.job), spec.get("completions")
     if not pods.replicas(place.job) or not together:
-        where = field + (".completions" if completions == 0 else ".parallelism")
+        where = _inside(job, place, "completions" if completions == 0 else "parallelism")
         if not pods.replicas(place.job):
             where = f"{paths.field(job.document, place.job_path)}.replicas"
         yield warning(where, 0, "no pod of the training will run; set it to at least 1", rule="core/no-pods")
@@ -171,13 +171,17 @@ def _pods(job: Job, place: pods.Place) -> Iterator[Finding]:
             f"only {together} of these pods run at once, so they cannot all be nodes of one training, and Muster set "
             f"no rendezvous; set completions and parallelism to the number of nodes"
         )
-        yield warning(f"{field}.completions", completions, message, rule="core/completions")
+        yield warning(_inside(job, place, "completions"), completions, message, rule="core/completions")
     elif completions is None and spec.get("completionMode") != "NonIndexed" and spec.get("parallelism") is not None:
         message = (
             "is missing, and Kubernetes refuses an indexed Job without it where parallelism is set; set it to the "
             "number of pods"
         )
-        yield warning(f"{field}.completions", None, message, rule="core/completions")
+        yield warning(_inside(job, place, "completions"), None, message, rule="core/completions")
+
+
+def _inside(job: Job, place: pods.Place, member: str) -> str:
+    return paths.field(job.document, (*place.job_path, "template", "spec", member))
 
 
 def _of_runtime(job: Job) -> Iterator[Finding]:

@@ -80,8 +80,8 @@ def _asks_for_the_coordinator(job: Job, site: Site) -> bool:
 
 def _interfaces(job: Job, site: Site) -> Iterator[Finding]:
     """Report a loopback as the interface of NCCL or Gloo, where the launch certainly uses it."""
-    launch = next(iter(site.reading.launches), None)
-    named = {entry["name"]: entry.get("value") or "" for entry in site.env if entry.get("name") in _LIBRARIES}
+    launch, env = next(iter(site.reading.launches), None), site.env if _LIBRARIES.keys() & site.variables.keys() else ()
+    named = {entry["name"]: entry.get("value") or "" for entry in env if entry.get("name") in _LIBRARIES}
     exported = {name: launch.env[name] or "" for name in _LIBRARIES if name in launch.env} if launch else {}
     for name, value in (named | exported).items():
         on_cpu = topologies.read_topology(job).on_cpu
@@ -101,6 +101,8 @@ def _root(job: Job, site: Site) -> Iterator[Finding]:
 
     Source: NCCL user guide, NCCL_COMM_ID: with it, no address is made or sent.
     """
+    if _COMM not in site.variables:
+        return
     value = next((str(entry.get("value") or "") for entry in site.env if entry.get("name") == _COMM), "")
     if _LOCAL.fullmatch(value) and not topologies.read_topology(job).on_cpu:
         message = "is the loopback of each pod, where the ranks of other nodes find no first rank; remove it"

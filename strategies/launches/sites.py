@@ -7,8 +7,10 @@ from the runtime. Changes are always written to the object under admission: spec
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from strategies.changes.changes import Changes
 from strategies.documents.paths import Path, field
@@ -30,7 +32,7 @@ class Site:
         args: effective arguments.
         own_command: whether the object under admission writes the command itself, rather than its runtime.
         path: place of the object that holds `command` and `args`.
-        place: `path` as a field path.
+        document: the object under admission.
         env: effective env, later entries win.
     """
 
@@ -38,13 +40,23 @@ class Site:
     args: tuple[str, ...]
     own_command: bool
     path: Path
-    place: str
+    document: Mapping[str, Any]
     env: tuple[EnvVar, ...]
 
     @property
     def argv(self) -> tuple[str, ...]:
         """Command and arguments, as the kernel gets them (before Kubernetes expands `$(NAME)`)."""
         return (*self.command, *self.args)
+
+    @functools.cached_property
+    def place(self) -> str:
+        """`path` as a field path."""
+        return field(self.document, self.path)
+
+    @functools.cached_property
+    def variables(self) -> Mapping[str | None, EnvVar]:
+        """`env` by name."""
+        return dict(zip(map(_name, self.env), self.env, strict=True))
 
     @functools.cached_property
     def launch(self) -> Launch:
@@ -92,6 +104,9 @@ class Site:
             changes.set((*self.path, "args"), list(args), rule=rule, reason=reason)
 
 
+_name = operator.methodcaller("get", "name")
+
+
 @remembered_for_part
 def find_site(job: Job) -> Site | None:
     """Return the site of the training container; None for a JobSet without one."""
@@ -104,7 +119,7 @@ def _of_jobset(job: Job) -> Site | None:
         return None
     own = place.container
     command, args, env = (tuple(own.get("command") or ()), tuple(own.get("args") or ()), tuple(own.get("env") or ()))
-    return Site(command, args, bool(command), place.path, field(job.document, place.path), env)
+    return Site(command, args, bool(command), place.path, job.document, env)
 
 
 def _of_trainjob(job: Job) -> Site:
@@ -116,6 +131,6 @@ def _of_trainjob(job: Job) -> Site:
         args=tuple((runtimes.get("args") if args is None else args) or ()),
         own_command=command is not None,
         path=("spec", "trainer"),
-        place="spec.trainer",
+        document=job.document,
         env=(*(runtimes.get("env") or ()), *(trainer.get("env") or ())),
     )

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from strategies.documents import names
 from strategies.documents.findings import beginning
@@ -32,9 +32,8 @@ _HELP = frozenset({"h", "help"})
 _Env = Mapping[str, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    """What one launch makes of a job's pods.
+class World(NamedTuple):
+    """What one launch makes of a job's pods; a tuple, since it is made again with each thing that is found out.
 
     Attributes:
         launch: the launch.
@@ -109,7 +108,7 @@ def _agreed(every: list[World], topology: Topology) -> World | None:
     if len({(each.nodes, each.processes) for each in every}) != 1:
         return None
     if topology.uneven and every[-1].nodes != 1:
-        return replace(every[-1], nodes=None, unknown="the nodes do not all have as many devices")
+        return every[-1]._replace(nodes=None, unknown="the nodes do not all have as many devices")
     return every[-1]
 
 
@@ -121,7 +120,7 @@ def worlds_of(job: Job, site: Site, topology: Topology) -> list[World]:
     for launch in site.reading.launches:
         ranked, bare = _ranked(job, launch), not launch.through
         world = read_world(ranked, env, topology) if bare else _world_of(ranked, env, topology, closed=closed)
-        every.append(world if world.launch is launch else replace(world, launch=launch))
+        every.append(world if world.launch is launch else world._replace(launch=launch))
     return every
 
 
@@ -133,7 +132,7 @@ def _world_of(launch: Launch, env: _Env, topology: Topology, *, closed: bool) ->
     values = {name: expansions.compute(value, seen) for name, value in values.items()}
     own = {name: None if value is None else expansions.expand(value, seen) for name, value in launch.env.items()}
     world = read_world(replace(launch, values=values), {**seen, **own}, topology)
-    return replace(world, launch=launch, assumed=frozenset[str]().union(*(names for _, names in taken.values())))
+    return world._replace(launch=launch, assumed=frozenset[str]().union(*(names for _, names in taken.values())))
 
 
 def _ranked(job: Job, launch: Launch) -> Launch:
@@ -156,7 +155,7 @@ def read_world(launch: Launch, env: Mapping[str, str | None], topology: Topology
     reader = _READERS.get(launch.launcher)
     if reader is not None:
         return _nested(reader(world, env, topology))
-    return replace(world, nodes=None, unknown=_UNREAD.format(launch.launcher.value))
+    return world._replace(nodes=None, unknown=_UNREAD.format(launch.launcher.value))
 
 
 _UNREAD = "Muster does not know how {} starts processes"
@@ -175,11 +174,11 @@ def _nested(world: World) -> World:
     name = launches.program(launch.target)
     if not (bare or launch.module) and "/" not in launch.target:
         fault = f"python would look for a file called {name}, and there is none; start {name} alone"
-        return replace(world, nodes=None, fault=fault)
+        return world._replace(nodes=None, fault=fault)
     if world.processes == 1:
-        return replace(world, own=True)  # it starts the others
+        return world._replace(own=True)  # it starts the others
     fault = f"each of its processes would start a launcher of its own, {name}; start one of the two alone"
-    return replace(world, nodes=None, fault=fault) if world.processes else replace(world, doubt=fault)
+    return world._replace(nodes=None, fault=fault) if world.processes else world._replace(doubt=fault)
 
 
 _OF_PROGRAMS = frozenset({Launcher.TORCHRUN, Launcher.ACCELERATE, Launcher.DEEPSPEED})
@@ -247,10 +246,10 @@ def _under_torchrun(world: World, env: _Env, topology: Topology, *, standalone: 
         fault = (
             f"{beginning(text, 60)!r} is not a number of nodes from 1 on and no range MIN:MAX, so torchrun would stop"
         )
-        return replace(world, nodes=None, fault=fault, option="nnodes")
+        return world._replace(nodes=None, fault=fault, option="nnodes")
     if standalone and least > 1:
         return _waits_alone(world, env, least)
-    return replace(world, nodes=1) if standalone or most == 1 else _spanning(world, env, topology, (least, most))
+    return world._replace(nodes=1) if standalone or most == 1 else _spanning(world, env, topology, (least, most))
 
 
 def _spanning(world: World, env: _Env, topology: Topology, span: tuple[int, int]) -> World:
@@ -259,20 +258,20 @@ def _spanning(world: World, env: _Env, topology: Topology, span: tuple[int, int]
     if _setting(world.launch, env, "rdzv_backend") == "static":
         least = most  # it waits for the upper number
     if least > topology.nodes:
-        return replace(world, nodes=None, waits=least)
+        return world._replace(nodes=None, waits=least)
     if least < most < topology.nodes:
         doubt = f"takes {most} nodes at most, and the others of the job's {topology.nodes} wait idle; raise it"
-        return replace(world, nodes=None, doubt=doubt, option="nnodes")
-    return replace(world, nodes=None if least != most or topology.elastic else least)
+        return world._replace(nodes=None, doubt=doubt, option="nnodes")
+    return world._replace(nodes=None if least != most or topology.elastic else least)
 
 
 def _waits_alone(world: World, env: _Env, nodes: int) -> World:
     """Return the world of nodes that each wait for the others in their own pod; `tune run` does it by itself."""
     effect = f"makes each node wait in its own pod for {nodes} nodes, and end after the time-out"
     if _standalone(world.launch, env):
-        return replace(world, nodes=None, fault=f"{effect}; remove it", option="standalone")
+        return world._replace(nodes=None, fault=f"{effect}; remove it", option="standalone")
     cure = "write --rdzv_endpoint $(MASTER_ADDR):29500 before the recipe"
-    return replace(world, nodes=None, fault=f"tune run without --rdzv_endpoint {effect}; {cure}")
+    return world._replace(nodes=None, fault=f"tune run without --rdzv_endpoint {effect}; {cure}")
 
 
 def _is_literal(world: World, text: str) -> bool:
@@ -282,35 +281,35 @@ def _is_literal(world: World, text: str) -> bool:
 
 def _without_program(world: World) -> World:
     if _HELP & set(world.launch.values):
-        return replace(world, nodes=None)
-    return replace(world, nodes=None, fault="the command line names no program, and torchrun would not start; add one")
+        return world._replace(nodes=None)
+    return world._replace(nodes=None, fault="the command line names no program, and torchrun would not start; add one")
 
 
 def _no_number(world: World, flag: str, text: str) -> World:
     if _is_literal(world, text):
         cure = "reaches the program as it is, because no shell expands it; write $(NAME), as in Kubernetes"
         fault = f"{beginning(text, 60)!r} {cure}"
-        return replace(world, nodes=None, fault=fault, option=flag.lstrip("-"))
+        return world._replace(nodes=None, fault=fault, option=flag.lstrip("-"))
     if _UNSEEN in text:
-        return replace(world, nodes=None, unknown=world.unknown or f"the value of {flag} is known only in the pod")
+        return world._replace(nodes=None, unknown=world.unknown or f"the value of {flag} is known only in the pod")
     fault = f"{text!r} is not a number, and the launch would not start; write a number"
-    return replace(world, nodes=None, fault=fault, option=flag.lstrip("-"))
+    return world._replace(nodes=None, fault=fault, option=flag.lstrip("-"))
 
 
 def _per_node(world: World, text: str, topology: Topology) -> World:
     if (number := whole(text)) is not None and number > 0:
-        return replace(world, processes=number)
+        return world._replace(processes=number)
     if text in ("auto", "gpu", "cpu") or _PROCESSORS.fullmatch(text):
         return _counted(world, text, topology)
     if _is_literal(world, text):
-        return replace(_no_number(world, "--nproc_per_node", text), nodes=world.nodes)
+        return _no_number(world, "--nproc_per_node", text)._replace(nodes=world.nodes)
     if text == "xpu" and topology.devices.maker in _CUDA:
         fault = "counts GPUs of Intel, and the pod has none, so torchrun would stop; write gpu or auto"
-        return replace(world, fault=fault, option="nproc_per_node")
+        return world._replace(fault=fault, option="nproc_per_node")
     if _UNSEEN in text or text == "xpu":
-        return replace(world, unknown="the value of --nproc_per_node is known only in the pod")
+        return world._replace(unknown="the value of --nproc_per_node is known only in the pod")
     fault = f"{text!r} is neither a number nor auto, gpu or cpu, and torchrun would not start"
-    return replace(world, fault=fault, option="nproc_per_node")
+    return world._replace(fault=fault, option="nproc_per_node")
 
 
 _PROCESSORS = re.compile(r"\$\(\s*nproc\s*\)")
@@ -319,26 +318,26 @@ _PROCESSORS = re.compile(r"\$\(\s*nproc\s*\)")
 def _counted(world: World, text: str, topology: Topology) -> World:
     if text[-3:] != "gpu" and text != "auto" and world.devices:
         doubt = f"starts one process for each CPU of the machine, and the pod has {world.devices} GPUs; use gpu"
-        return replace(world, doubt=doubt, option="nproc_per_node")
+        return world._replace(doubt=doubt, option="nproc_per_node")
     if text == "gpu" and topology.on_cpu:
         doubt = "needs GPUs, and the job asks for none, so torchrun would not start; ask for GPUs, or write a number"
-        return replace(world, doubt=doubt, option="nproc_per_node")
+        return world._replace(doubt=doubt, option="nproc_per_node")
     if text != "cpu" and world.devices:
-        return replace(world, processes=world.devices)
+        return world._replace(processes=world.devices)
     per_cpu = topology.on_cpu or text == "cpu"
     why = "torchrun starts one process for each CPU of the machine" if per_cpu else "the number of devices is not known"
-    return replace(world, unknown=why)
+    return world._replace(unknown=why)
 
 
 def _tune(world: World, env: _Env, topology: Topology) -> World:
     """Read `tune run`: one process without an option of torchrun, a standalone torchrun without an endpoint."""
     if world.launch.head[-1:] != ("run",) or not world.launch.target:
-        return replace(world, nodes=None)  # `tune download` and others; a bare `tune run` is completed or refused
+        return world._replace(nodes=None)  # `tune download` and others; a bare `tune run` is completed or refused
     if not world.launch.options and recipes.RECIPES.get(world.launch.target):
         fault = "has no option of torchrun, so this recipe finds no RANK and stops; add --nproc_per_node"
-        return replace(world, nodes=1, processes=1, fault=fault)
+        return world._replace(nodes=1, processes=1, fault=fault)
     if not world.launch.options:
-        return replace(world, nodes=1, processes=1)
+        return world._replace(nodes=1, processes=1)
     alone = not _setting(world.launch, env, "rdzv_endpoint") or _standalone(world.launch, env)
     return _under_torchrun(world, env, topology, standalone=alone)
 
@@ -346,20 +345,20 @@ def _tune(world: World, env: _Env, topology: Topology) -> World:
 def _accelerate(world: World, env: _Env, topology: Topology) -> World:
     values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
     if _starts_nothing(world.launch):
-        return replace(world, nodes=None, own=True)
+        return world._replace(nodes=None, own=True)
     config = _configured(world.launch, values, env)
     fault, doubt = (
         ("", "") if config is None else (accelerate_files.fault(config, values), accelerate_files.doubt(config))
     )
     if fault or doubt:
         option = next((name for name in _CONFIGS if name in values), "")
-        return replace(world, nodes=None, fault=fault, doubt="" if fault else doubt, option=option)
+        return world._replace(nodes=None, fault=fault, doubt="" if fault else doubt, option=option)
     if world.launch.launcher is Launcher.TRL and config is None:
         found = accelerate.read_trl(values, world.launch.rest, topology.nodes, world.devices, env)
     else:
         found = accelerate.read_accelerate(values, topology.nodes, world.devices, env, config)
     unknown = f"Muster cannot see {found.unknown}" if found.unknown else ""
-    return replace(world, nodes=found.nodes, processes=found.per_node, fault=found.fault, unknown=unknown)
+    return world._replace(nodes=found.nodes, processes=found.per_node, fault=found.fault, unknown=unknown)
 
 
 def _starts_nothing(launch: Launch) -> bool:
@@ -390,28 +389,28 @@ def _deepspeed(world: World, env: _Env, topology: Topology) -> World:
     others = [*chosen[1:], *(name for name in ("num_gpus", "num_nodes") if name in values)]
     if chosen and others:
         fault = f"does not go with --{others[0]}, and deepspeed stops; remove one of the two"
-        return replace(world, nodes=None, fault=fault, option=chosen[0])
+        return world._replace(nodes=None, fault=fault, option=chosen[0])
     if {"hostfile", "no_ssh", "autotuning"} & set(values):
         return _on_hosts(world, values, topology)
     asked = "-1" if topology.on_cpu else values.get("num_gpus", "-1")
     if chosen:
-        return _chosen(replace(world, nodes=1), values)
+        return _chosen(world._replace(nodes=1), values)
     if asked == "-1":
         return _on_every_gpu(world, topology)
     if (number := whole(asked)) is None:
-        return _no_number(replace(world, nodes=1), "--num_gpus", asked)
-    return replace(world, nodes=1, processes=number)
+        return _no_number(world._replace(nodes=1), "--num_gpus", asked)
+    return world._replace(nodes=1, processes=number)
 
 
 def _on_hosts(world: World, values: Mapping[str, str], topology: Topology) -> World:
     """Read a launch whose hosts are in a file, which the launch's own shell may have written."""
     if "no_ssh" in values and "hostfile" not in values and topology.nodes > 1:
         doubt = "needs --hostfile, a file with all nodes, so every node but the first fails; start it with torchrun"
-        return replace(world, nodes=None, doubt=doubt, option="no_ssh")
+        return world._replace(nodes=None, doubt=doubt, option="no_ssh")
     hosts = _hosts(world.launch.written.get(values.get("hostfile", ""), ""))
     if hosts and "no_ssh" in values and not {"include", "exclude", "num_gpus", "num_nodes"} & set(values):
         return _listed(world, hosts, topology)
-    return replace(world, nodes=None, unknown="the hosts of deepspeed are in a file that Muster cannot see")
+    return world._replace(nodes=None, unknown="the hosts of deepspeed are in a file that Muster cannot see")
 
 
 def _hosts(text: str) -> list[int] | None:
@@ -429,9 +428,9 @@ def _hosts(text: str) -> list[int] | None:
 def _listed(world: World, hosts: list[int], topology: Topology) -> World:
     """Return the world of a host file that each node reads for itself (`--no_ssh`)."""
     if len(hosts) > topology.nodes:
-        return replace(world, nodes=None, waits=len(hosts))
+        return world._replace(nodes=None, waits=len(hosts))
     processes = hosts[0] if len(set(hosts)) == 1 else None
-    return replace(world, nodes=len(hosts), processes=processes)
+    return world._replace(nodes=len(hosts), processes=processes)
 
 
 def _chosen(world: World, values: Mapping[str, str]) -> World:
@@ -440,14 +439,14 @@ def _chosen(world: World, values: Mapping[str, str]) -> World:
     host, colon, text = (keep or leave).partition(":")
     slots = _slots(text)
     if (keep and leave) or host != "localhost" or not colon or slots is None:
-        return replace(world, unknown="the devices are chosen by --include or --exclude")
+        return world._replace(unknown="the devices are chosen by --include or --exclude")
     option = "include" if keep else "exclude"
     if world.devices and max(slots) >= world.devices:
         fault = f"names GPU {max(slots)}, and the node has {world.devices}, from 0 on, so deepspeed would not start"
-        return replace(world, fault=fault, option=option)
+        return world._replace(fault=fault, option=option)
     if keep:
-        return replace(world, processes=len(slots))
-    return replace(world, processes=world.devices - len(slots)) if world.devices else world
+        return world._replace(processes=len(slots))
+    return world._replace(processes=world.devices - len(slots)) if world.devices else world
 
 
 def _slots(text: str) -> set[int] | None:
@@ -468,24 +467,24 @@ _MANY = 64  # devices of one node
 def _on_every_gpu(world: World, topology: Topology) -> World:
     if topology.on_cpu:
         doubt = "the launcher starts one process for each GPU, and the job asks for none; ask for GPUs, or use torchrun"
-        return replace(world, nodes=1, doubt=doubt)
-    return replace(world, nodes=1, processes=world.devices)
+        return world._replace(nodes=1, doubt=doubt)
+    return world._replace(nodes=1, processes=world.devices)
 
 
 def _fabric(world: World, env: _Env, topology: Topology) -> World:
     """Read `fabric run` (lightning_fabric 2.6 `cli.py`): all its numbers are flags, and none comes from the env."""
     values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
     nodes, processes = whole(values.get("num_nodes", "1")), whole(values.get("devices", "1"))
-    known = replace(world, nodes=nodes, processes=processes)
+    known = world._replace(nodes=nodes, processes=processes)
     if nodes is None or processes is None:
-        return replace(known, unknown="the value of --num-nodes or --devices is known only in the pod")
+        return known._replace(unknown="the value of --num-nodes or --devices is known only in the pod")
     if nodes > topology.nodes:
-        return replace(known, nodes=None, waits=nodes)
+        return known._replace(nodes=None, waits=nodes)
     if nodes > 1 and "main_address" not in values:
-        return replace(known, fault="needs --main-address on several nodes, $(MASTER_ADDR); add it", option="num_nodes")
+        return known._replace(fault="needs --main-address on several nodes, $(MASTER_ADDR); add it", option="num_nodes")
     if nodes > 1 and whole(values.get("node_rank", "0")) is not None:
         fault = "is the same on all nodes; set it to $(PET_NODE_RANK)"
-        return replace(known, fault=fault, option="node_rank")
+        return known._replace(fault=fault, option="node_rank")
     return known
 
 
@@ -497,10 +496,10 @@ def _composer(world: World, env: _Env, topology: Topology) -> World:
     size = values.get("world_size") or env.get("WORLD_SIZE", "") or ""
     if not size or not processes:
         nodes = topology.nodes if processes == topology.processes or topology.nodes == 1 else None
-        return replace(world, nodes=nodes, processes=processes, unknown="" if nodes else _COMPOSER)
+        return world._replace(nodes=nodes, processes=processes, unknown="" if nodes else _COMPOSER)
     if (every := whole(size)) is None:
-        return replace(world, nodes=None, processes=processes, unknown=_COMPOSER)
-    return replace(world, nodes=every // processes, processes=processes)
+        return world._replace(nodes=None, processes=processes, unknown=_COMPOSER)
+    return world._replace(nodes=every // processes, processes=processes)
 
 
 def _mpi(world: World, env: _Env, topology: Topology) -> World:
@@ -508,7 +507,7 @@ def _mpi(world: World, env: _Env, topology: Topology) -> World:
 
     Source: mpirun(1) of Open MPI 5; horovod 0.28 `runner/common/util/hosts.py` (get_host_assignments).
     """
-    unseen = replace(world, nodes=None, unknown=_UNREAD.format(world.launch.launcher.value))
+    unseen = world._replace(nodes=None, unknown=_UNREAD.format(world.launch.launcher.value))
     values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
     asked, slots = whole(values.get("num_proc", "")), _mpi_slots(values.get("hosts", ""))
     if topology.nodes > 1 or asked is None or _ELSEWHERE & set(values):
@@ -516,11 +515,11 @@ def _mpi(world: World, env: _Env, topology: Topology) -> World:
     if slots is not None and asked > slots and not _SHARING & set(values):
         fault = f"{asked} processes find no place in the {slots} slots of the hosts, and it stops; correct one of them"
         if launches.program(world.launch.head[0]) == "horovodrun":
-            return replace(world, nodes=None, fault=fault)
-        return replace(world, nodes=None, doubt=fault)  # that of MPICH begins with the first host again
+            return world._replace(nodes=None, fault=fault)
+        return world._replace(nodes=None, doubt=fault)  # that of MPICH begins with the first host again
     if topology.on_cpu or (world.devices or 0) < asked:
         return unseen
-    return replace(world, nodes=None, processes=asked, own=asked == 1)
+    return world._replace(nodes=None, processes=asked, own=asked == 1)
 
 
 def _mpi_slots(text: str) -> int | None:
@@ -538,7 +537,7 @@ def _python(world: World, env: _Env, topology: Topology) -> World:
     """Read a plain program: one process, whose number of peers is in WORLD_SIZE (`env://` of torch.distributed)."""
     size = env.get("WORLD_SIZE", str(topology.nodes) if topology.processes == 1 else "")
     nodes = whole(size)
-    return replace(world, nodes=nodes, processes=1, own=True, unknown="" if nodes else "the program itself decides")
+    return world._replace(nodes=nodes, processes=1, own=True, unknown="" if nodes else "the program itself decides")
 
 
 _CUDA = frozenset({"nvidia.com", "amd.com"})

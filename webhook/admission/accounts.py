@@ -113,13 +113,14 @@ def _text(value: object, longest: int = _LONGEST) -> str:
 
 
 def _change(change: Change, secrets: Echoes) -> dict[str, Any]:
-    out: dict[str, Any] = {"op": change.op, "path": secrets.text(change.path), "field": secrets.text(change.field)}
+    out: dict[str, Any] = {"op": change.op, "path": change.path, "field": change.field}
     if not isinstance(change.before, Absent):
-        out["before"] = secrets.value(change.before) if secrets else change.before
+        out["before"] = change.before
     if not isinstance(change.after, Absent):
-        out["after"] = secrets.value(change.after) if secrets else change.after
-    out["rule"] = change.rule
-    out["reason"] = secrets.text(change.reason)
+        out["after"] = change.after
+    out |= {"rule": change.rule, "reason": change.reason}
+    if secrets:
+        out |= {key: secrets.value(out[key]) for key in ("path", "field", "before", "after", "reason") if key in out}
     return out
 
 

@@ -196,7 +196,8 @@ def _audit(decision: Decision) -> dict[str, str]:
         notes["strategy"] = _cut(doors.text(decision.strategy))
     if len(decision.changes):
         some = list(itertools.islice(decision.changes, _MAX_AUDIT_CHANGES))
-        fields = doors.fields([decision.secrets.text(change.field) for change in some])
+        told = [change.field for change in some]
+        fields = doors.fields([decision.secrets.text(field) for field in told] if decision.secrets else told)
         pairs = zip(fields, some, strict=True)
         notes["changes"] = _cut(", ".join(f"{field} ({change.rule})" for field, change in pairs))
     if decision.message:

@@ -95,9 +95,9 @@ def read(document: Mapping[str, Any], job_path: paths.Path, identify: Identify) 
 
 
 def _site(document: Mapping[str, Any], place: Place) -> Site:
-    own, field = place.container, paths.field(document, place.path)
+    own = place.container
     command, args, env = tuple(own.get("command") or ()), tuple(own.get("args") or ()), tuple(own.get("env") or ())
-    return Site(command, args, bool(command), place.path, field, env)
+    return Site(command, args, bool(command), place.path, document, env)
 
 
 def _server(site: Site, image: str) -> tuple[Server | None, bool, bool]:

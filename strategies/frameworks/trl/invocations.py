@@ -104,6 +104,14 @@ class Invocation:
 
 def read(site: Site, job: Job) -> Invocation | None:
     """Read the site's command line, with the annotation `muster.dev/trl-method` of the job or its runtime."""
+    kept = job.memory.get(read)
+    if kept is None or kept[0] is not site:  # a decision asks some three times, of the same site until it is changed
+        kept = job.memory[read] = (site, _read(site, job))
+    found: Invocation | None = kept[1]
+    return found
+
+
+def _read(site: Site, job: Job) -> Invocation | None:
     prefix, launch = _unwrapped(site)
     if launch.launcher is Launcher.TORCHRUN:
         found = _under_torchrun(launch)
@@ -115,7 +123,9 @@ def read(site: Site, job: Job) -> Invocation | None:
         found = _implied(site.args, job)
     else:
         found = None
-    return None if found is None else _renamed(replace(found, prefix=prefix), site, job)
+    if found is None:
+        return None
+    return _renamed(replace(found, prefix=prefix) if prefix else found, site, job)
 
 
 def launched(site: Site) -> Launch:

@@ -81,7 +81,9 @@ def line_of(record: Link) -> bytes:
 
 
 def _without_hash(record: Mapping[str, object]) -> dict[str, object]:
-    return {key: value for key, value in record.items() if key != "hash"}
+    body = dict(record)
+    body.pop("hash", None)
+    return body
 
 
 def _canonical(body: dict[str, object]) -> bytes:

@@ -40,6 +40,9 @@ _PLAIN = (b'"key":', b'"topologykey":')
 # Shared documents that hold no secret by the built-in rules; at most 2 MB.
 _SHORT, _MOST_SILENT = 16 * 1024, 128
 _silent: set[bytes] = set()
+# Short texts that have nothing to hide by the rules in force, as those that Muster says of each job.
+_BRIEF, _MOST_PLAIN = 128, 512
+_plain: set[str] = set()
 
 
 class _InForce:
@@ -52,15 +55,25 @@ class _InForce:
 def further(rules: Rules) -> None:
     """Use these rules from now on; a service has one configuration of them, which it reads at its start."""
     _InForce.rules, _InForce.judge = rules, staticmethod(rules.judge(frozenset()))
+    _plain.clear()
 
 
 def text(given: object, longest: int = LONGEST) -> str:
     """Return a text, or what `str` says of another object, without secrets, cut at `longest` characters."""
     try:
         whole = given if isinstance(given, str) else str(given)
-        return _cut(_scrubbed(_beginning(whole)), longest, len(whole))
+        return whole if whole in _plain and len(whole) <= longest else _told(whole, longest)
     except Exception:  # noqa: BLE001  # an exception of a plugin may raise when it is told
         return concealments.WORD
+
+
+def _told(whole: str, longest: int) -> str:
+    told = _cut(_scrubbed(_beginning(whole)), longest, len(whole))
+    if told == whole and len(whole) <= _BRIEF:
+        if len(_plain) >= _MOST_PLAIN:
+            _plain.clear()
+        _plain.add(whole)
+    return told
 
 
 def field(given: str) -> str:

@@ -90,7 +90,10 @@ def _head_is_telling(record: Record) -> bool:
 
 
 def _head(record: Record) -> dict[str, object]:
-    return {key: value for key, value in record.items() if key not in _BODY}
+    head = cast("dict[str, object]", dict(record))
+    for key in _BODY:
+        head.pop(key, None)
+    return head
 
 
 def _telling(change: RecordedChange) -> tuple[object, ...]:
