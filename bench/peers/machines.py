@@ -8,9 +8,10 @@ import platform
 import re
 from pathlib import Path
 
-__all__ = ["described", "today", "without_folders"]
+__all__ = ["described", "numbers", "today", "without_folders"]
 
 _FOLDERS = re.compile(r"(?:/[^/ `]+)+/")
+_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 _LONGEST = 300
 
 
@@ -32,7 +33,14 @@ def described() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     load = os.getloadavg()[0]
     cores = len(os.sched_getaffinity(0))
-    return f"{cores} cores of {model} with {memory:.0f} GiB, Linux {platform.release()}, load {load:.1f} at the end"
+    kernel = numbers(platform.release())
+    return f"{cores} cores of {model} with {memory:.0f} GiB, Linux {kernel}, load {load:.1f} at the end"
+
+
+def numbers(release: str) -> str:
+    """Return the version numbers of a kernel, without what its builder wrote behind them."""
+    found = _NUMBERS.match(release)
+    return found[0] if found else release
 
 
 def without_folders(text: str) -> str:

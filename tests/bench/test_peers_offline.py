@@ -78,3 +78,11 @@ def test_the_memory_of_a_tool_is_its_own_and_not_that_of_the_bench(tmp_path):
     small = offline.Tool("small", "small", None, lambda *_: ("true",))
     call = next(offline.measured(tmp_path, (small,), 1, 1))
     assert call.memory < len(ballast) / 2**20 / 4
+
+
+@pytest.mark.parametrize(
+    ("release", "told"),
+    [("6.18.44", "6.18.44"), ("6.1.0-13-cloud-amd64", "6.1.0"), ("5.15.0+rc1", "5.15.0"), ("x", "x")],
+)
+def test_of_a_kernel_only_its_numbers_are_told(release, told):
+    assert machines.numbers(release) == told
