@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sessions.cli import devices, durations, looking, pods, urls
+from sessions.cli import devices, durations, looking, pods, timeline, urls
 from sessions.cli.texts import clean, moment
 from sessions.engines import names
 from sessions.journal.places import journal_at
@@ -65,8 +65,9 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--trainer", metavar="MODULE:CLASS", help="what trains; torch and peft by default")
     what = f"what samples: {', '.join(names.SAMPLERS)} or MODULE:CLASS; transformers by default, whole with --full"
     serve.add_argument("--sampler", metavar="NAME", help=what)
-    what = "interpreter of the trainer, where that of the Gateway has no torch"
-    serve.add_argument("--trainer-python", metavar="FILE", help=what)
+    serve.add_argument(
+        "--trainer-python", metavar="FILE", help="interpreter of the trainer, such as one that has torch"
+    )
     serve.add_argument("--sampler-python", metavar="FILE", help="interpreter of the sampler, such as one that has vLLM")
     option = "of the sampler, such as rank=32 of vllm; may be given several times"
     serve.add_argument("--sampler-option", action="append", default=[], metavar="KEY=VALUE", help=option)
@@ -98,6 +99,7 @@ def parser() -> argparse.ArgumentParser:
     listing = actions.add_parser("ls", help="list keys by their first characters", allow_abbrev=False)
     revoke = actions.add_parser("revoke", help="end a key", allow_abbrev=False)
     revoke.add_argument("id", metavar="ID", help="first characters, as `keys ls` shows them")
+    timeline.add(commands)
     looks = [(command, functools.partial(_look, look)) for command, look in looking.add(commands)]
     runs = ((serve, _serve), (create, _create), (listing, _keys), (revoke, _revoke), (rotate, _rotate), *looks)
     serve.add_argument(

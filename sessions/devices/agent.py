@@ -42,10 +42,12 @@ from sessions.devices.lease import (
 )
 from sessions.devices.memory import Device, DeviceError, device
 from sessions.devices.serving import until_told
+from sessions.devices.spans import LOGGER, Spans
 
 __all__ = ["Agent", "Caller", "add", "bytes_of", "locked", "main", "times"]
 
 _LOG = logging.getLogger(__name__)
+_SPANS = logging.getLogger(LOGGER)
 _CONNECTIONS = 256
 _UNREAD = 1 << 16  # bytes that an engine may leave unread
 _LOOK, _SOON = 5.0, 0.05  # seconds between measurements, and while somebody waits for the memory to be free
@@ -87,6 +89,7 @@ class Agent:
         socket: that `listen` makes; notes and a lock are beside it.
         times: how long things may last.
         host: bytes of host memory that all engines together may keep while they are away; None for any.
+        name: of the device, in the log; that of the socket by default.
 
     Attributes:
         driver: of the lease.
@@ -94,8 +97,11 @@ class Agent:
         holders: what was counted for people.
     """
 
-    def __init__(self, device: Device, socket: Path, times: Times | None = None, host: int | None = None) -> None:
+    def __init__(
+        self, device: Device, socket: Path, times: Times | None = None, host: int | None = None, name: str = ""
+    ) -> None:
         self._device, self._socket, self._host = device, socket, host
+        self._name = name or socket.name
         self._times = times or Times()
         self._notes = socket.with_name(f"{socket.name}.engines")
         self._known: dict[str, _Known] = {}
@@ -108,6 +114,7 @@ class Agent:
         self.driver: Driver
         self.figures: Figures
         self.holders: Holders
+        self._spans: Spans
 
     def start(self) -> None:
         """Take over the device. Raises `DeviceError` where another agent has it, or it cannot be used."""
@@ -116,6 +123,7 @@ class Agent:
         self._recall()
         self.driver = Driver(self._times, self._now(), frozenset(self._known))
         self.figures, self.holders = Figures(self._now()), Holders()
+        self._spans = Spans(self._name, self._now())
         for name, known in self._known.items():
             self._watch(name, known)
         self._measuring = asyncio.create_task(self._measure())
@@ -177,6 +185,8 @@ class Agent:
         actions = self.driver.tell(event, now)
         after = self.driver.lease
         self.holders.count(before, after, time.time())
+        if span := self._spans.count(before, after, now, time.time()):
+            _SPANS.info("%s", span.line())
         self._act(actions)
         if (before.phase, before.number) != (after.phase, after.number):
             self._changed.set()
@@ -417,7 +427,8 @@ def main() -> int:
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
-        agent = Agent(device(args.device, bytes_of(args.kept)), args.socket, times(args), bytes_of(args.host))
+        made = device(args.device, bytes_of(args.kept))
+        agent = Agent(made, args.socket, times(args), bytes_of(args.host), args.device)
         asyncio.run(_serve(agent, args.device, args.metrics))
     except (DeviceError, OSError) as error:
         sys.stderr.write(f"sessions: {error}\n")

@@ -48,7 +48,7 @@ class _Leased:
 
     agent: Agent
     claims: dict[str, Claim] = field(default_factory=dict)
-    last: Mapping[str, Any] = field(default_factory=dict)
+    last: Mapping[str, Any] | None = field(default_factory=dict)  # what was told last; of a former agent, it is unknown
     at: float = float("-inf")
 
 
@@ -166,7 +166,7 @@ class Node:
             made = await self._make(place)
             name = hashlib.sha256(f"{place.driver} {place.pool}".encode()).hexdigest()[:12]
             beside = self._socket.with_name(f"{place.device}-{name}")
-            taken = Agent(made, beside, self._times, self._host)
+            taken = Agent(made, beside, self._times, self._host, f"{place.pool}/{place.device}")
             taken.start()
             self._leased[place] = _Leased(taken)
             _LOG.info("device %s of %s is leased to engines in turn", place.device, place.pool)
@@ -182,7 +182,7 @@ class Node:
         """Tell on the claims of a device who has it, when that changed or was told long ago."""
         lease, clock = each.agent.driver.lease, time.monotonic()
         what = notices.told(lease, each.agent.holders, each.agent.pod)
-        if what == each.last and clock - each.at < _STILL:
+        if what == each.last and (what is None or clock - each.at < _STILL):
             return
         for uid, claim in list(each.claims.items()):
             try:

@@ -16,14 +16,16 @@ ANNOTATION = "muster.dev/lease"
 _MOST = 16  # engines that wait and sessions with their turns that are told
 
 
-def told(lease: Lease, holders: Holders, pod: Callable[[str], str]) -> dict[str, Any]:
-    """Return what is told of a lease, but when.
+def told(lease: Lease, holders: Holders, pod: Callable[[str], str]) -> dict[str, Any] | None:
+    """Return what is told of a lease, but when; None when nobody takes turns any more.
 
     Args:
         lease: the state.
         holders: what was counted of it.
         pod: returns the pod of an engine by its name.
     """
+    if not (lease.engines or lease.ending or lease.missing):
+        return None
     engine = lease.resident
     return {
         "phase": lease.phase.value,
@@ -35,15 +37,15 @@ def told(lease: Lease, holders: Holders, pod: Callable[[str], str]) -> dict[str,
     }
 
 
-def patch(uid: str, what: Mapping[str, Any], clock: float) -> dict[str, Any]:
+def patch(uid: str, what: Mapping[str, Any] | None, clock: float) -> dict[str, Any]:
     """Return the merge patch for a claim, which is refused where its uid is another.
 
     Args:
         uid: of the claim.
-        what: of `told`.
+        what: of `told`; with None what was told before is removed.
         clock: when that was so, in seconds since 1970.
     """
-    text = json.dumps({**what, "at": _moment(clock)}, separators=(",", ":"))
+    text = None if what is None else json.dumps({**what, "at": _moment(clock)}, separators=(",", ":"))
     return {"metadata": {"uid": uid, "annotations": {ANNOTATION: text}}}
 
 

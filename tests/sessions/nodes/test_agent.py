@@ -40,6 +40,17 @@ async def test_two_sessions_in_pods_of_one_claim_take_turns_and_the_claim_says_w
     assert yard.server.lease("muster-seat-1") is None
 
 
+async def test_a_claim_on_whose_device_nobody_takes_turns_any_more_says_nothing_of_it(yard):
+    yard.server.claims["muster-seat-1"]["metadata"]["annotations"]["muster.dev/lease"] = '{"of": "a former agent"}'
+    for number, name in enumerate("ab"):
+        engine = await yard.engine(yard.pod(name, f"muster-seat-{number}"), name)
+        engine.tell("hold")
+        await told(engine, "holds")
+        await yard.server.until(f"muster-seat-{number}", lambda lease, name=name: lease.get("holder") == name)
+        await asyncio.to_thread(engine.end)
+        await yard.server.silent(f"muster-seat-{number}")
+
+
 async def test_who_waits_is_told_by_the_name_of_its_pod(tmp_path):
     async with Yard(tmp_path, turn=3600) as yard:
         yard.server.claim("muster-seat-0", "gpu-0")

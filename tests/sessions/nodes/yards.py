@@ -62,6 +62,11 @@ class Server:
             await self.patched.wait_for(lambda: (told := self.lease(name)) is not None and is_so(told))
         return self.lease(name)
 
+    async def silent(self, name):
+        """Wait until nothing is told."""
+        async with asyncio.timeout(60), self.patched:
+            await self.patched.wait_for(lambda: self.lease(name) is None)
+
     async def _list(self, request):
         assert request.query["labelSelector"] == "muster.dev/profile"
         if self.is_away:
