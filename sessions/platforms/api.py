@@ -26,6 +26,7 @@ _PATHS = {
     "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
     "Pod": "/api/v1/namespaces/{}/pods",
     "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
     "Secret": "/api/v1/namespaces/{}/secrets",
     "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",

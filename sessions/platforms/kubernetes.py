@@ -124,7 +124,7 @@ class Pods:
         if found is None:
             await self._lose("the engines are starting")
             self._forget()
-            await api.create(manifests.job_set(self._settings, self._arguments))
+            await api.create(manifests.job_set(self._settings, self._arguments, await self._rights(api)))
             return None
         if not manifests.is_ours(self._settings, found):
             raise ApiError(
@@ -146,6 +146,15 @@ class Pods:
             test = {"op": "test", "path": "/metadata/uid", "value": self._uid}
             await api.patch("JobSet", self._name, [test, {"op": "replace", "path": "/spec/suspend", "value": False}])
         return await self._seen(api)
+
+    async def _rights(self, api: Api) -> Mapping[str, Any] | None:
+        """Return the RoleBinding of this Gateway; None where it is called otherwise, or may not be read."""
+        try:
+            return await api.get("RoleBinding", self._name)
+        except ApiError as error:
+            told = "when the rights of this Gateway are removed before it, its engines stay for ten minutes"
+            _LOG.warning("RoleBinding %s cannot be read: %s; %s", self._name, error, told)
+            return None
 
     def _has(self, found: Mapping[str, Any]) -> bool:
         """Whether this is the JobSet that this Gateway has taken, and still has."""

@@ -60,6 +60,7 @@ DIGEST = "muster.dev/settings"
 _OURS = "app.kubernetes.io/managed-by"
 _ROLE = "muster.dev/role"
 _CLAIM_PROFILE = "muster.dev/claim-profile"
+_RBAC = "rbac.authorization.k8s.io/v1"
 _JOB_SET = "jobset.x-k8s.io/v1alpha2"
 _USER = 65532  # of the images
 _SECRET = "/var/run/muster"  # noqa: S105  # a folder
@@ -168,14 +169,20 @@ def digest(settings: Settings, arguments: Mapping[str, Sequence[str]]) -> str:
     return hashlib.sha256(json.dumps(_spec(settings, arguments), sort_keys=True).encode()).hexdigest()[:16]
 
 
-def job_set(settings: Settings, arguments: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def job_set(
+    settings: Settings, arguments: Mapping[str, Sequence[str]], rights: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return the JobSet, suspended, for the first Gateway that has it.
 
     Args:
         settings: of the engines.
         arguments: of `python -m sessions.engines.process` by role, without port and token.
+        rights: the RoleBinding by which the Gateway may remove it, and with which it goes; None for none that is known.
     """
     metadata = _metadata(settings)
+    if rights is not None:
+        named = {key: rights["metadata"][key] for key in ("name", "uid")}
+        metadata["ownerReferences"] = [{"apiVersion": _RBAC, "kind": "RoleBinding", **named}]
     metadata["annotations"] = {TERM: "1", DIGEST: digest(settings, arguments)}
     return {"apiVersion": _JOB_SET, "kind": "JobSet", "metadata": metadata, "spec": _spec(settings, arguments)}
 

@@ -120,11 +120,13 @@ class Cluster:
         return self._document(found)
 
     async def deleted(self, kind, name):
-        """Delete an object with what it owns."""
-        uid = self.objects.pop((kind, name))["metadata"]["uid"]
-        for key, each in list(self.objects.items()):
-            if any(owner["uid"] == uid for owner in each["metadata"].get("ownerReferences") or ()):
-                del self.objects[key]
+        """Delete an object with what it owns, and what that owns."""
+        gone = [self.objects.pop((kind, name))]
+        while gone:
+            uid = gone.pop()["metadata"]["uid"]
+            for key, each in list(self.objects.items()):
+                if any(owner["uid"] == uid for owner in each["metadata"].get("ownerReferences") or ()):
+                    gone.append(self.objects.pop(key))
         await self._reconciled()
 
     async def _listed(self):

@@ -222,6 +222,29 @@ async def test_an_object_that_is_not_of_a_gateway_is_left_alone_and_told(cluster
     assert cluster.objects[kind, NAME] is theirs
 
 
+async def test_engines_belong_to_the_rights_of_their_gateway_and_go_with_them(cluster, pair):
+    cluster.objects["rolebindings", NAME] = {"metadata": {"name": NAME, "uid": "uid-binding"}}
+    pods = pair()
+    await pods.start()
+    await up(pods)
+    (owner,) = cluster.objects["jobsets", NAME]["metadata"]["ownerReferences"]
+    expected = {"kind": "RoleBinding", "name": NAME, "uid": "uid-binding"}
+    assert owner == {"apiVersion": "rbac.authorization.k8s.io/v1", **expected}
+    for verb in ("GET", "POST", "PATCH", "DELETE"):
+        cluster.denied[verb, "jobsets"] = (403, "may not")
+    await cluster.deleted("rolebindings", NAME)
+    await pods.close()
+    assert (cluster.objects, cluster.pods) == ({}, {})
+
+
+async def test_a_gateway_whose_rights_are_called_otherwise_has_engines_that_belong_to_nothing(cluster, pair):
+    cluster.denied["GET", "rolebindings"] = (403, "may not get rolebindings")
+    pods = pair()
+    await pods.start()
+    await up(pods)
+    assert "ownerReferences" not in cluster.objects["jobsets", NAME]["metadata"]
+
+
 async def test_what_is_refused_after_the_engines_were_there_is_told_and_tried_again(cluster, pair):
     pods = pair()
     await pods.start()
