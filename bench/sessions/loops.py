@@ -21,7 +21,7 @@ from bench import figures
 from bench.sessions.served import EMPTY, Served, made, serve, spent
 from sessions.wire.schema import messages
 
-__all__ = ["run"]
+__all__ = ["run", "written"]
 
 _ROUNDS = 7
 _LOOPS = ((1, 60), (8, 16), (32, 8))  # how many at once, and passes of each in a round
@@ -63,7 +63,7 @@ async def _model(http: aiohttp.ClientSession, session: str, base: str, number: i
 
 async def _loop(http: aiohttp.ClientSession, model: str, numbers: Sequence[int]) -> None:
     for seq in numbers:
-        answer = await _post(http, "forward_backward", data=_pass(model, seq), headers=_PROTOBUF)
+        answer = await _post(http, "forward_backward", data=written(model, seq), headers=_PROTOBUF)
         await _result(http, orjson.loads(answer)["request_id"])
 
 
@@ -80,11 +80,12 @@ async def _post(http: aiohttp.ClientSession, route: str, **sent: Any) -> bytes:
         return body
 
 
-def _pass(model: str, seq: int) -> bytes:
+def written(model: str, seq: int, tokens: int = 3) -> bytes:
+    """Return a pass as the client writes it, of one sequence."""
     request = messages.ForwardBackwardRequest(model_id=model, seq_id=seq, loss_fn="cross_entropy")
     datum = request.data.add()
-    datum.model_input.add().encoded_text.tokens = np.ones(3, "<i4").tobytes()
+    datum.model_input.add().encoded_text.tokens = np.ones(tokens, "<i4").tobytes()
     for name, kind, of in (("target_tokens", "<i8", messages.DTYPE_INT64), ("weights", "<f4", messages.DTYPE_FLOAT32)):
-        dense = np.ones(3, kind).tobytes()
-        datum.loss_fn_inputs[name].CopyFrom(messages.Tensor(dtype=of, shape=[3], dense=dense))
+        dense = np.ones(tokens, kind).tobytes()
+        datum.loss_fn_inputs[name].CopyFrom(messages.Tensor(dtype=of, shape=[tokens], dense=dense))
     return bytes(request.SerializeToString())
