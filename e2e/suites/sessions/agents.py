@@ -1,4 +1,8 @@
-"""The agents of devices as people run them: `manifests/sessions/devices`, with budgets in place of GPUs."""
+"""The agents of devices as people run them: `manifests/sessions/devices`, with something in place of GPUs.
+
+Either a budget of memory, which is enforced and needs more rights than the manifest gives; or the manifest as it is,
+with a stand-in for `nvidia-smi` that always finds the device free.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,11 @@ from typing import Any
 from e2e.suites.sessions import kustomizations
 from e2e.suites.sessions.gateways import restarts
 from e2e.suites.sessions.grounds import IMAGES, NODE_FOLDER, PATIENCE, Ground
+from e2e.suites.support import documents as kinds
 from e2e.suites.support import waits
+from sessions.devices import spans
 from sessions.devices.memory import Budget, DeviceError
+from sessions.devices.spans import Span
 
 __all__ = ["Agents"]
 
@@ -34,11 +41,13 @@ class Agents:
 
     Attributes:
         ground: whose engines they serve; they are beside the Gateways.
-        mebibytes: of the budget that each device is.
+        mebibytes: of the budget that each device is; None for agents with no right but those of the manifest.
+        turn: seconds that a session has a device while others wait.
     """
 
     ground: Ground
-    mebibytes: int
+    mebibytes: int | None
+    turn: int = 2
 
     @property
     def socket(self) -> str:
@@ -74,6 +83,13 @@ class Agents:
                 return each
         return None
 
+    def spans(self) -> list[Span]:
+        """Return who had devices from when until when, as the log of an agent says. Raises `AssertionError`."""
+        found = self.pod()
+        assert found is not None, "no agent is ready"
+        log = self.ground.kubectl.run("logs", found["metadata"]["name"], "--namespace", self.ground.space.name)
+        return list(spans.read(log.expect().out.splitlines()))
+
     @property
     def _folder(self) -> str:
         return f"{NODE_FOLDER}/leases-{self.ground.space.name}"
@@ -91,22 +107,35 @@ class Agents:
         spec = workload["spec"]["template"]["spec"]
         agent, (first,) = kustomizations.container(documents, "DaemonSet"), spec["initContainers"]
         first["command"] = [*first["command"][:-1], self._folder]
-        agent["args"] = kustomizations.with_words(
-            agent["args"],
-            socket=self.socket,
-            turn="5",
-            leaving="120",
-            freeing="5",
-            kept="64",  # what an interpreter does not give back was up to 50 in a pod; a base model has 72
-            budget=f"{self.ground.space.name}:{self.mebibytes}",
-        )
-        agent["securityContext"] = _ROOT
+        words = {"socket": self.socket, "turn": str(self.turn), "freeing": "5"}
         for each in (first, agent):
             each["image"] = IMAGES["gateway"]
             each["volumeMounts"] = [{"name": "folder", "mountPath": self._folder}]
-        agent["volumeMounts"].append({"name": "groups", "mountPath": _GROUPS})
-        spec["volumes"] = [
-            {"name": "folder", "hostPath": {"path": self._folder, "type": "DirectoryOrCreate"}},
-            {"name": "groups", "hostPath": {"path": _GROUPS, "type": "Directory"}},
-        ]
+        spec["volumes"] = [{"name": "folder", "hostPath": {"path": self._folder, "type": "DirectoryOrCreate"}}]
+        if self.mebibytes is None:
+            documents.append(_stand_in(spec, agent, self.ground.space.name))
+            words["leaving"] = "10"
+        else:
+            _budgets(spec, agent)
+            # What an interpreter does not give back was up to 50 in a pod; a base model has 72.
+            words |= {"leaving": "120", "kept": "64", "budget": f"{self.ground.space.name}:{self.mebibytes}"}
+        agent["args"] = kustomizations.with_words(agent["args"], **words)
         return list(documents)
+
+
+def _budgets(spec: dict[str, Any], agent: dict[str, Any]) -> None:
+    """Give an agent what it needs to make control groups, and to move processes into them."""
+    agent["securityContext"] = _ROOT
+    agent["volumeMounts"].append({"name": "groups", "mountPath": _GROUPS})
+    spec["volumes"].append({"name": "groups", "hostPath": {"path": _GROUPS, "type": "Directory"}})
+
+
+def _stand_in(spec: dict[str, Any], agent: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """Give an agent a program that says that no process has memory on any GPU; returns its ConfigMap."""
+    name = "nvidia-smi"
+    mount = {"name": name, "mountPath": f"/usr/local/bin/{name}", "subPath": name, "readOnly": True}
+    agent["volumeMounts"].append(mount)
+    spec["volumes"].append({"name": name, "configMap": {"name": name, "defaultMode": 0o555}})
+    made = kinds.config_map(name, {name: "#!/bin/sh\n"})
+    made["metadata"]["namespace"] = namespace
+    return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -68,18 +69,31 @@ def quiet(installed: Gateway) -> list[float]:
 
 @pytest.fixture(scope="module")
 def pair(kubectl: Kubectl, platform: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Two Gateways that serve, whose engines take turns on one device into which one of them fits."""
+    """Two Gateways that serve, whose engines take turns on one device into which one of them fits, and a third."""
     ground = _ground(kubectl, tmp_path_factory.mktemp("laptops"), hidden=1024)
-    agents = Agents(ground, _BUDGET)
-    made = Pair(agents, tuple(Gateway(ground, name, agents.socket) for name in ("a", "b")))
-    try:
-        ground.prepare(*(each.state for each in made.gateways))
-        agents.install()
-        for each in made.gateways:
-            each.install()
-        for each in made.gateways:
-            each.begin()
+    with _paired(Agents(ground, _BUDGET)) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def restricted(kubectl: Kubectl, platform: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """The same under agents with no right but those of their manifest, on a device that is always found free."""
+    with _paired(Agents(_ground(kubectl, tmp_path_factory.mktemp("restricted")), None)) as made:
+        yield made
+
+
+@contextmanager
+def _paired(agents: Agents) -> Iterator[Pair]:
+    ground = agents.ground
+    first, second, third = (Gateway(ground, name, agents.socket) for name in "abc")
+    try:
+        ground.prepare(*(each.state for each in (first, second, third)))
+        agents.install()
+        for each in (first, second, third):
+            each.install()
+        for each in (first, second):
+            each.begin()
+        yield Pair(agents, (first, second), third)
     finally:
         ground.remove()
         agents.remove()

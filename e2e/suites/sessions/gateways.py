@@ -5,6 +5,7 @@ The client is a process of this machine, which reaches the Gateway's Service by 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -82,6 +83,12 @@ class Gateway:
         self._scale(0)
         waits.until("the Gateway to be gone", lambda: not self.space.pods(self._labels), 60)
 
+    def uninstall(self) -> None:
+        """Delete all that `install` made at once, the rights of the Gateway with it, as `helm uninstall` does."""
+        documents = {"apiVersion": "v1", "kind": "List", "items": self._documents()}
+        deleted = ("delete", "--filename", "-", "--wait=false", "--ignore-not-found")
+        self.kubectl.run(*deleted, stdin=json.dumps(documents)).expect()
+
     def kill(self) -> None:
         """Kill its program (SIGKILL), and wait until the kubelet has started it again in its pod."""
         before = self.pod()
@@ -97,6 +104,11 @@ class Gateway:
     def engine(self, role: str) -> dict[str, Any]:
         """Wait until the pod of an engine is ready, and return it."""
         return waits.until(f"the pod of the {role} to be ready", lambda: self.ready(role), PATIENCE)
+
+    def gated(self) -> bool:
+        """Whether both engines have pods that wait for seats."""
+        pods = self.engines.pods(f"muster.dev/gateway={self.name}")
+        return len(pods) == 2 and all(pod["spec"].get("schedulingGates") for pod in pods)
 
     def ready(self, role: str) -> dict[str, Any]:
         """Return the pod of an engine, which is ready. Raises `AssertionError` where none is."""
@@ -229,6 +241,13 @@ class Training:
             assert line, f"the client ended with {self._process.wait()} after {self.rewards}: {self._log.read_text()}"
             if found := _STEP.match(line):
                 self.rewards.append(float(found.group(2)))
+
+    def told(self, words: str) -> str:
+        """Return the last line in which the client told its user these words. Raises `AssertionError` without one."""
+        log = self._log.read_text()
+        said = [line for line in log.splitlines() if words in line]
+        assert said, log
+        return said[-1]
 
     def end(self) -> list[float]:
         """Read to the end, and return the mean reward of each step. Raises `AssertionError` where it fails."""

@@ -56,7 +56,7 @@ for each in pathlib.Path("/proc").glob("[0-9]*"):
     except OSError:
         continue
     if pod_of(groups) == sys.argv[1] and "sessions." in command:
-        os.kill(int(each.name), signal.SIGKILL)
+        os.kill(int(each.name), signal.Signals[sys.argv[2]])
         print(each.name)
 """
 _TINY = "import pathlib, sys; from sessions.demo import tiny; tiny.make(pathlib.Path(sys.argv[1]))"
@@ -101,9 +101,9 @@ class Ground:
             space.remove()
             self.kubectl.delete("persistentvolume", space.name)
 
-    def kill(self, pod: Mapping[str, Any]) -> None:
-        """Send SIGKILL to the program in a pod, from its node: from inside the first process cannot be killed."""
-        killer = _pod("kill", "gateway", _KILL, pod["metadata"]["uid"])
+    def kill(self, pod: Mapping[str, Any], sent: str = "SIGKILL") -> None:
+        """Send a signal to the program in a pod, from its node: from inside the first process cannot be killed."""
+        killer = _pod("kill", "gateway", _KILL, pod["metadata"]["uid"], sent)
         killer["spec"] |= {"hostPID": True, "nodeName": pod["spec"]["nodeName"]}
         self.space.create(killer).expect()
         killed = waits.until("a program to be killed", lambda: self._printed("kill"), 60)

@@ -1,4 +1,4 @@
-"""Two Gateways whose engines take turns on one device, and what `muster claims` says of it."""
+"""Two Gateways whose engines take turns on one device, what `muster claims` says of it, and a third without seats."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ class Pair:
     Attributes:
         agents: of the devices.
         gateways: that share one.
+        third: that has no pod yet, and whose engines have no seats while those of both have theirs.
     """
 
     agents: Agents
     gateways: tuple[Gateway, ...]
+    third: Gateway
 
     def lease(self) -> dict[str, Any]:
         """Return what `muster claims -o json` says of the device. Raises `AssertionError` where it says nothing."""

@@ -9,6 +9,7 @@ import pytest
 
 from e2e.suites.sessions.gateways import KINDS, Gateway, restarts
 from e2e.suites.support import devices, waits
+from e2e.suites.support.installations import Installation
 
 pytestmark = pytest.mark.thorough
 
@@ -82,6 +83,24 @@ def test_a_run_goes_on_to_the_same_rewards_when_the_gateway_is_killed(
         assert restarts(after) == restarts(before)
 
 
+def test_a_run_goes_on_to_the_same_rewards_when_the_api_server_is_restarted(
+    gateway: Gateway, quiet: list[float], installation: Installation, say: Say
+) -> None:
+    engines = {role: gateway.engine(role) for role in ("trainer", "sampler")}
+    with gateway.training() as training:
+        training.until(3)
+        begun = time.monotonic()
+        installation.restart_api_server()  # the client's port is forwarded through it, too
+        training.until(5)
+        say(f"two steps later after {time.monotonic() - begun:.0f} s")
+        disturbed = training.end()
+    assert disturbed == quiet
+    for role, before in engines.items():
+        after = gateway.engine(role)
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        assert restarts(after) == restarts(before)
+
+
 def test_nothing_of_the_engines_is_left_when_the_gateway_is_told_to_end(gateway: Gateway, say: Say) -> None:
     for role in ("trainer", "sampler"):
         gateway.engine(role)
@@ -91,3 +110,14 @@ def test_nothing_of_the_engines_is_left_when_the_gateway_is_told_to_end(gateway:
     told = time.monotonic() - begun
     waits.until("the engines to be gone", lambda: not gateway.left(), 60)
     say(f"the Gateway was gone after {told:.0f} s, its engines after {time.monotonic() - begun:.0f} s")
+
+
+def test_nothing_of_the_engines_is_left_when_the_gateway_is_removed_together_with_its_rights(
+    gateway: Gateway, say: Say
+) -> None:
+    for role in ("trainer", "sampler"):
+        gateway.engine(role)
+    begun = time.monotonic()
+    gateway.uninstall()
+    waits.until("the engines to be gone", lambda: not gateway.left(), 60)
+    say(f"gone {time.monotonic() - begun:.0f} s after the Gateway was deleted with its rights")

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from e2e.cluster.places import REPOSITORY
 from e2e.suites.sessions.gateways import Training, restarts
 from e2e.suites.sessions.pairs import Pair
 from e2e.suites.support import devices, waits
+from sessions.devices import timelines
 
 pytestmark = pytest.mark.thorough
 
 Say = Callable[[str], None]
+_PICTURE = REPOSITORY / "build" / "e2e" / "lease.svg"
+_SLACK = 0.05  # seconds by which two clocks of one machine tell a moment differently
 
 
 def rewards_of(pair: Pair, while_they_train: Callable[[list[Training]], None]) -> list[list[float]]:
@@ -86,6 +92,18 @@ def test_two_sessions_on_one_device_take_turns_and_muster_claims_says_whose_it_i
     say(" ".join(row))
 
 
+def test_the_log_of_the_agent_shows_whose_turn_it_was_and_never_two_at_once(
+    pair: Pair, learned: Learned, say: Say
+) -> None:
+    assert learned.rewards
+    had = sorted(pair.agents.spans(), key=lambda each: each.begin)
+    assert {each.session for each in had} == {pair.session(each) for each in pair.gateways}
+    assert all(one.end <= other.begin + _SLACK for one, other in pairwise(had))
+    _PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    _PICTURE.write_text(timelines.svg(had), encoding="utf-8")
+    say(f"{timelines.summary(had)}; drawn in {_PICTURE}")
+
+
 def test_all_engines_of_both_have_seats_on_one_claim_of_one_device(pair: Pair) -> None:
     pods = [each.engine(role) for each in pair.gateways for role in ("trainer", "sampler")]
     assert {claim for pod in pods for claim in devices.claims_of(pod)} == {pair.claim}
@@ -108,3 +126,19 @@ def test_both_sessions_go_on_to_the_same_rewards_when_the_agent_of_their_node_is
     for each in pair.gateways:
         for role in ("trainer", "sampler"):
             assert restarts(each.ready(role)) == 0, "an engine that left in time is not ended"
+
+
+def test_a_third_session_is_told_who_has_the_seats_and_gets_them_when_another_one_ends(
+    pair: Pair, learned: Learned, say: Say
+) -> None:
+    pair.third.begin()
+    waits.until("the third to wait for seats", pair.third.gated, 60)
+    with pair.third.training() as training:
+        told = waits.until("the client to say for what it waits", lambda: training.told("waits for a seat"), 90)
+        assert f"on claim {pair.claim}, place 1 of 1 in its line" in told
+        assert "its seats are taken by muster-a (2), muster-b (2)" in told
+        begun = time.monotonic()
+        pair.gateways[0].end()
+        training.until(1)
+        say(f"{told}; its first step was over {time.monotonic() - begun:.0f} s after the end of another session")
+        assert training.end() == learned.rewards[0]
