@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 from typing import Any
 
@@ -13,28 +15,47 @@ from e2e.suites.training import runs
 __all__ = [
     "DIFFERENCE",
     "EXACT",
+    "KILL_ENGINE",
+    "KILL_TRAINER",
     "METRICS",
     "PATIENCE",
+    "RATIO",
     "STEPS",
+    "asynchronous",
     "folder",
     "inside",
     "job",
+    "left",
     "log",
     "logged",
     "pod",
     "runtime",
     "samplers",
     "stepped",
+    "summary",
 ]
 
+_KILL = """
+import os, pathlib, signal
+for each in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+    if {words!r} in each.read_bytes() and int(each.parent.name) not in (1, os.getpid()):
+        print(each.parent.name, flush=True)
+        os.kill(int(each.parent.name), signal.SIGKILL)
+"""
+KILL_ENGINE = _KILL.format(words=b"EngineCore")
+KILL_TRAINER = _KILL.format(words=b"trl")
+"""Programs for `inside`: kill the engine of a sampler, or a trainer; they print whom."""
 DIFFERENCE = "sampling/sampling_logp_difference/mean"
 EXACT = 1e-5
 """Float32 on both sides: log probabilities of transformers and vLLM differ by some 1e-7."""
 METRICS = 9400
 PATIENCE = 180
 """Seconds in which a sampler starts and a training comes to its middle."""
+RATIO = (0.9993, 1.0004)
+"""The importance ratio that others report of asynchronous GRPO with adapters (docs/grpo.md)."""
 STEPS = 24
 
+_LEFT = "import pathlib; print(sorted(each.name for each in pathlib.Path({folder!r}).glob('run-*')))"
 _MODEL = f"{runs.SHARED}/untied"
 # vLLM on CPUs: seeds and prefills in pieces do not go together (its "CPU Generator does not use offset").
 _SERVING = (
@@ -67,15 +88,20 @@ def sampler() -> dict[str, Any]:
     }
 
 
-def runtime(space: Space, *, retries: int = 0, restarts: int | None = None, **env: str) -> dict[str, Any]:
+def runtime(
+    space: Space, *, retries: int = 0, restarts: int | None = None, weights: str | None = None, **env: str
+) -> dict[str, Any]:
     """Return a runtime like trl-grpo, on CPUs and the shared folder of these tests.
 
     Args:
         space: the namespace, whose name is that of the folder.
         retries: how often a failed trainer is started again alone.
         restarts: how often both roles are started again; None as JobSet does by itself.
+        weights: a folder of the node, in which weights travel instead.
         env: further variables of the trainer.
     """
+    if weights is not None:
+        env |= {"MUSTER_WEIGHTS_FOLDER": "/weights"}
     known = {"MUSTER_WEIGHTS_FOLDER": folder(space), "PYTHONPATH": runs.SHARED, "MUSTER_METRICS_PORT": str(METRICS)}
     made = runs.runtime("trl", "rl", name="grpo", retries=retries, env=known | env)
     spec = made["spec"]["template"]["spec"]
@@ -85,6 +111,10 @@ def runtime(space: Space, *, retries: int = 0, restarts: int | None = None, **en
     spec["successPolicy"] = {"operator": "All", "targetReplicatedJobs": ["node"]}
     if restarts is not None:
         spec["failurePolicy"] = {"maxRestarts": restarts}
+    for role in spec["replicatedJobs"] if weights is not None else ():
+        pod = role["template"]["spec"]["template"]["spec"]
+        pod["volumes"].append({"name": "weights", "hostPath": {"path": weights, "type": "Directory"}})
+        pod["containers"][0]["volumeMounts"].append({"name": "weights", "mountPath": "/weights"})
     return made
 
 
@@ -97,6 +127,37 @@ def job(space: Space, steps: int = STEPS, **trainer: Any) -> dict[str, Any]:
     args += ["--learning_rate", "3e-3", "--lr_scheduler_type", "constant", "--logging_steps", "1"]
     args += ["--max_steps", str(steps)]
     return trainjob("grpo", "grpo", trainer={"command": ["trl", "grpo"], "args": args, **trainer})
+
+
+def asynchronous(space: Space, steps: int, *more: str, **trainer: Any) -> dict[str, Any]:
+    """Return the TrainJob of the asynchronous program as people write it.
+
+    Args:
+        space: the namespace, whose name is that of the folder.
+        steps: of the optimizer.
+        more: further flags, which stand for those of here where they are the same.
+        trainer: further members of `spec.trainer`.
+    """
+    args = ["--model_name_or_path", _MODEL, "--dataset_name", f"{runs.SHARED}/data/grpo"]
+    args += ["--reward_funcs", "rewards.small_letters", "--output_dir", f"{folder(space)}/$(INDEX)"]
+    args += ["--use_cpu", "--bf16", "false", "--report_to", "none", "--save_strategy", "no"]
+    args += ["--gradient_checkpointing", "false", "--token_budget", "0", "--logging_steps", "1"]
+    args += ["--per_device_train_batch_size", "8", "--num_generations", "8", "--max_completion_length", "16"]
+    args += ["--use_peft", "--lora_r", "16", "--lora_alpha", "64", "--max_staleness", "1", "--max_steps", str(steps)]
+    command = ["torchrun", "-m", "muster_rollouts.train"]
+    return trainjob("grpo", "grpo", trainer={"command": command, "args": [*args, *more], **trainer})
+
+
+def summary(text: str) -> dict[str, Any]:
+    """Return what the asynchronous program says at its end."""
+    (found,) = re.findall(r"^muster: (\{.*\})$", text, re.MULTILINE)
+    return dict(json.loads(found))
+
+
+def left(space: Space) -> list[str]:
+    """Return the runs of which there are still files on the volume."""
+    printed = runs.python(space, "trl", "left", _LEFT.format(folder=folder(space)))
+    return list(ast.literal_eval(printed.splitlines()[-1]))
 
 
 def logged(text: str, name: str) -> list[float]:

@@ -104,7 +104,7 @@ def test_it_learns_from_adapters_that_are_served_exactly_and_throws_nothing_away
 
 def test_two_ranks_train_on_adapters_that_are_served_exactly_and_throw_nothing_away(sampler, train, place):
     # A step of this size moves the policy by less than the bounds of the ratio, so that other weights would be seen.
-    process, message = train(12, "--learning_rate=3e-5", ranks=2)
+    process, message = train(12, "--learning_rate=1e-5", ranks=2)
     output = process.communicate(timeout=READY)[0]
 
     assert process.returncode == 0, output[-3000:]
