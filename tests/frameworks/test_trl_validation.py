@@ -172,6 +172,29 @@ def test_a_server_mode_without_a_server_is_refused(method, written, faulty):
     assert ("trl/vllm-server" in rules) is faulty
 
 
+ONE_ON_CPU = {"resourcesPerNode": {"limits": {"cpu": 2}}}
+
+
+@pytest.mark.parametrize("method", ["grpo", "rloo"])
+@pytest.mark.parametrize("mode", ["", "--vllm_mode colocate"])
+def test_an_engine_within_the_trainer_is_refused_on_cpu_where_it_takes_no_weights(method, mode):
+    (found,) = refused("trl", job(f"--use_cpu --bf16 false --use_vllm {mode}", method, **ONE_ON_CPU), CPU)
+    assert found[1:] == ("--use_vllm", "trl/vllm-cpu")
+
+
+ON_DEVICES = {
+    "a server": ("--use_cpu --bf16 false --use_vllm --vllm_mode server --vllm_server_host h", ONE_ON_CPU),
+    "a trainer that may find a GPU": ("--use_vllm", ONE_ON_CPU),
+    "an engine on a GPU": ("--use_cpu --bf16 false --use_vllm", {}),
+    "no vLLM": ("--use_cpu --bf16 false", ONE_ON_CPU),
+}
+
+
+@pytest.mark.parametrize(("written", "more"), ON_DEVICES.values(), ids=ON_DEVICES)
+def test_an_engine_that_may_take_weights_is_not(written, more):
+    assert "trl/vllm-cpu" not in [rule for *_, rule in refused("trl", job(written, "grpo", **more), CPU)]
+
+
 def test_a_server_may_run_beside_the_training_in_its_pod():
     governing = runtime("trl", resources=gpus(1), pod={"initContainers": [{"name": "vllm", "restartPolicy": "Always"}]})
     assert refused("trl", job("--use_vllm --vllm_mode server", "grpo"), governing) == []

@@ -28,7 +28,7 @@ _LORA_SWITCHES = frozenset({"use_dora", "use_rslora"})
 _ON_DEVICES = frozenset({"nccl", "xccl", "hccl", "cncl", "mccl"})
 _BY_VERSION = frozenset(
     {"trl/unknown-flag", "trl/arguments", "trl/required", "trl/generations", "trl/vllm-size", "trl/contradiction"}
-    | {"trl/word"}
+    | {"trl/word", "trl/vllm-cpu"}
 )
 """Rules that hold for the version of TRL from which the flags were read, but perhaps not for another."""
 
@@ -88,7 +88,7 @@ def _check(found: Invocation, parsed: parsing.ParsedArgs, around: Circumstances,
     yield from _quantisation(parsed, where)
     yield from _adapters(parsed, where)
     if around.alone:
-        yield from _vllm_server(found, parsed, where)
+        yield from _vllm(found, parsed, around.topology, where)
     yield from _backend(parsed, around.topology, where)
     yield from batches.check(found.method, parsed, around.ranks, lambda name: where.flag(parsed, name))
     given = Arguments(found.method, parsed)
@@ -219,14 +219,19 @@ def _unseen(parsed: parsing.ParsedArgs) -> set[str]:
     return {name for name, value in parsed.values.items() if isinstance(value, str) and "$(" in value}
 
 
-def _vllm_server(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> Iterator[Finding]:
+def _vllm(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology, where: _Where) -> Iterator[Finding]:
     mode = flags.spec(found.method, "--vllm_mode")
     hidden = parsed.config_file is not None or parsed.opaque
     if mode is None or parsed.values.get("use_vllm") is not True or hidden:
         return
-    if parsed.values.get("vllm_mode", mode.default) == "server" and not (
-        {"vllm_server_base_url", "vllm_server_host"} & set(parsed.values)
-    ):
+    chosen = parsed.values.get("vllm_mode", mode.default)
+    if chosen == "colocate" and topology.on_cpu and parsed.values.get("use_cpu") is True:
+        message = (
+            "vLLM on CPUs takes no weights from a trainer in its own process, and TRL ends at the first that it sends; "
+            "give it a sampler (docs/grpo.md), or remove --use_vllm"
+        )
+        yield error(where.flag(parsed, "use_vllm"), "--use_vllm", message, rule="trl/vllm-cpu")
+    if chosen == "server" and not {"vllm_server_base_url", "vllm_server_host"} & set(parsed.values):
         message = (
             "server mode needs a vLLM server, and rank 0 would look for one in its own pod and give up after minutes; "
             "set --vllm_server_base_url, or --vllm_mode colocate"

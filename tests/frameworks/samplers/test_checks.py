@@ -38,6 +38,11 @@ def test_a_jobset_of_ones_own_as_it_should_be_has_no_finding():
     assert found("trl", enforce("trl", by_hand()).document) == []
 
 
+def test_a_training_on_cpus_that_leaves_the_mode_to_muster_asks_its_sampler_and_is_not_refused():
+    written = grpo("--use_cpu", "--bf16=false", resourcesPerNode={"limits": {"cpu": 2}})
+    assert "trl/vllm-cpu" not in errors(written, sampled(resources={"limits": {"cpu": 2}}))
+
+
 REFUSED = {
     "colocate in spite of a sampler": (grpo("--vllm_mode=colocate"), {}, ["sampler/mode"]),
     "a mode that TRL does not have": (grpo("--vllm_mode=remote"), {}, ["sampler/mode"]),
