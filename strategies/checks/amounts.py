@@ -23,6 +23,8 @@ __all__ = ["Problem", "check"]
 
 _PARTS = ("limits", "requests")
 _STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
+_BYTES = ("memory", "ephemeral-storage")
+_LEAST = 2**20  # bytes; the C library alone takes more
 _HUGE = "hugepages-"
 _NATIVE = "kubernetes.io/"
 _QUOTA = "requests."  # the name of an extended resource in a quota; as a resource it is refused
@@ -91,6 +93,10 @@ def _problems(resources: Mapping[str, Any]) -> Iterator[Problem]:
                 yield Problem(Severity.ERROR, (each, name), parts[each][name], wrong, "core/amount")
                 break
         yield from _disagreement(name, parts, amounts)
+        most = amounts["limits"].get(name, 0)
+        if name in _BYTES and 0 < most < _LEAST:
+            message = f"is {float(most):g} bytes, in which no process starts; write the unit, such as 64Gi"
+            yield Problem(Severity.ERROR, ("limits", name), parts["limits"][name], message, "core/amount")
     yield from _huge_pages(parts)
     yield from _wishes(resources, parts)
 

@@ -11,6 +11,7 @@ Only members of the right type are judged: the API server refuses the others, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from strategies.documents import labels, quantities
@@ -284,8 +285,11 @@ def _volume(volume: Mapping[str, Any]) -> Iterator[_Inner]:
     if isinstance(kind, str) and kind and kind not in _HOST_PATHS:
         yield ("hostPath", "type"), kind, f"is not {' or '.join(_HOST_PATHS)}, {_REFUSED}; use one of them"
     size = _object(volume.get("emptyDir")).get("sizeLimit")
-    if size is not None and _is_negative(size):
+    if size is not None and _amount(size) < 0:
         yield ("emptyDir", "sizeLimit"), size, f"is below 0, {_REFUSED}; raise it"
+    elif size is not None and 0 < _amount(size) < _LEAST:
+        message = f"is {float(_amount(size)):g} bytes, in which nothing fits; write the unit, such as 64Gi"
+        yield ("emptyDir", "sizeLimit"), size, message
     if "ephemeral" in volume:
         yield from _ephemeral(_object(_object(volume["ephemeral"]).get("volumeClaimTemplate")).get("spec"))
     medium = _object(volume.get("emptyDir")).get("medium")
@@ -312,11 +316,14 @@ def lists_storage(claim: Mapping[str, Any]) -> bool:
     return "storage" in _object(_object(claim.get("resources")).get("requests"))
 
 
-def _is_negative(amount: object) -> bool:
+def _amount(written: object) -> Fraction | int:
     try:
-        return isinstance(amount, str | int) and quantities.value(amount) < 0
+        return quantities.value(written) if isinstance(written, str | int) else 0
     except ValueError:
-        return False  # the API server says so at once
+        return 0  # the API server says so at once
+
+
+_LEAST = 2**20  # bytes
 
 
 def _object(value: Any) -> Mapping[str, Any]:

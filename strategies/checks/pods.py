@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from strategies.checks import amounts, containers, policies, programs, scheduling, volumes
+from strategies.checks import amounts, containers, hosts, images, members, policies, programs, scheduling, volumes
 from strategies.documents import labels, names, paths, pods
 from strategies.documents.findings import Finding, Severity, error
 from strategies.documents.paths import Path
@@ -57,8 +57,11 @@ def _of_template(job: Job, template: Template) -> Iterator[Finding]:
             yield _of_resources(job, template, inside, problem)
     for inside, value, message, rule in (*_claims(spec), *_restarts(template, spec), *_pod_resources(spec)):
         yield _placed(job, error(template.field(*inside), value, message, rule=rule))
-    for inside, value, message, rule in itertools.chain(scheduling.faults(spec), containers.faults(spec)):
+    judges = (scheduling.faults, containers.faults, members.faults)
+    for inside, value, message, rule in itertools.chain.from_iterable(judge(spec) for judge in judges):
         yield _of_pod(job, template, inside, error(template.field(*inside), value, message, rule=rule))
+    for inside, value, message, severity in hosts.faults(template):
+        yield _of_pod(job, template, inside, Finding(severity, template.field(*inside), value, message, "core/no-node"))
     yield from _labels(job, template)
     for inside, command in _commands(job, template):
         if _is_one_word(command):
@@ -79,6 +82,10 @@ def _of_trainjob(job: Job) -> Iterator[Finding]:
     command = job.trainer.get("command")
     if command and _is_one_word(command):
         yield Finding(Severity.ERROR, "spec.trainer.command[0]", command[0], *_ONE_WORD)
+    wrong = images.wrong(str(job.trainer.get("image") or ""))
+    if wrong:
+        message = f"{wrong}, and the kubelet never starts the container"
+        yield error("spec.trainer.image", job.trainer["image"], message, rule="core/image")
     for inside, value, message, rule in containers.environment(job.trainer.get("env") or ()):
         yield error(paths.field(job.document, ("spec", "trainer", "env", *inside)), value, message, rule=rule)
     for patched in list_patches(job).values():

@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import paths
+from strategies.checks import successes
+from strategies.documents import paths, pods
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job
@@ -33,7 +34,7 @@ _LIMITS = frozenset(
     {"parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"}
     | {"backoffLimitPerIndex", "maxFailedIndexes"}
 )
-_JUDGED = _LIMITS | {"completionMode", "podFailurePolicy", "successPolicy"}
+_JUDGED = _LIMITS | {"completionMode", "podFailurePolicy", "successPolicy", "selector"}
 _OF_INDEXES = ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy")
 _SHOWN = 5
 _JOBSET = "so JobSet refuses the job"
@@ -66,6 +67,23 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
         for inside, value, message in () if _JUDGED.isdisjoint(own) else _of_job(own, template.spec):
             place = (*template.path, "template", "spec", *inside)
             yield error(paths.field(template.document, place), value, message, rule="core/job-policy")
+    yield from _deleted(templates)
+    yield from successes.check(spec if isinstance(spec, dict) else {}, templates)
+
+
+def _deleted(templates: Sequence[Template]) -> Iterator[Finding]:
+    """Report Jobs that are deleted when they have ended, and that JobSet then makes again (shouldCreateJob)."""
+    alone = len(templates) == 1 and pods.replicas(templates[0].job) <= 1
+    for template in () if alone else templates:
+        own = _object(_object(template.job.get("template")).get("spec"))
+        if type(own.get("ttlSecondsAfterFinished")) is int:
+            place = (*template.path, "template", "spec", "ttlSecondsAfterFinished")
+            message = (
+                "deletes a Job that has ended, and JobSet makes it again, and runs it again, as long as the set has "
+                "not ended; remove it, or write it into the spec of the JobSet"
+            )
+            field = paths.field(template.document, place)
+            yield warning(field, own["ttlSecondsAfterFinished"], message, rule="core/jobset-policy")
 
 
 def _gang(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
@@ -223,6 +241,16 @@ def _of_job(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[_Fault]
     for name in spec:
         if name in _LIMITS and type(spec[name]) is int and spec[name] < 0:
             yield (name,), spec[name], f"is below 0, {_REFUSED}; raise it"
+    yield from _of_indexes(spec)
+    if spec.get("maxFailedIndexes") is not None:
+        yield from _failed_indexes(spec)
+    if spec.get("selector") is not None and spec.get("manualSelector") is not True:
+        yield ("selector",), None, f"a Job selects its pods by itself, {_REFUSED}; remove it"
+    if spec.get("podFailurePolicy") is not None:
+        yield from _pod_failures(spec, pod)
+
+
+def _of_indexes(spec: Mapping[str, Any]) -> Iterator[_Fault]:
     mode = spec.get("completionMode") or _INDEXED  # JobSet's default
     if mode not in (_INDEXED, "NonIndexed"):
         yield ("completionMode",), mode, f"is not Indexed or NonIndexed, {_REFUSED}; use one of them"
@@ -230,11 +258,18 @@ def _of_job(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[_Fault]
         for name in _OF_INDEXES:
             if spec.get(name) is not None:
                 yield (name,), None, f"needs completionMode: Indexed, {_REFUSED}; write it, or remove this"
-    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+    elif spec.get("successPolicy") is not None:
+        for inside, value, message in successes.faults(spec["successPolicy"], spec.get("completions")):
+            yield ("successPolicy", *inside), value, f"{message}, {_REFUSED}; correct it"
+
+
+def _failed_indexes(spec: Mapping[str, Any]) -> Iterator[_Fault]:
+    most, count = spec["maxFailedIndexes"], spec.get("completions")
+    if spec.get("backoffLimitPerIndex") is None:
         message = f"needs backoffLimitPerIndex, {_REFUSED}; add it, or remove this"
-        yield ("maxFailedIndexes",), spec["maxFailedIndexes"], message
-    if spec.get("podFailurePolicy") is not None:
-        yield from _pod_failures(spec, pod)
+        yield ("maxFailedIndexes",), most, message
+    elif type(most) is int and type(count) is int and most > count:
+        yield ("maxFailedIndexes",), most, f"is above completions, {count}, {_REFUSED}; lower it"
 
 
 def _pod_failures(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[_Fault]:

@@ -1,6 +1,7 @@
-"""Labels: what Kubernetes takes for the key and the value of a label.
+"""Labels: what Kubernetes takes for the key and the value of a label, and for the names of objects.
 
-Source: kubernetes v1.36.3 apimachinery `pkg/util/validation/validation.go` IsQualifiedName and IsValidLabelValue.
+Source: kubernetes v1.36.3 apimachinery `pkg/util/validation/validation.go` IsQualifiedName, IsValidLabelValue and
+IsDNS1123Subdomain.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 
-__all__ = ["is_key", "is_value"]
+__all__ = ["is_key", "is_object", "is_value"]
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
@@ -24,6 +25,16 @@ def is_key(text: str) -> bool:
 def is_value(text: str) -> bool:
     """Whether a text is the value of a label; an empty one is."""
     return len(text) <= _LONGEST and _judged_value(text)
+
+
+def is_object(name: str) -> bool:
+    """Whether a text is the name of a ConfigMap, a Secret, a claim and most other objects: a DNS subdomain."""
+    return len(name) <= _LONGEST_PREFIX and _judged_object(name)
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _judged_object(name: str) -> bool:
+    return _PREFIX.fullmatch(name) is not None
 
 
 @functools.lru_cache(maxsize=_REMEMBERED)

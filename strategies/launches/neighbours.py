@@ -6,18 +6,14 @@ give the rendezvous to one container, so that the launch of another finds no oth
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from strategies.documents import names, paths, pods
 from strategies.documents.findings import Finding, note, warning
 from strategies.jobs import containers, parts
 from strategies.jobs.jobs import Job
 from strategies.jobs.programs import Kind
-from strategies.launches import launches, readings, shells, topologies
-from strategies.launches.commands import Command
-from strategies.launches.invocations import invoked
-from strategies.launches.words import Scope
+from strategies.launches import endless, readings, topologies
 
 __all__ = ["check"]
 
@@ -100,7 +96,7 @@ def _endless(job: Job, place: pods.Place) -> Iterator[Finding]:
     if place.pod_spec.get("shareProcessNamespace") is True or not _is_read(place.container):
         return
     for position, other in enumerate(place.pod_spec.get("containers") or ()):
-        if other is not place.container and _waits(other):
+        if other is not place.container and endless.never_ends(other):
             message = (
                 "waits for ever, and a pod has ended only when all of its containers have, so the job never completes "
                 "and keeps its devices; make it an init container with restartPolicy: Always"
@@ -114,40 +110,6 @@ def _endless(job: Job, place: pods.Place) -> Iterator[Finding]:
 def _is_read(container: pods.Container) -> bool:
     """Whether a container launches something of its own, which may end."""
     return bool(container.get("command") or container.get("args"))
-
-
-def _waits(container: pods.Container) -> bool:
-    words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    if words and launches.program(words[0]) in launches.SHELLS:
-        called = invoked(words)
-        if called.text is None or "trap" in called.text or "kill" in called.text:
-            return False
-        if _is_loop(called.text):
-            return True
-        found: list[Command] = []
-        why = shells.walk(called.text, Scope(), found.append)
-        words = list(found[-1].words) if found and not why and found[-1].certain else []
-    return bool(words) and _is_endless(launches.program(words[0]), words[1:])
-
-
-def _is_loop(text: str) -> bool:
-    """Whether a text ends with a loop without a condition, which nothing in it leaves."""
-    start = max(text.rfind(f"while {word}") for word in ("true", ":", "[ 1 ]", "[[ 1 ]]"))
-    body = text[start:].rstrip("; \n\t")
-    words = set(_WORD.split(body)) if start >= 0 else set()
-    return body.endswith("done") and bool(words) and not words & {"break", "exit", "return", "wait", "exec"}
-
-
-_WORD = re.compile(r"[^A-Za-z_]+")
-
-
-def _is_endless(program: str, words: Sequence[str]) -> bool:
-    if program == "tail":
-        return any(word in _FOLLOWING or (word[:2] == "-f" and word[2:].isdigit()) for word in words)
-    return program == "sleep" and any(word.lower() in ("inf", "infinity") for word in words)
-
-
-_FOLLOWING = frozenset({"-f", "-F", "--follow", "--follow=name", "--follow=descriptor"})
 
 
 def _meets(container: pods.Container) -> bool:

@@ -1,0 +1,164 @@
+"""Hosts: pods that ask for a host which cannot hold them, so that they wait for ever.
+
+Sources: kubernetes v1.36.3 `pkg/scheduler/framework/plugins` nodeports, interpodaffinity and noderesources,
+`pkg/apis/core/v1/defaults.go` defaultHostNetworkPorts; jobset v0.12.0 `pkg/webhooks/pod_mutating_webhook.go` (exclusive
+topology); the labels of GPU feature discovery and of AMD's node labeller. How many devices a node has nobody but the
+cluster knows: no host is known with more than 16 GPUs, and more is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from strategies.checks.contradictions import lets
+from strategies.documents import names, paths, pods, quantities
+from strategies.documents.findings import Severity
+from strategies.documents.paths import Path
+from strategies.jobs.templates import Template
+from strategies.roles.affinities import REQUIRED
+
+__all__ = ["Fault", "faults"]
+
+Fault = tuple[Path, Any, str, Severity]
+"""Place inside the pod spec, value, message and severity."""
+
+_MOST = 16  # GPUs of one host: 16 V100 in a DGX-2, 16 A100 in an a2-megagpu-16g
+_GPUS = ("nvidia.com/gpu", "amd.com/gpu")
+_COUNT = "nvidia.com/gpu.count"
+_LABELLED = {"nvidia.com/gpu.": "nvidia.com/gpu", "amd.com/gpu.": "amd.com/gpu", "beta.amd.com/gpu.": "amd.com/gpu"}
+_EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+_JOBSET_NAME, _JOB_NAME = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name"
+_TERMS: Path = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
+_WAITS = "so some of them wait for ever"
+
+
+def faults(template: Template) -> Iterator[Fault]:
+    """Yield what keeps the pods of one replicated job from the hosts that they ask for."""
+    spec = template.spec
+    selector = _object(spec.get("nodeSelector"))
+    if selector or spec.get("affinity"):
+        asked = _asked(spec)
+        yield from _by_count(spec, selector, asked.get("nvidia.com/gpu", 0))
+        yield from _by_maker(selector, asked)
+    host = _host(template, selector)
+    if host is not None:
+        yield from _on_one_host(template, *host)
+
+
+def _asked(spec: Mapping[str, Any]) -> dict[str, int]:
+    """Return the GPUs of a pod by their resource."""
+    found: dict[str, int] = {}
+    for container in spec.get("containers") or ():
+        limits = _object(_object(container.get("resources")).get("limits"))
+        for name in _GPUS:
+            if name in limits:
+                found[name] = found.get(name, 0) + quantities.count(limits[name])
+    return found
+
+
+def _by_count(spec: Mapping[str, Any], selector: Mapping[str, Any], asked: int) -> Iterator[Fault]:
+    """Compare the number of GPUs that a label of the nodes has to be with the number that a pod asks for."""
+    message = f"such a node has fewer than the {asked} GPUs that a pod asks for, so the pods wait for ever; correct one"
+    given = selector.get(_COUNT)
+    if isinstance(given, str) and given.isascii() and given.isdecimal() and len(given) < 4 and int(given) < asked:
+        yield ("nodeSelector", _COUNT), given, message, Severity.WARNING
+    terms = _object(_object(_object(spec.get("affinity")).get("nodeAffinity")).get(REQUIRED)).get("nodeSelectorTerms")
+    few = [_is_below(term, asked) for term in terms] if isinstance(terms, list) and 0 < asked <= _MOST else []
+    if few and all(few):
+        yield _TERMS, None, message, Severity.WARNING
+
+
+def _is_below(term: Any, asked: int) -> bool:
+    """Whether a term allows no node of as many GPUs as are asked for."""
+    found = _object(term).get("matchExpressions")
+    about = [each for each in found if _object(each).get("key") == _COUNT] if isinstance(found, list) else []
+    return bool(about) and not any(
+        all(lets(each, str(count)) for each in about) for count in range(asked, 2 * _MOST + 1)
+    )
+
+
+def _by_maker(selector: Mapping[str, Any], asked: Mapping[str, int]) -> Iterator[Fault]:
+    """Compare the maker of the GPUs of the nodes with that of the GPUs that a pod asks for."""
+    for key in selector if asked else ():
+        held = next((name for start, name in _LABELLED.items() if key.startswith(start)), None)
+        if held is not None and held not in asked and selector[key] != "false":
+            message = f"a node of this label has {held}, and the pods ask for {' and '.join(asked)}; correct one"
+            yield ("nodeSelector", key), selector[key], message, Severity.WARNING
+            return
+
+
+def _host(template: Template, selector: Mapping[str, Any]) -> tuple[Path, str, bool] | None:
+    """Return where it is written that all pods of a Job share one host, its name, and whether a scheduler decides."""
+    name, wanted = template.spec.get("nodeName"), selector.get(names.HOSTNAME_LABEL)
+    if isinstance(name, str) and name:
+        return ("nodeName",), name, False
+    if isinstance(wanted, str) and wanted:
+        return ("nodeSelector", names.HOSTNAME_LABEL), wanted, True
+    annotations = [_object(paths.lookup(template.document, ("metadata", "annotations")))]
+    annotations += [held for held, _ in template.metadata("annotations")]
+    if any(held.get(_EXCLUSIVE) == names.HOSTNAME_LABEL for held in annotations):
+        return (), _EXCLUSIVE, True
+    return None
+
+
+def _on_one_host(template: Template, place: Path, host: str, scheduled: bool) -> Iterator[Fault]:
+    """Judge pods that have to share one host."""
+    count = pods.at_once(template.job) * (1 if host == _EXCLUSIVE else pods.replicas(template.job))
+    if count < 2:
+        return
+    port = _port(template.spec)
+    if port is not None:
+        message = f"{count} pods with the host's port {port} cannot be on one host, {_WAITS}; remove one of the two"
+        yield place, host, message, Severity.ERROR
+    elif scheduled and _excludes_itself(template):
+        message = f"{count} pods that keep each other from a host cannot be on one, {_WAITS}; remove one of the two"
+        yield place, host, message, Severity.ERROR
+    else:
+        devices = sum(_asked(template.spec).values()) * count
+        if devices > _MOST:
+            message = f"the {count} pods ask for {devices} GPUs of one host, {_WAITS}; let them be on several"
+            yield place, host, message, Severity.WARNING
+
+
+def _port(spec: Mapping[str, Any]) -> int | None:
+    """Return a port of the host that each pod takes."""
+    for container in spec.get("containers") or ():
+        for port in container.get("ports") or ():
+            found = port.get("containerPort") if spec.get("hostNetwork") is True else port.get("hostPort")
+            if type(found) is int and found:
+                return found
+    return None
+
+
+def _excludes_itself(template: Template) -> bool:
+    """Whether a required anti-affinity about hosts selects the pods of the job themselves."""
+    terms = _object(_object(template.spec.get("affinity")).get("podAntiAffinity")).get(REQUIRED)
+    labels = _labels(template)
+    return any(
+        _object(term).get("topologyKey") == names.HOSTNAME_LABEL
+        and _selects(_object(term).get("labelSelector"), labels)
+        for term in (terms if isinstance(terms, list) else ())
+    )
+
+
+def _labels(template: Template) -> dict[str, Any]:
+    """Return the labels of the pods: their own, and those of JobSet."""
+    own, _ = next(template.metadata("labels"))
+    name = _object(template.document.get("metadata")).get("name")
+    return {_JOBSET_NAME: name, _JOB_NAME: template.job.get("name"), **own}
+
+
+def _selects(selector: Any, labels: Mapping[str, Any]) -> bool:
+    """Whether a selector certainly selects pods of these labels."""
+    wanted, expressions = _object(_object(selector).get("matchLabels")), _object(selector).get("matchExpressions")
+    about: Sequence[Any] = expressions if isinstance(expressions, list) else ()
+    return (
+        bool(wanted or about)
+        and all(labels.get(key) == value for key, value in wanted.items())
+        and all(_object(each).get("key") in labels and lets(each, str(labels[each["key"]])) for each in about)
+    )
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

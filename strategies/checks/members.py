@@ -1,0 +1,112 @@
+"""Members of a pod that exclude each other, and names of objects that no object can have.
+
+JobSet's webhook looks at none of them. Sources: kubernetes v1.36.3 `pkg/apis/core/validation/validation.go`
+validateHostUsers, validateContainerResizePolicy, ValidateServiceAccountName, validateSecretKeySelector,
+`plugin/pkg/admission/priority/admission.go` computePriority; the names of ConfigMaps, Secrets and claims of volumes are
+those of their own validation (ValidateConfigMapName), so that a pod which names another one waits for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from strategies.checks import images
+from strategies.documents import labels
+from strategies.documents.paths import Path
+from strategies.launches import endless
+
+__all__ = ["Fault", "faults"]
+
+Fault = tuple[Path, Any, str, str]
+"""Place inside the pod spec, value, message and rule."""
+
+_REFUSED = "so the API server refuses the pod"
+_WAITS = "so the containers wait for it for ever"
+_CONFLICT, _NAMED = "core/pod-member", "core/object-name"
+_HOST = ("hostNetwork", "hostPID", "hostIPC")
+_CLASSES = ("serviceAccountName", "runtimeClassName", "priorityClassName")
+_VOLUMES = {"persistentVolumeClaim": "claimName", "configMap": "name", "secret": "secretName"}
+_SOURCES = ("configMapKeyRef", "secretKeyRef")
+
+
+def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield what is wrong with the members of one pod, whose shape has been checked."""
+    if spec.get("hostUsers") is False:
+        yield from _host_users(spec)
+    if spec.get("priority") and not spec.get("priorityClassName"):
+        message = (
+            f"the number comes from a class of priorities alone, {_REFUSED}; write the name of the class into "
+            "priorityClassName"
+        )
+        yield ("priority",), spec["priority"], message, _CONFLICT
+    for member in _CLASSES:
+        name = spec.get(member)
+        if isinstance(name, str) and name and not labels.is_object(name):
+            yield (member,), name, f"{_NO_NAME}, {_REFUSED}; correct it", _NAMED
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        for inside, name in _named(volume):
+            yield ("volumes", index, *inside), name, f"{_NO_NAME}, {_WAITS}; correct it", _NAMED
+    yield from _of_containers(spec)
+
+
+def _of_containers(spec: Mapping[str, Any]) -> Iterator[Fault]:
+    for member in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(member) or ()):
+            for inside, value, message, rule in _of_container(container, spec):
+                yield (member, index, *inside), value, message, rule
+    for index, container in enumerate(spec.get("initContainers") or ()):
+        if container.get("restartPolicy") != "Always" and endless.never_ends(container):
+            message = (
+                "never ends, and the other containers start when this init container has ended, so that the pod never "
+                "starts; write restartPolicy: Always, which makes it run beside them"
+            )
+            yield ("initContainers", index, "command"), container.get("name"), message, "core/endless-init"
+
+
+_NO_NAME = "no object has a name of other than small letters, digits, - and ."
+
+
+def _host_users(spec: Mapping[str, Any]) -> Iterator[Fault]:
+    for member in _HOST:
+        if spec.get(member) is True:
+            message = f"hostUsers: false excludes it, {_REFUSED}; remove one of the two"
+            yield (member,), True, message, _CONFLICT
+
+
+def _named(volume: Any) -> Iterator[tuple[Path, str]]:
+    """Yield the place of a name that no object of a volume can have."""
+    for kind, member in _VOLUMES.items() if isinstance(volume, dict) else ():
+        source = volume.get(kind)
+        name = source.get(member) if isinstance(source, dict) else None
+        if isinstance(name, str) and name and not labels.is_object(name):
+            yield (kind, member), name
+
+
+def _of_container(container: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[Fault]:
+    image = container.get("image")
+    wrong = images.wrong(image) if isinstance(image, str) and image == image.strip() else ""
+    if wrong:
+        yield ("image",), image, f"{wrong}, and the kubelet never starts the container", "core/image"
+    for index, entry in enumerate(container.get("env") or () if "env" in container else ()):
+        if entry.get("valueFrom") is not None:
+            yield from _reference(("env", index, "valueFrom"), entry["valueFrom"])
+    for index, policy in enumerate(container.get("resizePolicy") or ()):
+        if spec.get("restartPolicy") == "Never" and _object(policy).get("restartPolicy") == "RestartContainer":
+            message = f"a pod with restartPolicy: Never takes NotRequired alone, {_REFUSED}; write it, or remove this"
+            yield ("resizePolicy", index, "restartPolicy"), "RestartContainer", message, _CONFLICT
+
+
+def _reference(place: Path, source: Any) -> Iterator[Fault]:
+    """Judge the ConfigMap or the Secret, and the key in it, that a variable names."""
+    for kind in _SOURCES:
+        held = _object(_object(source).get(kind))
+        name, key = held.get("name"), held.get("key")
+        if isinstance(name, str) and name and not labels.is_object(name):
+            yield (*place, kind, "name"), name, f"{_NO_NAME}, {_WAITS}; correct it", _NAMED
+        if key == "":
+            yield (*place, kind, "key"), "", f"needs the key of the value, {_REFUSED}; write it", "core/env-source"
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

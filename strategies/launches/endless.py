@@ -1,0 +1,70 @@
+"""Endless: containers whose program only waits or serves, and never ends by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from strategies.documents import pods
+from strategies.launches import launches, shells
+from strategies.launches.commands import Command
+from strategies.launches.invocations import invoked
+from strategies.launches.words import Scope
+
+__all__ = ["never_ends", "runs_for_ever"]
+
+_WORD = re.compile(r"[^A-Za-z_]+")
+_FOLLOWING = frozenset({"-f", "-F", "--follow", "--follow=name", "--follow=descriptor"})
+_SERVERS = frozenset(
+    {"tensorboard", "redis-server", "memcached", "prometheus", "node_exporter", "dcgm-exporter", "etcd", "aim"}
+    | {"jupyter-lab", "jupyter-notebook", "code-server", "nvidia-smi-exporter", "dcgm_exporter"}
+)
+"""Programs that serve until they are stopped, whatever their arguments are but for those of `_ENDING`."""
+_SUBCOMMANDS = {
+    "jupyter": frozenset({"lab", "notebook", "server"}),
+    "mlflow": frozenset({"server", "ui"}),
+    "minio": frozenset({"server"}),
+    "wandb": frozenset({"server"}),
+}
+_MODULES = frozenset({"http.server", "tensorboard.main", "jupyterlab", "notebook"})
+_ENDING = frozenset({"--help", "-h", "--version", "-v", "--daemonize", "-d", "daemonize", "--inspect"})
+
+
+def never_ends(container: pods.Container) -> bool:
+    """Whether the program of a container certainly never ends by itself; a shell's text is read."""
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    if words and launches.program(words[0]) in launches.SHELLS:
+        called = invoked(words)
+        if called.text is None or "trap" in called.text or "kill" in called.text:
+            return False
+        if _is_loop(called.text):
+            return True
+        found: list[Command] = []
+        why = shells.walk(called.text, Scope(), found.append)
+        words = list(found[-1].words) if found and not why and found[-1].certain else []
+    return bool(words) and runs_for_ever(words)
+
+
+def runs_for_ever(words: Sequence[str]) -> bool:
+    """Whether a command waits or serves for ever."""
+    program, rest = launches.program(words[0]), words[1:]
+    if program == "tail":
+        following = any(word in _FOLLOWING or (word[:2] == "-f" and word[2:].isdigit()) for word in rest)
+        return following and not any(word.startswith("--pid") for word in rest)
+    if program == "sleep":
+        return any(word.lower() in ("inf", "infinity") for word in rest)
+    if not _ENDING.isdisjoint(rest):
+        return False
+    if program.startswith("python"):
+        return len(rest) > 1 and rest[0] == "-m" and rest[1] in _MODULES
+    if program in _SUBCOMMANDS:
+        return bool(rest) and rest[0] in _SUBCOMMANDS[program]
+    return program in _SERVERS
+
+
+def _is_loop(text: str) -> bool:
+    """Whether a text ends with a loop without a condition, which nothing in it leaves."""
+    start = max(text.rfind(f"while {word}") for word in ("true", ":", "[ 1 ]", "[[ 1 ]]"))
+    body = text[start:].rstrip("; \n\t")
+    words = set(_WORD.split(body)) if start >= 0 else set()
+    return body.endswith("done") and bool(words) and not words & {"break", "exit", "return", "wait", "exec"}

@@ -1,0 +1,183 @@
+"""Pods and sets that never start or never end: images, names, hosts, success policies, programs that wait."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.checks import images, members, successes
+from strategies.documents.findings import Severity
+from strategies.launches import endless
+from tests.frameworks.builders import found, jobset, replicated_job
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "https://ghcr.io/t/x",
+        "ghcr.io/Team/x",
+        "x:1:2",
+        "x:",
+        "x@sha256:ab",
+        "ghcr.io//x",
+        "{{ image }}",
+        "$IMAGE",
+        "-x/y",
+    ],
+)
+def test_a_text_that_is_no_reference_of_an_image_is_told(image):
+    assert images.wrong(image)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "x",
+        "x:1",
+        "Team/x:1",
+        "localhost/x",
+        "localhost:5000/a/b_c:v1",
+        "[::1]:5000/x",
+        "a__b/c--d",
+        "x@sha256:" + "a" * 64,
+    ],
+)
+def test_a_reference_of_an_image_is_right(image):
+    assert images.wrong(image) == ""
+
+
+@given(st.text(st.sampled_from("aZ09._-/:@[]$ ")))
+def test_no_text_is_too_odd_to_be_judged(text):
+    assert isinstance(images.wrong(text), str)
+
+
+NO_POD = {
+    "user namespaces beside the host's": {"hostUsers": False, "hostPID": True},
+    "a priority without a class": {"priority": 7},
+    "a service account with an underscore": {"serviceAccountName": "a_b"},
+    "a claim with capitals": {"volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "Data"}}]},
+    "a secret with a slash": {"volumes": [{"name": "a", "secret": {"secretName": "a/b"}}]},
+    "a key without a name": {
+        "containers": [{"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": ""}}}]}]
+    },
+    "a restart of what never restarts": {
+        "restartPolicy": "Never",
+        "containers": [{"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}],
+    },
+    "an init container that tails": {"initContainers": [{"command": ["tail", "-f", "/dev/null"]}]},
+}
+
+
+@pytest.mark.parametrize("spec", NO_POD.values(), ids=NO_POD)
+def test_a_pod_that_never_starts_is_told(spec):
+    assert len(list(members.faults(spec))) == 1
+
+
+RIGHT = {
+    "user namespaces": {"hostUsers": False},
+    "a class and its number": {"priority": 7, "priorityClassName": "high"},
+    "names": {"serviceAccountName": "a.b", "volumes": [{"name": "a", "configMap": {"name": "a-b"}}, {"name": "b"}]},
+    "a restart of what restarts": {
+        "restartPolicy": "OnFailure",
+        "containers": [{"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}],
+    },
+    "a sidecar that tails": {"initContainers": [{"restartPolicy": "Always", "command": ["tail", "-f", "/dev/null"]}]},
+    "an init container that ends": {
+        "initContainers": [{"command": ["sh", "-c", "until nslookup a; do sleep 1; done"]}]
+    },
+}
+
+
+@pytest.mark.parametrize("spec", RIGHT.values(), ids=RIGHT)
+def test_a_pod_that_starts_is_passed_over(spec):
+    assert not list(members.faults(spec))
+
+
+def on(pods=2, gpus=1, podlabels=None, **pod):
+    container = {"name": "node", "command": ["torchrun", "x.py"], "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    job = replicated_job("node", container, parallelism=pods, completions=pods)
+    job["template"]["spec"]["template"]["spec"].update(pod)
+    job["template"]["spec"]["template"]["metadata"] = {"labels": podlabels or {}}
+    return jobset(job, name="a")
+
+
+def apart(**labels):
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
+    return {"podAntiAffinity": {REQUIRED: [term]}}
+
+
+HERE = {"kubernetes.io/hostname": "gpu-1"}
+
+
+@pytest.mark.parametrize(
+    ("job", "severities"),
+    [
+        (on(nodeSelector=HERE), []),
+        (on(pods=4, gpus=8, nodeSelector=HERE), [Severity.WARNING]),
+        (on(pods=4, gpus=8, nodeName="gpu-1"), [Severity.WARNING]),
+        (on(pods=1, gpus=8, nodeName="gpu-1"), []),
+        (on(nodeSelector=HERE, affinity=apart(a="b"), podlabels={"a": "b"}), [Severity.ERROR]),
+        (on(nodeSelector=HERE, affinity=apart(a="b"), podlabels={"a": "c"}), []),
+        (on(affinity=apart(a="b"), podlabels={"a": "b"}), []),
+        (on(gpus=8, nodeSelector={"nvidia.com/gpu.count": "4"}), [Severity.WARNING]),
+        (on(gpus=8, nodeSelector={"nvidia.com/gpu.count": "8"}), []),
+        (on(gpus=8, nodeSelector={"amd.com/gpu.family": "AI"}), [Severity.WARNING]),
+    ],
+)
+def test_pods_that_no_host_can_hold_are_told(job, severities):
+    assert [each.severity for each in found("torch", job) if each.rule == "core/no-node"] == severities
+
+
+@pytest.mark.parametrize(
+    ("rule", "right"),
+    [
+        ({"succeededIndexes": "0"}, True),
+        ({"succeededIndexes": "0,2-3", "succeededCount": 3}, True),
+        ({"succeededCount": 4}, True),
+        ({"succeededIndexes": "4"}, False),
+        ({"succeededIndexes": "2,1"}, False),
+        ({"succeededIndexes": "1-1"}, False),
+        ({"succeededIndexes": "0,"}, False),
+        ({"succeededIndexes": "0", "succeededCount": 2}, False),
+        ({"succeededCount": 5}, False),
+        ({}, False),
+    ],
+)
+def test_a_rule_of_success_names_indexes_of_the_job(rule, right):
+    assert (not list(successes.faults({"rules": [rule]}, 4))) is right
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sleep", "infinity"],
+        ["tail", "-f", "/dev/null"],
+        ["tensorboard", "--logdir", "/out"],
+        ["python3", "-m", "http.server", "80"],
+        ["jupyter", "lab", "--no-browser"],
+        ["bash", "-c", "nvidia-smi; while true; do sleep 5; done"],
+    ],
+)
+def test_a_program_that_only_waits_or_serves_never_ends(command):
+    assert endless.never_ends({"command": command})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sleep", "60"],
+        ["tail", "-n", "5", "x"],
+        ["tail", "--pid=4", "-f", "x"],
+        ["tensorboard", "--version"],
+        ["python3", "-m", "http.client"],
+        ["jupyter", "nbconvert", "x.ipynb"],
+        ["torchrun", "train.py"],
+        ["redis-server", "--daemonize", "yes"],
+        [],
+    ],
+)
+def test_a_program_that_may_end_is_not_said_to_wait(command):
+    assert not endless.never_ends({"command": command})
