@@ -32,9 +32,9 @@ def wrong(reference: str) -> str:
     rest, at, digest = reference.partition("@")
     path, tag = _tagged(rest)
     if at and not _DIGEST.fullmatch(digest):
-        return "what follows @ is no digest, such as sha256: and 64 digits"
+        return "what follows @ is not a digest, such as sha256: and 64 digits"
     if tag is not None and not _TAG.fullmatch(tag):
-        return "what follows the last : is no tag of letters, digits, _ . and -"
+        return "what follows the last : is not a tag of letters, digits, _ . and -"
     return _wrong_name(path)
 
 
@@ -43,7 +43,7 @@ def _wrong_name(path: str) -> str:
     first, slash, others = path.partition("/")
     if slash and (first == "localhost" or "." in first or ":" in first or first.lower() != first):
         if not _DOMAIN.fullmatch(first):
-            return "the name of the registry is none"
+            return "the name of the registry is not one"
         path = others
     if path.lower() != path:
         return "the name of a repository has no capital letters; write it in small letters"

@@ -75,7 +75,7 @@ def faults(policy: Any, completions: Any) -> Iterator[tuple[Path, Any, str]]:
         if isinstance(indexes, str) and len(indexes) <= _LONGEST and type(completions) is int:
             held = _indexes(indexes, completions)
             if held is None:
-                message = f"is no rising list of indexes, such as 0,2-4, of the {completions} that the Job has"
+                message = f"is not a rising list of indexes, such as 0,2-4, of the {completions} that the Job has"
                 yield (*place, "succeededIndexes"), indexes, message
             elif type(count) is int and count > held:
                 yield (*place, "succeededCount"), count, f"is above the {held} indexes of the rule"

@@ -54,6 +54,7 @@ CONTRADICTIONS = {
     "a reference that is not there": ("grpo", "--sync_ref_model"),
     "a reference that RLOO does not have": ("rloo", "--sync_ref_model", "--beta", "0.0"),
     "a reference of adapters": ("dpo", "--sync_ref_model", "--use_peft"),
+    "a reference of adapters of GRPO": ("grpo", "--sync_ref_model", "--beta", "0.1", "--use_peft"),
     "a reference that was computed before": ("kto", "--sync_ref_model", "--precompute_ref_log_probs"),
 }
 

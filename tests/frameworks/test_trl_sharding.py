@@ -18,6 +18,11 @@ def config(text):
 
 
 REFUSED = {
+    "an evaluation in both halves": ("fp16_full_eval", ("--fp16_full_eval", "--bf16_full_eval")),
+    "workers that persist and are none": ("dataloader_persistent_workers", ("--dataloader_persistent_workers",)),
+    "a batch of nothing": ("per_device_train_batch_size", ("--per_device_train_batch_size=0",)),
+    "a strategy of the first version of FSDP": ("fsdp", ("--fsdp=hybrid_shard",)),
+    "a strategy that is none": ("fsdp", ("--fsdp=shard",)),
     "no JSON": ("deepspeed", config("{'a': 1}")),
     "another batch": (
         "deepspeed",
@@ -76,6 +81,10 @@ def test_what_one_method_refuses_is_refused(method, args):
 
 
 SILENT = {
+    "workers that persist": ("--dataloader_persistent_workers", "--dataloader_num_workers=2"),
+    "an evaluation in one half": ("--bf16_full_eval",),
+    "a strategy of the second version": ("--fsdp=full_shard",),
+    "a strategy of a version that a file may name": ("--fsdp=hybrid_shard", "--fsdp_config=fsdp.json"),
     "auto": config(
         '{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": "auto"}}'
     ),

@@ -34,6 +34,11 @@ _SCALES = ("group", "batch", "none")
 _OF_VLLM = ("server", "colocate")
 _REWARDS = ("accuracy_reward", "reasoning_accuracy_reward", "think_format_reward", "get_soft_overlong_punishment")
 _REWARDED = frozenset({"grpo", "rloo"})
+_REFERRING = {
+    **dict.fromkeys(("dpo", "kto"), ("precompute_ref_log_probs", "use_peft")),
+    **dict.fromkeys(("grpo", "rloo"), ("use_peft",)),
+}
+"""What a reference model that follows the training excludes, by method."""
 _SORTED = frozenset({"aot", "aot_unpaired"})
 _NEAR, _LONGEST = 0.75, 64
 _STOPS = "and TRL stops"
@@ -101,8 +106,8 @@ def _contradictions(given: Arguments) -> Iterator[tuple[str, str, str]]:
         yield from _of_kto(given)
     if given.method == "grpo":
         yield from _of_grpo(given)
-    if given.method in ("dpo", "kto") and _is_on(given, "sync_ref_model"):
-        for name in ("precompute_ref_log_probs", "use_peft"):
+    if given.method in _REFERRING and _is_on(given, "sync_ref_model"):
+        for name in _REFERRING[given.method]:
             if _is_on(given, name):
                 message = (
                     f"goes with no --{name}, which keeps the reference as it is, {_STOPS} at its start; remove one"

@@ -46,6 +46,11 @@ def check(job: Job, folder: object, field: str) -> Iterator[Finding]:
                 "no volume is mounted there, and readOnlyRootFilesystem lets nothing be written elsewhere; mount one"
             )
             yield warning(field, shown, message, rule=_RULE)
+        elif _holds("/root", path) and _user(container, held) > 0:
+            message = (
+                "the home of root is closed to the user as whom the container runs; mount a volume, and write there"
+            )
+            yield warning(field, shown, message, rule=_RULE)
         return
     why = _fixed(mount, [each for pod in held for each in _objects(pod.get("volumes"))])
     if why:
@@ -53,6 +58,13 @@ def check(job: Job, folder: object, field: str) -> Iterator[Finding]:
             f"the volume at {mount['mountPath']} {why}, and TRL cannot save there; use a volume that can be written"
         )
         yield error(field, shown, message, rule=_RULE)
+
+
+def _user(container: Mapping[str, Any], held: Sequence[Mapping[str, Any]]) -> int:
+    """Return the number of the user as whom a container runs, 0 where it is the image's or root."""
+    contexts = [container.get("securityContext"), *(pod.get("securityContext") for pod in held)]
+    users = [_object(each).get("runAsUser") for each in contexts]
+    return next((each for each in users if type(each) is int), 0)
 
 
 def _holding(path: str, mounts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

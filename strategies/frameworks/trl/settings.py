@@ -84,6 +84,28 @@ def _completions(given: Arguments) -> str:
     return f"needs --log_completions, {_STOPS}; add it, or remove this"
 
 
+def _halves(given: Arguments) -> str:
+    if given.text("bf16_full_eval") != "True" or given.text("fp16_full_eval") != "True":
+        return ""
+    return f"excludes --bf16_full_eval, {_STOPS}; remove one of the two"
+
+
+def _persistent(given: Arguments) -> str:
+    if given.text("dataloader_persistent_workers") != "True" or given.text("dataloader_num_workers") != "0":
+        return ""
+    return f"needs a --dataloader_num_workers of 1 or more, {_STOPS}; add it, or remove this"
+
+
+def _amount(name: str) -> Callable[[Arguments], str]:
+    """Return what judges a number that is 1 or more."""
+
+    def judge(given: Arguments) -> str:
+        count = given.number(name)
+        return "" if count is None or count > 0 else f"must be 1 or more, {_STOPS}; raise it"
+
+    return judge
+
+
 def _emptying(given: Arguments) -> str:
     count = _decimal(given, "torch_empty_cache_steps")
     return "" if count is None or count > 0 else f"is not a number of steps, {_STOPS}; use 1 or more"
@@ -190,7 +212,11 @@ _JUDGES: dict[str, Callable[[Arguments], str]] = {
     "dataloader_prefetch_factor": _prefetch,
     "lr_scheduler_type": _scheduler,
     "logging_steps": _logging,
-    "per_device_train_batch_size": _pairs,
+    "per_device_train_batch_size": lambda given: _amount("per_device_train_batch_size")(given) or _pairs(given),
+    "per_device_eval_batch_size": _amount("per_device_eval_batch_size"),
+    "gradient_accumulation_steps": _amount("gradient_accumulation_steps"),
+    "fp16_full_eval": _halves,
+    "dataloader_persistent_workers": _persistent,
     "train_sampling_strategy": _order,
     "log_completions_hub_repo": _completions,
     "torch_empty_cache_steps": _emptying,

@@ -86,8 +86,24 @@ def _sharded(given: Arguments, read: Mapping[str, Mapping[str, Any] | None]) -> 
     if given.method == "sft" and kinds.get("selective") is True and checkpoints == "False":
         yield "gradient_checkpointing_kwargs", f"is selective without --gradient_checkpointing, {_STOPS}; add it"
     settings = read.get("fsdp_config") or {}
+    yield from _strategy(given, settings)
     if fsdp and _is_true(settings.get("activation_checkpointing")) and checkpoints == "True":
         yield "fsdp_config", f"has activation_checkpointing, {_STOPS}; add --gradient_checkpointing false"
+
+
+def _strategy(given: Arguments, settings: Mapping[str, Any]) -> Iterator[_Fault]:
+    """Judge the words of --fsdp, of which version 2, the default, takes fewer (transformers `training_args.py`)."""
+    seen = given.text("fsdp_config") == "" or settings
+    for word in (given.text("fsdp") or "").lower().split() if "fsdp" in given.values else ():
+        if word in _FIRST_ONLY:
+            if seen and settings.get("version", 2) in (2, "2"):
+                yield "fsdp", f"names {word}, which version 2 of FSDP does not have, {_STOPS}; use full_shard"
+        elif word not in _STRATEGIES:
+            yield "fsdp", f"names no strategy, {_STOPS}; use true, full_shard or shard_grad_op"
+
+
+_STRATEGIES = frozenset({"full_shard", "shard_grad_op", "offload", "auto_wrap"} | {"true", "false", "1", "0"})
+_FIRST_ONLY = frozenset({"no_shard", "hybrid_shard", "hybrid_shard_zero2"})
 
 
 def _deepspeed(given: Arguments, settings: Mapping[str, Any], ranks: Callable[[], int | None]) -> Iterator[str]:

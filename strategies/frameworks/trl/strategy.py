@@ -10,7 +10,16 @@ from strategies.documents import names, pods
 from strategies.documents.findings import Finding, Severity, error, note, warning
 from strategies.frameworks.torch import trainer_sections
 from strategies.frameworks.torch.strategy import TorchFamily, unenforced
-from strategies.frameworks.trl import conflicts, flags, invocations, launch_plans, outputs, parsing, validation
+from strategies.frameworks.trl import (
+    conflicts,
+    credentials,
+    flags,
+    invocations,
+    launch_plans,
+    outputs,
+    parsing,
+    validation,
+)
 from strategies.frameworks.trl.invocations import Form
 from strategies.jobs.jobs import Job
 from strategies.launches import coordinators, counts, guesses, quotes, sites, topologies, worlds
@@ -85,6 +94,8 @@ class TRLStrategy(TorchFamily):
         yield from outputs.check(
             job, parsed.values.get("output_dir"), validation.place(found, parsed, site, "output_dir")
         )
+        names = [str(entry.get("name")) for entry in site.env]
+        yield from credentials.check(job, parsed.values, names, f"{site.place}.{'args' if site.args else 'command'}")
 
 
 def _unchanged(job: Job, site: sites.Site) -> Iterator[Finding]:

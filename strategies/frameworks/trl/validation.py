@@ -266,3 +266,9 @@ def _required(found: Invocation, parsed: parsing.ParsedArgs, where: _Where) -> I
         if name not in parsed.values:
             message = f"--{name} is missing, and TRL stops at its start without it; add it"
             yield error(where.flag(parsed, name), None, message, rule="trl/required")
+    if found.method == "grpo" and not found.is_program and _REWARDS.isdisjoint(parsed.values):
+        message = "a reward is missing, and TRL stops without one; add --reward_funcs or --reward_model_name_or_path"
+        yield error(where.flag(parsed, "reward_funcs"), None, message, rule="trl/required")
+
+
+_REWARDS = frozenset({"reward_funcs", "reward_model_name_or_path"})

@@ -136,7 +136,7 @@ WARNED = {
     "a Service": (grpo("--vllm_server_base_url=http://service:8000"), {}, "sampler/url"),
     "a folder and a name": (grpo(), {"args": ["/models/other"]}, "sampler/model"),
     "a model that cannot be seen": (
-        grpo(args=["--model_name_or_path=$(MODEL)", "--dataset_name=d"]),
+        grpo(args=["--model_name_or_path=$(MODEL)", "--dataset_name=d", "--reward_funcs=r.f"]),
         {},
         "sampler/model",
     ),
@@ -183,7 +183,10 @@ ACCEPTED = {
         {},
     ),
     "a variable that only the pod knows": (grpo("--vllm_server_base_url=$(WHERE)"), {}),
-    "the same folder": (grpo(args=["--model_name_or_path=/m/", "--dataset_name=d"]), {"args": ["/m"]}),
+    "the same folder": (
+        grpo(args=["--model_name_or_path=/m/", "--dataset_name=d", "--reward_funcs=r.f"]),
+        {"args": ["/m"]},
+    ),
     "a folder of the model's name": (grpo(), {"args": ["/models/qwen2.5-0.5b"]}),
     "the same revision": (grpo("--model_revision=v2"), {"args": [MODEL, "--revision=v2"]}),
     "another backend": (grpo(), {"args": ["--weight-transfer-config", '{"backend": "files"}']}),
