@@ -7,7 +7,7 @@ Printed from the parsers of torch 2.13 `torch/distributed/run.py` and accelerate
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from strategies.launches.launches import Launch, Launcher
 
@@ -56,13 +56,44 @@ def refused(launch: Launch) -> Iterator[tuple[str, str, str]]:
             yield option, value, f"is not a port, which ends at {_HIGHEST_PORT}; correct it"
         elif option == "local_ranks_filter" and known is _TORCHRUN and not _is_list(value):
             yield option, value, "is not a list of ranks, such as 0,1, and torchrun would stop; correct it"
-        elif option == "max_restarts" and known is _TORCHRUN and value.startswith("-"):
-            yield option, value, "is below 0, and torchrun would stop; use 0 or more"
+        elif option in _VALUES and known is _TORCHRUN and _VALUES[option](value):
+            yield option, value, f"{_VALUES[option](value)}, and torchrun would stop; correct it"
         elif option == "no_python" and launch.module:
             yield option, value, "does not go with -m, and the launch would stop; remove one of the two"
         elif option in _STREAMS and known is _TORCHRUN and not _is_stream(value):
             message = "is not 0 to 3, nor such as 0:3,1:0 for single ranks, and torchrun would stop; correct it"
             yield option, value, message
+
+
+def _restarts(value: str) -> str:
+    if value.startswith("-"):
+        return "is below 0"
+    return "" if "$" in value or value.strip().isdecimal() else "is not a whole number"
+
+
+def _interval(value: str) -> str:
+    """Judge a number of seconds (`distributed/run.py`, type=float)."""
+    if "$" in value or len(value) > _LONGEST:
+        return ""
+    try:
+        float(value)
+    except ValueError:
+        return "is not a number of seconds"
+    return ""
+
+
+def _settings(value: str) -> str:
+    """Judge the options of a rendezvous (`distributed/elastic/rendezvous/utils.py` _parse_rendezvous_config)."""
+    given = [each.partition("=") for each in value.strip().split(",")] if value.strip() else []
+    wrong = not all(name.strip() and held.strip() for name, _, held in given)
+    return "has an option without a name or a value, which are name=value" if wrong and "$" not in value else ""
+
+
+_VALUES: Mapping[str, Callable[[str], str]] = {
+    "max_restarts": _restarts,
+    "monitor_interval": _interval,
+    "rdzv_conf": _settings,
+}
 
 
 def _is_list(value: str) -> bool:

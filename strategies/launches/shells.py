@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from strategies.launches import questions, statuses, syntax, trees
+from strategies.launches import outputs, questions, statuses, syntax, trees
 from strategies.launches.allowances import Allowance
 from strategies.launches.commands import BEHIND, Choice, Command
 from strategies.launches.cursors import Unreadable
@@ -349,6 +349,8 @@ class _Walker:
             return
         name = words[0]
         builtin = self._builtins.get(name)
+        if redirects or name == "tee":
+            self._note_files(words, stdin, redirects)
         if name in self._functions and not replaces:
             self._call(self._functions[name], words, context)
         elif builtin is not None:
@@ -356,7 +358,6 @@ class _Walker:
         else:
             if name not in _BRIEF:
                 self._stay()
-            self._note_file(words, stdin, redirects)
             self._allowance.variables(len(self._scope.variables))
             command = Command(
                 tuple(words),
@@ -373,14 +374,20 @@ class _Walker:
         if replaces:
             self._end(context)
 
-    def _note_file(self, words: Sequence[str], stdin: str | None, redirects: Sequence[trees.Redirect]) -> None:
-        """Remember a file that `cat > FILE << EOF` writes."""
-        if stdin is None or list(words) != ["cat"]:
-            return
+    def _note_files(self, words: Sequence[str], stdin: str | None, redirects: Sequence[trees.Redirect]) -> None:
+        """Remember what is written to files: `cat > FILE << EOF`, `echo TEXT >> FILE`, `tee FILE << EOF`."""
+        texts: dict[str, str | None] = {}
+        if words[0] == "tee" and len(words) == 2:
+            texts[words[1]] = stdin
         for redirect in redirects:
-            if redirect.operator in (">", ">|"):
-                self._allowance.variables(len(self._files))
-                self._files = {**self._files, self._words.one(redirect.target): stdin}
+            if redirect.here is None and redirect.operator in (">", ">|", ">>"):
+                name, text = self._words.one(redirect.target), outputs.printed(words, stdin)
+                before = self._files.get(name) if redirect.operator == ">>" else ""
+                texts[name] = None if text is None or before is None else before + text
+        for name, text in texts.items():
+            self._allowance.variables(len(self._files))
+            held = {each: known for each, known in self._files.items() if each != name}
+            self._files = held if text is None or len(text) > MAX_TEXT else {**held, name: text}
 
     def _call(self, body: trees.Statement, words: Sequence[str], context: _Context) -> None:
         arguments = self._scope.arguments
