@@ -79,7 +79,7 @@ def _named(volume: Any) -> Iterator[tuple[Path, str]]:
     for kind, member in _VOLUMES.items() if isinstance(volume, dict) else ():
         source = volume.get(kind)
         name = source.get(member) if isinstance(source, dict) else None
-        if isinstance(name, str) and name and not labels.is_object(name):
+        if isinstance(name, str) and name and not labels.is_object(name) and source.get("optional") is not True:
             yield (kind, member), name
 
 
@@ -102,7 +102,7 @@ def _reference(place: Path, source: Any) -> Iterator[Fault]:
     for kind in _SOURCES:
         held = _object(_object(source).get(kind))
         name, key = held.get("name"), held.get("key")
-        if isinstance(name, str) and name and not labels.is_object(name):
+        if isinstance(name, str) and name and not labels.is_object(name) and held.get("optional") is not True:
             yield (*place, kind, "name"), name, f"{_NO_NAME}, {_WAITS}; correct it", _NAMED
         if key == "":
             yield (*place, kind, "key"), "", f"needs the key of the value, {_REFUSED}; write it", "core/env-source"

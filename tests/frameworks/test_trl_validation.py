@@ -178,7 +178,11 @@ ONE_ON_CPU = {"resourcesPerNode": {"limits": {"cpu": 2}}}
 @pytest.mark.parametrize("method", ["grpo", "rloo"])
 @pytest.mark.parametrize("mode", ["", "--vllm_mode colocate"])
 def test_an_engine_within_the_trainer_is_refused_on_cpu_where_it_takes_no_weights(method, mode):
-    (found,) = refused("trl", job(f"--use_cpu --bf16 false --use_vllm {mode}", method, **ONE_ON_CPU), CPU)
+    (found,) = refused(
+        "trl",
+        job(f"--use_cpu --bf16 false --use_vllm {mode} --reward_funcs think_format_reward", method, **ONE_ON_CPU),
+        CPU,
+    )
     assert found[1:] == ("--use_vllm", "trl/vllm-cpu")
 
 

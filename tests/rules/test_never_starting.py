@@ -181,3 +181,12 @@ def test_a_program_that_only_waits_or_serves_never_ends(command):
 )
 def test_a_program_that_may_end_is_not_said_to_wait(command):
     assert not endless.never_ends({"command": command})
+
+
+def test_a_source_that_may_be_missing_has_any_name():
+    key = {"name": "MY_MAP", "key": "k", "optional": True}
+    spec = {
+        "volumes": [{"name": "v", "configMap": {"name": "MY_MAP", "optional": True}}],
+        "containers": [{"name": "c", "image": "x", "env": [{"name": "A", "valueFrom": {"configMapKeyRef": key}}]}],
+    }
+    assert list(members.faults(spec)) == []
