@@ -49,7 +49,7 @@ async def _answered(http: aiohttp.ClientSession, id_: str) -> None:
 
 async def _sent(http: aiohttp.ClientSession, route: str, **sent: object) -> dict[str, str]:
     while True:
-        async with http.post(f"/api/v1/{route}", **sent) as answer:  # type: ignore[arg-type]
+        async with http.post(f"/api/v1/{route}", **sent) as answer:  # type: ignore[arg-type]  # whatever aiohttp takes
             if answer.status == 200:
                 return dict(orjson.loads(await answer.read()))
             if answer.status not in {429, 503}:

@@ -8,7 +8,7 @@ those of their own validation (ValidateConfigMapName), so that a pod which names
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.checks import images
@@ -44,7 +44,7 @@ def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
         name = spec.get(member)
         if isinstance(name, str) and name and not labels.is_object(name):
             yield (member,), name, f"{_NO_NAME}, {_REFUSED}; correct it", _NAMED
-    for index, volume in enumerate(spec.get("volumes") or ()):
+    for index, volume in enumerate(_list(spec.get("volumes"))):
         for inside, name in _named(volume):
             yield ("volumes", index, *inside), name, f"{_NO_NAME}, {_WAITS}; correct it", _NAMED
     yield from _of_containers(spec)
@@ -52,10 +52,10 @@ def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
 
 def _of_containers(spec: Mapping[str, Any]) -> Iterator[Fault]:
     for member in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(member) or ()):
+        for index, container in enumerate(_list(spec.get(member))):
             for inside, value, message, rule in _of_container(container, spec):
                 yield (member, index, *inside), value, message, rule
-    for index, container in enumerate(spec.get("initContainers") or ()):
+    for index, container in enumerate(_list(spec.get("initContainers"))):
         if container.get("restartPolicy") != "Always" and endless.never_ends(container):
             message = (
                 "never ends, and the other containers start when this init container has ended, so that the pod never "
@@ -88,10 +88,10 @@ def _of_container(container: Mapping[str, Any], spec: Mapping[str, Any]) -> Iter
     wrong = images.wrong(image) if isinstance(image, str) and image == image.strip() else ""
     if wrong:
         yield ("image",), image, f"{wrong}, and the kubelet never starts the container", "core/image"
-    for index, entry in enumerate(container.get("env") or () if "env" in container else ()):
+    for index, entry in enumerate(_list(container.get("env"))):
         if entry.get("valueFrom") is not None:
             yield from _reference(("env", index, "valueFrom"), entry["valueFrom"])
-    for index, policy in enumerate(container.get("resizePolicy") or ()):
+    for index, policy in enumerate(_list(container.get("resizePolicy"))):
         if spec.get("restartPolicy") == "Never" and _object(policy).get("restartPolicy") == "RestartContainer":
             message = f"a pod with restartPolicy: Never takes NotRequired alone, {_REFUSED}; write it, or remove this"
             yield ("resizePolicy", index, "restartPolicy"), "RestartContainer", message, _CONFLICT
@@ -106,6 +106,10 @@ def _reference(place: Path, source: Any) -> Iterator[Fault]:
             yield (*place, kind, "name"), name, f"{_NO_NAME}, {_WAITS}; correct it", _NAMED
         if key == "":
             yield (*place, kind, "key"), "", f"needs the key of the value, {_REFUSED}; write it", "core/env-source"
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
 
 
 def _object(value: Any) -> Mapping[str, Any]:

@@ -326,8 +326,13 @@ def _follow(  # noqa: PLR0913  # what, of how many, and how they are told apart
         if beside is not None and beside is not others:
             stale |= {each for each in range(count) if others is None or beside[each] != others[each]}
     found = {each: find(each) for each in stale}
-    if len(every) != count or any(every[each] is not new for each, new in found.items()):
-        every = tuple(found[each] if each in found else every[each] for each in range(count))
+    if len(every) != count:
+        every = tuple(map(found.__getitem__, range(count)))
+    elif new := {each: one for each, one in found.items() if every[each] is not one and every[each] != one}:
+        changed = list(every)
+        for each, one in new.items():
+            changed[each] = one
+        every = tuple(changed)
     job.memory[_FOLLOWED, key] = ((seen, beside), every)
     return every
 

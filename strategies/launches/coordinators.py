@@ -8,12 +8,12 @@ Trainer's PET_MASTER_ADDR ignores the subdomain, which is why the address is com
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from strategies.documents import names, pods, quantities
 from strategies.documents.findings import Finding, error, warning
-from strategies.jobs.jobs import Job
+from strategies.jobs.jobs import Job, follow_parts
 from strategies.launches import topologies
 
 __all__ = ["Coordinator", "find_coordinator", "is_elsewhere", "is_trainers", "validate"]
@@ -56,7 +56,7 @@ def find_coordinator(job: Job) -> Coordinator | None:
     world = job.world
     if not world or job.name is None:
         return None
-    place, port = world[0], _port(world)
+    place, port = world[0], _port(job)
     unnamed = place.job["template"]["spec"].get("completionMode") == "NonIndexed" or pods.takes_turns(place.job)
     if (unnamed or job.network.get("enableDNSHostnames") is False) and topologies.read_topology(job).nodes == 1:
         return Coordinator("localhost", port)
@@ -79,14 +79,22 @@ def _chosen(job: Job) -> tuple[str, int, int] | None:
     return chosen.get("replicatedJob") or "", chosen.get("jobIndex") or 0, chosen.get("podIndex") or 0
 
 
-def _port(world: Sequence[pods.Place]) -> int:
+def _port(job: Job) -> int:
     """Return the port that rank 0 names, else that of any other member."""
-    for place in world:
-        for name in (names.PET_MASTER_PORT, names.MASTER_PORT):
-            written = pods.env_value(place.container.get("env"), name)
-            if (number := quantities.whole(written)) is not None:
-                return number
-    return names.DEFAULT_PORT
+    world = job.world
+    if len(world) == 1:
+        port = _named_port(world[0])
+        return names.DEFAULT_PORT if port is None else port
+    every = follow_parts(job, _port, lambda part: _named_port(job.world[part]))
+    return next((port for port in every if port is not None), names.DEFAULT_PORT)
+
+
+def _named_port(place: pods.Place) -> int | None:
+    for name in (names.PET_MASTER_PORT, names.MASTER_PORT):
+        written = pods.env_value(place.container.get("env"), name)
+        if (number := quantities.whole(written)) is not None:
+            return number
+    return None
 
 
 def is_elsewhere(job: Job) -> bool:

@@ -49,11 +49,18 @@ def test_a_body_that_is_no_review_is_refused_without_an_answer(body, message):
     assert refused.value.uid == ""
 
 
-@pytest.mark.parametrize("depth", [260, 900])
+@pytest.mark.parametrize("depth", [161, 210, 240, 900])
 def test_an_object_nested_deeper_than_can_be_written_again_is_refused_at_once(depth):
     body = orjson.dumps(changed(object={**JOB, "deep": 0})).replace(
         b'"deep":0', b'"deep":' + b"[" * depth + b"]" * depth
     )
+    with pytest.raises(ReviewError, match="nested too deeply"):
+        reviews.parse(body, "mutate")
+
+
+def test_many_deep_lists_do_not_end_the_process():
+    lists = b",".join([b"[" * 240 + b"]" * 240] * 20)  # orjson 3.13.0 writes these beyond its buffer
+    body = orjson.dumps(changed(object={**JOB, "deep": 0})).replace(b'"deep":0', b'"deep":[' + lists + b"]")
     with pytest.raises(ReviewError, match="nested too deeply"):
         reviews.parse(body, "mutate")
 

@@ -27,7 +27,8 @@ def test_beside_the_training_stays_as_it_is(bystander, name, first):
     trains = training(name, pods=2)
     jobs = (bystander, trains) if first else (trains, bystander)
     assert sets.touched(jobset(*jobs)) == [(name, "main")]
-    assert set(sets.rules(jobset(*jobs))) <= {("note", "core/unchecked-part")}
+    endless = {("warning", "core/endless-part")} if bystander is BYSTANDERS["a tensorboard"] else set()
+    assert set(sets.rules(jobset(*jobs))) <= {("note", "core/unchecked-part"), *endless}
 
 
 def test_a_trainer_and_its_vllm_in_one_jobset_of_trl():
@@ -125,7 +126,8 @@ def test_a_labelled_jobset_without_a_part_that_muster_finds_is_warned_of(framewo
     )
     assert sets.decided(document)[0] == document
     assert [rule for rule in sets.rules(document) if rule[1].startswith("core/")] == [
-        ("warning", "core/no-training-job")
+        ("warning", "core/endless-part"),
+        ("warning", "core/no-training-job"),
     ]
 
 

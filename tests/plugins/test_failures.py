@@ -277,7 +277,7 @@ def set_often(_, changes):
         set_often,
         lambda _, changes: changes.set(acmes.COMMAND, ["x"], rule="acme/" + "x" * 1000, reason="because"),
         lambda _, changes: changes.set(acmes.COMMAND, ["x"], rule="acme/x", reason="because " * 1000),
-        lambda _, changes: setattr(changes, "_units", None),
+        lambda _, changes: setattr(changes, "_recorded", None),
     ],
     ids=["often", "rule", "reason", "inside"],
 )

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import orjson
 
+from strategies.documents import nesting
+
 __all__ = ["API_VERSION", "Phase", "Request", "ReviewError", "allow", "deny", "dumps", "parse", "patch"]
 
 API_VERSION = "admission.k8s.io/v1"
@@ -68,7 +70,9 @@ def parse(body: bytes, phase: Phase) -> Request:
     """
     try:
         review = orjson.loads(body)
-        orjson.dumps(review)  # reading accepts deeper nesting than writing: what could not be answered is refused here
+        if nesting.is_too_deep(body, review):
+            raise ReviewError(f"the body is nested too deeply: it may have {nesting.MOST} levels")
+        orjson.dumps(review)  # what could not be written again could not be answered, and is refused here
     except orjson.JSONDecodeError as error:
         raise ReviewError(f"the body is not readable JSON: {error}") from error
     except orjson.JSONEncodeError as error:

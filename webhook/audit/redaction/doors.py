@@ -137,16 +137,20 @@ class Reading:
 
     Args:
         document: a JSON value.
-        shared: another one that many jobs have in common, such as their runtime.
+        shared: another one that many jobs have in common, such as their runtime. Where it nests too deep to be written,
+            nothing that quotes it is told.
 
     Raises:
-        TypeError: a document has a value that JSON cannot express.
+        TypeError: the document has a value that JSON cannot express.
     """
 
     def __init__(self, document: object, shared: object = None) -> None:
         self._walk = _walk(_LARGEST)
         self._words: frozenset[str] | None = None
-        raw, common = orjson.dumps(document), orjson.dumps(shared)
+        raw, common = orjson.dumps(document), _written(shared)
+        self._is_told = common is not None
+        if common is None:
+            shared, common = None, b""
         if _announces(raw) or not _is_silent(common):
             self._read([document, shared], raw + common)
         self.secrets = self._walk.unlimited().echoes
@@ -165,9 +169,16 @@ class Reading:
     def findings(self, found: Sequence[Finding], lines: Sequence[str]) -> tuple[list[Finding], list[str]]:
         """Return findings and other lines of one answer without secrets."""
         try:
-            return _findings(found, lines, self._walk, self._words)
+            return _findings(found, lines, self._walk, self._words) if self._is_told else _concealed(found, lines)
         except Exception:  # noqa: BLE001  # an answer is due, whatever a strategy put into its findings
             return _concealed(found, lines)
+
+
+def _written(shared: object) -> bytes | None:
+    try:
+        return orjson.dumps(shared)
+    except TypeError:
+        return None
 
 
 def _concealed(found: Sequence[Finding], lines: Sequence[str]) -> tuple[list[Finding], list[str]]:

@@ -1,0 +1,47 @@
+"""Nesting: how deep the objects and lists of a JSON text may be within each other, before anything writes them again.
+
+orjson writes up to 254 levels, but versions up to 3.13.0 write beyond their buffer, and so end the process, where some
+lists of more than 200 levels follow each other. No object of Kubernetes has a third of what is allowed here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["MOST", "is_too_deep"]
+
+MOST = 160
+"""Levels of objects and lists of a whole text."""
+
+_OTHERS = bytes(set(range(256)) - set(b"[]{}"))
+_LARGE = 16_384  # brackets, beyond which the value is walked instead
+
+
+def is_too_deep(text: bytes | bytearray, value: Any) -> bool:
+    """Whether a JSON text nests deeper than `MOST`; its brackets tell it of most texts, as pairs within pairs.
+
+    Args:
+        text: the text.
+        value: what was read from it; asked where brackets within strings leave the text in doubt.
+    """
+    if text.count(b"[") + text.count(b"{") <= MOST:
+        return False
+    left = bytes(text).translate(None, _OTHERS)
+    for _ in range(MOST if len(left) <= _LARGE else 0):
+        shorter = left.replace(b"[]", b"").replace(b"{}", b"")
+        if not shorter:
+            return False
+        if len(shorter) == len(left):
+            break
+        left = shorter
+    return _is_deep(value)
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(MOST):
+        if not level:
+            return False
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [child for every in inner for child in every if isinstance(child, dict | list)]
+    return bool(level)
