@@ -21,7 +21,7 @@ from bench import figures
 from muster_weights import folders, names, readings
 from muster_weights.trainer.tensors import named
 
-__all__ = ["run"]
+__all__ = ["own", "run"]
 
 _ROUNDS = 7
 _SIZES = "5 96 1024"  # MiB
@@ -36,6 +36,15 @@ def run() -> None:
     for size in map(int, os.environ.get("BENCH_MIB", _SIZES).split()):
         with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_FOLDER")) as folder:
             _measure(Path(folder), size)
+
+
+def own(path: Path, data: list[memoryview]) -> float:
+    """Return the seconds in which the storage takes bytes durably and gives them back, in a file that then goes."""
+    taken = _timed(lambda: _write(path, data))
+    _dropped(path)
+    taken += _timed(lambda: _read(path))
+    path.unlink()
+    return taken
 
 
 def _measure(folder: Path, size: int) -> None:
