@@ -13,7 +13,7 @@ from typing import Any
 from strategies.documents import names, pods, quantities
 from strategies.documents.findings import Finding, beginning, error, note, warning
 from strategies.jobs.jobs import Job
-from strategies.launches import choices, quotes, sites, topologies, worlds
+from strategies.launches import choices, quotes, ranks, sites, topologies, worlds
 from strategies.launches.launches import Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
@@ -46,7 +46,8 @@ def check_counts(job: Job) -> Iterator[Finding]:
     yield from _numbered(job, site, every)
     yield from _apart(site, every, topology)
     if every and all(world.launch.certain for world in every):
-        yield from _alone(site, every, topology)
+        if job.container is None or not ranks.is_a_sweep(job.container, every[0].launch):
+            yield from _alone(site, every, topology)
         yield from _idle(job, site, every, topology)
         yield from _unequal(site, every)
     elif every and topology.is_distributed:

@@ -16,8 +16,9 @@ from strategies.documents import names, pods
 from strategies.documents.pods import EnvVar, Place
 from strategies.jobs.jobs import Job, follow_parts, followed, keep, remembered_for_place
 from strategies.launches import topologies
+from strategies.launches.launches import Launch
 
-__all__ = ["Source", "are_given", "are_shared", "find_clash", "find_rank", "shared_of_parts"]
+__all__ = ["Source", "are_given", "are_shared", "find_clash", "find_rank", "is_a_sweep", "shared_of_parts"]
 
 Source = EnvVar
 """An env entry without its name: a value, or where it is read from."""
@@ -33,6 +34,9 @@ _CONSTANT = frozenset(
 _COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _KEY = re.compile(r"metadata\.(?:annotations|labels)\['([^']+)'\]")
 _GIVEN = (names.PET_NODE_RANK, "NODE_RANK", "RANK")
+_INDEXES = frozenset(
+    f"metadata.{kind}['{name}']" for kind in ("annotations", "labels") for name in (_JOB_INDEX, _GLOBAL_INDEX)
+)
 
 
 def find_rank(job: Job) -> Source | None:
@@ -59,6 +63,14 @@ def are_shared(job: Job) -> bool:
     if job.kind == "TrainJob" or place is None or pods.replicas(place.job) * pods.at_once(place.job) != 1:
         return True
     return len(job.world) > 1 and _counted(_all_given(job), job)[_given(job, place)] > 1
+
+
+def is_a_sweep(place: Place, launch: Launch) -> bool:
+    """Whether each Job of a replicated job is a training of its own, with a torchrun alone in a pod told its index."""
+    if "standalone" not in launch.values or pods.replicas(place.job) < 2 or pods.at_once(place.job) != 1:
+        return False
+    sources = ((entry.get("valueFrom") or {}).get("fieldRef") or {} for entry in place.container.get("env") or ())
+    return any(source.get("fieldPath") in _INDEXES for source in sources)
 
 
 def shared_of_parts(job: Job) -> tuple[bool, ...]:

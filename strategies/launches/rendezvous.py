@@ -100,6 +100,8 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
     if place is None or site is None or coordinator is None:
         return
     launch = site.reading.training or site.launch
+    if ranks.is_a_sweep(place, launch):
+        return  # its torchrun waits for nobody unless PET_NNODES says so
     meant = topologies.read_topology(job)
     topology = topologies.launched(meant, launch)
     if topologies.pods_of(job) > 1 and any(pods.takes_turns(each.job) for each in job.world):
