@@ -9,7 +9,7 @@ from e2e.suites.lifecycle.lives import Life
 from e2e.suites.support import documents, waits
 
 GPU = {"limits": {"nvidia.com/gpu": 1}}
-GRPO = ["torchrun", "-m", "trl.scripts.grpo", "--use_vllm"]
+GRPO = ["torchrun", "-m", "trl.scripts.grpo", "--use_vllm", "--reward_funcs=think_format_reward"]
 ARGS = ["--model_name_or_path=Qwen/Qwen2.5-0.5B", "--dataset_name=trl-lib/DeepMath-103K"]
 ADDED = [
     "--weight-transfer-config",
