@@ -1,7 +1,7 @@
 """Nesting: how deep the objects and lists of a JSON text may be within each other, before anything writes them again.
 
 orjson writes up to 254 levels, but 3.11.3, 3.12.0 and 3.13.0 write beyond their buffer, and so end the process, where
-some lists of more than 200 levels follow each other. No object of Kubernetes has a third of what is allowed here.
+some lists of more than 200 levels follow each other. The deepest objects of Kubernetes, CRDs, have about 60.
 """
 
 from __future__ import annotations

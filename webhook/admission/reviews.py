@@ -71,7 +71,7 @@ def parse(body: bytes, phase: Phase) -> Request:
     try:
         review = orjson.loads(body)
         if nesting.is_too_deep(body, review):
-            raise ReviewError(f"the body is nested too deeply: it may have {nesting.MOST} levels")
+            raise ReviewError(f"the body is nested too deeply: nest it at most {nesting.MOST} levels deep")
         orjson.dumps(review)  # what could not be written again could not be answered, and is refused here
     except orjson.JSONDecodeError as error:
         raise ReviewError(f"the body is not readable JSON: {error}") from error

@@ -67,7 +67,7 @@ def _supported(server: Server, flag: str, word: str) -> str:
         return f"is a {called} of vLLM {versions[0]} to {versions[-1]}, and vLLM {flags.version()} does not have it"
     meant = _guesses(flag).closest(word[:_LONGEST])
     hint = f"did you mean {meant}?" if meant else "correct it"
-    return f"is not a {called} of vLLM {flags.version()}, which needs a plugin for it to start; {hint}"
+    return f"is not a {called} of vLLM {flags.version()}, which would not start without a plugin; {hint}"
 
 
 def _foreign(flag: str, word: str) -> str:
@@ -77,7 +77,7 @@ def _foreign(flag: str, word: str) -> str:
     meant = _guesses(flag).closest(word[:_LONGEST])
     if meant is None or word.translate(_DIGITS) == meant.translate(_DIGITS):
         return ""
-    return f"is not a {_CALLED[flag]} of any vLLM that Muster knows, and an unknown one ends it; did you mean {meant}?"
+    return f"is not a {_CALLED[flag]} of any vLLM that Muster knows, so it would not start; did you mean {meant}?"
 
 
 def _files(server: Server) -> Iterator[tuple[str, str]]:
