@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -23,6 +24,7 @@ CATEGORIES = {
 MOST = 10_000
 """Events that are answered at once: the last ones."""
 _INSERT = "INSERT INTO events (id, tenant, at, event, details) VALUES (?, ?, ?, ?, ?)"
+_HOUR = 3600
 
 
 class Event(NamedTuple):
@@ -62,10 +64,26 @@ async def note(journal: Journal, tenant: str, event: str, now: float, **details:
 
 
 async def read(journal: Journal, checkpoint: Row, tenant: str, purpose: str, now: float) -> None:
-    """Keep that a tenant read a checkpoint, and tell its owner where that is another."""
+    """Keep that a tenant read a checkpoint, and tell its owner where that is another.
+
+    Whoever reads it again for the same purpose within the hour adds no event, so that no number of reads makes a
+    checkpoint's owner lose sight of what happened before them.
+    """
     about = {"tinker_path": checkpoint["path"], "purpose": purpose, "user": f"tml:user:{tenant}"}
-    for each in dict.fromkeys((tenant, str(checkpoint["tenant"]))):
-        await note(journal, each, "checkpoint_read", now, **about)
+    kept = await journal.run(_keep_read, dict.fromkeys((tenant, str(checkpoint["tenant"]))), now, about)
+    tell(journal, *kept)
+
+
+def _keep_read(connection: Connection, readers: Iterable[str], now: float, about: dict[str, str]) -> list[Event]:
+    told = orjson.dumps(about)
+    hour = b"%d" % (now // _HOUR)
+    kept = []
+    for each in readers:
+        name = hashlib.sha256(b"\0".join((each.encode(), hour, told))).hexdigest()[:24]
+        values = (name, each, now, "checkpoint_read", told.decode())
+        if connection.execute(f"{_INSERT} ON CONFLICT (id) DO NOTHING", values).rowcount:
+            kept.append(Event(each, "checkpoint_read", now, about))
+    return kept
 
 
 async def between(journal: Journal, tenant: str, start: float, end: float, category: str) -> list[Row]:

@@ -38,6 +38,35 @@ async def test_events_and_usage_are_kept_for_their_time(manager):
     assert [row["amount"] for row in await journal.rows("SELECT amount FROM usage")] == [5]
 
 
+async def test_who_reads_weights_again_and_again_hides_nothing_that_their_owner_did(manager, monkeypatch):
+    monkeypatch.setattr(events, "MOST", 4)
+    journal, heard = manager.context.journal, []
+    journal.heard = lambda *event: heard.append(event)
+    checkpoint = {"path": "tinker://s:train:0/weights/w", "tenant": "team-a"}
+    await events.note(journal, "team-a", "checkpoint_published", 0.0)
+    for at in (1.0, 2.0, 3599.0, 3599.5, 3600.0, 7199.0):
+        await events.read(journal, checkpoint, "team-b", "sample", at)
+    assert await told(journal, 0, 7200) == ["checkpoint_published", "checkpoint_read", "checkpoint_read"]
+    assert [(tenant, at) for tenant, _, at, _ in heard] == [
+        ("team-a", 0.0),
+        *((tenant, at) for at in (1.0, 3600.0) for tenant in ("team-b", "team-a")),
+    ]
+
+
+async def test_another_reader_purpose_or_checkpoint_is_told_in_the_same_hour(manager):
+    journal = manager.context.journal
+    first, second = ({"path": f"tinker://s:train:0/weights/{name}", "tenant": "team-a"} for name in "vw")
+    for checkpoint, reader, purpose in (
+        (first, "team-b", "sample"),
+        (first, "team-b", "train"),
+        (first, "team-c", "sample"),
+        (second, "team-b", "sample"),
+        (first, "team-b", "sample"),
+    ):
+        await events.read(journal, checkpoint, reader, purpose, 1.0)
+    assert await told(journal, 0, 2) == ["checkpoint_read"] * 4
+
+
 async def test_what_is_used_in_an_hour_adds_up(manager):
     journal = manager.context.journal
     for at in (7200.0, 10799.9, 10800.0):
