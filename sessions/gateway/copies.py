@@ -92,18 +92,19 @@ def _kept(  # noqa: PLR0913  # what a copy is made of
     now: float,
 ) -> bool:
     """Keep a copy; False when it is there already. Raises `ChangedError` where its place is taken."""
+    quotas.hold(connection, tenant)
     if connection.execute(_HELD, (source["path"],)).fetchone() is None:
         raise Refused(f"source_path: {asked.source_path[:200]}: was deleted meanwhile")
-    quotas.record(connection, tenant, quota)
     if source["tenant"] != tenant:  # a copy of his own shares its bytes
         quotas.has_room(connection, tenant, quota, str(copy), source["folder"], source["size"])
     about: dict[str, Any] = {"tags": [], "user_metadata": None, "display_name": None, "sdk_version": ""}
     text = texts.dumps({**about, "project_id": asked.destination_project_id})
-    connection.execute(_SESSION, (session, tenant, now, now, now, _STATUS, text))
-    connection.execute(_MODEL, (copy.run, session, now, now, now, source["run"]))
     expires = now + asked.ttl_seconds if asked.ttl_seconds else None
-    values = (str(copy), copy.run, tenant, now, expires, source["path"])
-    new = connection.execute(_CHECKPOINT, values).rowcount
+    added = connection.execute(_SESSION, (session, tenant, now, now, now, _STATUS, text)).rowcount
+    added += connection.execute(_MODEL, (copy.run, session, now, now, now, source["run"])).rowcount
+    new = connection.execute(_CHECKPOINT, (str(copy), copy.run, tenant, now, expires, source["path"])).rowcount
+    if new + added:
+        quotas.record(connection, tenant, quota)
     held = connection.execute(
         "SELECT checkpoints.folder, models.unloaded, models.created, models.used FROM checkpoints"
         " JOIN models ON models.id = checkpoints.run WHERE path = ?",

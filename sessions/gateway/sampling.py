@@ -58,7 +58,7 @@ def _kept(  # noqa: PLR0913  # what a sampling session is made of
         Refused: when its weights were deleted meanwhile, or the tenant has as many records as he may.
         ChangedError: when another sampling session has the number.
     """
-    quotas.record(connection, tenant, quota)
+    quotas.hold(connection, tenant)
     folder = None
     if source is not None:  # held until the session is there: whoever deletes the weights then sees that it needs them
         held = connection.execute(_HELD, (source,)).fetchone()
@@ -66,6 +66,7 @@ def _kept(  # noqa: PLR0913  # what a sampling session is made of
             raise Refused(f"model_path: {source[:200]}: these weights were deleted meanwhile")
         folder = held["folder"]
     if connection.execute(_INSERT, (*values, folder, now)).rowcount:
+        quotas.record(connection, tenant, quota)
         return True
     known = connection.execute("SELECT path, model FROM samplers WHERE id = ?", values[:1]).fetchone()
     if (known["path"], known["model"]) != (values[3], None):

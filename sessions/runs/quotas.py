@@ -16,7 +16,19 @@ from sessions.journal.entries import Request
 from sessions.journal.store import Connection
 from sessions.refusals import Refused
 
-__all__ = ["BusyError", "Quota", "Quotas", "has_room", "model", "read", "record", "request", "session", "stored"]
+__all__ = [
+    "BusyError",
+    "Quota",
+    "Quotas",
+    "has_room",
+    "hold",
+    "model",
+    "read",
+    "record",
+    "request",
+    "session",
+    "stored",
+]
 
 _MOST = 2**53
 _Count = Annotated[int, Field(ge=1, le=_MOST)]
@@ -163,19 +175,35 @@ def request(connection: Connection, quota: Quota, asked: Request) -> None:
             raise Refused(f"{told}; send less at once, or an optim_step for the passes before, {_ASK}")
 
 
-def record(connection: Connection, tenant: str, quota: Quota) -> None:
-    """Look whether a tenant may have one more record. Raises `Refused` when he has all that he may have."""
-    count = int(connection.execute(_RECORDS, (tenant,) * 4).fetchone()[0])
-    if count >= quota.records:
+def hold(connection: Connection, tenant: str) -> None:
+    """Have no other count for the tenant before the end of this transaction, in which it comes before other rows."""
+    connection.execute(_HOLD, (tenant,))
+
+
+def record(connection: Connection, tenant: str, quota: Quota, more: int = 0) -> None:
+    """Look at the records of a tenant, of whom nobody else counts any, after some were added; not where none was.
+
+    Args:
+        connection: of the journal, in the transaction that has added them.
+        tenant: whose they are.
+        quota: of the tenant.
+        more: that are going to be added.
+
+    Raises:
+        Refused: when there are more than may be kept.
+    """
+    hold(connection, tenant)
+    count = int(connection.execute(_RECORDS, (tenant,) * 4).fetchone()[0]) + more
+    if count > quota.records:
         raise Refused(
-            f"records: you have {count} sessions, models, sampling sessions and checkpoints, and {quota.records} may"
-            f" be kept; delete checkpoints, whose sessions go some time after their end, {_ASK}"
+            f"records: you would have {count} sessions, models, sampling sessions and checkpoints, and"
+            f" {quota.records} may be kept; delete checkpoints, whose sessions go some time after their end, {_ASK}"
         )
 
 
 def session(connection: Connection, tenant: str, quota: Quota) -> None:
     """Have no other count for the tenant in this transaction. Raises `Refused` when he has all sessions he may have."""
-    record(connection, tenant, quota)
+    record(connection, tenant, quota, 1)
     count = _count(connection, _SESSIONS, tenant)
     if count >= quota.open_sessions:
         raise Refused(
@@ -185,7 +213,7 @@ def session(connection: Connection, tenant: str, quota: Quota) -> None:
 
 def model(connection: Connection, tenant: str, quota: Quota) -> None:
     """Have no other count for the tenant in this transaction. Raises `Refused` when he has all models he may have."""
-    record(connection, tenant, quota)
+    record(connection, tenant, quota, 1)
     count = _count(connection, _MODELS, tenant)
     if count >= quota.models:
         raise Refused(f"models: {count} of your models are loaded, and {quota.models} may be; unload one, {_ASK}")
@@ -205,7 +233,6 @@ def has_room(connection: Connection, tenant: str, quota: Quota, path: str, folde
     Raises:
         Refused: when the tenant's checkpoints would have more bytes than they may.
     """
-    record(connection, tenant, quota)
     held = stored(connection, tenant, path, folder)
     if held + size > quota.checkpoint_bytes:
         raise Refused(
@@ -216,10 +243,10 @@ def has_room(connection: Connection, tenant: str, quota: Quota, path: str, folde
 
 def stored(connection: Connection, tenant: str, path: str = "", folder: str = "") -> int:
     """Return the bytes of a tenant's checkpoints without that at a path and those in a folder."""
-    connection.execute(_HOLD, (tenant,))
+    hold(connection, tenant)
     return int(connection.execute(_STORED, (tenant, path, folder)).fetchone()[0] or 0)
 
 
 def _count(connection: Connection, query: str, tenant: str) -> int:
-    connection.execute(_HOLD, (tenant,))
+    hold(connection, tenant)
     return int(connection.execute(query, (tenant,)).fetchone()[0])

@@ -144,8 +144,14 @@ async def room(context: Context, checkpoint: paths.Checkpoint, folder: Path, ten
     """Look before weights are written whether as many as the run had before may still be kept. Raises `Refused`."""
     like = await context.journal.row(_LIKE, checkpoint.run, f"tinker://%/{checkpoint.kind}/%")
     quota, size = context.config.quotas.of(tenant), int(like[0] or 0) if like else 0
-    # Those that the new ones replace are still there while they are written.
-    await context.journal.run(quotas.has_room, tenant, quota, "", str(folder), size)
+
+    def look(connection: Connection) -> None:
+        # Those that the new ones replace are still there while they are written.
+        quotas.has_room(connection, tenant, quota, "", str(folder), size)
+        if not _folders(connection, str(checkpoint)):
+            quotas.record(connection, tenant, quota, 1)
+
+    await context.journal.run(look)
 
 
 async def kept(
@@ -159,14 +165,23 @@ async def kept(
     def keep(connection: Connection) -> Past:
         now = context.clock()
         quotas.has_room(connection, tenant, quota, path, str(folder), size)
-        old = connection.execute("SELECT folder FROM checkpoints WHERE path = ?", (path,)).fetchall()
+        old = _folders(connection, path)
         text = json.dumps(metadata) if metadata else None
         values = (path, checkpoint.run, tenant, str(folder), size, now, now + ttl if ttl else None, text)
         connection.execute(_INSERT, values)
         event = events.keep(connection, tenant, "checkpoint_saved", now, tinker_path=path)
-        return Past(tuple(row["folder"] for row in old if row["folder"] != str(folder)), (event,))
+        if not old:
+            quotas.record(connection, tenant, quota)
+        return Past(tuple(each for each in old if each != str(folder)), (event,))
 
     return size, keep
+
+
+def _folders(connection: Connection, path: str) -> list[str]:
+    """Return the folder of a checkpoint; none where there is no such checkpoint."""
+    return [
+        row["folder"] for row in connection.execute("SELECT folder FROM checkpoints WHERE path = ?", (path,)).fetchall()
+    ]
 
 
 def _size(folder: Path) -> int:
@@ -175,13 +190,16 @@ def _size(folder: Path) -> int:
 
 def _sampler(context: Context, model: Row, folder: Path, asked: dict[str, Any]) -> Saved:
     """Return the sampling session that weights without a name are asked for with."""
-    inflight = asked.get("kind") == "inflight"
+    inflight, tenant = asked.get("kind") == "inflight", str(asked["tenant"])
     id_ = f"{model['session']}:sample:{asked['sampling_session_seq_id']}"
     own = (None, model["id"]) if inflight else (str(folder), None)
 
     def keep(connection: Connection) -> Past:
+        quotas.hold(connection, tenant)
         values = (id_, model["session"], model["base"], *own, context.clock())
-        if not connection.execute(_SAMPLER, values).rowcount:
+        if connection.execute(_SAMPLER, values).rowcount:
+            quotas.record(connection, tenant, context.config.quotas.of(tenant))
+        else:
             known = connection.execute("SELECT folder, model FROM samplers WHERE id = ?", (id_,)).fetchone()
             if tuple(known) != own:
                 raise Refused(f"sampling_session_seq_id: {id_}: is of another sampling session; take the next number")

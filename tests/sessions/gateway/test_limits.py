@@ -60,6 +60,9 @@ arriving_bytes = 100000
 
 [tenants.recorded]
 records = 3
+
+[tenants.settled]
+records = 7
 """
 
 
@@ -74,7 +77,7 @@ class Limited(Gateway):
             name: self.run("keys", "create", name).strip()
             for name in (
                 *("slow", "small", "full", "polling", "crowd", "many", "heavy", "team-b"),
-                *("slowly", "bulky", "recorded"),
+                *("slowly", "bulky", "recorded", "settled"),
             )
         }
 
@@ -192,8 +195,41 @@ def test_sessions_that_have_ended_count_among_the_records_that_are_kept(limited,
         assert one.post("create_sampling_session", sampler)["sampling_session_id"]
     one.post(f"sessions/{one.session}/finish", {"reason": {"type": "success"}}, 204)
     assert told(one, "create_session", session).startswith(
-        "records: you have 3 sessions, models, sampling sessions and checkpoints, and 3 may be kept; delete"
+        "records: you would have 4 sessions, models, sampling sessions and checkpoints, and 3 may be kept; delete"
     )
+
+
+def test_what_adds_no_record_is_done_at_the_limit_and_what_adds_one_is_refused(limited, hand):
+    one = hand(limited, limited.keys["settled"])
+    one.create()
+    path = saved(one, 1, "save_weights", path="a")["path"]
+    sampler = {"session_id": one.session, "sampling_session_seq_id": 0, "base_model": one.base}
+    one.post("create_sampling_session", sampler)
+    copied = copy_of(one, path, "one")["tinker_path"]
+    assert one.http.get("/api/v1/checkpoints").json()["cursor"]["total_count"] == 2, "seven records with the copy's"
+
+    assert one.post("create_sampling_session", sampler)["sampling_session_id"]
+    assert copy_of(one, path, "one")["tinker_path"] == copied
+    assert one.create()["model_id"] == one.model
+    assert saved(one, 2, "save_weights", path="a", overwrite=True)["path"] == path
+
+    says = "records: you would have "
+    assert copy_of(one, path, "another", 422)["detail"].startswith(f"{says}10 ")
+    assert told(one, "create_sampling_session", {**sampler, "sampling_session_seq_id": 1}).startswith(f"{says}8 ")
+    assert told(one, "create_session", {}).startswith(f"{says}8 ")
+    assert saved(one, 3, "save_weights", path="b")["error"].startswith(f"{says}8 ")
+    assert saved(one, 4, "save_weights_for_sampler", path="a")["error"].startswith(f"{says}8 ")
+    assert saved(one, 5, "save_weights_for_sampler", sampling_session_seq_id=2)["error"].startswith(f"{says}8 ")
+    assert one.result(one.optim(6))["metrics"] is not None
+
+
+def saved(hand, seq, route, **asked):
+    return hand.result(hand.post(route, {"model_id": hand.model, "seq_id": seq, **asked})["request_id"])
+
+
+def copy_of(hand, path, key, status=200):
+    asked = {"source_path": path, "destination_project_id": "p"}
+    return hand.send("copy_weights", status, json=asked, headers={"X-Idempotency-Key": key}).json()
 
 
 @pytest.mark.parametrize(("tenant", "limit"), [("many", "kept_requests"), ("heavy", "kept_bytes")])
