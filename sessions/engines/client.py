@@ -12,6 +12,7 @@ import orjson
 
 from sessions.engines import network
 from sessions.seam import Refused
+from sessions.tenancy import HEADER, SHARE
 
 __all__ = ["Engine", "FailedError", "LostError", "Remote", "Trained"]
 
@@ -112,8 +113,9 @@ class Engine:
     async def _whole(self, method: str, path: str, **options: Any) -> Trained:
         if self._session.closed:
             raise LostError("the engine is gone")
+        headers = {**options.pop("headers", {}), HEADER: SHARE.get().told}
         try:
-            async with self._session.request(method, f"{self._url}{path}", **options) as response:
+            async with self._session.request(method, f"{self._url}{path}", headers=headers, **options) as response:
                 body = await response.read()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise LostError(f"the engine does not answer: {type(error).__name__}") from error

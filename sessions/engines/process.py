@@ -1,10 +1,10 @@
 """An engine as a process: `python -m sessions.engines.process`, which answers a Gateway over a Unix socket or a port.
 
 HTTP with one worker thread behind it: what a model is asked runs one after the other, in the order in which it came,
-steps of several models share passes (`turns`), samples run together (`desk`). Each training request has its number;
-asked again for the last one, also while that runs, the engine answers what it answered, so that a lost answer applies
-no gradient twice. At a Unix socket the process ends when its standard input does, so none is left when its Gateway is
-killed; at a port it ends as `network` says.
+tenants take turns, steps of several models share passes (`turns`), samples run together (`desk`). Each training request
+has its number; asked again for the last one, also while that runs, the engine answers what it answered, so that a lost
+answer applies no gradient twice. At a Unix socket the process ends when its standard input does, so none is left when
+its Gateway is killed; at a port it ends as `network` says.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from aiohttp import web
 from sessions.devices.lines import Join
 from sessions.engines import network, options
 from sessions.engines.bursts import Bursts, kept
-from sessions.engines.desk import Desk
+from sessions.engines.desk import CROWD, Desk
 from sessions.engines.turns import Turns
 from sessions.seam import Adam, Lora, Movable, Refused, Sampler, Sharing, Trainer
+from sessions.tenancy import HEADER, Share
 from sessions.wire import samples, steps
 
 __all__ = ["Service", "main"]
@@ -70,11 +71,11 @@ class Service:
         self._thread: Executor = bursts or ThreadPoolExecutor(1, thread_name_prefix="engine")
         # Files are written beside the passes where the trainer allows it: to flush them takes long, and no processor.
         beside = isinstance(trainer, Sharing) and bursts is None  # memory that is away cannot be written
-        self._files = ThreadPoolExecutor(1, thread_name_prefix="files") if beside else self._thread
         self._turns = Turns(trainer, self._thread)
+        self._files = Turns(None, ThreadPoolExecutor(1, thread_name_prefix="files")) if beside else self._turns
         self._last: dict[str, tuple[int, _Answer]] = {}
         self._orders: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._desk = Desk(sampler, self._work) if sampler else None
+        self._desk = Desk(sampler, self._work, getattr(sampler, "crowd", CROWD)) if sampler else None
         if bursts is not None and self._desk is not None:
             bursts.more = lambda: self._desk is not None and self._desk.is_busy
 
@@ -110,7 +111,7 @@ class Service:
             return _json({"error": f"{model}: is not a model of this engine"}, 404)
         if answer is None or seq > last or (fresh and seq != last):
             try:
-                answer = await self._done(model, kind, body, request.headers.get("Layout", ""))
+                answer = await self._done(_share(request), model, kind, body, request.headers.get("Layout", ""))
             except Refused as error:
                 return _json({"error": str(error)}, 422)
             except Exception as error:  # noqa: BLE001  # whoever asked gets an answer
@@ -119,7 +120,7 @@ class Service:
                 return _failed(error)
             self._last[model] = (seq, answer)
             if fresh and request.transport is None:
-                await self._forget(model)  # it was unloaded meanwhile, or is asked for again
+                await self._forget(request, model)  # it was unloaded meanwhile, or is asked for again
         elif seq < last:
             return _json({"error": f"{model}: is at request {last}, so request {seq} is over"}, 409)
         headers = {"Layout": answer.layout} if answer.layout else {}
@@ -129,12 +130,15 @@ class Service:
         """Return what the requests of a model wait for, so that one is over when the next begins."""
         return self._orders.setdefault(model, asyncio.Lock())
 
-    async def _done(self, model: str, kind: str, body: bytes, layout: str) -> _Answer:
+    async def _done(self, share: Share, model: str, kind: str, body: bytes, layout: str) -> _Answer:
         if kind == "step":
-            outputs, shared = await asyncio.wrap_future(self._turns.step(model, body, layout))
+            outputs, shared = await asyncio.wrap_future(self._turns.step(share, model, body, layout))
             return _Answer(steps.outputs(outputs), _PROTOBUF, shared)
-        thread = self._files if kind == "save" else self._thread
-        done: _Answer = await self._work(_KINDS[kind], self._trainer, model, body, thread=thread)
+        if self._trainer is None:
+            raise Refused("this engine does not train")
+        turns = self._files if kind == "save" else self._turns
+        work = functools.partial(_KINDS[kind], self._trainer, model, body)
+        done: _Answer = await asyncio.wrap_future(turns.do(share, model, work))
         return done
 
     async def _snapshot(self, request: web.Request) -> web.Response:
@@ -144,7 +148,7 @@ class Service:
                 return _json({"error": f"{model}: is not a model of this engine"}, 404)
             save = functools.partial(self._trainer.save, model, folder, optimizer=True)
             try:
-                await self._work(save, thread=self._files)
+                await asyncio.wrap_future(self._files.do(_share(request), model, save))
             except Exception as error:  # noqa: BLE001  # whoever asked gets an answer
                 _LOG.exception("a snapshot of %s failed", model)
                 return _failed(error)
@@ -153,17 +157,18 @@ class Service:
     async def _unload(self, request: web.Request) -> web.Response:
         model = request.match_info["model"]
         async with self._order(model):
-            await self._forget(model)
+            await self._forget(request, model)
         return _json({})
 
-    async def _forget(self, model: str) -> None:
+    async def _forget(self, request: web.Request, model: str) -> None:
         """Have the trainer forget a model, also one at which it failed."""
         self._last.pop(model, None)
         if self._trainer is not None:
-            await self._work(self._trainer.unload, model)
+            unload = functools.partial(self._trainer.unload, model)
+            await asyncio.wrap_future(self._turns.do(_share(request), model, unload))
 
-    async def _work(self, work: Callable[..., Any], *args: Any, thread: Executor | None = None) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(thread or self._thread, work, *args)
+    async def _work(self, work: Callable[..., Any], *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
 
     async def _sample(self, request: web.Request) -> web.Response:
         folder = request.query.get("folder")
@@ -171,7 +176,8 @@ class Service:
             return _json({"error": "this engine does not sample"}, 422)
         try:
             wanted = samples.sampling(samples.parsed(await request.read()), folder)
-            sampled = await self._desk.ask(wanted, Path(folder) if folder else None, lambda: request.transport is None)
+            place = Path(folder) if folder else None
+            sampled = await self._desk.ask(_share(request), wanted, place, lambda: request.transport is None)
         except Refused as error:
             return _json({"error": str(error)}, 422)
         except Exception as error:  # noqa: BLE001  # whoever asked gets an answer
@@ -186,6 +192,11 @@ class Service:
         yield
         if task is not None:
             task.cancel()
+
+
+def _share(request: web.Request) -> Share:
+    """Return whose work a request is."""
+    return Share.read(request.headers.get(HEADER, ""))
 
 
 def _ended(task: asyncio.Task[None]) -> None:

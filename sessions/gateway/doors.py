@@ -7,10 +7,13 @@ from aiohttp import web
 from sessions.gateway import identity
 from sessions.gateway.answers import Handler, json
 from sessions.gateway.scopes import needed
+from sessions.gateway.state import MANAGER
+from sessions.tenancy import SHARE, Share
 
 __all__ = ["door"]
 
 _OPEN = frozenset({"/api/v1/healthz", "/api/v1/download"})
+_SHOWN = 8  # last characters of a key or token that tell it from others
 _RENEW = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
 """Has the client exchange its key again, once, when its token is over (tinker 0.38.0, `lib/_jwt_auth.py`)."""
 
@@ -20,6 +23,8 @@ async def door(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Find the tenant of a key, or answer 401; 403 where the key is not for that."""
     if request.path in _OPEN:
         return await handler(request)
+    # Whose it is shows below; until then nobody who asks with one key keeps others waiting.
+    SHARE.set(Share(f"key {request.headers.get('X-API-Key', '')[-_SHOWN:]}"))
     right = await identity.right_of(request)
     if right is None and request.headers.get("X-API-Key", "").startswith("eyJ"):
         return json({"detail": "the token is over, or not of this Gateway; exchange the API key again"}, 401, _RENEW)
@@ -29,5 +34,6 @@ async def door(request: web.Request, handler: Handler) -> web.StreamResponse:
     if scopes and not scopes & right.scopes:
         told = f"the API key {right.id} has no scope {' or '.join(sorted(scopes))}; ask for a key that has it"
         return json({"detail": told}, 403)
+    SHARE.set(request.app[MANAGER].context.config.quotas.share(right.tenant))
     request["tenant"], request["key"], request["scopes"] = right.tenant, right.id, right.scopes
     return await handler(request)

@@ -16,16 +16,18 @@ import random
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import resources
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
 from psycopg.adapt import Loader
 
+from sessions.fairness import Fair
 from sessions.journal import versions
 from sessions.journal.store import AwayError, Connection, Journal
 from sessions.refusals import Refused
+from sessions.tenancy import SHARE
 
 __all__ = ["PATIENCE", "Link", "PostgresJournal"]
 
@@ -112,6 +114,7 @@ class PostgresJournal(Journal):
     def __init__(self, url: str) -> None:
         self.url = url
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="journal")
+        self._waiting: Fair[tuple[Future[Any], Callable[[], Any]]] = Fair()
         self._own = threading.local()
         self._guard = threading.Lock()
         self._links: list[Link] = []
@@ -123,12 +126,33 @@ class PostgresJournal(Journal):
     async def close(self) -> None:
         """Close the connections; what runs ends first."""
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
+        while (taken := self._waiting.take()) is not None:
+            taken[1][0].cancel()
         for link in self._links:
             link.close()
 
     async def run(self, change: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
         """Run a function on a connection in one transaction; a few run at a time."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, change, args, named)
+        answer: Future[T] = Future()
+        self._waiting.put(SHARE.get(), "", (answer, functools.partial(self._run, change, args, named)))
+        self._threads.submit(self._turn)
+        return await asyncio.wrap_future(answer)
+
+    def _turn(self) -> None:
+        """Run what is next; tenants take turns."""
+        taken = self._waiting.take()
+        if taken is None:
+            return
+        share, (answer, work) = taken
+        self._waiting.spent({share.tenant: 1})
+        if not answer.set_running_or_notify_cancel():
+            return
+        try:
+            told = work()
+        except BaseException as error:  # noqa: BLE001  # whoever asked gets it
+            answer.set_exception(error)
+        else:
+            answer.set_result(told)
 
     def _run(self, change: Callable[..., T], args: Sequence[Any], named: Mapping[str, Any]) -> T:
         link = self._link()

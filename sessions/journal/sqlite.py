@@ -1,7 +1,7 @@
 """The journal in SQLite: one file, one connection, one thread; every change is on disk before it is answered.
 
 What waits while the disk is at work is kept by the next transaction together, because a disk takes as long for one
-change as for many. Each change has a savepoint there, so one that fails takes nothing else back.
+change as for many. Each change has a savepoint there, so one that fails takes nothing else back. Tenants take turns.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import sqlite3
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,8 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from sessions.fairness import Fair
 from sessions.journal import versions
 from sessions.journal.store import AwayError, Connection, Journal
+from sessions.tenancy import SHARE
 
 __all__ = ["SqliteJournal"]
 
@@ -32,6 +33,7 @@ _PASSING = {
 }
 """Faults of the storage, and not of the statement: the same may be kept later."""
 _MOST = 64  # changes of one transaction, so that the first of them is answered soon
+_BESIDE = 16  # the same where several tenants have changes
 
 
 @dataclass(slots=True)
@@ -59,7 +61,7 @@ class SqliteJournal(Journal):
     def __init__(self, file: Path) -> None:
         self._file = file
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
-        self._waiting: deque[_Job] = deque()
+        self._waiting: Fair[_Job] = Fair()
         self._connection: sqlite3.Connection | None = None
 
     async def open(self) -> None:
@@ -90,20 +92,31 @@ class SqliteJournal(Journal):
         if self._connection is None:
             raise RuntimeError("the journal is not open")
         job = _Job(lambda connection: change(connection, *args, **named))
-        self._waiting.append(job)
+        self._waiting.put(SHARE.get(), "", job)
         self._thread.submit(self._turn, self._connection)
         answer: T = await asyncio.wrap_future(job.answer)
         return answer
 
     def _turn(self, connection: sqlite3.Connection) -> None:
         """Run what waits now; nothing when an earlier turn has run it."""
-        jobs = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST))]
-        jobs = [job for job in jobs if job.answer.set_running_or_notify_cancel()]
+        jobs = [job for job in self._next() if job.answer.set_running_or_notify_cancel()]
         for job, told in zip(jobs, _together(connection, jobs) or map(_alone(connection), jobs), strict=True):
             if isinstance(told, _Raised):
                 job.answer.set_exception(told.error)
             else:
                 job.answer.set_result(told)
+
+    def _next(self) -> Iterator[_Job]:
+        """Take what one transaction keeps."""
+        most = _MOST
+        for number in range(_MOST):
+            if number >= most or (taken := self._waiting.take()) is None:
+                return
+            share, job = taken
+            self._waiting.spent({share.tenant: 1})
+            if not self._waiting.is_alone(share.tenant):
+                most = _BESIDE
+            yield job
 
 
 def _together(connection: sqlite3.Connection, jobs: Sequence[_Job]) -> list[Any]:

@@ -31,6 +31,7 @@ from sessions.runs import events, external, usage, weights
 from sessions.runs.config import Config
 from sessions.runs.futures import Futures
 from sessions.seam import Refused
+from sessions.tenancy import SHARE
 
 __all__ = ["Context", "Model"]
 
@@ -336,7 +337,12 @@ class Model:
         return weights.place(self._context.config.root, "snapshots", self._id, str(seq))
 
     async def _row(self) -> Row:
-        row = await self._context.journal.row("SELECT * FROM models WHERE id = ?", self._id)
+        query = (
+            "SELECT models.*, sessions.tenant FROM models JOIN sessions ON sessions.id = models.session"
+            " WHERE models.id = ?"
+        )
+        row = await self._context.journal.row(query, self._id)
         if row is None:
             raise LookupError(f"{self._id}: is not in the journal")
+        SHARE.set(self._context.config.quotas.share(row["tenant"]))
         return row

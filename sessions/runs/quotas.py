@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sessions.journal.entries import Request
 from sessions.journal.store import Connection
 from sessions.refusals import Refused
+from sessions.tenancy import Share
 
 __all__ = [
     "BusyError",
@@ -83,6 +84,7 @@ class Quota(_Closed):
         models: of open sessions that are not unloaded.
         checkpoint_bytes: of all checkpoints; copies share theirs.
         records: sessions, models, sampling sessions and checkpoints that can be looked up, also those that have ended.
+        weight: of the tenant where others wait as well: with 2 he has two turns where others have one.
     """
 
     requests_per_second: float = Field(default=500.0, gt=0, le=1e6)
@@ -98,6 +100,7 @@ class Quota(_Closed):
     models: _Count = 1000
     checkpoint_bytes: _Count = 1 << 40
     records: _Count = 200_000
+    weight: float = Field(default=1.0, ge=0.01, le=100)
 
 
 class Quotas(_Closed):
@@ -114,6 +117,10 @@ class Quotas(_Closed):
     def of(self, tenant: str) -> Quota:
         """Return the quota of a tenant."""
         return self.tenants.get(tenant, self.default)
+
+    def share(self, tenant: str) -> Share:
+        """Return what a tenant has beside others."""
+        return Share(tenant, self.of(tenant).weight)
 
 
 def read(path: Path) -> Quotas:

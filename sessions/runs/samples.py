@@ -11,6 +11,7 @@ from sessions.journal.store import AwayError, LostLeaseError, Row
 from sessions.runs import completions, usage
 from sessions.runs.models import Context
 from sessions.seam import Refused
+from sessions.tenancy import SHARE
 
 __all__ = ["Samples", "folder_of"]
 
@@ -73,10 +74,11 @@ class Samples:
                 await asyncio.sleep(random.uniform(0.5, 1))  # noqa: S311  # no secret
 
     async def _try(self, id_: str) -> None:
-        query = "SELECT target, body, created FROM requests WHERE id = ? AND state = 'waiting'"
+        query = "SELECT tenant, target, body, created FROM requests WHERE id = ? AND state = 'waiting'"
         row = await self._context.journal.row(query, id_)
         if row is None:
             return
+        SHARE.set(self._context.config.quotas.share(row["tenant"]))
         problem, folder, asked = "", None, None
         for _ in range(self._context.config.limits.attempts):
             instance = await self._context.sampler.ready()

@@ -1,13 +1,16 @@
 """What becomes of prompts around a sampler: weights that have no place yet, callers who have gone, faults."""
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
 
-from sessions.engines.desk import Desk
+from sessions.engines.desk import CROWD, Desk
 from sessions.seam import BrokenError, Refused, Sampled, Sampling
+from sessions.tenancy import Share
 
 
 class Scripted:
@@ -81,9 +84,18 @@ class Thread:
     async def _work(self, work, *args):
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
 
-    def ask(self, number, weights=None, gone=lambda: False, **rest):
+    def ask(self, number, weights=None, gone=lambda: False, tenant="us", **rest):
         request = Sampling(weights, np.array([number]), **rest)
-        return asyncio.create_task(self._desk.ask(request, weights, gone))
+        return asyncio.create_task(self._desk.ask(Share(tenant), request, weights, gone))
+
+    @asynccontextmanager
+    async def held(self):
+        """Have nothing begin inside the block."""
+        held, gate = threading.Event(), threading.Event()
+        self._thread.submit(lambda: (held.set(), gate.wait(60)))
+        await asyncio.to_thread(held.wait, 60)
+        yield
+        gate.set()
 
     async def until(self, condition):
         async with asyncio.timeout(60):
@@ -162,6 +174,54 @@ async def test_a_prompt_that_nobody_waits_for_is_abandoned_and_one_that_waits_ne
     await asyncio.gather(second, fourth)
     assert desk.sampler.abandoned == [1]
     assert "begin 3" not in desk.sampler.told
+
+
+async def test_a_prompt_begins_before_all_that_another_tenant_has_waiting(desk):
+    async with desk.held():
+        flood = [desk.ask(number, tenant="flood") for number in range(2, 42)]
+        ours = desk.ask(1)
+        await asyncio.sleep(0)
+    desk.sampler.ready = set(range(42))
+    await asyncio.gather(ours, *flood)
+    assert "begin 1" in desk.sampler.told[:2]
+
+
+async def test_beside_others_a_tenant_has_as_many_sequences_as_his_part(desk):
+    ours = desk.ask(1)
+    await desk.until(lambda: desk.sampler.begun)
+    flood = [desk.ask(number, tenant="flood", count=8) for number in range(2, 22)]
+    await desk.until(lambda: sum(each.count == 8 for each in desk.sampler.begun.values()) == CROWD // 8)
+    second = desk.ask(50)
+    await desk.until(lambda: "begin 50" in desk.sampler.told)
+    assert sum(each.count == 8 for each in desk.sampler.begun.values()) == CROWD // 8
+    desk.sampler.ready = set(range(100))
+    await asyncio.gather(ours, second, *flood)
+
+
+async def test_a_prompt_of_more_sequences_than_a_part_runs_by_itself(desk):
+    ours = desk.ask(1)
+    await desk.until(lambda: desk.sampler.begun)
+    large = [desk.ask(number, tenant="flood", count=CROWD + 1) for number in (2, 3)]
+    await desk.until(lambda: "begin 2" in desk.sampler.told)
+    desk.sampler.ready = {2, 3}
+    await asyncio.gather(*large)
+    desk.sampler.ready = {1}
+    await ours
+
+
+async def test_beside_others_a_tenant_leaves_places_for_their_weights(desk):
+    ours = desk.ask(1, "a")
+    await desk.until(lambda: desk.sampler.begun)
+    first = desk.ask(2, "b", tenant="flood")
+    await desk.until(lambda: "begin 2" in desk.sampler.told)
+    second = desk.ask(3, "c", tenant="flood")
+    desk.sampler.ready = {1}
+    await ours
+    desk.sampler.ready = {4}
+    await desk.ask(4, "d")  # the place that is free is not the flood's
+    assert "begin 3" not in desk.sampler.told
+    desk.sampler.ready = {2, 3}
+    await asyncio.gather(first, second)
 
 
 async def test_a_fault_is_told_to_all_that_ran_and_the_next_is_answered(desk):

@@ -10,6 +10,7 @@ from tinker.proto import tinker_public_pb2
 from sessions.engines.turns import ALONE, Turns
 from sessions.refusals import Refused
 from sessions.seam import Outputs
+from sessions.tenancy import Share
 
 WAIT = 120
 
@@ -44,16 +45,16 @@ class Recorder:
     create = optim = save = load = unload = _not_asked
 
 
-def body(data=1):
+def body(data=1, tokens=2):
     message = tinker_public_pb2.ForwardBackwardRequest(loss_fn="cross_entropy")
     for _ in range(data):
-        message.data.add().model_input.add().encoded_text.tokens = np.zeros(2, "<i4").tobytes()
+        message.data.add().model_input.add().encoded_text.tokens = np.zeros(tokens, "<i4").tobytes()
     return message.SerializeToString()
 
 
 @pytest.fixture
 def together():
-    """Run steps that wait at the same time."""
+    """Run steps that wait at the same time; a model `TENANT/NAME` is that tenant's, and one without is of its own."""
     trainer, gate = Recorder(), threading.Event()
     with ThreadPoolExecutor(1) as thread:
         turns = Turns(trainer, thread)
@@ -61,7 +62,7 @@ def together():
         def run(*asked):
             gate.clear()
             thread.submit(gate.wait, WAIT)
-            answers = [turns.step(model, data, *layout) for model, data, *layout in asked]
+            answers = [turns.step(Share(model.partition("/")[0]), model, data, *rest) for model, data, *rest in asked]
             assert turns.waiting == len(asked)
             gate.set()
             return [each.exception(WAIT) or each.result() for each in answers], trainer.calls
@@ -83,7 +84,7 @@ def test_a_step_alone_has_no_layout(together):
 
 def test_a_step_that_runs_again_shares_nothing(together):
     _, calls = together(("a", body()), ("b", body(), ALONE), ("c", body(), "[0,[]]"), ("d", body()))
-    assert calls == [["b"], ["c", "[0,[]]"], ["a", "d"]]
+    assert calls == [["a", "d"], ["b"], ["c", "[0,[]]"]]
 
 
 def test_two_steps_of_one_model_keep_their_order_and_do_not_meet(together):
@@ -107,5 +108,42 @@ def test_groups_are_bounded_in_models_and_in_data(together):
     _, calls = together(*[(f"m{number}", body()) for number in range(20)])
     assert [len(each) for each in calls] == [16, 4]
     calls.clear()
-    together(("a", body(300)), ("b", body(200)), ("c", body(100)))
-    assert calls == [["a", "b"], ["c"]]
+    together(("us/a", body(300)), ("us/b", body(200)), ("us/c", body(100)))
+    assert calls == [["us/a", "us/b"], ["us/c"]]
+
+
+def test_a_tenant_who_is_alone_has_as_many_models_in_a_pass_as_fit(together):
+    _, calls = together(*[(f"us/{number}", body(4, 512)) for number in range(16)])
+    assert [len(each) for each in calls] == [16]
+
+
+def test_a_step_waits_for_one_pass_of_each_other_tenant_however_many_models_these_have(together):
+    flood = [(f"{tenant}/{number}", body(1, 300)) for number in range(50) for tenant in ("a", "b", "c")]
+    _, calls = together(*flood, ("victim/x", body(1, 300)))
+    before = next(number for number, each in enumerate(calls) if "victim/x" in each)
+    passed = [model.partition("/")[0] for each in calls[:before] for model in each]
+    assert sorted(passed) == ["a", "b", "c"]
+
+
+def test_steps_of_other_tenants_make_a_pass_longer_by_half_of_it_at_most(together):
+    _, calls = together(("victim/x", body(4, 256)), *[(f"flood/{number}", body(1, 128)) for number in range(16)])
+    assert calls[0][0] == "victim/x"
+    assert len(calls[0]) - 1 == 512 / 128
+
+
+def test_small_steps_of_many_tenants_share_a_pass(together):
+    _, calls = together(*[(f"{tenant}/x", body(4, 64)) for tenant in range(8)])
+    assert [len(each) for each in calls] == [8]
+
+
+def test_what_is_not_a_step_takes_its_turn_as_well():
+    turned, gate = [], threading.Event()
+    with ThreadPoolExecutor(1) as thread:
+        turns = Turns(Recorder(), thread)
+        thread.submit(gate.wait, WAIT)
+        for number in range(20):
+            turns.do(Share("flood"), f"model {number}", lambda: turned.append("flood"))
+        last = turns.do(Share("victim"), "model", lambda: turned.append("victim"))
+        gate.set()
+        last.result(WAIT)
+    assert turned.index("victim") == 1
