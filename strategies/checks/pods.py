@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from strategies.checks import amounts, containers, hosts, images, members, policies, programs, scheduling, volumes
+from strategies.checks import amounts, containers, hosts, images, kueue, members, policies, programs, scheduling, volumes
 from strategies.documents import labels, names, paths, pods
 from strategies.documents.findings import Finding, Severity, error
 from strategies.documents.paths import Path
@@ -44,6 +44,7 @@ def _found(job: Job) -> Iterator[Finding]:
         yield from _of_template(job, template)
     for finding in policies.check(job, templates):
         yield _placed(job, finding)
+    yield from kueue.check(job, templates)
     if job.kind == "TrainJob":
         yield from _of_trainjob(job)
     yield from volumes.check(job, templates)

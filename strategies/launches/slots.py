@@ -1,23 +1,54 @@
-"""Slots: the ranks of `mpirun` compared with the host file that Trainer writes for a runtime of MPI.
+"""Slots: what a command line makes of the host file that Trainer writes for a runtime of MPI.
 
-The file has a line for each node, with numProcPerNode slots (trainer v2.3.0 `plugins/mpi/mpi.go` EnforceMLPolicy,
-buildHostFileConfigMap). Open MPI starts no more ranks than there are slots unless it is told to (mpirun(1)).
+One pod, the launcher, runs the command. The file has a line for each node, with numProcPerNode slots, and Open MPI reads
+it from an environment variable (trainer v2.3.0 `plugins/mpi/mpi.go` EnforceMLPolicy, buildHostFileConfigMap). Open MPI
+starts a rank in each slot, and no more unless it is told to (mpirun(1)). Nothing but Open MPI reads that variable:
+deepspeed takes `--hostfile`, by default /job/hostfile, and torchrun and its like start the processes of their own pod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from strategies.documents.findings import Finding, warning
+from strategies.documents import names, pods
+from strategies.documents.findings import Finding, beginning, error, warning
 from strategies.documents.quantities import whole
+from strategies.jobs import templates
 from strategies.jobs.jobs import Job
-from strategies.launches import sites, topologies
+from strategies.launches import launches, quotes, sites, topologies
 from strategies.launches.launches import Launch, Launcher
+from strategies.launches.sites import Site
 from strategies.trainer import resources
 
-__all__ = ["check"]
+__all__ = ["HOSTFILE", "check"]
 
-_OWN_HOSTS = frozenset({"hosts", "hostfile", "app", "oversubscribe", "map_by", "npernode", "rankfile"})
+HOSTFILE = "/etc/mpi/hostfile"
+_OPEN_MPI = frozenset({"mpirun", "mpiexec", "orterun", "prterun", "mpirun.openmpi"})
+_OWN_HOSTS = frozenset({"app", "rankfile"})
+_PLACED = frozenset({"oversubscribe", "map_by", "npernode", "pernode"})
+_PER_NODE = re.compile(r"ppr:(\d{1,6}):(?:node|numa-node)\b")
+_LOCAL = re.compile(r"(?:localhost|127\.0\.0\.1)(?::\d+)?")
+_OF_ONE_POD = frozenset(
+    {Launcher.TORCHRUN, Launcher.ACCELERATE, Launcher.TRL, Launcher.TUNE, Launcher.COMPOSER, Launcher.FABRIC}
+)
+_JOB = "/job"
+
+
+@dataclass(frozen=True, slots=True)
+class _Hosts:
+    """The host file: its lines, the slots of each, the nodes that the job asks for, and the GPUs of each (0 for none)."""
+
+    lines: int
+    slots: int
+    nodes: int
+    gpus: int
+
+    @property
+    def all_slots(self) -> int:
+        return self.lines * self.slots
 
 
 def check(job: Job) -> Iterator[Finding]:
@@ -26,22 +57,146 @@ def check(job: Job) -> Iterator[Finding]:
     site = sites.find_site(job) if isinstance(policy, dict) else None
     if site is None or not isinstance(policy, dict) or site.reading.unread:
         return
-    hosts = topologies.pods_of(job)
-    if policy.get("runLauncherAsNode"):
-        hosts = max(hosts, 2)  # the launcher, and at least one node
-    slots = hosts * _per_node(job, policy.get("numProcPerNode"))
+    hosts = _hosts(job, policy)
     for launch in site.reading.launches:
-        asked = _asked(launch)
-        if asked is not None and asked > slots:
-            message = f"the host file of Trainer has {slots} slots, and mpirun finds no place for the others; lower it"
-            where = site.locate_option(launch, "np")
-            yield warning(where, asked, message, rule="core/too-many-processes")
+        report = error if launch.certain else warning
+        if launch.launcher is Launcher.MPI:
+            yield from _ranks(site, launch, hosts)
+        elif launch.launcher is Launcher.DEEPSPEED:
+            yield from _deepspeed(job, site, launch, hosts, report)
+        elif launch.launcher in _OF_ONE_POD and hosts.nodes > 1:
+            yield from _alone(site, launch, hosts, report)
+    training = site.reading.training
+    if training is not None and training.launcher is Launcher.PYTHON and hosts.nodes > 1:
+        message = (
+            f"only the launcher's pod runs this plain program, and the others of the job's {hosts.nodes} nodes are idle "
+            "unless it starts them itself; start it with mpirun"
+        )
+        yield warning(site.locate_option(training, ""), quotes.launch(training), message, rule="core/nodes")
 
 
-def _asked(launch: Launch) -> int | None:
-    if launch.launcher is not Launcher.MPI or not launch.certain or _OWN_HOSTS & set(launch.values):
-        return None
-    return whole(launch.values.get("num_proc", ""))
+def _hosts(job: Job, policy: Mapping[str, Any]) -> _Hosts:
+    nodes = max(topologies.pods_of(job), 1)
+    lines = nodes if job.trainer.get("numNodes") is not None else _workers(job)
+    if policy.get("runLauncherAsNode"):
+        # The launcher is one of the nodes that the job names, and there is at least one other.
+        lines = max(nodes, 2) if job.trainer.get("numNodes") is not None else lines + 1
+    return _Hosts(lines, _per_node(job, policy.get("numProcPerNode")), nodes, _gpus(job))
+
+
+def _workers(job: Job) -> int:
+    """Return the pods of the runtime's replicated job `node`, whose number a job without numNodes leaves as it is."""
+    made = (each.job for each in templates.list_templates(job) if each.job.get("name") == names.CONTAINER_NODE)
+    return sum(map(pods.at_once, made)) or 1
+
+
+def _ranks(site: Site, launch: Launch, hosts: _Hosts) -> Iterator[Finding]:
+    """Compare the ranks of `mpirun` with the slots, the nodes and their GPUs."""
+    values, program = launch.values, launches.program(launch.head[0]) if launch.head else ""
+    if program not in _OPEN_MPI or _OWN_HOSTS & set(values) or values.get("hostfile", HOSTFILE) != HOSTFILE:
+        return
+    if "hosts" in values:
+        if hosts.nodes > 1 and all(_LOCAL.fullmatch(each.strip()) for each in values["hosts"].split(",")):
+            message = f"names the launcher's pod alone, and the job has {hosts.nodes} nodes; remove it"
+            yield warning(site.locate_option(launch, "host"), values["hosts"], message, rule="core/nodes")
+        return
+    asked, each = whole(values.get("num_proc", "")), _each(values)
+    if asked is None and ("num_proc" in values or ("map_by" in values and each is None)):
+        return  # known only in the pod, or placed in a way that says nothing about their number
+    if asked is not None and asked > hosts.all_slots and not _PLACED & set(values):
+        message = f"the host file of Trainer has {hosts.all_slots} slots, and mpirun finds no place for the others"
+        where = site.locate_option(launch, "np")
+        yield (warning)(where, asked, f"{message}; lower it", rule="core/too-many-processes")
+        return
+    ranks = asked if asked is not None else hosts.lines * (hosts.slots if each is None else each)
+    yield from _idle(site, launch, hosts, ranks)
+    inner = launches.parse((launch.target, *launch.rest))
+    if inner.launcher in _OF_ONE_POD - {Launcher.TRL} and ranks > hosts.lines:
+        name = launches.program(launch.target)
+        message = f"each of its {ranks} ranks would start a launcher of its own, {name}; start one of the two alone"
+        yield warning(site.locate_option(launch, ""), quotes.launch(launch), message, rule="core/launch")
+
+
+def _each(values: Mapping[str, str]) -> int | None:
+    """Return the ranks of each node, None where no option says so."""
+    if "pernode" in values:
+        return 1
+    found = _PER_NODE.match(values.get("map_by", ""))
+    return int(found[1]) if found else whole(values.get("npernode", ""))
+
+
+def _idle(site: Site, launch: Launch, hosts: _Hosts, ranks: int) -> Iterator[Finding]:
+    """Report nodes without a rank, and GPUs that no rank has; a rank that starts others may use all of them."""
+    inner = launches.parse((launch.target, *launch.rest))
+    option = next((name for name in ("map_by", "npernode", "num_proc") if name in launch.values), "")
+    where, shown = site.locate_option(launch, _SPELLED.get(option, "")), launch.values.get(option)
+    if ranks < hosts.nodes:
+        message = f"{ranks} ranks for the job's {hosts.nodes} nodes leave some of them idle; start more"
+        yield warning(where, shown or quotes.launch(launch), message, rule="core/nodes")
+    elif inner.launcher in (Launcher.PYTHON, Launcher.OTHER) and ranks < hosts.nodes * hosts.gpus:
+        idle = hosts.nodes * hosts.gpus - ranks
+        message = (
+            f"{ranks} ranks, and the job's {hosts.nodes} nodes have {hosts.gpus} GPUs each, so that {idle} are idle; "
+            "start one rank for each GPU, or ask for fewer"
+        )
+        yield warning(where, shown or quotes.launch(launch), message, rule="core/idle-devices")
+
+
+_SPELLED = {"map_by": "map-by", "npernode": "npernode", "num_proc": "np"}
+
+
+def _deepspeed(
+    job: Job, site: Site, launch: Launch, hosts: _Hosts, report: Callable[..., Finding]
+) -> Iterator[Finding]:
+    """Judge the hosts of `deepspeed` (0.19 `launcher/runner.py`, DLTS_HOSTFILE and parse_args)."""
+    values = launch.values
+    if hosts.nodes < 2:
+        return
+    if "no_ssh" in values:
+        message = "makes each node wait to be started by hand, and only the launcher's pod runs the command; remove it"
+        yield report(site.locate_option(launch, "no_ssh"), "--no_ssh", message, rule="core/nodes")
+    elif "hostfile" not in values:
+        if not _is_mounted(job):
+            message = (
+                f"reads /job/hostfile, and Trainer writes {HOSTFILE}, so that only the launcher's pod of the job's "
+                f"{hosts.nodes} nodes trains; add --hostfile {HOSTFILE}"
+            )
+            find = warning if job.brings_image else report
+            yield find(site.locate_option(launch, ""), quotes.launch(launch), message, rule="core/nodes")
+    else:
+        asked = whole(values.get("num_nodes", ""))
+        if asked is not None and 0 < asked < hosts.nodes:
+            message = f"uses {asked} of the job's {hosts.nodes} nodes, and the others are idle; remove it"
+            yield warning(site.locate_option(launch, "num_nodes"), asked, message, rule="core/nodes")
+
+
+def _is_mounted(job: Job) -> bool:
+    """Whether a volume may bring the file that deepspeed reads by default."""
+    container = job.container.container if job.container is not None else {}
+    mounts = list(container.get("volumeMounts") or ())  # type: ignore[call-overload]  # of any container
+    for patched in templates.list_patches(job).values():
+        for patch, _ in patched:
+            for each in (patch.get("spec") or {}).get("containers") or ():
+                mounts += each.get("volumeMounts") or ()
+    return any(str(each.get("mountPath", "")).startswith(_JOB) for each in mounts)
+
+
+def _alone(site: Site, launch: Launch, hosts: _Hosts, report: Callable[..., Finding]) -> Iterator[Finding]:
+    """Report a launcher that starts the processes of its own pod, where Trainer starts only one pod's command."""
+    if {"deepspeed_hostfile", "mpirun_hostfile"} & set(launch.values):
+        return
+    name = launch.launcher.value
+    message = (
+        f"{name} starts the processes of its own pod, and in a runtime of MPI only the launcher's pod runs it, so the "
+        f"others of the job's {hosts.nodes} nodes are idle; start it with mpirun, or use a runtime with mlPolicy.torch"
+    )
+    yield report(site.locate_option(launch, ""), beginning(quotes.launch(launch), 200), message, rule="core/nodes")
+
+
+def _gpus(job: Job) -> int:
+    """Return the GPUs of each node; 0 where there are none, or their number is not known."""
+    found = topologies.read_topology(job).devices
+    return (found.count or 0) if found.exact else 0
 
 
 def _per_node(job: Job, written: object) -> int:

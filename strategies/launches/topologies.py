@@ -27,6 +27,7 @@ __all__ = [
     "own_devices",
     "pods_of",
     "pods_of_parts",
+    "pods_of_replicated_job",
     "read_topology",
     "sees_others",
     "trainer_gpus",
@@ -179,6 +180,13 @@ def pods_of(job: Job) -> int:
         return max(1, sum(map(_pods, job.world)))
     each = pods_of_parts(job)
     return keep(job, pods_of, each, lambda: max(1, sum(each)))
+
+
+def pods_of_replicated_job(job: Job, replicated: Mapping[str, Any]) -> int:
+    """Return the pods of a replicated job that exist at once; those of the training of a TrainJob are its nodes."""
+    if job.kind == "TrainJob" and pods.labels(replicated).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
+        return pods_of(job)
+    return pods.replicas(replicated) * pods.at_once(replicated)
 
 
 def pods_of_parts(job: Job) -> tuple[int, ...]:

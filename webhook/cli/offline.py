@@ -20,7 +20,7 @@ from strategies.jobs import templates
 from strategies.jobs.jobs import Job, Kind
 from strategies.launches import kinds
 from webhook.admission.decisions import Decision
-from webhook.cli import claims, schemas
+from webhook.cli import claims, gangs, schemas
 from webhook.cluster import readers
 from webhook.kubeyaml.sources import Source
 
@@ -28,6 +28,7 @@ __all__ = ["check"]
 
 _NEAR = 0.9  # trl-distributed and mlx-distributed are two runtimes, and not one misspelt
 _NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
+_NAMED = frozenset({*CLAIM_SOURCES.values(), "PodGroup"})
 
 
 def check(
@@ -51,16 +52,18 @@ def check(
 
 
 def _beside(decision: Decision, others: Sequence[Source]) -> Iterator[Finding]:
-    """Judge the claims of the input; the service cannot read volumes of a cluster, and devices are right there."""
+    """Judge claims and gangs of the input; the service cannot read these of a cluster, or they are right there."""
     request, governor = decision.request, decision.governor
     modes = dict(_modes(others, request.namespace))
-    claimed = any(each.kind in CLAIM_SOURCES.values() for each in others)
-    if (modes or claimed) and (request.kind == "JobSet" or governor.runtime is not None):
+    named = any(each.kind in _NAMED for each in others)
+    if (modes or named) and (request.kind == "JobSet" or governor.runtime is not None):
         kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
         changes = Changes(decision.document)
         job = Job(kind, changes, request.namespace, governor.runtime, identify=kinds.identify)
-        yield from volumes.named(job, list(templates.list_templates(job)), modes)
-        yield from claims.check(job, [each.document for each in others], request.namespace)
+        made, documents = list(templates.list_templates(job)), [each.document for each in others]
+        yield from volumes.named(job, made, modes)
+        yield from claims.check(job, documents, request.namespace)
+        yield from gangs.check(job, made, documents, request.namespace)
 
 
 def _modes(others: Iterable[Source], namespace: str) -> Iterator[tuple[str, list[str]]]:
