@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.checks import claims, patches
+from strategies.checks import claims, patches, plugins
 from strategies.checks.pods import check_pods
 from strategies.documents import labels, names, pods, quantities, trainjobs
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.runtimes import Runtime
 from strategies.jobs.jobs import Job
-from strategies.launches import coordinators, slots, topologies
+from strategies.launches import coordinators, slots, topologies, untold
 
 __all__ = ["check_immutable", "check_job"]
 
@@ -35,6 +35,8 @@ def check_job(subject: Job) -> Iterator[Finding]:
         yield from _runtime(subject)
         yield from patches.check(subject)
         yield from slots.check(subject)
+        yield from untold.check(subject)
+        yield from plugins.check(subject)
     yield from claims.check_claims(subject)
     yield from check_pods(subject)
     if subject.container is not None and subject.owner is None:

@@ -42,6 +42,7 @@ __all__ = [
     "ROLE_LABEL",
     "SEATS_ANNOTATION",
     "SEAT_GATE",
+    "SET_BY",
     "SNAPSHOT_SUFFIX",
     "SPEC_HASH_ANNOTATION",
     "TRAINER_API_VERSION",
@@ -86,6 +87,9 @@ RESERVED_ENV_OF_MPI = frozenset(
     for name in ("orte_default_hostfile", "plm_rsh_args", "orte_keep_fqdn_hostnames", "orte_set_default_slots")
 )
 RESERVED_ENV_OF_XGBOOST = frozenset(f"DMLC_{name}" for name in ("TRACKER_URI", "TRACKER_PORT", "TASK_ID", "NUM_WORKER"))
+SET_BY_JAX = frozenset(f"JAX_{name}" for name in ("NUM_PROCESSES", "PROCESS_ID", "COORDINATOR_ADDRESS"))
+SET_BY = {"jax": SET_BY_JAX, "xgboost": RESERVED_ENV_OF_XGBOOST, "mpi": RESERVED_ENV_OF_MPI}
+"""What Trainer's plugins other than torch's set, by the member of `mlPolicy`."""
 
 MASTER_ADDR = "MASTER_ADDR"
 MASTER_PORT = "MASTER_PORT"

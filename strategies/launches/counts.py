@@ -20,16 +20,21 @@ from strategies.launches.topologies import Topology
 from strategies.launches.worlds import World
 from strategies.trainer import resources
 
-__all__ = ["check_counts", "idle"]
+__all__ = ["check_counts", "compare", "idle"]
 
 
 def check_counts(job: Job) -> Iterator[Finding]:
     """Compare every launch of a job that Trainer did not make with the job's pods and devices."""
+    if job.kind == "TrainJob" and not (job.runtime is not None and job.runtime.is_torch):
+        return  # Trainer sets no PET_* for such a runtime, see `untold`
+    yield from compare(job)
+
+
+def compare(job: Job) -> Iterator[Finding]:
+    """Do the same whatever sets the env of the launch; see `check_counts`."""
     site = sites.find_site(job) if job.owner is None else None
     if site is None:
         return
-    if job.kind == "TrainJob" and not (job.runtime is not None and job.runtime.is_torch):
-        return  # Trainer sets no PET_* for such a runtime, and that is reported
     topology = topologies.read_topology(job)
     if topology.nodes < 1:
         return  # reported as a number; there is nothing to count
@@ -47,7 +52,7 @@ def check_counts(job: Job) -> Iterator[Finding]:
     yield from _apart(site, every, topology)
     if every and all(world.launch.certain for world in every):
         if job.container is None or not ranks.is_a_sweep(job.container, every[0].launch):
-            yield from _alone(site, every, topology)
+            yield from _alone(job, site, every, topology)
         yield from _idle(job, site, every, topology)
         yield from _unequal(site, every)
     elif every and topology.is_distributed:
@@ -128,6 +133,8 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
         return
     container: Mapping[str, Any] = job.container.container if job.container else {}
     known = _ALWAYS_SET | {str(entry.get("name")) for entry in site.env} | set(world.launch.env) | names.RESERVED_ENV
+    if _is_untold(job):
+        known = known - (names.RESERVED_ENV | {names.MASTER_ADDR, names.MASTER_PORT}) | _told(job, site)
     held: _Held | None = None
     for option in _NUMBERS:
         yield from _literal(site, world, option)
@@ -137,9 +144,23 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
                 yield from _unexpanded(site, world, option, name, held) if name in held else ()
                 continue
             report = error if name in _NEVER_SET and not container.get("envFrom") else warning
-            message = f"no env of the job sets {name}, so the launch would fail unless the image does; {_CURE}"
+            cure = _CURE_OF_OTHERS if _is_untold(job) else _CURE
+            message = f"no env of the job sets {name}, so the launch would fail unless the image does; {cure}"
             place, shown = site.locate_option(world.launch, option), f"--{option} {world.launch.values[option]}"
             yield report(place, beginning(shown, 80), message, rule="core/unset-variable")
+
+
+def _is_untold(job: Job) -> bool:
+    """Whether neither Trainer nor Muster sets PET_* and MASTER_ADDR."""
+    return job.kind == "TrainJob" and job.runtime is not None and not job.runtime.is_torch
+
+
+def _told(job: Job, site: Site) -> frozenset[str]:
+    """Return the variables of the container that the documents or Trainer's other plugins set."""
+    own = {str(entry.get("name")) for entry in site.env}
+    policy = job.runtime.ml_policy if job.runtime is not None else {}
+    plugins = [names.SET_BY[plugin] for plugin in policy if plugin in names.SET_BY]
+    return frozenset(own).union(*plugins)
 
 
 def _unexpanded(site: Site, world: World, option: str, name: str, held: _Held) -> Iterator[Finding]:
@@ -214,6 +235,7 @@ _NEVER_SET = frozenset(
     {"RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK", "SLURM_NODEID", "SLURM_NNODES", "SLURM_PROCID"}
 )
 """Other platforms set these, and no image can hold their right value."""
+_CURE_OF_OTHERS = "Trainer sets PET_* only in a runtime with mlPolicy.torch; use one, or another variable"
 _CURE = "use PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK and MASTER_ADDR, or remove the flag"
 
 
@@ -299,7 +321,7 @@ _OF_NODES = frozenset(
 """Variables, and a program, from which a script takes the number of its node."""
 
 
-def _alone(site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:
+def _alone(job: Job, site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:
     world = max(every, key=lambda each: each.nodes or topology.nodes)
     if world.own or world.fault or world.waits or world.nodes is None or world.nodes >= topology.nodes:
         return
@@ -307,6 +329,8 @@ def _alone(site: Site, every: Sequence[World], topology: Topology) -> Iterator[F
     message = f"the launch spans {world.nodes} of the job's {topology.nodes} nodes: {trained}"
     flag = next((name for name in ("nnodes", "num_machines") if name in world.launch.values), "")
     cure = "remove the flag" if flag else "start it with torchrun, which reads what Trainer sets"
+    if _is_untold(job):
+        cure = "Trainer sets PET_* only in a runtime with mlPolicy.torch; use one"
     shown = f"--{flag} {world.launch.values[flag]}" if flag else _shown(world)
     if world.assumed:
         message = f"no env of the job sets {min(world.assumed)}, so {message}"

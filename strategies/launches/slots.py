@@ -106,7 +106,7 @@ def _ranks(site: Site, launch: Launch, hosts: _Hosts) -> Iterator[Finding]:
     if asked is not None and asked > hosts.all_slots and not _PLACED & set(values):
         message = f"the host file of Trainer has {hosts.all_slots} slots, and mpirun finds no place for the others"
         where = site.locate_option(launch, "np")
-        yield (warning)(where, asked, f"{message}; lower it", rule="core/too-many-processes")
+        yield warning(where, asked, f"{message}; lower it", rule="core/too-many-processes")
         return
     ranks = asked if asked is not None else hosts.lines * (hosts.slots if each is None else each)
     yield from _idle(site, launch, hosts, ranks)

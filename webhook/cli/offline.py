@@ -14,7 +14,7 @@ from typing import Any
 from strategies.changes.changes import Changes
 from strategies.checks import volumes
 from strategies.documents import trainjobs
-from strategies.documents.findings import Finding, warning
+from strategies.documents.findings import Finding, error, warning
 from strategies.documents.pods import CLAIM_SOURCES
 from strategies.jobs import templates
 from strategies.jobs.jobs import Job, Kind
@@ -45,10 +45,26 @@ def check(
     kind = schemas.known_as(source.document)
     if kind is not None:
         yield from schemas.check(source.document, kind)
+        if kind.name in trainjobs.RUNTIME_KINDS:
+            yield from schemas.check_runtime(source.document)
     if decision.verdict != "skipped" and decision.governor.runtime_open:
         yield _unknown_runtime(decision, cluster)
     if decision.verdict != "skipped" and decision.governor.owner is None:
-        yield from _beside(decision, list(others))
+        every = list(others)
+        yield from _governing(decision, every)
+        yield from _beside(decision, every)
+
+
+def _governing(decision: Decision, others: Iterable[Source]) -> Iterator[Finding]:
+    """Report what a runtime of the input is refused for on the TrainJob, which then has none; a cluster holds none."""
+    runtime = decision.governor.runtime
+    if decision.request.kind == "TrainJob" and runtime is not None:
+        for each in others:
+            named = _object(each.document.get("metadata")).get("name")
+            if (each.kind, named) == (runtime.kind, runtime.name) and each.document == runtime.document:
+                for finding in schemas.check_runtime(each.document):
+                    message = f"this {runtime.kind} has {finding.field}: {finding.message}"
+                    yield error("spec.runtimeRef.name", runtime.name, message, rule=finding.rule)
 
 
 def _beside(decision: Decision, others: Sequence[Source]) -> Iterator[Finding]:

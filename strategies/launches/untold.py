@@ -1,0 +1,78 @@
+"""Untold: launches of torch in a runtime whose plugin of Trainer sets no PET_* for them.
+
+Every node of such a runtime runs the command, and torchrun knows neither how many they are nor where they meet, unless
+its flags say so (trainer v2.3.0 `plugins/{jax,xgboost,plainml}`; torch 2.13 `torch/distributed/run.py`). Runtimes of MPI
+are in `slots`; what flux starts is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strategies.documents import pods
+from strategies.documents.findings import Finding, error, warning
+from strategies.documents.quantities import whole
+from strategies.jobs.jobs import Job
+from strategies.launches import counts, quotes, sites, topologies
+from strategies.launches.launches import Launch, Launcher
+from strategies.launches.sites import Site
+
+__all__ = ["check"]
+
+_ELSEWHERE = ("torch", "mpi", "flux")
+_JUDGED = frozenset(
+    {Launcher.TORCHRUN, Launcher.ACCELERATE, Launcher.TRL, Launcher.TUNE, Launcher.DEEPSPEED, Launcher.COMPOSER}
+    | {Launcher.FABRIC}
+)
+
+
+def check(job: Job) -> Iterator[Finding]:
+    """Compare the launches of a TrainJob of such a runtime with its nodes and devices."""
+    runtime = job.runtime
+    if job.kind != "TrainJob" or runtime is None or runtime.is_unlabelled or job.container is None:
+        return
+    if any(runtime.ml_policy.get(each) is not None for each in _ELSEWHERE):
+        return
+    site = sites.find_site(job)
+    if site is None or not any(each.launcher in _JUDGED for each in site.reading.launches):
+        return
+    yield from counts.compare(job)
+    if topologies.pods_of(job) > 1:
+        for launch in site.reading.launches:
+            if launch.launcher is Launcher.TORCHRUN:
+                yield from _meeting(site, launch)
+
+
+def _meeting(site: Site, launch: Launch) -> Iterator[Finding]:
+    """Report nodes that a launch counts and gives no address or no rank."""
+    low, colon, high = _setting(site, launch, "nnodes").partition(":")
+    if "standalone" in launch.values or (whole(high if colon else low) or 0) < 2:
+        return
+    report = error if launch.certain else warning
+    where, shown = site.locate_option(launch, "nnodes"), quotes.launch(launch)
+    backend = _setting(site, launch, "rdzv_backend")
+    if not _setting(site, launch, "rdzv_endpoint") and (backend == "c10d" or not _setting(site, launch, "master_addr")):
+        message = (
+            "names no address, and Trainer sets none in this runtime, so each node would wait for the others in its own "
+            "pod; add --rdzv_endpoint, or use a runtime with mlPolicy.torch"
+        )
+        yield report(where, shown, message, rule="core/nodes")
+    elif backend in ("", "static") and not _setting(site, launch, "node_rank"):
+        message = (
+            "gives every node the rank 0, because Trainer sets none in this runtime; add --node_rank "
+            "$(JOB_COMPLETION_INDEX), or --rdzv_backend c10d"
+        )
+        yield report(where, shown, message, rule="core/fixed-rank")
+
+
+def _setting(site: Site, launch: Launch, option: str) -> str:
+    """Return what torchrun reads for an option: its flag, else its PET_* variable; "" for none."""
+    if option in launch.values:
+        return launch.values[option]
+    variable = f"PET_{option.upper()}"
+    if variable in launch.env:
+        return launch.env[variable] or f"$({variable})"
+    entry = pods.find_env(site.env, variable)
+    if entry is None:
+        return ""
+    return f"$({variable})" if entry.get("valueFrom") is not None else str(entry.get("value") or "")
