@@ -16,7 +16,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from strategies.checks import amounts, containers, hosts, images, kueue, members, policies, programs, scheduling, volumes
+from strategies.checks import (
+    amounts,
+    containers,
+    hosts,
+    images,
+    kueue,
+    members,
+    policies,
+    programs,
+    readonly,
+    scheduling,
+    volumes,
+)
 from strategies.documents import labels, names, paths, pods
 from strategies.documents.findings import Finding, Severity, error
 from strategies.documents.paths import Path
@@ -134,6 +146,7 @@ def _programs(job: Job, template: Template) -> Iterator[Finding]:
         if not command:
             continue
         mounts = mounted.pop((str(member), str(container.get("name"))), [])  # no pod has two containers of a name
+        yield from _read_only(job, template, (member, index), ([*command, *(args or ())], own, mounts, held))
         for place, message, rule, certain in programs.check([*command, *(args or ())], volumes_of, mounts):
             part, number = ("command", place) if place < len(command) else ("args", place - len(command))
             word = [*command, *(args or ())][place]
@@ -142,6 +155,24 @@ def _programs(job: Job, template: Template) -> Iterator[Finding]:
                 yield Finding(severity, f"spec.trainer.{part}[{number}]", word, message, rule)
             else:
                 yield _placed(job, Finding(severity, template.field(member, index, part, number), word, message, rule))
+
+
+def _read_only(
+    job: Job,
+    template: Template,
+    inside: Path,
+    around: tuple[Sequence[str], Mapping[str, Any], Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]],
+) -> Iterator[Finding]:
+    """Report a root that cannot be written where torchrun needs a folder; `around` is what the container has."""
+    container = _container(template, inside)
+    if (container.get("securityContext") or {}).get("readOnlyRootFilesystem") is not True:
+        return
+    argv, own, mounts, held = around
+    env = [*(container.get("env") or ()), *(own.get("env") or ())]
+    message = readonly.wrong(container, argv, env, mounts, [each for pod in held for each in _objects(pod, "volumes")])
+    if message:
+        field = template.field(*inside, "securityContext", "readOnlyRootFilesystem")
+        yield _placed(job, Finding(Severity.WARNING, field, True, message, "core/read-only-root"))
 
 
 def _mounted(held: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:

@@ -7,11 +7,11 @@ Printed from the parsers of torch 2.13 `torch/distributed/run.py` and accelerate
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from strategies.launches.launches import Launch, Launcher
 
-__all__ = ["refused"]
+__all__ = ["refused", "refused_variables"]
 
 _TORCHRUN: Mapping[str, tuple[str, ...]] = {
     "start_method": ("spawn", "fork", "forkserver"),
@@ -38,6 +38,7 @@ _OF: Mapping[Launcher, Mapping[str, tuple[str, ...]]] = {
 _PORTS = frozenset({"master_port", "main_process_port"})
 _HIGHEST_PORT, _DIGITS = 65_535, 5
 _STREAMS = ("redirects", "tee")
+_READ = frozenset({*_STREAMS, "local_ranks_filter"})
 _STREAM = re.compile(r"[0-3]|\d:[0-3](?:,\d:[0-3])*")
 _LONGEST = 256  # characters of the streams that are read
 
@@ -63,6 +64,21 @@ def refused(launch: Launch) -> Iterator[tuple[str, str, str]]:
         elif option in _STREAMS and known is _TORCHRUN and not _is_stream(value):
             message = "is not 0 to 3, nor such as 0:3,1:0 for single ranks, and torchrun would stop; correct it"
             yield option, value, message
+
+
+def refused_variables(launch: Launch, variables: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield (variable, option) of each PET_* that torchrun would read in place of a flag that is not given.
+
+    argparse converts a default that is a text as it converts a flag, and does not compare it with the choices.
+
+    Args:
+        launch: a launch of torchrun.
+        variables: names that its environment has.
+    """
+    for name in variables if launch.launcher is Launcher.TORCHRUN else ():
+        option = name.removeprefix("PET_").lower()
+        if name.startswith("PET_") and option not in launch.values and (option in _VALUES or option in _READ):
+            yield name, option
 
 
 def _restarts(value: str) -> str:

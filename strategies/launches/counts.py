@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from strategies.documents import names, pods, quantities
@@ -101,6 +102,29 @@ def _refused(job: Job, site: Site, world: World) -> Iterator[Finding]:
         report = error if world.launch.certain and sure else warning
         shown = beginning(f"--{option} {value}", 80)
         yield report(site.locate_option(world.launch, option), shown, message, rule="core/launch")
+    yield from _refused_variables(job, site, world)
+
+
+def _refused_variables(job: Job, site: Site, world: World) -> Iterator[Finding]:
+    """Report PET_* that stand for flags of torchrun and have a value at which it stops."""
+    launch = world.launch
+    env = {} if launch.cleared else {name: entry.get("value") for name, entry in site.variables.items() if name}
+    for name, option in choices.refused_variables(launch, [each for each in env | dict(launch.env) if each]):
+        value = launch.env[name] if name in launch.env else env[name]
+        if not value:
+            continue
+        for _, _, message in choices.refused(replace(launch, values={option: value}, module=False)):
+            report = error if launch.certain else warning
+            yield report(_field_of(job, site, world, name), beginning(value, 80), message, rule="core/launch")
+
+
+def _field_of(job: Job, site: Site, world: World, name: str) -> str:
+    """Return where a variable is written: in the command line, in the job, or in its runtime."""
+    if name in world.launch.env:
+        return site.locate_option(world.launch, "")
+    if job.kind == "TrainJob" and pods.find_env(job.trainer.get("env"), name) is None:
+        return "spec.runtimeRef.name"
+    return f"{site.place}.env[{name}]"
 
 
 _SHOWN = 5

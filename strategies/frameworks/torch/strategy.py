@@ -14,7 +14,7 @@ from strategies.documents import names
 from strategies.documents.findings import Finding, error, note, warning
 from strategies.frameworks.torch import trainer_sections, tune_launches
 from strategies.jobs.jobs import Job
-from strategies.launches import counts, endings, meetings, members, networks, quotes, rendezvous, sites, topologies
+from strategies.launches import counts, endings, meetings, members, networks, quotes, rendezvous, sites, topologies, variables
 from strategies.launches.launches import Launcher
 from strategies.plugins import registry
 
@@ -54,6 +54,7 @@ class TorchFamily:
         yield from meetings.check_meetings(job)
         yield from networks.check(job)
         yield from endings.check(job)
+        yield from variables.check(job)
 
 
 @registry.strategy

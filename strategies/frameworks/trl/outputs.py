@@ -11,6 +11,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from strategies.documents import mounts
 from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import find_template, pods_of
@@ -18,7 +19,6 @@ from strategies.jobs.templates import find_template, pods_of
 __all__ = ["check"]
 
 _RULE = "trl/output"
-_FIXED = frozenset({"configMap", "secret", "projected", "downwardAPI", "image"})
 _LONGEST = 4_096  # characters of a path, as Linux takes them
 
 
@@ -38,7 +38,7 @@ def check(job: Job, folder: object, field: str) -> Iterator[Finding]:
     if template is None or not path.startswith("/"):
         return
     held = list(pods_of(job, template))
-    mount = _holding(path, [each for pod in held for each in _mounts(pod, container.get("name"))])
+    mount = mounts.holding(path, [each for pod in held for each in _mounts(pod, container.get("name"))])
     shown = f"--output_dir {folder}"
     if mount is None:
         if _object(container.get("securityContext")).get("readOnlyRootFilesystem") is True:
@@ -46,13 +46,13 @@ def check(job: Job, folder: object, field: str) -> Iterator[Finding]:
                 "no volume is mounted there, and readOnlyRootFilesystem lets nothing be written elsewhere; mount one"
             )
             yield warning(field, shown, message, rule=_RULE)
-        elif _holds("/root", path) and _user(container, held) > 0:
+        elif mounts.holds("/root", path) and _user(container, held) > 0:
             message = (
                 "the home of root is closed to the user as whom the container runs; mount a volume, and write there"
             )
             yield warning(field, shown, message, rule=_RULE)
         return
-    why = _fixed(mount, [each for pod in held for each in _objects(pod.get("volumes"))])
+    why = mounts.why_fixed(mount, [each for pod in held for each in _objects(pod.get("volumes"))])
     if why:
         message = (
             f"the volume at {mount['mountPath']} {why}, and TRL cannot save there; use a volume that can be written"
@@ -65,29 +65,6 @@ def _user(container: Mapping[str, Any], held: Sequence[Mapping[str, Any]]) -> in
     contexts = [container.get("securityContext"), *(pod.get("securityContext") for pod in held)]
     users = [_object(each).get("runAsUser") for each in contexts]
     return next((each for each in users if type(each) is int), 0)
-
-
-def _holding(path: str, mounts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the mount with the longest path that holds a folder."""
-    found = [each for each in mounts if isinstance(each.get("mountPath"), str) and _holds(each["mountPath"], path)]
-    return max(found, key=lambda each: len(each["mountPath"]), default=None)
-
-
-def _holds(mount: str, path: str) -> bool:
-    return path == mount.rstrip("/") or path.startswith(f"{mount.rstrip('/')}/")
-
-
-def _fixed(mount: Mapping[str, Any], every: Sequence[Mapping[str, Any]]) -> str:
-    """Return why nothing can be written into a volume, "" where something may be."""
-    if mount.get("readOnly") is True:
-        return "is mounted read-only"
-    volume = next((each for each in every if each.get("name") == mount.get("name")), {})
-    for kind, source in volume.items():
-        if kind in _FIXED and source is not None:
-            return f"is of kind {kind}, which is always read-only"
-        if isinstance(source, dict) and source.get("readOnly") is True:
-            return "is read-only"
-    return ""
 
 
 def _mounts(pod: Mapping[str, Any], name: object) -> Iterator[Mapping[str, Any]]:
