@@ -51,7 +51,10 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
     for template in templates:
         written, path = next(template.metadata("annotations"))
         if any(key.startswith(_PODSET) for key in written):
-            for key, value, message in (*_faults(written), *_above(written, topologies.pods_of_replicated_job(job, template.job))):
+            for key, value, message in (
+                *_faults(written),
+                *_above(written, topologies.pods_of_replicated_job(job, template.job)),
+            ):
                 yield _placed(job, template, report, (*path, key), value, message)
             if isinstance(written.get(_GROUP), str):
                 groups.setdefault(written[_GROUP], []).append((template, written))

@@ -37,7 +37,7 @@ from strategies.jobs.templates import Template, list_patches, list_templates, po
 from strategies.launches import launches
 from strategies.launches.launches import Launcher
 
-__all__ = ["check_pods"]
+__all__ = ["check_pods", "of_pod"]
 
 _MEMBERS = ("containers", "initContainers")
 _RESTARTS = ("OnFailure", "Never")
@@ -72,9 +72,9 @@ def _of_template(job: Job, template: Template) -> Iterator[Finding]:
         yield _placed(job, error(template.field(*inside), value, message, rule=rule))
     judges = (scheduling.faults, containers.faults, members.faults)
     for inside, value, message, rule in itertools.chain.from_iterable(judge(spec) for judge in judges):
-        yield _of_pod(job, template, inside, error(template.field(*inside), value, message, rule=rule))
+        yield of_pod(job, template, inside, error(template.field(*inside), value, message, rule=rule))
     for inside, value, message, severity in hosts.faults(template):
-        yield _of_pod(job, template, inside, Finding(severity, template.field(*inside), value, message, "core/no-node"))
+        yield of_pod(job, template, inside, Finding(severity, template.field(*inside), value, message, "core/no-node"))
     yield from _labels(job, template)
     for inside, command in _commands(job, template):
         if _is_one_word(command):
@@ -307,7 +307,7 @@ def _own_part(job: Job, template: Template, inside: Path, path: tuple[str, ...])
     return next((part for part in parts if override.get(part) and {*path[1:]} <= {*override[part]}), "")
 
 
-def _of_pod(job: Job, template: Template, inside: Path, finding: Finding) -> Finding:
+def of_pod(job: Job, template: Template, inside: Path, finding: Finding) -> Finding:
     """Report a finding about a pod where it was written: in a patch of the TrainJob, else in its runtime."""
     for place, patched in template.written.items():
         if inside[: len(place)] == place:

@@ -59,7 +59,9 @@ def wrong(
     folders = [*filter(None, named), *_FOLDERS, *([str(start)] if start else [])]
     if (writable and not start) or any(_can_write(str(each), mounted, writable) for each in folders):
         return ""
-    return "torchrun makes a folder of logs in /tmp before it starts, and nothing can be written; mount an emptyDir there"
+    return (
+        "torchrun makes a folder of logs in /tmp before it starts, and nothing can be written; mount an emptyDir there"
+    )
 
 
 def _variable(launch: Launch, env: Sequence[Any], name: str) -> str | None:

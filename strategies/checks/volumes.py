@@ -20,7 +20,7 @@ from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template, list_patches, pods_of
 from strategies.launches import topologies
 
-__all__ = ["check", "named"]
+__all__ = ["check", "count", "named"]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
@@ -199,7 +199,7 @@ class _Crowd:
     @classmethod
     def of(cls, job: Job, templates: Iterable[Template]) -> _Crowd:
         """Return those of some replicated jobs."""
-        pods = [(each, _pods(job, each)) for each in templates]
+        pods = [(each, count(job, each)) for each in templates]
         return cls(sum(count for _, count in pods), any(count > 1 and _are_apart(job, each) for each, count in pods))
 
     def judged(self, modes: Sequence[Any]) -> Iterator[_Verdict]:
@@ -241,7 +241,8 @@ def _are_apart(job: Job, template: Template) -> bool:
     return False
 
 
-def _pods(job: Job, template: Template) -> int:
+def count(job: Job, template: Template) -> int:
+    """Return the number of pods of a replicated job that run at once."""
     if job.container is not None and template.path == job.container.job_path:
         return topologies.pods_of(job)
     spec = _object(_object(template.job.get("template")).get("spec"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from webhook.admission.decisions import Decision
 from webhook.admission.policies import Policy
 from webhook.audit.redaction import doors
 from webhook.cli import gathering, offline, schemas, selections
+from webhook.cli.beside import Inputs
 from webhook.cli.gathering import GatheredCluster
 from webhook.cli.problems import CommandError
 from webhook.cli.selections import Selection
@@ -135,6 +136,7 @@ class Setup:
         cluster: the reader for decisions.
         policy: the policy for decisions.
         namespace: the namespace of documents that name none.
+        inputs: the documents again, by their names.
     """
 
     sources: list[Source]
@@ -142,6 +144,11 @@ class Setup:
     cluster: GatheredCluster
     policy: Policy
     namespace: str
+    inputs: Inputs = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Sort the documents by their names, once for all jobs."""
+        object.__setattr__(self, "inputs", Inputs(self.sources, self.namespace))
 
     def decide(
         self,
@@ -160,7 +167,7 @@ class Setup:
         cluster = cluster or self.cluster.reader
         mutated = evaluate(self._request(source, source.document, "mutate", old), cluster, self.policy)
         validated = evaluate(self._request(source, mutated.document, "validate", old), cluster, self.policy)
-        own, _ = doors.findings(tuple(offline.check(source, mutated, cluster, self.sources)), (), source.document)
+        own, _ = doors.findings(tuple(offline.check(source, mutated, cluster, self.inputs)), (), source.document)
         return Case(source, answers.without_secrets(mutated), answers.without_secrets(validated), tuple(own))
 
     def require_readable(self) -> None:

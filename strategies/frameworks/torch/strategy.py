@@ -14,7 +14,18 @@ from strategies.documents import names
 from strategies.documents.findings import Finding, error, note, warning
 from strategies.frameworks.torch import trainer_sections, tune_launches
 from strategies.jobs.jobs import Job
-from strategies.launches import counts, endings, meetings, members, networks, quotes, rendezvous, sites, topologies, variables
+from strategies.launches import (
+    counts,
+    endings,
+    meetings,
+    members,
+    networks,
+    quotes,
+    rendezvous,
+    sites,
+    topologies,
+    variables,
+)
 from strategies.launches.launches import Launcher
 from strategies.plugins import registry
 

@@ -1,21 +1,23 @@
 """Gangs: pods of the input compared with the PodGroup of the input that they name.
 
-A scheduler of gangs starts none of a group's pods before `minMember` of them exist. The service cannot read PodGroups of
-a cluster. Sources: scheduler-plugins v0.35.4 `pkg/coscheduling/core/core.go` PreFilter; Volcano v1.13
+A scheduler of gangs starts none of a group's pods before `minMember` of them exist. The service cannot read PodGroups
+of a cluster. Sources: scheduler-plugins v0.35.4 `pkg/coscheduling/core/core.go` PreFilter; Volcano v1.13
 `pkg/scheduler/plugins/gang/gang.go` (JobEnqueueable, JobValid), `pkg/apis/scheduling/v1beta1/labels.go`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from strategies.documents import paths
 from strategies.documents.findings import Finding, warning
 from strategies.documents.paths import Path
+from strategies.jobs import templates
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
 from strategies.launches import topologies
+from webhook.cli.beside.inputs import Inputs, member, name_of
 
 __all__ = ["check"]
 
@@ -27,43 +29,39 @@ _MEMBERS = {
 _MAKING_PODS = frozenset({"JobSet", "TrainJob", "Job", "Pod", "Deployment", "StatefulSet", "ReplicaSet", "DaemonSet"})
 
 
-def check(
-    job: Job, templates: Sequence[Template], others: Sequence[Mapping[str, Any]], namespace: str
-) -> Iterator[Finding]:
+def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """Report a group that waits for more pods than this job has; where other jobs are given, nothing is known.
 
     Args:
-        job: a job of the input.
-        templates: its replicated jobs.
-        others: all documents of the input.
-        namespace: of the job.
+        job: the job as it will be stored.
+        inputs: all documents of the input.
     """
-    groups = {key: each for key, each in map(_group, others) if key and _namespace(each) in (None, "", namespace)}
-    if not groups or sum(each.get("kind") in _MAKING_PODS for each in others) != 1:
-        return
+    groups = _groups(inputs, job.namespace)
     found: dict[tuple[str, str], tuple[int, Template, Path]] = {}
-    for template in templates:
-        for group, (member, key) in _MEMBERS.items():
-            written, path = next(template.metadata(member))
+    for template in templates.list_templates(job) if groups else ():
+        for group, (place, key) in _MEMBERS.items():
+            written, path = next(template.metadata(place))
             named = (group, str(written.get(key)))
             if named in groups:
                 before = found.get(named, (0, template, (*path, key)))
                 found[named] = (before[0] + topologies.pods_of_replicated_job(job, template.job), *before[1:])
     for named, (count, template, path) in found.items():
-        least = _object(groups[named].get("spec")).get("minMember")
+        least = member(groups[named], "spec").get("minMember")
         if type(least) is int and least > count:
-            message = f"this PodGroup starts no pod before {least} exist, and the job has {count}; correct its minMember"
+            message = f"this PodGroup starts no pod before {least} exist, and the job has {count}; correct minMember"
             yield _placed(job, template, path, named[1], message)
 
 
-def _group(document: Mapping[str, Any]) -> tuple[tuple[str, str] | None, Mapping[str, Any]]:
-    group, name = str(document.get("apiVersion")).partition("/")[0], _object(document.get("metadata")).get("name")
-    is_group = document.get("kind") == "PodGroup" and group in _MEMBERS and isinstance(name, str)
-    return ((group, str(name)) if is_group else None), document
-
-
-def _namespace(document: Mapping[str, Any]) -> Any:
-    return _object(document.get("metadata")).get("namespace")
+def _groups(inputs: Inputs, namespace: str) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+    """Return the PodGroups of a namespace by API group and name; none where several documents make pods."""
+    groups: dict[tuple[str, str], Mapping[str, Any]] | None = inputs.memory.get(("gangs", namespace))
+    if groups is None:
+        groups = inputs.memory["gangs", namespace] = {}
+        if sum(each.kind in _MAKING_PODS for each in inputs.sources) == 1:
+            for each in inputs.sources:
+                if each.kind == "PodGroup" and each.group in _MEMBERS and inputs.is_in(each.document, namespace):
+                    groups[each.group, name_of(each.document)] = each.document
+    return groups
 
 
 def _placed(job: Job, template: Template, path: Path, name: str, message: str) -> Finding:
@@ -71,7 +69,3 @@ def _placed(job: Job, template: Template, path: Path, name: str, message: str) -
         return warning(paths.field(template.document, path), name, message, rule="core/gang-size")
     message = f"in the pods of this runtime, {paths.field(template.document, path)}: {name!r}: {message}"
     return warning("spec.runtimeRef.name", job.runtime.name, message, rule="core/gang-size")
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -7,17 +7,18 @@ A cluster holds none that it refused, and the pods that name one wait for ever. 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.documents.findings import Finding, beginning, error
 from strategies.documents.pods import CLAIM_SOURCES
 from strategies.jobs import templates
 from strategies.jobs.jobs import Job
+from webhook.cli.beside.inputs import Inputs
 
 __all__ = ["check"]
 
-_TEMPLATE = "ResourceClaimTemplate"
+_TEMPLATE, _VERSION = "ResourceClaimTemplate", "resource.k8s.io/v1"
 _MOST_CHOICES, _MOST_REQUESTS = 8, 32
 _MODES = ("ExactCount", "All")
 _SHOWN = 60
@@ -27,20 +28,17 @@ _Fault = tuple[str, str]
 Document = Mapping[str, Any]
 
 
-def check(job: Job, documents: Iterable[Document], namespace: str) -> Iterator[Finding]:
+def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """Report the claims of a job's pods whose object is among the documents, and would be refused.
 
     Args:
         job: the job as it will be stored.
-        documents: all documents of the input.
-        namespace: that of the job.
+        inputs: all documents of the input.
     """
-    held = dict(_named(documents, namespace))
-    for template in templates.list_templates(job) if held else ():
+    for template in templates.list_templates(job):
         for index, entry in enumerate(template.spec.get("resourceClaims") or ()):
             for member, kind in CLAIM_SOURCES.items():
-                found = held.get((kind, entry.get(member)))
-                for place, message in _faults(found) if found is not None else ():
+                for place, message in _faults_of(inputs, kind, job.namespace, entry.get(member)):
                     said = f"the {kind} has {place}, {message}, so the API server refuses it and the pods wait"
                     field = template.field("resourceClaims", index, member)
                     if job.kind == "TrainJob":
@@ -48,12 +46,14 @@ def check(job: Job, documents: Iterable[Document], namespace: str) -> Iterator[F
                     yield error(field, entry[member], f"{said}; correct it", rule="claims/refused-object")
 
 
-def _named(documents: Iterable[Document], namespace: str) -> Iterator[tuple[tuple[str, Any], Document]]:
-    for document in documents:
-        metadata = _object(document.get("metadata"))
-        ours = document.get("apiVersion") == "resource.k8s.io/v1" and metadata.get("namespace") in (None, "", namespace)
-        if document.get("kind") in CLAIM_SOURCES.values() and ours:
-            yield (str(document["kind"]), metadata.get("name")), document
+def _faults_of(inputs: Inputs, kind: str, namespace: str, name: object) -> Sequence[_Fault]:
+    """Return the faults of the last document of a name, which are looked for once."""
+    found = [each for each in inputs.named(kind, namespace, name) if each.document.get("apiVersion") == _VERSION]
+    key = ("claims", kind, namespace, name)
+    if found and key not in inputs.memory:
+        inputs.memory[key] = list(_faults(found[-1].document))
+    faults: Sequence[_Fault] = inputs.memory[key] if found else ()
+    return faults
 
 
 def _faults(document: Document) -> Iterator[_Fault]:

@@ -1,0 +1,72 @@
+"""Checks: everything that the other documents of the input say about one job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from strategies.changes.changes import Changes
+from strategies.checks import volumes
+from strategies.documents.findings import Finding, error
+from strategies.documents.pods import CLAIM_SOURCES
+from strategies.jobs import templates
+from strategies.jobs.jobs import Job, Kind
+from strategies.launches import kinds
+from webhook.admission.decisions import Decision
+from webhook.cli import schemas
+from webhook.cli.beside import claims, collisions, gangs
+from webhook.cli.beside.inputs import Inputs, member, name_of
+from webhook.cluster import readers
+from webhook.kubeyaml.sources import Source
+
+__all__ = ["check"]
+
+_SEVERAL = 2
+
+
+def check(source: Source, decision: Decision, cluster: readers.ClusterReader, inputs: Inputs) -> Iterator[Finding]:
+    """Report what the other documents say about a job; nothing about one that was read alone.
+
+    Args:
+        source: the job as it was written.
+        decision: of its mutation; the shape of its document has been checked.
+        cluster: what the decision read.
+        inputs: all documents of the input.
+    """
+    request, governor = decision.request, decision.governor
+    known = request.kind == "JobSet" or governor.runtime is not None
+    if len(inputs.sources) < _SEVERAL or not known or any(each.rule == "core/shape" for each in decision.findings):
+        return
+    kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
+    job = Job(kind, Changes(decision.document), request.namespace, governor.runtime, identify=kinds.identify)
+    yield from _governing(job, inputs)
+    yield from collisions.check(job, source, inputs, cluster)
+    yield from gangs.check(job, inputs)
+    if any(inputs.has(request.namespace, each) for each in CLAIM_SOURCES.values()):
+        yield from claims.check(job, inputs)
+    if inputs.has(request.namespace, "PersistentVolumeClaim"):
+        yield from volumes.named(job, templates.list_templates(job), _modes(inputs, request.namespace))
+
+
+def _governing(job: Job, inputs: Inputs) -> Iterator[Finding]:
+    """Report what a runtime of the input is refused for on the TrainJob, which then has none; a cluster holds none."""
+    runtime = job.runtime
+    for each in inputs.named(runtime.kind, job.namespace, runtime.name) if runtime is not None else ():
+        if runtime is not None and each.document == runtime.document:
+            key = ("runtime", each.origin)
+            if key not in inputs.memory:
+                inputs.memory[key] = list(schemas.check_runtime(each.document))
+            for finding in inputs.memory[key]:
+                message = f"this {runtime.kind} has {finding.field}: {finding.message}"
+                yield error("spec.runtimeRef.name", runtime.name, message, rule=finding.rule)
+
+
+def _modes(inputs: Inputs, namespace: str) -> Mapping[str, list[str]]:
+    """Return the access modes of the claims of volumes; the service cannot read them in a cluster."""
+    modes: dict[str, list[str]] | None = inputs.memory.get(("modes", namespace))
+    if modes is None:
+        modes = inputs.memory["modes", namespace] = {}
+        for each in inputs.of_kind("PersistentVolumeClaim", namespace):
+            written = member(each.document, "spec").get("accessModes")
+            if isinstance(written, list):
+                modes[name_of(each.document)] = [mode for mode in written if isinstance(mode, str)]
+    return modes
