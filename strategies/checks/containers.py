@@ -81,7 +81,7 @@ _GRACE = 30  # seconds, the default of Kubernetes
 
 def _of_volumes(volumes: Any) -> Iterator[Fault]:
     for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
-        for place, value, message in _volume(volume) if isinstance(volume, dict) else ():
+        for place, value, message in (*_volume(volume), *_files(volume)) if isinstance(volume, dict) else ():
             yield ("volumes", index, *place), value, message, "core/volume-source"
 
 
@@ -298,6 +298,44 @@ def _volume(volume: Mapping[str, Any]) -> Iterator[_Inner]:
         hint = f"; {near} may be meant" if near else "; use Memory, or remove it"
         message = f"is not a medium that the kubelet knows, so the pod never starts{hint}"
         yield ("emptyDir", "medium"), medium, message
+
+
+_MODES = ("configMap", "secret", "downwardAPI", "projected")
+_MOST_MODE, _LEAST_TOKEN, _MOST_TOKEN = 0o777, 600, 2**32
+
+
+def _files(volume: Mapping[str, Any]) -> Iterator[_Inner]:
+    """Judge a source that makes files of an object of the API server."""
+    for member in _MODES:
+        if isinstance(volume.get(member), dict):
+            yield from _modes((member,), volume[member])
+    if isinstance(volume.get("projected"), dict):
+        yield from _projected(volume["projected"])
+
+
+def _modes(place: Path, source: Mapping[str, Any]) -> Iterator[_Inner]:
+    """Judge the modes of files, which are numbers of YAML: 0755 and 493 are the same, and 755 is another."""
+    listed = source.get("items")
+    every: list[tuple[Path, str, Any]] = [((), "defaultMode", source)]
+    every += [(("items", index), "mode", each) for index, each in enumerate(listed if isinstance(listed, list) else ())]
+    for inside, name, held in every:
+        mode = _object(held).get(name)
+        if type(mode) is int and not 0 <= mode <= _MOST_MODE:
+            message = f"is above 0777 (511), {_REFUSED}; write an octal number such as 0755, which is 493"
+            yield (*place, *inside, name), mode, message
+
+
+def _projected(source: Mapping[str, Any]) -> Iterator[_Inner]:
+    """Judge the parts of a projected volume (validateProjectionSources)."""
+    parts = source.get("sources")
+    for index, part in enumerate(parts if isinstance(parts, list) else ()):
+        place: Path = ("projected", "sources", index)
+        for member in _MODES[:3]:
+            yield from _modes((*place, member), _object(_object(part).get(member)))
+        seconds = _object(_object(part).get("serviceAccountToken")).get("expirationSeconds")
+        if type(seconds) is int and not _LEAST_TOKEN <= seconds <= _MOST_TOKEN:
+            message = f"a token lives at least {_LEAST_TOKEN} seconds, {_REFUSED}; raise it"
+            yield (*place, "serviceAccountToken", "expirationSeconds"), seconds, message
 
 
 def _ephemeral(claim: Any) -> Iterator[_Inner]:

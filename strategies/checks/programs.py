@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.launches import launches
+from strategies.launches import launches, syntax, trees
+from strategies.launches.cursors import Unreadable
+from strategies.launches.invocations import invoked
 from strategies.launches.launches import Launcher
 
 __all__ = ["Fault", "Volumes", "check"]
@@ -23,6 +25,7 @@ _MODES = ("configMap", "secret", "projected", "downwardAPI")
 _MODE = 0o644
 _EXECUTE = 0o111
 _LONGEST = 4_096  # characters of a path
+_LONGEST_TEXT = 32_768  # characters of a shell's text
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _BUILTINS = frozenset({"cd", "export", "source", ".", "set", "ulimit", "umask", "pushd", "eval", "exec", "trap"})
 _PREPARING = frozenset({"pip", "pip3", "apt-get", "apt", "mkdir", "huggingface-cli", "hf", "nvidia-smi"})
@@ -45,6 +48,10 @@ class Volumes:
         for each in volumes:
             self._named.setdefault(str(each.get("name")), each)
         self._lacking: dict[str, bool] = {}
+
+    def is_of_objects(self, name: str) -> bool:
+        """Whether a volume holds files of objects of the API server, which nobody can change."""
+        return any(isinstance(self._named.get(name, {}).get(member), dict) for member in _MODES)
 
     def lacks_execute(self, name: str) -> bool:
         """Whether the files of a volume have no execute bit."""
@@ -76,6 +83,8 @@ def check(argv: Sequence[str], volumes: Volumes, mounts: Sequence[Any]) -> Itera
         yield 0, message, "core/not-executable", True
     if not "".join(argv).isascii():
         yield from _dashes(argv)
+    if mounts and name in launches.SHELLS:
+        yield from _changed(argv, volumes, mounts)
     known = launches.parse(argv[:_MOST]).launcher not in (Launcher.OTHER, Launcher.NONE, Launcher.SHELL)
     operator = next((index for index, word in enumerate(argv[:_MOST]) if word in _OPERATORS), None)
     if operator is not None and (known or name in _PREPARING):
@@ -91,15 +100,57 @@ def _dashes(argv: Sequence[str]) -> Iterator[Fault]:
             return
 
 
+def _changed(argv: Sequence[str], volumes: Volumes, mounts: Sequence[Any]) -> Iterator[Fault]:
+    """Report a `chmod` of a file that nobody can change, where the shell ends by its failure."""
+    called = invoked(argv)
+    if called.text is None or "chmod" not in called.text or len(called.text) > _LONGEST_TEXT:
+        return
+    try:
+        statements = syntax.parse(called.text).statements
+    except Unreadable:
+        return
+    errexit = "errexit" in called.options
+    for statement in statements:
+        every = [_words(pipeline) for _, pipeline in statement.items]
+        errexit = errexit or any(words[:1] == ["set"] and words[1:2] and "e" in words[1] for words in every)
+        signs = {sign for sign, _ in statement.items[1:]}
+        for words, following in zip(every, [*statement.items[1:], None], strict=True):
+            ends = "||" not in signs and (following is not None or errexit)
+            target = next((word for word in words[1:] if _is_of_objects(word, volumes, mounts)), None)
+            if ends and words[:1] == ["chmod"] and target is not None:
+                message = (
+                    f"chmod changes no file of a ConfigMap or Secret ({target}), whose volume is read-only, and the "
+                    "shell ends there; set defaultMode: 0755, or start the file with bash"
+                )
+                yield list(argv).index(called.text), message, "core/read-only-file", True
+                return
+
+
+def _words(pipeline: trees.Pipeline) -> list[str]:
+    only = pipeline.parts[0] if len(pipeline.parts) == 1 else None
+    return [word.plain or "" for word in only.words] if isinstance(only, trees.Command) else []
+
+
+def _is_of_objects(path: str, volumes: Volumes, mounts: Sequence[Any]) -> bool:
+    volume = _volume_of(path, mounts)
+    return volume is not None and volumes.is_of_objects(volume)
+
+
 def _is_plain_file(path: str, volumes: Volumes, mounts: Sequence[Any]) -> bool:
     """Whether a path is a file of a volume that gives it no execute bit."""
+    volume = _volume_of(path, mounts)
+    return volume is not None and volumes.lacks_execute(volume)
+
+
+def _volume_of(path: str, mounts: Sequence[Any]) -> str | None:
+    """Return the name of the volume that holds a path; None where none does."""
     if not path.startswith("/") or len(path) > _LONGEST:
-        return False
+        return None
     inside = [each for each in mounts if isinstance(each, dict) and _holds(str(each.get("mountPath") or ""), path)]
     if not inside:
-        return False
+        return None
     mount = max(inside, key=lambda each: len(str(each.get("mountPath"))))
-    return volumes.lacks_execute(str(mount.get("name")))
+    return str(mount.get("name"))
 
 
 def _lacks_execute(volume: Mapping[str, Any]) -> bool:

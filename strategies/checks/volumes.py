@@ -20,7 +20,7 @@ from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template, list_patches, pods_of
 from strategies.launches import topologies
 
-__all__ = ["check", "count", "named"]
+__all__ = ["check", "count", "named", "together"]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
@@ -50,7 +50,7 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
     yield from _patched(job, replicated, names_)
     if claims:
         yield from _unused(job, replicated, document, claims)
-    crowds = _crowds(job, _together(replicated)) if claims else {}
+    crowds = _crowds(job, together(replicated)) if claims else {}
     for path, claim in claims:
         field, modes = (
             paths.field(document, (*path, "spec", "accessModes")),
@@ -78,7 +78,7 @@ def named(job: Job, replicated: Sequence[Template], modes: Mapping[str, Sequence
         modes: access modes of the claims that are known, by name.
     """
     users: dict[str, list[tuple[Template, int]]] = {}
-    for template in _together(replicated):
+    for template in together(replicated):
         for index, volume in enumerate(_objects(template.spec.get("volumes"))):
             name = _object(volume.get("persistentVolumeClaim")).get("claimName")
             if isinstance(name, str) and modes.get(name):
@@ -160,7 +160,7 @@ def _mounting(spec: Mapping[str, Any]) -> Iterator[tuple[paths.Path, Any]]:
                 yield (member, index, "volumeMounts", number, "name"), mount.get("name")
 
 
-def _together(templates: Sequence[Template]) -> list[Template]:
+def together(templates: Sequence[Template]) -> list[Template]:
     """Return the replicated jobs that run at the same time: those that no other one waits for, and no initializers."""
     ended = {
         str(each.get("name"))

@@ -167,6 +167,8 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
                 held = _held(site, world) if held is None else held
                 yield from _unexpanded(site, world, option, name, held) if name in held else ()
                 continue
+            if container.get("envFrom") and name not in _NEVER_SET:
+                continue  # the ConfigMap or the Secret may
             report = error if name in _NEVER_SET and not container.get("envFrom") else warning
             cure = _CURE_OF_OTHERS if _is_untold(job) else _CURE
             message = f"no env of the job sets {name}, so the launch would fail unless the image does; {cure}"

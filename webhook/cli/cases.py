@@ -19,7 +19,7 @@ from webhook.admission import answers, decisions, governors, guards, reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Policy
 from webhook.audit.redaction import doors
-from webhook.cli import gathering, offline, schemas, selections
+from webhook.cli import beside, gathering, offline, schemas, selections
 from webhook.cli.beside import Inputs
 from webhook.cli.gathering import GatheredCluster
 from webhook.cli.problems import CommandError
@@ -167,8 +167,23 @@ class Setup:
         cluster = cluster or self.cluster.reader
         mutated = evaluate(self._request(source, source.document, "mutate", old), cluster, self.policy)
         validated = evaluate(self._request(source, mutated.document, "validate", old), cluster, self.policy)
-        own, _ = doors.findings(tuple(offline.check(source, mutated, cluster, self.inputs)), (), source.document)
+        inside = beside.inlined.check(
+            source, mutated, self.inputs, lambda other: self._found(source, other, cluster, old)
+        )
+        outside = offline.check(source, mutated, cluster, self.inputs)
+        own, _ = doors.findings((*outside, *inside), (), source.document)
         return Case(source, answers.without_secrets(mutated), answers.without_secrets(validated), tuple(own))
+
+    def _found(
+        self,
+        source: Source,
+        document: Mapping[str, Any],
+        cluster: readers.ClusterReader,
+        old: Mapping[str, Any] | None,
+    ) -> list[Finding]:
+        mutated = evaluate(self._request(source, document, "mutate", old), cluster, self.policy)
+        validated = evaluate(self._request(source, mutated.document, "validate", old), cluster, self.policy)
+        return [*mutated.findings, *validated.findings]
 
     def require_readable(self) -> None:
         """Raise when anything could not be read, so that no incomplete output is shown.

@@ -23,7 +23,7 @@ __all__ = ["Held", "containers", "volumes"]
 _MEMBERS = ("initContainers", "containers")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Held:
     """A container of a job.
 

@@ -1,0 +1,71 @@
+"""Quotas: ResourceQuotas of the input that all pods of a job together exceed.
+
+The quota admission refuses the pods that come last, and a training waits for them. Source: kubernetes v1.36.3
+`pkg/quota/v1/evaluator/core/pods.go` (PodUsageFunc, Constraints); a quota with a scope is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+from strategies.checks import volumes
+from strategies.documents import quantities
+from strategies.documents.findings import Finding, error
+from strategies.jobs import templates
+from strategies.jobs.jobs import Job
+from webhook.cli.beside.inputs import Inputs, items, member, name_of
+
+__all__ = ["check"]
+
+_PLAIN = {"cpu": "requests.cpu", "memory": "requests.memory", "ephemeral-storage": "requests.ephemeral-storage"}
+_SHOWN = 60
+
+
+def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
+    """Report the quotas of the job's namespace that it needs more than."""
+    needed: Mapping[str, Fraction] | None = None
+    for quota in inputs.of_kind("ResourceQuota", job.namespace):
+        spec = member(quota.document, "spec")
+        if spec.get("scopes") or spec.get("scopeSelector"):
+            continue
+        needed = _needed(job) if needed is None else needed
+        for written, amount in member(spec, "hard").items():
+            name, most = _PLAIN.get(written, written), _value(amount)
+            if most is not None and needed.get(name, 0) > most:
+                message = (
+                    f"all pods together need {float(needed[name]):g} of {name[:_SHOWN]}, and the ResourceQuota "
+                    f"{name_of(quota.document)} of the input allows {float(most):g}, so the last ones are never made; "
+                    "raise it, or ask for less"
+                )
+                yield error(*_place(job), message, rule="core/quota")
+
+
+def _place(job: Job) -> tuple[str, Any]:
+    if job.kind == "TrainJob":
+        nodes = job.trainer.get("numNodes")
+        return ("spec.trainer.numNodes", nodes) if nodes else ("spec.runtimeRef.name", job.runtime and job.runtime.name)
+    return "spec.replicatedJobs", None
+
+
+def _needed(job: Job) -> Mapping[str, Fraction]:
+    """Return what the pods that run at the same time ask for, as a quota counts it."""
+    total: dict[str, Fraction] = {}
+    for template in volumes.together(templates.list_templates(job)):
+        pods = volumes.count(job, template)
+        total["pods"] = total.get("pods", Fraction(0)) + pods
+        for container in items(template.spec, "containers"):
+            resources = member(container, "resources")
+            limits, requests = member(resources, "limits"), member(resources, "requests")
+            asked = {f"requests.{name}": amount for name, amount in {**limits, **requests}.items()}
+            for name, amount in {**asked, **{f"limits.{name}": amount for name, amount in limits.items()}}.items():
+                total[name] = total.get(name, Fraction(0)) + pods * (_value(amount) or 0)
+    return total
+
+
+def _value(written: object) -> Fraction | None:
+    try:
+        return Fraction(quantities.value(written)) if isinstance(written, str | int) else None
+    except ValueError:
+        return None  # its own check says so
