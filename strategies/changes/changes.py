@@ -9,9 +9,8 @@ an UPDATE is restored. Fields that Muster does not know survive, because nothing
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from strategies.documents import findings, paths
 from strategies.documents.paths import ABSENT, Absent, Path
@@ -35,8 +34,7 @@ class Operation(TypedDict, total=False):
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One recorded change.
 
     Attributes:
@@ -78,11 +76,12 @@ class Changes:
         document: the object as it stands now.
         findings: what was reported on the way.
         count: the number of changes, as `len` tells it too; it is asked for more often than any is made.
+        known: what was found out about `document` as it stands now; each change empties it. One job alone may use it.
     """
 
     __slots__ = (
         *("_fresh", "_holder", "_outer", "_owned", "_parts", "_places", "_recorded", "_units"),
-        *("count", "document", "findings", "original"),
+        *("count", "document", "findings", "known", "original"),
     )
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -90,6 +89,7 @@ class Changes:
         self.document: Mapping[str, Any] = document
         self.findings: list[findings.Finding] = []
         self.count = 0
+        self.known: dict[Any, Any] = {}
         self._recorded: list[Change] = []
         self._places: list[Path] = []
         self._units: dict[str, Any] = {}
@@ -121,10 +121,12 @@ class Changes:
         before = paths.lookup(self.document, path)
         if _same(before, value):
             return
-        place = path if not isinstance(before, Absent) else self._place(path)
-        for member in reversed(path[len(place) :]):
-            value = {member: value}
-        before = paths.lookup(self.document, place)
+        place = path
+        if before is ABSENT:
+            place = self._place(path)
+            for member in reversed(path[len(place) :]):
+                value = {member: value}
+            before = ABSENT if len(place) == len(path) else paths.lookup(self.document, place)
         self._record("add" if isinstance(before, Absent) else "replace", place, before, value, rule, reason)
 
     def append(self, path: Path, entry: Any, *, rule: str, reason: str) -> None:
@@ -141,6 +143,33 @@ class Changes:
             self.set(path, [entry], rule=rule, reason=reason)
         else:
             raise ValueError(f"{paths.field(self.document, path)}: cannot append, because the value is not a list")
+
+    def extend(self, path: Path, entries: Iterable[tuple[Any, str, str]]) -> None:
+        """Add each (entry, rule, reason) at the end of the list at `path`, as `append` does with one.
+
+        Raises:
+            ValueError: as `append`.
+        """
+        rest = iter(entries)
+        for entry, rule, reason in rest:
+            self.append(path, entry, rule=rule, reason=reason)
+            if paths.KEYS.isdisjoint(path):  # no name of what is around the entries changes with them
+                self._extend(self._held(path), rest)
+
+    def _extend(self, holder: _Holder, entries: Iterable[tuple[Any, str, str]]) -> None:
+        """Record entries of a list that is there; what they have in common is worked out once."""
+        node, where, pointer = holder.node, paths.written(holder.steps), paths.pointer(holder.path)
+        unit = paths.written(holder.steps[: len(holder.unit)]) if holder.unit else ""
+        made, first = [], len(node)
+        for index, (entry, rule, reason) in enumerate(entries, first):
+            if index - first + self.count >= MOST:
+                raise _too_many()
+            after = _copied(entry)
+            node.append(after)
+            field = where + paths.spell(node, holder.member, index)
+            made.append(Change("add", f"{pointer}/{index}", field, unit or field, ABSENT, after, rule, reason))
+        if made:
+            self._keep(made, [(*holder.path, index) for index in range(first, len(node))], holder.before if unit else ABSENT)
 
     def remove(self, path: Path, *, rule: str, reason: str) -> None:
         """Remove the value at `path`; nothing is recorded when it is missing."""
@@ -173,7 +202,7 @@ class Changes:
         before, lengths = self._outer
         for field in self._fresh:
             starts = lengths.intersection(map(re.Match.start, _STEP.finditer(field)))
-            if not any(field[:start] in before for start in starts):
+            if not starts or not any(field[:start] in before for start in starts):
                 before[field] = self._units[field]
                 lengths.add(len(field))
         self._fresh.clear()
@@ -206,8 +235,8 @@ class Changes:
     ) -> None:
         if not place:
             raise ValueError("the document itself cannot be replaced or removed")
-        if len(self._recorded) >= MOST:
-            raise ValueError(f"there are more than {MOST} changes; change what many places have in common once")
+        if self.count >= MOST:
+            raise _too_many()
         after, holder, last = _copied(after), self._held(place[:-1]), place[-1]
         original = holder.before if holder.unit else before
         step = paths.spell(holder.node, holder.member, last) if op == "remove" else ""  # from the entry's own name
@@ -218,29 +247,38 @@ class Changes:
         steps = [*holder.steps, step or paths.spell(holder.node, holder.member, last)]
         field = paths.written(steps)
         unit = paths.written(steps[: len(holder.unit)]) if holder.unit else field
-        self._recorded.append(Change(op, paths.pointer(place), field, unit, before, after, rule, reason))
-        self.count += 1
-        self._places.append(place)
-        part = _part(place)
-        self._parts[part] = self._parts.get(part, 0) + 1
-        if unit not in self._units:
-            self._units[unit] = original
-            self._fresh.append(unit)
+        change = Change(op, paths.pointer(place), field, unit, before, after, rule, reason)
+        self._keep([change], [place], original)
+
+    def _keep(self, changes: list[Change], places: list[Path], original: Any) -> None:
+        """Keep changes of one object or list, with their places and the original of their units."""
+        self._recorded += changes
+        self._places += places
+        self.count += len(changes)
+        self.known.clear()
+        part = _part(places[0])
+        self._parts[part] = self._parts.get(part, 0) + len(changes)
+        for unit in {change.unit: None for change in changes}:
+            if unit not in self._units:
+                self._units[unit] = original
+                self._fresh.append(unit)
 
     def _held(self, path: Path) -> _Holder:
         """Return the object or list at `path`, one that may be written to; the same is often asked for again."""
-        holder = self._holder
-        if holder is None or holder.path != path:
-            unit = paths.enclosing(path)
-            before = paths.lookup(self.document, unit) if unit else None
+        last = self._holder
+        if last is not None and last.path == path:
+            return last
+        unit = paths.enclosing(path)
+        before = paths.lookup(self.document, unit) if unit else None
+        around = last if last is not None and last.path == path[:-1] else None  # one step further in than the last one
+        node, steps, member = (around.node, around.steps, around.member) if around else (None, [], "")
+        if around is None:
             node = self.document = self._own(self.document)
-            for part in path:
-                child = self._own(node[part])
-                node[part] = child
-                node = child
-            steps = paths.spelled(self.document, path)
-            member = next((part for part in reversed(path) if isinstance(part, str)), "")
-            holder = self._holder = _Holder(path, node, steps, member, unit, before)
+        for part in path[-1:] if around else path:
+            steps = [*steps, paths.spell(node, member, part)]
+            child = node[part] = self._own(node[part])
+            node, member = child, part if isinstance(part, str) else member
+        holder = self._holder = _Holder(path, node, steps, member, unit, before)
         return holder
 
     def _own(self, node: Any) -> Any:
@@ -251,8 +289,7 @@ class Changes:
         return copy
 
 
-@dataclass(frozen=True, slots=True)
-class _Holder:
+class _Holder(NamedTuple):
     """The object or list in which the last change was made, with what all changes in it have in common.
 
     Attributes:
@@ -270,6 +307,10 @@ class _Holder:
     member: str
     unit: Path | None
     before: Any
+
+
+def _too_many() -> ValueError:
+    return ValueError(f"there are more than {MOST} changes; change what many places have in common once")
 
 
 def _write(op: str, node: Any, last: str | int, value: Any) -> None:
@@ -297,5 +338,5 @@ def _same(one: Any, other: Any) -> bool:
 
 def _copied(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _copied(inner) for key, inner in value.items()}
+        return {key: inner if type(inner) is str else _copied(inner) for key, inner in value.items()}
     return [_copied(inner) for inner in value] if isinstance(value, (list, tuple)) else value

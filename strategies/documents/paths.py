@@ -82,10 +82,10 @@ def lookup(document: Any, path: Path) -> Any:
     """Return the value at `path`, or `ABSENT` when any step is missing."""
     node = document
     for part in path:
-        if isinstance(part, str):
-            if not isinstance(node, dict) or part not in node:
+        if isinstance(node, dict):
+            if part not in node:
                 return ABSENT
-        elif not isinstance(node, list) or not 0 <= part < len(node):
+        elif isinstance(part, str) or not isinstance(node, list) or not 0 <= part < len(node):
             return ABSENT
         node = node[part]
     return node
@@ -137,8 +137,9 @@ def _entry_step(entries: list[Any], member: str, index: int) -> str | int:
     if key is None:
         return index
     key = str(key)
-    is_later = index and _first(entries, member, key) != index
-    return index if is_later or _is_index(key, entries) else _quoted(key)
+    if (index and _first(entries, member, key) != index) or (key.isdecimal() and _is_index(key, entries)):
+        return index
+    return _quoted(key)
 
 
 def _first(entries: list[Any], member: str, key: str) -> int | None:

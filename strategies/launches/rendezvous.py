@@ -116,8 +116,14 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
     present = {entry.get("name"): entry for entry in place.container.get("env") or ()}
 
     def add(wanted: Iterable[_Wanted]) -> None:
+        missing = []
         for entry, reason in wanted:
-            _add(changes, place, entry, present.get(entry["name"]), rule, reason)
+            name = entry["name"]
+            if name in present:
+                _report_kept(changes, place, entry, present[name], rule)
+            else:
+                missing.append((entry, f"{rule}/{_rule_name(name)}", reason))
+        changes.extend((*place.path, "env"), missing)
 
     add([*_pet(job, place, coordinator, meant, rank), *met])
     if not size and names.PET_RDZV_ENDPOINT in {entry["name"] for entry, _ in met} - present.keys():
@@ -244,13 +250,10 @@ def _ranks(launch: Launch, topology: topologies.Topology, rank: _Rank | None) ->
         yield {"name": "LOCAL_WORLD_SIZE", "value": "1"}, reason
 
 
-def _add(  # noqa: PLR0913  # what to add, where, and why
-    changes: Changes, place: pods.Place, entry: EnvVar, found: EnvVar | None, rule: str, reason: str
-) -> None:
+def _report_kept(changes: Changes, place: pods.Place, entry: EnvVar, found: EnvVar, rule: str) -> None:
+    """Warn about a variable of the job's own that is not the one that Muster would have set."""
     name = entry["name"]
-    if found is None:
-        changes.append((*place.path, "env"), entry, rule=f"{rule}/{_rule_name(name)}", reason=reason)
-    elif found != entry and name not in _JUDGED and _host(found) != _host(entry):
+    if found != entry and name not in _JUDGED and _host(found) != _host(entry):
         where = f"{paths.field(changes.document, place.path)}.env[{name}]"
         message = f"kept as the job sets it; Muster would have set {entry.get('value')!r}"
         changes.report(warning(where, found.get("value"), message, rule=f"{rule}/{_rule_name(name)}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 
 import jsonpatch
@@ -33,6 +34,11 @@ def act(draw, changes):
     path = draw(st.sampled_from(list(generated.paths_of(wanted))))
     value = draw(generated.values())
     node = paths.lookup(wanted, path)
+    if isinstance(node, list) and draw(st.booleans()):
+        entries = [value, *draw(st.lists(generated.values(), max_size=2))]
+        changes.extend(path, [(entry, *WHY.values()) for entry in entries])
+        node += copy.deepcopy(entries)
+        return wanted
     if isinstance(node, list) and draw(st.booleans()):
         changes.append(path, value, **WHY)
         node.append(copy.deepcopy(value))
@@ -141,6 +147,35 @@ def test_a_place_that_cannot_be_is_refused_by_its_name_and_nothing_is_recorded(p
         changes.set(path, 1, **WHY)
     assert changes.patch() == []
     assert changes.document is document
+
+
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        (("spec", "env"), {"spec": {"env": [{"name": "A"}]}}),
+        (("spec", "env"), {"spec": {"env": None}}),
+        (("spec", "env"), {}),
+        (("spec", "args"), {"spec": {"args": ["a"]}}),
+        (("items", 0, "name", "of"), {"items": [{"name": {"of": []}}]}),
+        (("replicatedJobs", 0, "env"), {"replicatedJobs": [{"name": "node", "env": [{"name": "B"}]}]}),
+    ],
+)
+def test_entries_that_are_added_together_are_recorded_as_one_by_one(path, document):
+    entries = [({"name": name, "value": ["x"]}, f"test/{name}", f"because of {name}") for name in ("A", "B", "A", "3")]
+    together, single = Changes(document), Changes(document)
+    together.extend(path, iter(entries))
+    for entry, rule, reason in entries:
+        single.append(path, entry, rule=rule, reason=reason)
+    assert list(together) == list(single)
+    assert (together.document, together.units(), together.patch()) == (single.document, single.units(), single.patch())
+    assert (together.touched(1), together.state(path), len(together)) == (single.touched(1), single.state(path), 4)
+    assert together.is_whole
+
+
+def test_entries_without_end_are_too_many(monkeypatch):
+    monkeypatch.setattr("strategies.changes.changes.MOST", 10)
+    with pytest.raises(ValueError, match="more than 10 changes"):
+        Changes({}).extend(("args",), itertools.repeat(("a", "test/rule", "because")))
 
 
 def test_appending_to_what_is_no_list_is_refused():

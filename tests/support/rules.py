@@ -23,8 +23,8 @@ seen: dict[str, set[str]] = {}
 
 def watch() -> None:
     """Remember the rule of every finding and every change that is made from now on."""
-    for kind, name in ((Finding, lambda each: getattr(each.severity, "value", None)), (Change, lambda _each: "change")):
-        kind.__init__ = _remembering(kind.__init__, name)
+    Finding.__init__ = _remembering(Finding.__init__)
+    Change.__new__ = _remembering_change(Change.__new__)
 
 
 def strangers() -> list[str]:
@@ -63,10 +63,23 @@ def _pattern(node: ast.AST) -> str:
     return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
 
 
-def _remembering(make, name):
+def _remembering(make):
     def remembering(self, *args, **members):
         make(self, *args, **members)
-        if isinstance(self.rule, str) and isinstance(name(self), str):  # tests of rubbish make others
-            seen.setdefault(self.rule, set()).add(name(self))
+        _see(self.rule, getattr(self.severity, "value", None))
 
     return remembering
+
+
+def _remembering_change(make):
+    def remembering(*args, **members):
+        made = make(*args, **members)
+        _see(made.rule, "change")
+        return made
+
+    return remembering
+
+
+def _see(rule, kind):
+    if isinstance(rule, str) and isinstance(kind, str):  # tests of rubbish make others
+        seen.setdefault(rule, set()).add(kind)
