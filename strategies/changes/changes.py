@@ -169,7 +169,9 @@ class Changes:
             field = where + paths.spell(node, holder.member, index)
             made.append(Change("add", f"{pointer}/{index}", field, unit or field, ABSENT, after, rule, reason))
         if made:
-            self._keep(made, [(*holder.path, index) for index in range(first, len(node))], holder.before if unit else ABSENT)
+            self._keep(
+                made, [(*holder.path, index) for index in range(first, len(node))], holder.before if unit else ABSENT
+            )
 
     def remove(self, path: Path, *, rule: str, reason: str) -> None:
         """Remove the value at `path`; nothing is recorded when it is missing."""
@@ -271,7 +273,8 @@ class Changes:
         unit = paths.enclosing(path)
         before = paths.lookup(self.document, unit) if unit else None
         around = last if last is not None and last.path == path[:-1] else None  # one step further in than the last one
-        node, steps, member = (around.node, around.steps, around.member) if around else (None, [], "")
+        node: Any = around.node if around else None
+        steps, member = (around.steps, around.member) if around else ([], "")
         if around is None:
             node = self.document = self._own(self.document)
         for part in path[-1:] if around else path:

@@ -10,6 +10,8 @@ Only members of the right type are judged: the API server refuses the others, an
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -108,10 +110,9 @@ def _of_init_containers(spec: Mapping[str, Any]) -> Iterator[Fault]:
 
 def environment(entries: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
     """Yield what is wrong with the sources of a list of variables, each at its place inside that list."""
-    for index, entry in enumerate(entries):
-        source = entry.get("valueFrom")
-        if source is None:
-            continue
+    sources = list(map(_source, entries))
+    for index in itertools.compress(itertools.count(), map(operator.is_not, sources, itertools.repeat(None))):
+        entry, source = entries[index], sources[index]
         held = [name for name in _SOURCES if source.get(name) is not None]
         if len(held) != 1:
             message = f"needs one source of {', '.join(_SOURCES[:-1])}, {_REFUSED}; correct it"
@@ -124,6 +125,7 @@ def environment(entries: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
                 yield (index, "valueFrom", held[0], place), value, message, "core/env-source"
 
 
+_source = operator.methodcaller("get", "valueFrom")
 _Inner = tuple[Path, Any, str]
 
 

@@ -7,6 +7,7 @@ Trainer may write is refused only in some places.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -92,13 +93,16 @@ def _reserved_env(subject: Job) -> Iterator[Finding]:
     entries = subject.trainer.get("env")
     policy: Mapping[str, Any] = subject.runtime.ml_policy if entries and subject.runtime is not None else {}
     for plugin in policy:
-        reserved, cure = _RESERVED.get(plugin, ((), ""))
-        for entry in (entries or ()) if reserved and policy[plugin] is not None else ():
+        reserved, cure = _RESERVED.get(plugin, (_NOTHING, ""))
+        sets = reserved and policy[plugin] is not None and not reserved.isdisjoint(map(_name, entries or ()))
+        for entry in (entries or ()) if sets else ():
             if entry.get("name") in reserved:
                 message = f"only Trainer sets it; {cure}"
                 yield error(f"spec.trainer.env[{entry['name']}]", entry.get("value"), message, rule="core/reserved-env")
 
 
+_name = operator.methodcaller("get", "name")
+_NOTHING = frozenset[str]()
 _RESERVED: Mapping[str, tuple[frozenset[str], str]] = {
     "torch": (names.RESERVED_ENV, "use numNodes and numProcPerNode, or the annotation muster.dev/rendezvous"),
     "mpi": (names.RESERVED_ENV_OF_MPI, "remove it"),

@@ -101,13 +101,19 @@ def _asks(job: Job) -> bool:
     document, path = (job.document, ("spec",)) if job.kind == "JobSet" else _template(job)
     if job.kind == "TrainJob" and (job.document.get("spec") or {}).get("runtimePatches"):
         return True
-    return any(
-        key in annotations
-        for replicated in _list(paths.lookup(document, (*path, "replicatedJobs")))
-        for inside in (("template", "metadata"), ("template", "spec", "template", "metadata"))
-        for annotations in (_object(paths.lookup(replicated, (*inside, "annotations"))),)
-        for key in _KEYS
-    )
+    every = _list(paths.lookup(document, (*path, "replicatedJobs")))
+    return any(not _NAMED.isdisjoint(annotations) for each in every for annotations in _of_template(each))
+
+
+_NAMED = frozenset(_KEYS)
+
+
+def _of_template(replicated: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the annotations of a replicated job's template that are there, and those of its pods."""
+    template = _object(_object(replicated).get("template"))
+    for inside in (template, _object(_object(template.get("spec")).get("template"))):
+        if annotations := _object(_object(inside.get("metadata")).get("annotations")):
+            yield annotations
 
 
 def homeless(job: Job) -> Iterator[tuple[str, str]]:

@@ -124,7 +124,7 @@ def replicas(job: Document) -> int:
 
 def at_once(job: Document) -> int:
     """Return the pods of each of its Jobs that run at the same time (kubernetes `pkg/controller/job`, wantActive)."""
-    spec = _dig(job, "template", "spec")
+    spec = (job.get("template") or {}).get("spec") or {}
     parallel = spec.get("parallelism")
     running = 1 if parallel is None else max(int(parallel), 0)
     completions = spec.get("completions")
@@ -133,7 +133,7 @@ def at_once(job: Document) -> int:
 
 def takes_turns(job: Document) -> bool:
     """Whether more pods have to complete than run at once, so that some start only when others have ended."""
-    completions = _dig(job, "template", "spec").get("completions")
+    completions = ((job.get("template") or {}).get("spec") or {}).get("completions")
     return completions is not None and 0 < at_once(job) < int(completions)
 
 
@@ -155,7 +155,7 @@ def trainer(document: Document, spec_path: tuple[str, ...]) -> Place | None:
 
 def labels(job: Document) -> Document:
     """Return the labels of a replicated job's Job template, where Trainer puts its ancestor label."""
-    return _dig(job, "template", "metadata", "labels")
+    return ((job.get("template") or {}).get("metadata") or {}).get("labels") or {}
 
 
 def find_env(env: Sequence[EnvVar] | None, name: str) -> EnvVar | None:
@@ -197,7 +197,8 @@ def _place(job: Document, job_path: Path) -> Place | None:
 
 
 def _containers(job: Document) -> Sequence[Container]:
-    containers: Sequence[Container] = _dig(job, "template", "spec", "template", "spec").get("containers") or ()
+    pod = ((job.get("template") or {}).get("spec") or {}).get("template") or {}
+    containers: Sequence[Container] = (pod.get("spec") or {}).get("containers") or ()
     return containers
 
 

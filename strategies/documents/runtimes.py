@@ -37,7 +37,7 @@ class Runtime:
         """`metadata.name`; torchtune's names are semantic (`torchtune-llama3.2-1b`)."""
         return str((self.document.get("metadata") or {}).get("name", ""))
 
-    @property
+    @functools.cached_property
     def framework(self) -> str | None:
         """The label `trainer.kubeflow.org/framework` on the runtime itself; the template's labels do not count."""
         labels = (self.document.get("metadata") or {}).get("labels") or {}
@@ -83,7 +83,7 @@ class Runtime:
         template = (self.document.get("spec") or {}).get("template") or {}
         return {**((template.get("metadata") or {}).get("labels") or {}), **own}
 
-    @property
+    @functools.cached_property
     def annotations(self) -> Mapping[str, Any]:
         """Annotations of the runtime, over those of its template (the template's reach the JobSet)."""
         own = (self.document.get("metadata") or {}).get("annotations") or {}

@@ -6,7 +6,9 @@ plugin should not crash on `command: trl sft`. The types are checked here once, 
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -148,17 +150,39 @@ def _fits(shape: Any) -> Callable[[Any], bool]:
     if shape == {}:
         return _is_object
     if isinstance(shape, list):
-        if isinstance(shape[0], type):
-            of_entries = {shape[0]}
-            return lambda value: type(value) is list and of_entries.issuperset(map(type, value))
-        fits_entry = _fits(shape[0])
-        return lambda value: type(value) is list and all(map(fits_entry, value))
-    if not isinstance(shape, dict):
-        return lambda value: type(value) is shape
+        return _fits_list(shape[0])
+    return _fits_object(shape)[0] if isinstance(shape, dict) else lambda value: type(value) is shape
+
+
+def _fits_list(shape: Any) -> Callable[[Any], bool]:
+    if isinstance(shape, type) or shape == {}:
+        of_entries = {shape if isinstance(shape, type) else dict}
+        return lambda value: type(value) is list and of_entries.issuperset(map(type, value))
+    fits_entry, flat = _fits_object(shape)
+
+    def fits(value: Any) -> bool:
+        if type(value) is not list:
+            return False
+        try:  # a list of env is long, and nearly all of its entries are flat and fit
+            forms = zip(map(tuple, value), map(tuple, map(_types, map(dict.values, value))), strict=True)
+            others = itertools.compress(value, map(operator.not_, map(flat.__contains__, forms)))
+            return all(map(fits_entry, others))
+        except TypeError:  # an entry is not an object
+            return False
+
+    return fits
+
+
+_types = functools.partial(map, type)
+
+
+def _fits_object(shape: Mapping[str, Any]) -> tuple[Callable[[Any], bool], set[_Form]]:
+    """Return a quick check for an object, and the forms that fit whatever their values are, of which it learns."""
     members: dict[str, Any] = {
         member: inner if isinstance(inner, type) else _fits(inner) for member, inner in shape.items()
     }
-    known: dict[_Form, list[str]] = {}
+    known: dict[_Form, list[tuple[str, Callable[[Any], bool]]]] = {}
+    flat: set[_Form] = set()
 
     def fits(value: Any) -> bool:
         if type(value) is not dict:
@@ -171,13 +195,22 @@ def _fits(shape: Any) -> Callable[[Any], bool]:
                 return False
             if len(known) < _MOST_FORMS and len(repr(form[0])) <= _LONGEST_FORM:
                 known[form] = inside
-        return all(members[member](value[member]) for member in inside)
+                if not inside:
+                    flat.add(form)
+        return _are_fit(value, inside)
 
-    return fits
+    return fits, flat
 
 
-def _inside(value: Mapping[str, Any], members: Mapping[str, Any]) -> list[str] | None:
-    """Return the members of an object whose own values have to be looked at; None where one is of a wrong type."""
+def _are_fit(value: Mapping[str, Any], inside: list[tuple[str, Callable[[Any], bool]]]) -> bool:
+    for member, fits in inside:  # noqa: SIM110  # a generator would cost as much again
+        if not fits(value[member]):
+            return False
+    return True
+
+
+def _inside(value: Mapping[str, Any], members: Mapping[str, Any]) -> list[tuple[str, Callable[[Any], bool]]] | None:
+    """Return the members whose own values have to be looked at, and how; None where one is of a wrong type."""
     found = []
     for member, child in value.items():
         wanted = members.get(member)
@@ -185,7 +218,7 @@ def _inside(value: Mapping[str, Any], members: Mapping[str, Any]) -> list[str] |
             continue
         if type(wanted) is type:
             return None
-        found.append(member)
+        found.append((member, wanted))
     return found
 
 

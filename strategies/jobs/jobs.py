@@ -17,9 +17,10 @@ from strategies.documents import pods, trainjobs
 from strategies.documents.paths import Path
 from strategies.documents.runtimes import Runtime
 from strategies.jobs import askings, parts, programs
+from strategies.jobs.memories import remembered, remembered_for_all
 from strategies.jobs.parts import Parts
 from strategies.platform.placements import Role
-from strategies.platform.supplies import Supply
+from strategies.platform.supplies import NOTHING, Supply
 
 __all__ = [
     "MOST_TOGETHER",
@@ -82,7 +83,7 @@ class Job:
     owner: Mapping[str, Any] | None = None
     claim_devices: Mapping[str, int | None] = field(default_factory=dict)
     settings: Settings = Settings()
-    supply: Supply = field(default_factory=Supply)
+    supply: Supply = NOTHING
     roles: Mapping[str, Role] = field(default_factory=dict)
     runtime_open: bool = False
     identify: programs.Identify = programs.unknown
@@ -100,12 +101,14 @@ class Job:
         return (self.document.get("metadata") or {}).get("name") or None
 
     @property
+    @remembered_for_all
     def trainer(self) -> trainjobs.Trainer:
         """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing."""
         document = self.document if self.kind == "TrainJob" else self.owner
         return trainjobs.trainer(document or {})
 
     @property
+    @remembered
     def container(self) -> pods.Place | None:
         """The training container: of the JobSet itself, or of the runtime of a TrainJob.
 
@@ -113,7 +116,7 @@ class Job:
         """
         if self.kind == "TrainJob":
             return self.runtime.trainer if self.runtime else None
-        return _container(self)
+        return self._place(self.part) if self.parts.places else None
 
     @property
     def brings_image(self) -> bool:
@@ -125,15 +128,10 @@ class Job:
         theirs = self.container.container.get("image") if self.container else None
         return self.kind == "JobSet" or (bool(image) and image != theirs)
 
-    def _find_container(self) -> pods.Place | None:
-        return self._place(self.part) if self.parts.places else None
-
     @property
+    @remembered
     def world(self) -> tuple[pods.Place, ...]:
         """The training containers whose processes meet, in the order of their ranks; one of each replicated job."""
-        return _world(self)
-
-    def _find_world(self) -> tuple[pods.Place, ...]:
         container = self.container
         if container is None:
             return ()
@@ -165,12 +163,7 @@ class Job:
     def _place(self, part: int) -> pods.Place:
         """Return the training container of a part; most changes touch other parts, so it is made once for many."""
         found = self.parts.places[part]
-        key, state = (_PLACE, part), self.changes.state(found[0])
-        kept = self.memory.get(key)
-        if kept is None or kept[0] != state:
-            kept = self.memory[key] = (state, pods.place(self.document, *found))
-        place: pods.Place = kept[1]
-        return place
+        return _still(self, (_PLACE, part), self.changes.state(found[0]), lambda: pods.place(self.document, *found))
 
     @property
     def network(self) -> Mapping[str, Any]:
@@ -191,61 +184,41 @@ class Job:
 
     def annotation(self, key: str) -> tuple[str, str] | None:
         """Return (value, where it is written) of the nearest annotation: the job's, its TrainJob's, its runtime's."""
-        nearest = (
-            (self.document.get("metadata") or {}, f"{self.kind} annotation"),
-            ((self.owner or {}).get("metadata") or {}, "TrainJob annotation"),
-        )
-        for metadata, where in nearest:
-            value = (metadata.get("annotations") or {}).get(key)
+        for written, where in self._annotations:
+            value = written.get(key)
             if isinstance(value, str):
                 return value, where
-        value = self.runtime.annotations.get(key) if self.runtime else None
-        return (value, "runtime annotation") if isinstance(value, str) else None
+        return None
+
+    @property
+    @remembered_for_all
+    def _annotations(self) -> tuple[tuple[Mapping[str, Any], str], ...]:
+        """Annotations that there are, and where they are written, nearest first."""
+        own, owners = ((each or {}).get("metadata") or {} for each in (self.document, self.owner))
+        every = (
+            (own.get("annotations") or {}, f"{self.kind} annotation"),
+            (owners.get("annotations") or {}, "TrainJob annotation"),
+            (self.runtime.annotations if self.runtime else {}, "runtime annotation"),
+        )
+        return tuple(each for each in every if each[0])
 
 
 _PARTS, _PLACE, _ASKED = "parts", "place", "asked"
 _Found = TypeVar("_Found")
 
 
-def remembered(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
-    """Compute once for each state of a job; what is returned depends on the job alone, and nobody may change it.
-
-    A decision asks for the container, the launch and the topology of a job some thirty times.
-    """
-    return _kept(find, shared=False)
-
-
 def remembered_for_part(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
-    """Do the same for what depends on this part of a job and on what is outside of all parts, not on the others."""
+    """Compute once for each state of this part of a job and of what is outside of all parts, not of the others."""
 
     @functools.wraps(find)
-    def look(job: Job) -> _Found:
-        key, count = (find, job.part), job.changes.count
-        kept = job.memory.get(key)
-        if kept is None or kept[0] != count:
-            places = job.parts.places if job.kind == "JobSet" else ()
-            state = job.changes.state(places[job.part][0]) if places else count
-            untouched = kept is not None and kept[2] == state
-            kept = job.memory[key] = (count, kept[1] if kept and untouched else find(job), state)
-        found: _Found = kept[1]
-        return found
-
-    return look
-
-
-def remembered_for_all(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
-    """Do the same for what is the same for all parts of a job."""
-    return _kept(find, shared=True)
-
-
-def _kept(find: Callable[[Job], _Found], *, shared: bool) -> Callable[[Job], _Found]:
-    @functools.wraps(find)
-    def look(job: Job) -> _Found:
-        key, count = (find, None if shared else job.part), job.changes.count
-        kept = job.memory.get(key)
-        if kept is None or kept[0] != count:
-            kept = job.memory[key] = (count, find(job))
-        found: _Found = kept[1]
+    def look(job: Job) -> Any:
+        try:
+            return job.changes.known[find, job.part]
+        except KeyError:
+            pass
+        places = job.parts.places if job.kind == "JobSet" else ()
+        state = job.changes.state(places[job.part][0]) if places else job.changes.count
+        found = job.changes.known[find, job.part] = _still(job, (find, job.part), state, lambda: find(job))
         return found
 
     return look
@@ -255,17 +228,26 @@ def remembered_for_place(find: Callable[[Job, pods.Place], _Found]) -> Callable[
     """Compute once for each state of one replicated job; what is returned depends on its container alone."""
 
     @functools.wraps(find)
-    def look(job: Job, place: pods.Place) -> _Found:
-        key, count = (find, place.path), job.changes.count
-        kept = job.memory.get(key)
-        if kept is None or kept[0] != count:
-            state = job.changes.state(place.path)
-            untouched = kept is not None and kept[2] == state
-            kept = job.memory[key] = (count, kept[1] if kept and untouched else find(job, place), state)
-        found: _Found = kept[1]
+    def look(job: Job, place: pods.Place) -> Any:
+        key = find, place.path
+        try:
+            return job.changes.known[key]
+        except KeyError:
+            pass
+        state = job.changes.state(place.path)
+        found = job.changes.known[key] = _still(job, key, state, lambda: find(job, place))
         return found
 
     return look
+
+
+def _still(job: Job, key: object, state: object, find: Callable[[], _Found]) -> _Found:
+    """Return what was found in this state of a part, which changes of others leave as it is; else find it again."""
+    kept = job.memory.get(key)
+    if kept is None or kept[0] != state:
+        kept = job.memory[key] = (state, find())
+    found: _Found = kept[1]
+    return found
 
 
 def followed(find: Callable[[Mapping[str, Any]], _Found]) -> Callable[[Job], tuple[_Found, ...]]:
@@ -347,5 +329,3 @@ def keep(job: Job, key: object, state: object, find: Callable[[], _Found]) -> _F
 
 
 _FOLLOWED, _ORDER, _KEPT = "followed", "order", "kept"
-_container = remembered(Job._find_container)  # noqa: SLF001  # its own
-_world = remembered(Job._find_world)  # noqa: SLF001  # its own

@@ -7,6 +7,7 @@ applies the TrainJob learns why the JobSet would be refused; the answer to Train
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ __all__ = ["Template", "find_template", "list_patches", "list_templates", "pods_
 _POD = ("template", "spec", "template")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Template:
     """One replicated job.
 
@@ -45,7 +46,7 @@ class Template:
         """Where its pod spec is."""
         return (*self.path, *_POD, "spec")
 
-    @property
+    @functools.cached_property
     def spec(self) -> Mapping[str, Any]:
         """Its pod spec, empty when it is missing."""
         return _object(self.job, *_POD, "spec")

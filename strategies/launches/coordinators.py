@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from strategies.documents import names, pods, quantities
 from strategies.documents.findings import Finding, error, warning
-from strategies.jobs.jobs import Job, follow_parts
+from strategies.jobs.jobs import Job, follow_parts, remembered
 from strategies.launches import topologies
 
 __all__ = ["Coordinator", "find_coordinator", "is_elsewhere", "is_trainers", "validate"]
@@ -47,6 +47,7 @@ class Coordinator:
         return f"{self.host}:{self.port}"
 
 
+@remembered
 def find_coordinator(job: Job) -> Coordinator | None:
     """Return the coordinator; None when the job's name or its training container is not known yet.
 

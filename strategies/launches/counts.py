@@ -221,7 +221,7 @@ def _word(job: Job, site: Site, world: World) -> Iterator[Finding]:
         return
     if topologies.trainer_processes(job) != resources.AUTO:
         return
-    for option in _NUMBERS:
+    for option in () if world.launch.values.keys().isdisjoint(_NUMBERS) else _NUMBERS:
         text = world.launch.values.get(option, "")
         if not _COUNTED.search(text) or (option in ("nproc_per_node", "devices") and "$((" not in text):
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -44,6 +45,14 @@ _DIGITS = 9
 
 def identify(argv: Sequence[str]) -> Program:
     """Return what a command line starts: of several programs a launcher of a training, else the last."""
+    words = tuple(argv)
+    return _remembered(words) if sum(map(len, words)) <= _SHORT else _identified(words)
+
+
+_SHORT = 2_048  # characters of a command line that is remembered
+
+
+def _identified(argv: tuple[str, ...]) -> Program:
     if not argv:
         return Program()
     reading = readings.read(argv)
@@ -53,6 +62,9 @@ def identify(argv: Sequence[str]) -> Program:
             return _of_launch(launched)
         return _driver(reading) or _of_launch(reading.launches[-1])
     return Program(_by_name(launches.program(argv[0]), read=not reading.unread))
+
+
+_remembered = functools.lru_cache(maxsize=256)(_identified)  # a decision asks some five times, and jobs are alike
 
 
 def _driver(reading: Reading) -> Program | None:

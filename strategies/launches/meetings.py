@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from strategies.documents import names, pods
@@ -44,11 +45,16 @@ _READ_BY_TORCHRUN = ("PET_RDZV_ENDPOINT", "PET_NODE_RANK", "PET_NNODES", "PET_ST
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A value that decides how nodes meet: its field, how it is shown, and its text."""
+    """A value that decides how nodes meet: where its field is told, how it is shown, and its text."""
 
-    field: str
+    place: Callable[[], str]
     shown: str
     text: str
+
+    @property
+    def field(self) -> str:
+        """The field path, which only a finding needs."""
+        return self.place()
 
     @property
     def is_unset(self) -> bool:
@@ -103,12 +109,12 @@ class _Seen:
         """Return the literal value of a variable as the launch sees it."""
         if launch is not None and name in launch.env:
             text = launch.env[name]
-            return None if text is None else _Written(f"{self.site.place}.command", f"{name}={text}", text)
+            return None if text is None else _Written(lambda: f"{self.site.place}.command", f"{name}={text}", text)
         entry = self.entry(name)
         if entry is None or entry.get("valueFrom") is not None:
             return None
         text = str(entry.get("value") or "")
-        return _Written(self.where(name), text, text)
+        return _Written(partial(self.where, name), text, text)
 
     def where(self, name: str) -> str:
         if self.job.kind == "JobSet":
@@ -120,10 +126,10 @@ class _Seen:
         """Return what torchrun reads for an option: its flag, else its PET_* variable."""
         if option in launch.values:
             text = self.defaulted(launch.values[option])
-            place = self.site.locate_option(launch, option)
+            place = partial(self.site.locate_option, launch, option)
             return _Written(place, f"--{option} {launch.values[option]}", self.expand(text))
         found = self.variable(launch, f"PET_{option.upper()}")
-        return None if found is None else _Written(found.field, found.shown, self.expand(found.text))
+        return None if found is None else _Written(found.place, found.shown, self.expand(found.text))
 
     def expand(self, text: str) -> str:
         """Replace each variable of the container whose value is literal."""
@@ -318,9 +324,11 @@ def _read_rank(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     options = [name for name in ("node_rank", "machine_rank") if name in launch.values]
     variables = () if options else _RANKS_OF.get(launch.launcher, ())
     places = [(f"--{name} {launch.values[name]}", launch.values[name], name) for name in options]
-    texts = [(shown, text, seen.site.locate_option(launch, name)) for shown, text, name in places]
+    texts = [(shown, text, partial(seen.site.locate_option, launch, name)) for shown, text, name in places]
     texts += [
-        (f"{name}={text}", text, seen.where(name)) for name in variables if (text := seen.reference(launch, name))
+        (f"{name}={text}", text, partial(seen.where, name))
+        for name in variables
+        if (text := seen.reference(launch, name))
     ]
     for shown, text, place in texts:
         clash = ranks.find_clash(seen.job, seen.source(text))
@@ -330,7 +338,7 @@ def _read_rank(seen: _Seen, launch: Launch) -> Iterator[Finding]:
                 cure = f"remove it, and use the annotation {names.RENDEZVOUS_ANNOTATION}: c10d"
             message = f"{clash}, so several nodes would have one rank; {cure}"
             report = warning if launch.launcher is Launcher.PYTHON else error
-            yield report(place, beginning(shown, 80), message, rule="core/fixed-rank")
+            yield report(place(), beginning(shown, 80), message, rule="core/fixed-rank")
 
 
 _RANKS_OF = {
@@ -360,7 +368,7 @@ def _with_port(address: _Written, report: Any) -> Iterator[Finding]:
 def _program(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     address = seen.variable(launch, names.MASTER_ADDR)
     if address is not None:
-        expanded = _Written(address.field, address.shown, seen.expand(address.text))
+        expanded = _Written(address.place, address.shown, seen.expand(address.text))
         yield from _address(seen, expanded, error, static=True)
         yield from _with_port(expanded, error)
     for name in ("RANK", "NODE_RANK"):

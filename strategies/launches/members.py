@@ -105,8 +105,8 @@ def _unchecked(job: Job) -> Iterator[Finding]:
 def _deviceless(job: Job) -> Iterator[Finding]:
     """Warn about nodes without devices in a training whose other nodes have some."""
     world = job.world
-    held = {place.job_name: _holds(job, place) for place in world}
-    if len(world) < 2 or not any(held.values()):
+    held = {place.job_name: _holds(job, place) for place in world} if len(world) > 1 else {}
+    if not any(held.values()):
         return
     for place in world:
         if not held[place.job_name]:

@@ -110,7 +110,7 @@ def find_clash(job: Job, path: str) -> str:
 
 
 def _clash_of_rooms(job: Job, place: Place, key: str) -> str:
-    mine = _given(job, place)
+    mine = _given(job, place) if len(job.world) > 1 else ""
     if key in (_COMPLETION_INDEX, _JOB_INDEX) and mine:
         for other in job.world:
             if other.path != place.path and _given(job, other) == mine:

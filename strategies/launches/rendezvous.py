@@ -9,8 +9,10 @@ own store on the coordinator assigns the ranks, and members may leave and return
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from strategies.changes.changes import Changes
 from strategies.documents import names, paths, pods, quantities
@@ -113,20 +115,9 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
         changes.report(warning(field, None, _unnumbered(job, topology), rule=f"{rule}/node-rank"))
     met = [*_masters(coordinator), *_kind(job, choice, launch, place, coordinator)]
     size = [*_world(worlds.find_world(job), topology)]
-    present = {entry.get("name"): entry for entry in place.container.get("env") or ()}
-
-    def add(wanted: Iterable[_Wanted]) -> None:
-        missing = []
-        for entry, reason in wanted:
-            name = entry["name"]
-            if name in present:
-                _report_kept(changes, place, entry, present[name], rule)
-            else:
-                missing.append((entry, f"{rule}/{_rule_name(name)}", reason))
-        changes.extend((*place.path, "env"), missing)
-
+    add = functools.partial(_add, changes, place, site.variables, rule)
     add([*_pet(job, place, coordinator, meant, rank), *met])
-    if not size and names.PET_RDZV_ENDPOINT in {entry["name"] for entry, _ in met} - present.keys():
+    if not size and names.PET_RDZV_ENDPOINT in {entry["name"] for entry, _ in met} - site.variables.keys():
         size = [*_world(worlds.find_world(job), topology)]  # its nodes meet now
     add([*size, *_ranks(launch, topology, rank)])
     backend = launch.values.get("rdzv_backend")
@@ -248,6 +239,20 @@ def _ranks(launch: Launch, topology: topologies.Topology, rank: _Rank | None) ->
         yield {"name": "WORLD_SIZE", "value": str(topology.nodes)}, reason
         yield {"name": "LOCAL_RANK", "value": "0"}, reason
         yield {"name": "LOCAL_WORLD_SIZE", "value": "1"}, reason
+
+
+def _add(
+    changes: Changes, place: pods.Place, present: Mapping[Any, EnvVar], rule: str, wanted: Iterable[_Wanted]
+) -> None:
+    """Add the variables that a container does not have yet; `present` are those that it has, by name."""
+    missing = []
+    for entry, reason in wanted:
+        name = entry["name"]
+        if name in present:
+            _report_kept(changes, place, entry, present[name], rule)
+        else:
+            missing.append((entry, f"{rule}/{_rule_name(name)}", reason))
+    changes.extend((*place.path, "env"), missing)
 
 
 def _report_kept(changes: Changes, place: pods.Place, entry: EnvVar, found: EnvVar, rule: str) -> None:

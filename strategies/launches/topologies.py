@@ -171,6 +171,7 @@ def sees_others(container: pods.Container) -> bool:
 _SHOWN = "NVIDIA_VISIBLE_DEVICES"
 
 
+@remembered
 def pods_of(job: Job) -> int:
     """Return the number of pods that train at once, whatever number of nodes their launch names."""
     if job.kind == "TrainJob":

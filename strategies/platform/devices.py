@@ -116,20 +116,46 @@ def seen(
         pod_claims: the pod's `resourceClaims`.
         known: devices by ResourceClaimTemplate or ResourceClaim name, and by `request_key` for one request of it.
     """
+    named, unknown = _of_names(resources)
+    if named is not None:
+        return named
+    claimed = _claimed(resources, pod_claims, known)
+    return Devices(None, "other") if unknown and claimed.kind == "none" else claimed
+
+
+def _of_names(resources: ResourceRequirements) -> tuple[Devices | None, bool]:
+    """Return the devices that the names of resources say, and whether there are some whose number none says."""
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    plain = _PLAIN.issuperset(map(type, (*requests.values(), *limits.values())))  # 1 and True would be one key
+    amounts = tuple(requests.items()), tuple(limits.items())
+    if plain and len(requests) + len(limits) <= _FEW and len(str(amounts)) <= _SHORT:
+        return _remembered(*amounts)
+    return _found(resources)
+
+
+_FEW, _SHORT = 16, 2_048  # names, and characters with their amounts, of what is remembered
+_PLAIN = frozenset({str, int})
+_Pairs = tuple[tuple[str, str | int], ...]
+
+
+@functools.lru_cache(maxsize=256)  # a decision asks some six times, and jobs are alike
+def _remembered(requests: _Pairs, limits: _Pairs) -> tuple[Devices | None, bool]:
+    return _found({"requests": dict(requests), "limits": dict(limits)})
+
+
+def _found(resources: ResourceRequirements) -> tuple[Devices | None, bool]:
     names = _names(resources)
     counted = _counted(resources, names)
     if len(set(map(_vendor, counted))) > 1:
-        return Devices(None, "other")
+        return Devices(None, "other"), False
     if counted:
         kind = "gpu" if any("gpu" in name.lower() for name in counted) else "other"
-        return Devices(_total(counted), kind, exact=not _TILED & counted.keys(), maker=_vendor(next(iter(counted))))
+        maker = _vendor(next(iter(counted)))
+        return Devices(_total(counted), kind, exact=not _TILED & counted.keys(), maker=maker), False
     slices = sum(_largest(resources, name) for name in names if _is_slice(name))
     if slices:
-        return Devices(1, "mig", idle=slices - 1)
-    claimed = _claimed(resources, pod_claims, known)
-    if claimed.kind == "none" and any(_ACCELERATOR.search(name) and _largest(resources, name) for name in names):
-        return Devices(None, "other")
-    return claimed
+        return Devices(1, "mig", idle=slices - 1), False
+    return None, any(_ACCELERATOR.search(name) and _largest(resources, name) for name in names)
 
 
 def gpus(resources: ResourceRequirements) -> int:

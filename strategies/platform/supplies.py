@@ -14,7 +14,7 @@ from strategies.platform.devices import is_accelerator
 from strategies.platform.profiles import Profile, claim_names, has_claim
 from strategies.platform.seats import count_of, seat_entries
 
-__all__ = ["IMPLICIT_PREFIX", "DeviceClass", "Holder", "Named", "Supply", "holders"]
+__all__ = ["IMPLICIT_PREFIX", "NOTHING", "DeviceClass", "Holder", "Named", "Supply", "holders"]
 
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
 """Prefix of the extended resource that Kubernetes maps to every DeviceClass (k8s 1.36, DRAExtendedResource)."""
@@ -110,6 +110,10 @@ class Supply:
     def maker(self, claim: str) -> Profile | None:
         """Return the shared profile that a claim of this name belongs to, None for any other claim."""
         return next((profile for profile in self.profiles.values() if has_claim(profile, claim)), None)
+
+
+NOTHING = Supply()
+"""The supply of a platform that offers nothing."""
 
 
 def holders(claim: Mapping[str, Any]) -> tuple[Holder, ...]:

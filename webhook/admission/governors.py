@@ -21,7 +21,7 @@ from strategies.jobs import parts
 from strategies.launches import kinds
 from strategies.platform import devices
 from strategies.platform.profiles import REQUEST, Profile
-from strategies.platform.supplies import Supply
+from strategies.platform.supplies import NOTHING, Supply
 from webhook.admission import documents, outlines, reviews
 from webhook.admission.documents import UnreadableError
 from webhook.cluster import readers
@@ -47,8 +47,14 @@ class Governor:
     owner: Mapping[str, Any] | None = None
     namespace_label: str | None = None
     claim_devices: Mapping[str, int | None] = field(default_factory=dict)
-    supply: Supply = field(default_factory=Supply)
+    supply: Supply = NOTHING
     runtime_open: bool = False
+
+    def with_supply(self, supply: Supply) -> Governor:
+        """Return the same with what the cluster has for the claims of the job."""
+        return Governor(
+            self.runtime, self.owner, self.namespace_label, self.claim_devices, supply, runtime_open=self.runtime_open
+        )
 
     @property
     def framework(self) -> str | None:
@@ -221,7 +227,9 @@ def _claim_devices(
     cluster: readers.ClusterReader,
     profiles: Mapping[str, Profile],
 ) -> Iterator[tuple[str, int | None]]:
-    if request.kind == "JobSet":
+    if request.kind == "JobSet" and not _names_claims(request.document):
+        places = []
+    elif request.kind == "JobSet":
         work = parts.find(request.document, ("spec",), runtime.framework if runtime else None, kinds.identify)
         places = [pods.place(request.document, *each) for each in work.places]
     else:
@@ -236,6 +244,15 @@ def _claim_devices(
             elif (kind, name) not in found:
                 found[kind, name] = documents.read(Ref(kind, request.namespace, name), cluster)
     yield from _counted(found)
+
+
+def _names_claims(jobset: Mapping[str, Any]) -> bool:
+    """Whether any pod of a JobSet has claims, as few have."""
+    for job in (jobset.get("spec") or {}).get("replicatedJobs") or ():
+        pod = ((job.get("template") or {}).get("spec") or {}).get("template") or {}
+        if (pod.get("spec") or {}).get("resourceClaims"):
+            return True
+    return False
 
 
 def _sources(claim: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

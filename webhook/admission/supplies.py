@@ -41,13 +41,12 @@ def look(request: Request, governor: Governor, policy: Policy, cluster: readers.
         NotCached: the reader has to fetch something first.
     """
     try:
-        return dataclasses.replace(governor, supply=_find(request, governor, policy, cluster)), ""
+        return governor.with_supply(_find(request, governor, policy, cluster)), ""
     except documents.UnreadableError as error:
         return governor, str(error)
 
 
 def _find(request: Request, governor: Governor, policy: Policy, cluster: readers.ClusterReader) -> Supply:
-    offered = Supply(profiles=policy.profiles)
     kind: Kind = "TrainJob" if request.kind == "TrainJob" else "JobSet"
     job = Job(
         kind=kind,
@@ -56,13 +55,14 @@ def _find(request: Request, governor: Governor, policy: Policy, cluster: readers
         runtime=governor.runtime,
         owner=governor.owner,
         settings=policy.framework(governor.framework).settings,
-        supply=offered,
         roles=policy.roles,
         identify=kinds.identify,
     )
     own = list(_own(job, policy)) if governor.claim_devices else []
     if not own and not requests.may_ask(job):
         return Supply(profiles=policy.profiles, asked=False)
+    offered = Supply(profiles=policy.profiles)
+    job = dataclasses.replace(job, changes=Changes(request.document), supply=offered, memory={})
     asked = requests.list_requests(job)
     wanted = [policy.profiles[name] for name in {each.profile or "": None for each in asked} if name in policy.profiles]
     objects = dict.fromkeys([*own, *((claim.kind, claim.object) for each in asked for claim in each.claims)])

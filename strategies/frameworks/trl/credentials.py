@@ -7,7 +7,7 @@ key, and TRL's documentation pushes without a word of one, so this is a note. So
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from strategies.documents.findings import Finding, note
@@ -24,7 +24,7 @@ _HOLDING = ("secret", "projected", "csi")
 """Kinds of volumes that hold keys."""
 
 
-def check(job: Job, values: Mapping[str, Value | None], names: Sequence[str], field: str) -> Iterator[Finding]:
+def check(job: Job, values: Mapping[str, Value | None], names: Iterable[str | None], field: str) -> Iterator[Finding]:
     """Tell of a service without a key.
 
     Args:

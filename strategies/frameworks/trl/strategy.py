@@ -94,8 +94,9 @@ class TRLStrategy(TorchFamily):
         yield from outputs.check(
             job, parsed.values.get("output_dir"), validation.place(found, parsed, site, "output_dir")
         )
-        names = [str(entry.get("name")) for entry in site.env]
-        yield from credentials.check(job, parsed.values, names, f"{site.place}.{'args' if site.args else 'command'}")
+        yield from credentials.check(
+            job, parsed.values, site.variables, f"{site.place}.{'args' if site.args else 'command'}"
+        )
 
 
 def _unchanged(job: Job, site: sites.Site) -> Iterator[Finding]:
