@@ -60,7 +60,7 @@ class Change(NamedTuple):
     @property
     def operation(self) -> Operation:
         """The change as a JSON Patch operation."""
-        if isinstance(self.after, Absent):
+        if self.after is ABSENT:
             return {"op": self.op, "path": self.path}
         return {"op": self.op, "path": self.path, "value": self.after}
 

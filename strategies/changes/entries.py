@@ -23,6 +23,7 @@ from strategies.documents.paths import Path
 __all__ = ["added", "keep"]
 
 _TOLERATIONS, _GATES = "tolerations", "schedulingGates"
+_UNITS = (f".{_TOLERATIONS}", f".{_GATES}", f".{_TOLERATIONS}[{names.SEAT_GATE}]", f".{_GATES}[{names.SEAT_GATE}]")
 _MOST = 64  # lists of one object, and entries of one list; the rest is ignored
 _REASON = "Muster added this entry when the job was created; the update lacks it, and the pods need it"
 
@@ -40,8 +41,8 @@ def added(changes: Changes, earlier: Mapping[str, Any], digest: Hash) -> Memory:
     """
     found: Memory = {field: list(hashes) for field, hashes in earlier.items() if isinstance(hashes, list)}
     for change in changes:
-        field = change.unit.removesuffix(f"[{names.SEAT_GATE}]")
-        if change.op != "remove" and field.endswith((f".{_TOLERATIONS}", f".{_GATES}")):
+        if change.unit.endswith(_UNITS) and change.op != "remove":
+            field = change.unit.removesuffix(f"[{names.SEAT_GATE}]")
             entries = change.after if isinstance(change.after, list) else [change.after]
             found.setdefault(field, []).extend(digest(entry) for entry in entries)
     return found

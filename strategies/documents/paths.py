@@ -128,7 +128,7 @@ def spell(node: Any, member: str, part: str | int) -> str:
 
 
 def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("]", "\\]") if "\\" in text or "]" in text else text
+    return text.replace("\\", "\\\\").replace("]", "\\]")
 
 
 def _entry_step(entries: list[Any], member: str, index: int) -> str | int:
@@ -139,7 +139,7 @@ def _entry_step(entries: list[Any], member: str, index: int) -> str | int:
     key = str(key)
     if (index and _first(entries, member, key) != index) or (key.isdecimal() and _is_index(key, entries)):
         return index
-    return _quoted(key)
+    return _quoted(key) if "]" in key or "\\" in key else key
 
 
 def _first(entries: list[Any], member: str, key: str) -> int | None:

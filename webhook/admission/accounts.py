@@ -12,7 +12,7 @@ from typing import Any
 
 from strategies.changes.changes import Change
 from strategies.documents.findings import Finding
-from strategies.documents.paths import Absent
+from strategies.documents.paths import ABSENT
 from webhook.admission.decisions import Decision
 from webhook.audit import records
 from webhook.audit.redaction import doors
@@ -114,11 +114,11 @@ def _text(value: object, longest: int = _LONGEST) -> str:
 
 def _change(change: Change, secrets: Echoes) -> dict[str, Any]:
     out: dict[str, Any] = {"op": change.op, "path": change.path, "field": change.field}
-    if not isinstance(change.before, Absent):
+    if change.before is not ABSENT:
         out["before"] = change.before
-    if not isinstance(change.after, Absent):
+    if change.after is not ABSENT:
         out["after"] = change.after
-    out |= {"rule": change.rule, "reason": change.reason}
+    out["rule"], out["reason"] = change.rule, change.reason
     if secrets:
         out |= {key: secrets.value(out[key]) for key in ("path", "field", "before", "after", "reason") if key in out}
     return out

@@ -59,9 +59,10 @@ def redact(record: Record, rules: Rules = DEFAULT) -> Record:
     Raises:
         TypeError: the record has a value that JSON cannot express.
     """
-    telling = [_telling(change) for change in record["changes"]]
+    contexts = [_context(change["field"]) for change in record["changes"]]
+    telling = list(map(_telling, record["changes"], contexts))
     reasons = [change["reason"] for change in record["changes"]]
-    fields = list({_context(change["field"]) for change in record["changes"]})
+    fields = list(set(contexts))
     body = _lowered([telling, list(set(reasons)), fields, record["findings"], record.get("message")])
     is_quiet = rules == DEFAULT and not texts.is_telling(body)
     if is_quiet and not _head_is_telling(record):
@@ -96,11 +97,11 @@ def _head(record: Record) -> dict[str, object]:
     return head
 
 
-def _telling(change: RecordedChange) -> tuple[object, ...]:
+def _telling(change: RecordedChange, context: str) -> tuple[object, ...]:
     """Return the parts that can contain or name a secret; of paths, which are long and similar, only the end."""
-    field, pointer = change["field"], change["path"]
-    ends = field[len(_context(field)) :], pointer[pointer.rfind("/") :]
-    return *ends, change.get("before"), change.get("after")
+    pointer = change["path"]
+    end = pointer[pointer.rfind("/") :]
+    return change["field"][len(context) :], end, change.get("before"), change.get("after")
 
 
 def _context(field: str) -> str:
