@@ -10,15 +10,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import itertools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from webhook.audit.log import files
 
-__all__ = ["RotatingFileSink", "Sink", "StreamSink"]
+__all__ = ["BatchSink", "RotatingFileSink", "Sink", "StreamSink"]
 
 
 class Sink(Protocol):
@@ -34,6 +35,14 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release all resources; a later `write` acquires them again."""
+
+
+@runtime_checkable
+class BatchSink(Protocol):
+    """A sink that can write several lines at once, all of them or none: one that can take back a part of them."""
+
+    def write_all(self, lines: Sequence[bytes]) -> int:
+        """Write at least the first of `lines`; return how many are written. OSError when none is."""
 
 
 class StreamSink:
@@ -67,9 +76,9 @@ class StreamSink:
 class RotatingFileSink:
     """Appends to `path`; a file that would outgrow `max_bytes` becomes `path.1`, that one `path.2`, up to `backups`.
 
-    Files are only readable by their owner (`mode`). With `fsync`, each line is on the disk before the next one is
-    written, which costs one disk write each. The directory must exist. While another process holds `path.lock`, writing
-    raises BlockingIOError.
+    Files are only readable by their owner (`mode`). With `fsync`, what is written at once is on the disk before more is
+    written, which costs one disk write each. The directory must exist. While another process holds `path.lock`,
+    writing raises BlockingIOError.
     """
 
     def __init__(
@@ -94,18 +103,25 @@ class RotatingFileSink:
 
     def write(self, line: bytes) -> None:
         """Append a line, and rotate the files first when that is due."""
+        self.write_all([line])
+
+    def write_all(self, lines: Sequence[bytes]) -> int:
+        """Append as many lines as the file has room for, after rotating it when that is due; return how many."""
         file, size = self._current()
-        if size and size + len(line) > self._max_bytes:
+        if size and size + len(lines[0]) > self._max_bytes:
             self._rotate()
             file, size = self._current()
+        ends = itertools.accumulate(map(len, lines), initial=size)
+        count = max(1, sum(end <= self._max_bytes for end in ends) - 1)
         try:
-            self._append(file, line)
+            self._append(file, b"".join(lines[:count]))
         except OSError:
-            # A line that could not be written completely must not remain in part.
+            # What could not be written completely must not remain in part.
             with contextlib.suppress(OSError):
                 os.ftruncate(file, size)
             self._release()
             raise
+        return count
 
     def last_lines(self) -> Iterator[bytes]:
         """Yield the lines of this log from its end, including rotated files."""

@@ -7,17 +7,19 @@ the request. Every loss is counted, and the next record that is written reports 
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import itertools
 import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from webhook.audit.log import weights
 from webhook.audit.log.lanes import Lane, Retry
 from webhook.audit.log.notes import Ends
-from webhook.audit.log.sinks import Sink, StreamSink
+from webhook.audit.log.sinks import BatchSink, Sink, StreamSink
 from webhook.audit.records import Record
 from webhook.audit.redaction import concealments, redaction
 
@@ -33,7 +35,10 @@ _SHORT_QUEUE = 16
 
 # A queue item: a record with the number of records lost just before it and its weight in bytes, a request to report
 # (flush), or None to end.
-_Item: TypeAlias = tuple[Record, int, int] | threading.Event | None
+_Queued: TypeAlias = tuple[Record, int, int]
+_Item: TypeAlias = _Queued | threading.Event | None
+_TOGETHER = 64  # records that are written at once, if as many wait
+_NONE = cast("Record", {})
 
 
 class AuditWriter:
@@ -89,6 +94,8 @@ class AuditWriter:
         self._lost = 0
         self._hurry = threading.Event()
         self._closing = threading.Event()
+        self._waiting: collections.deque[_Item] = collections.deque()  # taken from the queue, and not yet handled
+        self._together = isinstance(sinks[0], BatchSink) and (on_failure == "fallback" or len(sinks) == 1)
         self._thread = threading.Thread(target=self._run, name="audit-writer", daemon=True)
         self._thread.start()
 
@@ -168,7 +175,10 @@ class AuditWriter:
                 continue
             if item is None:
                 break
-            self._handle(item)
+            if isinstance(item, threading.Event):
+                self._report(item)
+            else:
+                self._handle(item)
         self._finish()
 
     def _holds(self) -> bool:
@@ -176,6 +186,8 @@ class AuditWriter:
         return self._denies and not self.healthy and not self._closing.is_set()
 
     def _next(self) -> _Item:
+        if self._waiting:
+            return self._waiting.popleft()
         with contextlib.suppress(queue.Empty):
             return self._queue.get_nowait()
         waits = [wait for lane in self._lanes if (wait := lane.wait) is not None]
@@ -183,34 +195,64 @@ class AuditWriter:
         self._hurry.wait(self._linger)
         return item
 
+    def _following(self) -> list[_Queued]:
+        """Return records that wait behind one, up to one before which others were lost; they go on waiting."""
+        if not self._together:
+            return []
+        with contextlib.suppress(queue.Empty):
+            while len(self._waiting) < _TOGETHER:
+                self._waiting.append(self._queue.get_nowait())
+        items = itertools.islice(self._waiting, _TOGETHER - 1)
+        return list(itertools.takewhile(_follows, items))  # type: ignore[arg-type]  # those that follow are records
+
     def _retry(self) -> None:
         for lane in self._lanes:
             lane.retry()
 
-    def _handle(self, item: tuple[Record, int, int] | threading.Event) -> None:
-        if isinstance(item, threading.Event):
-            if not self._closing.is_set():
-                self._hurry.clear()
-            item.set()
-            return
-        record, lost, weight = item
-        with self._guard:
-            self._weight -= weight
+    def _report(self, item: threading.Event) -> None:
+        if not self._closing.is_set():
+            self._hurry.clear()
+        item.set()
+
+    def _handle(self, first: _Queued) -> None:
+        """Write a record, and those that wait behind it: as many as a sink takes at once, the others one by one."""
         for lane in self._all_lanes():
-            lane.miss(lost)
+            lane.miss(first[1])
+        items = [first, *self._following()]
+        clean = list(itertools.takewhile(bool, (self._redacted(each[0]) for each in items)))
+        counts = [lane.write_all(clean) if len(clean) > 1 else 0 for lane in self._lanes]
+        for index, item in enumerate(items):
+            if index and (self._holds() or not self._waiting):  # `close` may have given them up
+                return
+            if index:
+                self._waiting.popleft()
+            with self._guard:
+                self._weight -= item[2]
+            left = [lane for lane, count in zip(self._lanes, counts, strict=True) if index >= count]
+            if left:
+                self._handle_alone(item[0], clean[index] if index < len(clean) else None, left)
+
+    def _redacted(self, record: Record) -> Record:
+        """Return a record without its secrets, an empty one where its redaction fails."""
         try:
-            self._write_without_secrets(record)
+            return self._redactor(record)
+        except Exception:  # noqa: BLE001  # it fails again, alone, and is told then
+            return _NONE
+
+    def _handle_alone(self, record: Record, clean: Record | None, lanes: Sequence[Lane]) -> None:
+        try:
+            self._write_without_secrets(record, clean, lanes)
         except Exception as error:  # noqa: BLE001  # one that cannot be written must not end the writing of all others
             _log.error("audit record lost", extra={"error": type(error).__name__})  # see _conceal
             self._on_drop("invalid", 1)
             for lane in self._all_lanes():
                 lane.miss(1)
 
-    def _write_without_secrets(self, record: Record) -> None:
+    def _write_without_secrets(self, record: Record, clean: Record | None, lanes: Sequence[Lane]) -> None:
         try:
-            self._write(self._redactor(record))
+            self._write(clean or self._redactor(record), lanes)
         except Exception as error:  # noqa: BLE001  # whatever fails, its author must not erase the record with it
-            self._write(self._conceal(record, error))
+            self._write(self._conceal(record, error), lanes)
 
     def _conceal(self, record: Record, error: Exception) -> Record:
         """Return the head of a record; the text of the error, which may quote a secret, is not told."""
@@ -220,9 +262,9 @@ class AuditWriter:
         self._on_conceal()
         return clean
 
-    def _write(self, record: Record) -> None:
-        taken = [lane.write(record) for lane in self._lanes]
-        if any(taken):
+    def _write(self, record: Record, lanes: Sequence[Lane]) -> None:
+        taken = [lane.write(record) for lane in lanes]
+        if any(taken) or len(lanes) < len(self._lanes):
             return
         if self._fallback is None or not self._fallback.write(record):
             self._on_drop("unwritten", 1)
@@ -232,6 +274,10 @@ class AuditWriter:
             while True:
                 if isinstance(self._queue.get_nowait(), tuple):
                     self._on_drop("closed", 1)
+        with contextlib.suppress(IndexError):
+            while True:
+                if isinstance(self._waiting.popleft(), tuple):
+                    self._on_drop("closed", 1)
 
     def _finish(self) -> None:
         for lane in self._all_lanes():
@@ -239,3 +285,7 @@ class AuditWriter:
 
     def _all_lanes(self) -> list[Lane]:
         return [*self._lanes, self._fallback] if self._fallback else self._lanes
+
+
+def _follows(item: _Item) -> bool:
+    return isinstance(item, tuple) and not item[1]
