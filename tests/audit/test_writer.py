@@ -126,6 +126,87 @@ def test_each_record_is_written_once_somewhere_or_counted(make_record, new_sink,
     assert len(written) + sum(drops.values()) == len(fates)
 
 
+@pytest.fixture
+def patient(log):
+    """A file that hangs in its first write until `released`, and counts how many lines each write has."""
+    sink = sinks.RotatingFileSink(log)
+    sink.entered, sink.released, sink.counts, plain = threading.Event(), threading.Event(), [], sink.write_all
+
+    def write_all(lines):
+        if not sink.counts:
+            sink.entered.set()
+            assert sink.released.wait(PATIENCE)
+        sink.counts.append(len(lines))
+        return plain(lines)
+
+    sink.write_all = write_all
+    yield sink
+    sink.released.set()
+
+
+def test_records_that_wait_for_a_file_are_written_at_once_as_one_chain(open_writer, patient, log, make_record):
+    audit = open_writer(patient)
+    submit(audit, make_record, "a")
+    assert patient.entered.wait(PATIENCE)
+    submit(audit, make_record, *"bcdefghij")
+    patient.released.set()
+    assert audit.flush(PATIENCE)
+    assert patient.counts == [1, 9]
+    assert uids(log.read_bytes().splitlines()) == "abcdefghij"
+    assert list(verification.verify(files.lines([log]))) == []
+
+
+@pytest.mark.parametrize("on_failure", ["fallback", "deny"])
+def test_what_a_file_does_not_take_at_once_is_tried_one_by_one(
+    open_writer, patient, log, new_sink, make_record, monkeypatch, on_failure
+):
+    fallback, append = new_sink(), patient._append
+
+    def full(file, data):
+        if data.count(b"\n") > 1 or b'"uid":"d"' in data:
+            raise OSError("full")
+        append(file, data)
+
+    monkeypatch.setattr(patient, "_append", full)
+    audit = open_writer(patient, fallback=fallback, on_failure=on_failure)
+    submit(audit, make_record, "a")
+    assert patient.entered.wait(PATIENCE)
+    submit(audit, make_record, *"bcdef")
+    patient.released.set()
+    assert turned(audit, healthy=False)
+    monkeypatch.setattr(patient, "_append", append)
+    assert audit.close(PATIENCE)
+    assert uids(log.read_bytes().splitlines()) == "abcd"  # the one that failed is tried once more at the end
+    assert uids(fallback.lines) == "def"
+    assert list(verification.verify(files.lines([log]))) == []
+
+
+def test_a_loss_among_records_that_wait_is_told_by_the_one_behind_it(open_writer, patient, log, make_record, drops):
+    audit = open_writer(patient, queue_size=3)
+    submit(audit, make_record, "a")
+    assert patient.entered.wait(PATIENCE)
+    submit(audit, make_record, *"bcdX")
+    patient.released.set()
+    assert audit.flush(PATIENCE)
+    submit(audit, make_record, *"ef")
+    assert audit.flush(PATIENCE)
+    assert told(log.read_bytes().splitlines()) == [(each, int(each == "e")) for each in "abcdef"]
+    assert drops == {"full": 1}
+
+
+def test_a_record_that_json_cannot_hold_keeps_none_of_those_that_wait_with_it(open_writer, patient, log, make_record):
+    audit = open_writer(patient)
+    submit(audit, make_record, "a")
+    assert patient.entered.wait(PATIENCE)
+    submit(audit, make_record, "b")
+    audit.submit(make_record(uid="c", changes=[object()]))
+    submit(audit, make_record, "d")
+    patient.released.set()
+    assert audit.flush(PATIENCE)
+    assert uids(log.read_bytes().splitlines()) == "abcd"
+    assert list(verification.verify(files.lines([log]))) == []
+
+
 def test_a_slow_sink_does_not_hold_up_submit(open_writer, stuck, make_record):
     audit = open_writer(stuck)
     submit(audit, make_record, *"abc")

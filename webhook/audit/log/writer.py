@@ -55,7 +55,8 @@ class AuditWriter:
         on_drop: called with the reason and the number of lost records, on any thread.
         on_conceal: called for each record that is written without its body, because its redaction failed.
         on_error: called with a sink's name and each of its errors, on the writer's thread.
-        linger: seconds that the thread waits after a pause before it works, to leave the processor to the event loop.
+        linger: seconds that the thread waits before it works while few records wait, to leave the processor to the
+            event loop and to write several at once.
         retry: pauses between attempts at a failing sink.
     """
 
@@ -189,7 +190,10 @@ class AuditWriter:
         if self._waiting:
             return self._waiting.popleft()
         with contextlib.suppress(queue.Empty):
-            return self._queue.get_nowait()
+            item = self._queue.get_nowait()
+            if self._together and self._queue.qsize() < _SHORT_QUEUE:
+                self._hurry.wait(self._linger)  # what comes meanwhile is written with it
+            return item
         waits = [wait for lane in self._lanes if (wait := lane.wait) is not None]
         item = self._queue.get(timeout=min(waits, default=None))
         self._hurry.wait(self._linger)
