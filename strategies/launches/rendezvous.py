@@ -106,7 +106,7 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
         return  # its torchrun waits for nobody unless PET_NNODES says so
     meant = topologies.read_topology(job)
     topology = topologies.launched(meant, launch)
-    if topologies.pods_of(job) > 1 and any(pods.takes_turns(each.job) for each in job.world):
+    if topologies.pods_of(job) > 1 and topologies.take_turns(job):
         return  # its pods never run all at once, and `members` says so
     rank, choice = ranks.find_rank(job), choose(job, launch)
     unnumbered = rank is None and choice.kind == "static" and topology.nodes > 1 and not ranks.are_given(job)

@@ -30,6 +30,7 @@ __all__ = [
     "pods_of_replicated_job",
     "read_topology",
     "sees_others",
+    "take_turns",
     "trainer_gpus",
     "trainer_processes",
     "visible",
@@ -197,6 +198,14 @@ def pods_of_parts(job: Job) -> tuple[int, ...]:
 
 def _pods(place: pods.Place) -> int:
     return pods.replicas(place.job) * pods.at_once(place.job)
+
+
+def take_turns(job: Job) -> bool:
+    """Whether some pods of the training start only when others of the same Job have ended."""
+    if len(job.world) < 2:  # one alone
+        return any(pods.takes_turns(place.job) for place in job.world)
+    each = follow_parts(job, take_turns, lambda part: pods.takes_turns(job.world[part].job))
+    return keep(job, take_turns, each, lambda: any(each))
 
 
 def trainer_processes(job: Job) -> int | str:
