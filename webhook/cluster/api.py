@@ -1,8 +1,9 @@
 """The only module that imports kubernetes.
 
 The official client (37) provides credentials, TLS and proxies; its models and typed APIs are not used, because raw JSON
-is smaller and faster and keeps fields that the models do not know. Importing it costs 16 MiB and 0.2 s in addition to
-aiohttp and pydantic, which the service imports anyway, so import this module only from `live.connect`.
+is smaller and faster and keeps fields that the models do not know. Importing it costs 3 MiB in addition to aiohttp and
+pydantic, which the service imports anyway, and would cost 10 with its synchronous half (`clients`); import this module
+only from `live.connect`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
-from kubernetes.aio import client, config
-from kubernetes.aio.config import incluster_config
 
-from webhook.cluster import transports
+from webhook.cluster import clients, transports
+
+clients.leave_out_the_synchronous()
+
+from kubernetes.aio import client, config  # noqa: E402  # see the line before
+from kubernetes.aio.config import incluster_config  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -49,7 +49,7 @@ async def connect(kubeconfig: Path | None = None, context: str | None = None) ->
             installed.
     """
     try:
-        from webhook.cluster import api  # noqa: PLC0415 - kubernetes costs 16 MiB and 0.2 s that offline use need not pay
+        from webhook.cluster import api  # noqa: PLC0415 - kubernetes costs memory and time that offline use need not pay
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "kubernetes":
             raise

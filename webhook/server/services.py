@@ -13,13 +13,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from strategies.frameworks import builtin
 from webhook import configs
-from webhook.controllers import collecting
-from webhook.controllers import run as controllers
 from webhook.metrics import CONTENT_TYPE, Metrics
 from webhook.server import certificates, clusters, handlers, recorders
 from webhook.server.connections import Limits
@@ -27,7 +26,9 @@ from webhook.server.health import Health
 from webhook.server.listeners import Handler, Listener
 from webhook.server.reloads import Reloader
 from webhook.server.resolvers import Resolver
-from webhook.trust import run as trust
+
+if TYPE_CHECKING:
+    from webhook.controllers import run as controllers
 
 __all__ = ["Service"]
 
@@ -161,6 +162,8 @@ class Service:
             raise configs.ConfigError(
                 "controllers.enabled: true needs cluster.source: live, because the controllers write to the API server"
             )
+        from webhook.controllers import run as controllers  # noqa: PLC0415  # memory that not all need
+
         made = controllers.Controllers(
             cluster.sender,
             lambda: reloader.policy().profiles,
@@ -185,6 +188,8 @@ class Service:
             raise configs.ConfigError(
                 "trainings.enabled: true needs cluster.source: live, because the reports are in the API server"
             )
+        from webhook.controllers import collecting  # noqa: PLC0415  # as above
+
         options = collecting.options_of(settings, self._config.cluster.cache_limit)
         made = collecting.Collecting(cluster.sender, options, self.metrics.trained, self.metrics.written)
         stack.push_async_callback(made.stop)
@@ -204,6 +209,8 @@ class Service:
             raise configs.ConfigError("tls: secret is set together with other sources; keep one of them")
         if cluster.sender is None:
             raise configs.ConfigError("tls.secret needs cluster.source: live, because the Secret is in the API server")
+        from webhook.trust import run as trust  # noqa: PLC0415  # as above
+
         made = trust.Trust(cluster.sender, tls.secret, certificates.wanted(tls), self.metrics.written)
         stack.push_async_callback(made.stop)
         await made.start()
