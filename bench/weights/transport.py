@@ -1,9 +1,10 @@
 """From a trainer's tensors to bytes that a sampler may load, against the storage's own speed for as many bytes.
 
 Ours is a version published (written, hashed, flushed, renamed) and verified (opened, mapped, hashed); the storage's own
-is a file written, flushed and renamed, and read. All are taken in turns within one run. What is read was dropped from
-the page cache before, as far as the kernel does that for anybody who asks, so that it comes from the disk as on another
-node. BENCH_FOLDER says on which storage, and BENCH_MIB how large.
+is a file written, flushed and renamed, and read. All are taken in turns within one run, which of the two is first
+changes with each turn, and each turn has a ratio of its own. What is read is in the page cache, as on the node that
+wrote it; and then again dropped from there, as far as the kernel does that for anybody who asks, so that it comes from
+the disk as on another node. BENCH_FOLDER says on which storage, and BENCH_MIB how large.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from muster_weights.trainer.tensors import named
 
 __all__ = ["own", "run"]
 
-_ROUNDS = 7
+_ROUNDS = 12
 _SIZES = "5 96 1024"  # MiB
 _TENSORS = 64
 _RUN = "run-bench"
@@ -56,9 +57,10 @@ def _measure(folder: Path, size: int) -> None:
         taken = _turn(folder, turn + 1, tensors, data)
         if turn:
             rounds.append(taken)
-    both = [(each["write"] + each["read"]) / (each["publish"] + each["verify"]) * 100 for each in rounds]
-    print(f"{size:5} MiB: transport at {figures.rounds(both)} % of the storage's own speed")
-    for name in ("write", "publish", "read", "verify", "load"):
+    for where, read, verify in (("same node", "warm read", "warm verify"), ("another", "read", "verify")):
+        both = [(each["write"] + each[read]) / (each["publish"] + each[verify]) * 100 for each in rounds]
+        print(f"{size:5} MiB, {where}: transport at {figures.rounds(both)} % of the storage's own speed")
+    for name in ("write", "publish", "read", "verify", "warm read", "warm verify", "load"):
         taken = figures.rounds([each[name] * 1000 for each in rounds])
         print(f"           {name}: {taken} ms, {size / 1024 / taken.median * 1000:.2f} GiB/s")
 
@@ -67,19 +69,35 @@ def _turn(
     folder: Path, number: int, tensors: list[tuple[str, torch.Tensor]], data: list[memoryview]
 ) -> dict[str, float]:
     plain, taken = folder / "plain", {}
-    taken["write"] = _timed(lambda: _write(plain, data))
     told: list[names.Told] = []
-    taken["publish"] = _timed(lambda: told.append(folders.publish(folder, _RUN, number, named(tensors))))
-    _dropped(plain)
-    taken["read"] = _timed(lambda: _read(plain))
-    _dropped(folder / _RUN / names.folder_of(number) / names.DATA)
     verified: list[readings.Verified] = []
-    taken["verify"] = _timed(lambda: verified.append(readings.verify(folder, told[0])))
+
+    def verify() -> None:
+        verified.append(readings.verify(folder, told[0]))
+
+    both: list[tuple[str, Callable[[], object]]] = [
+        ("write", lambda: _write(plain, data)),
+        ("publish", lambda: told.append(folders.publish(folder, _RUN, number, named(tensors)))),
+    ]
+    for name, call in _turned(both, number):
+        taken[name] = _timed(call)
+    both = [("read", lambda: _read(plain)), ("verify", verify)]
+    for name, call in _turned(both, number):
+        taken[f"warm {name}"] = _timed(call)
+    verified.pop().close()
+    _dropped(plain)
+    _dropped(folder / _RUN / names.folder_of(number) / names.DATA)
+    for name, call in _turned(both, number):
+        taken[name] = _timed(call)
     taken["load"] = _timed(lambda: _loaded(verified[0], tensors))
     verified[0].close()
     shutil.rmtree(folder / _RUN)
     plain.unlink()
     return taken
+
+
+def _turned(both: list[tuple[str, Callable[[], object]]], number: int) -> list[tuple[str, Callable[[], object]]]:
+    return both[:: -1 if number % 2 else 1]
 
 
 def _loaded(verified: readings.Verified, tensors: _Tensors) -> None:

@@ -1,5 +1,6 @@
 """A version is read as it was written, or refused with a reason; and nothing outside of the folder is read."""
 
+import contextlib
 import errno
 import json
 import os
@@ -16,6 +17,17 @@ from muster_weights.refusals import Missing, Refused
 from tests.weights.versions import RUN, place, published, tensors
 
 
+@contextlib.contextmanager
+def no_room():
+    """No file may be longer than a byte, as on a full volume."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 def test_what_is_published_is_read_back_in_the_same_bytes(tmp_path):
     told = published(tmp_path, value=2.5)
 
@@ -29,6 +41,26 @@ def test_what_is_published_is_read_back_in_the_same_bytes(tmp_path):
         data = found.data[each.offset : each.offset + manifests.size_of(each)]
         assert set(struct.unpack(f"{len(data) // 4}f", data)) == {2.5}
     assert found.unchanged()
+    found.close()
+
+
+def test_tensors_of_all_sizes_are_read_back_and_their_memory_may_be_used_again_when_the_next_is_asked_for(tmp_path):
+    sizes = [0, 1, 63, 200_000, 256 << 10, (256 << 10) - 1, 900_000, 1 << 20, (1 << 20) + 1, 33 << 20, 7]
+    memory = bytearray(max(sizes))
+
+    def reused():
+        for number, size in enumerate(sizes):
+            memory[:size] = bytes([number + 1]) * size
+            yield f"t{number}", "uint8", (size,), memoryview(memory)[:size]
+            memory[:] = bytes(len(memory))
+
+    found = readings.verify(tmp_path, folders.publish(tmp_path, RUN, 1, reused()))
+
+    assert [each.shape for each in found.manifest.tensors] == [(size,) for size in sizes]
+    for number, each in enumerate(found.manifest.tensors):
+        data = found.data[each.offset : each.offset + manifests.size_of(each)]
+        assert data.count(bytes([number + 1])) == sizes[number]
+        assert each.offset % 64 == 0
     found.close()
 
 
@@ -52,16 +84,18 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path):
     assert list((tmp_path / RUN).iterdir()) == []
 
 
+@pytest.mark.parametrize("size", [100, 33 << 20])
+def test_a_file_that_does_not_fit_is_told_and_leaves_nothing(tmp_path, size):
+    with no_room(), pytest.raises(Refused, match="is full: extend the volume"):
+        folders.publish(tmp_path, RUN, 1, [("one", "uint8", (size,), memoryview(bytes(size)))])
+    assert list((tmp_path / RUN).iterdir()) == []
+
+
 def test_a_note_that_does_not_fit_is_told_and_the_one_before_stays(tmp_path):
     first, second = published(tmp_path), published(tmp_path, version=2)
     folders.announce(tmp_path, first)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))  # no file may be longer, as on a full volume
-    try:
-        with pytest.raises(Refused, match="is full: extend the volume"):
-            folders.announce(tmp_path, second)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with no_room(), pytest.raises(Refused, match="is full: extend the volume"):
+        folders.announce(tmp_path, second)
     assert readings.current(tmp_path) == first
     assert sorted(each.name for each in tmp_path.iterdir()) == [names.CURRENT, RUN]
 

@@ -16,9 +16,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import BinaryIO
 
-from muster_weights import hashes, manifests, names
+from muster_weights import hashes, manifests, names, writing
 from muster_weights.refusals import Refused
 
 __all__ = ["Named", "announce", "prune", "publish", "remove"]
@@ -49,7 +48,6 @@ def publish(root: Path, run: str, version: int, tensors: Iterable[Named]) -> nam
             home.mkdir(parents=True, exist_ok=True)
             partial.mkdir()
             data = _written(partial, run, version, tensors)
-            _sync(partial)
             partial.rename(home / names.folder_of(version))
             _sync(home)
     finally:
@@ -67,7 +65,8 @@ def announce(root: Path, served: names.Told) -> None:
     try:
         with _room(root), partial.open("wb") as file:
             file.write(json.dumps(asdict(served)).encode())
-            _flush(file)
+            file.flush()
+            os.fsync(file.fileno())
         partial.rename(root / names.CURRENT)
     finally:
         partial.unlink(missing_ok=True)
@@ -105,43 +104,35 @@ def _room(root: Path) -> Iterator[None]:
 
 
 def _written(folder: Path, run: str, version: int, tensors: Iterable[Named]) -> bytes:
-    digest = hashes.new(hashes.BEST)
     entries: list[manifests.Entry] = []
-    with (folder / names.DATA).open("wb", buffering=0) as file:
+    with writing.written(folder / names.DATA) as stream:
         for name, dtype, shape, data in tensors:
-            padding = -file.tell() % _ALIGNED
-            _put(file, memoryview(bytes(padding)), digest)
-            entries.append(manifests.Entry(name, dtype, shape, file.tell()))
-            _put(file, data, digest)
-        size = file.tell()
-        _flush(file)
-    made = manifests.Manifest(run, version, size, hashes.BEST, digest.hexdigest(), tuple(entries))
-    told = manifests.written(made)
-    if len(told) > manifests.MOST:
-        raise Refused(
-            f"manifest: has {len(told)} bytes, over {manifests.MOST}: the model has too many tensors for this"
-        )
-    manifests.parse(told)
-    with (folder / names.MANIFEST).open("wb") as file:
-        file.write(told)
-        _flush(file)
+            stream.put(memoryview(bytes(-stream.size % _ALIGNED)))
+            entries.append(manifests.Entry(name, dtype, shape, stream.size))
+            stream.put(data)
+        value = stream.end()
+        told = manifests.written(manifests.Manifest(run, version, stream.size, hashes.BEST, value, tuple(entries)))
+        if len(told) > manifests.MOST:
+            raise Refused(
+                f"manifest: has {len(told)} bytes, over {manifests.MOST}: the model has too many tensors for this"
+            )
+        manifests.parse(told)
+        with (folder / names.MANIFEST).open("wb") as file, _opened(folder) as handle:
+            file.write(told)
+            file.flush()
+            writing.flush(stream.fileno(), file.fileno(), handle)
     return told
 
 
-def _put(file: BinaryIO, data: memoryview, digest: object) -> None:
-    digest.update(data)  # type: ignore[attr-defined]  # of `hashes.new`
-    while len(data):
-        data = data[file.write(data) :]
-
-
-def _flush(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
 def _sync(folder: Path) -> None:
+    with _opened(folder) as handle:
+        os.fsync(handle)
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
     handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        yield handle
     finally:
         os.close(handle)

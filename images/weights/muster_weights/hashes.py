@@ -18,10 +18,18 @@ BEST = "sha256" if blake3 is None else "blake3"
 """What a writer takes; the manifest says which it was."""
 
 
-def new(name: str) -> Any:
-    """Return a hash, with `update` and `hexdigest`. Raises `Refused` for one that this image does not have."""
+def new(name: str, threads: int = 1) -> Any:
+    """Return a hash, with `update` and `hexdigest`.
+
+    Args:
+        name: of the function.
+        threads: for one update, where the function can be computed by several.
+
+    Raises:
+        Refused: for a function that this image does not have.
+    """
     if name == "sha256":
         return hashlib.sha256()
     if name == "blake3" and blake3 is not None:
-        return blake3()
+        return blake3(max_threads=threads)
     raise Refused(f"manifest: hash: {name[:20]!r} is not known here: use the same image for trainer and sampler")

@@ -21,7 +21,9 @@ from muster_weights.refusals import Missing, Refused
 
 __all__ = ["Verified", "current", "verify"]
 
-_PIECE = 16 << 20
+_PIECE = 256 << 20
+_LARGE = 8 << 20  # bytes, from which on threads are worth their start
+_THREADS = min(4, len(os.sched_getaffinity(0)))  # they also fetch the pages; the other cores are for the serving
 _NO_LINKS = (errno.ELOOP, errno.ENOTDIR)
 _Identity = tuple[int, int, int, int]
 
@@ -105,7 +107,7 @@ def _manifest(folder: int, told: names.Told) -> manifests.Manifest:
 
 
 def _hash(data: mmap.mmap, name: str) -> str:
-    digest = hashes.new(name)
+    digest = hashes.new(name, _THREADS if len(data) >= _LARGE else 1)
     with memoryview(data) as view:
         for at in range(0, len(view), _PIECE):
             digest.update(view[at : at + _PIECE])
