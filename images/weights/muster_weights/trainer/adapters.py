@@ -5,19 +5,17 @@ A sampler holds as many versions as its requests may name at once. One that was 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from muster_weights import adapters, folders, names
 from muster_weights.refusals import Refused
 from muster_weights.trainer.servers import Server
 from muster_weights.trainer.settings import Settings
-from muster_weights.trainer.syncs import Sync
+from muster_weights.trainer.syncs import Sync, asked
 
 __all__ = ["AdapterSync"]
-
-_POLL = 0.02
 
 
 class AdapterSync(Sync):
@@ -65,8 +63,8 @@ class AdapterSync(Sync):
         if set(found["adapters"]) - set(wanted):
             server.keep(self.run, self._live[0].version)
         for name, each in wanted.items():
-            while name not in found["adapters"] and not server.loaded(each):
-                time.sleep(_POLL)
+            if name not in found["adapters"]:
+                asked(partial(server.loaded, each))
         if server.is_paused():
             server.resume()
 

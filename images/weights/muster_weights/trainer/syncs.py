@@ -16,9 +16,9 @@ from muster_weights.refusals import Missing, Refused
 from muster_weights.trainer.servers import Away, Server
 from muster_weights.trainer.settings import Settings
 
-__all__ = ["Sync"]
+__all__ = ["Sync", "asked"]
 
-_POLL = 0.02
+_POLL, _LONGEST_POLL = 0.001, 0.1
 _PAUSE, _LONGEST = 0.2, 5.0
 _AGAIN = 1.0  # seconds until a sampler that was away gets the newest version
 
@@ -132,8 +132,7 @@ class Sync:
             if server.is_paused():
                 server.resume()
             return
-        while not server.staged(told):
-            time.sleep(_POLL)
+        asked(lambda: server.staged(told))
         with server.paused():
             server.load(told)
 
@@ -197,6 +196,14 @@ class Sync:
         folders.prune(self.settings.folder, self.run, self.settings.keep)
         while self._before:
             folders.remove(self.settings.folder, self._before.pop())
+
+
+def asked(done: Callable[[], bool]) -> None:
+    """Ask until it is done; each time a little later, so that what takes long is not asked for often."""
+    pause = _POLL
+    while not done():
+        time.sleep(pause)
+        pause = min(1.5 * pause, _LONGEST_POLL)
 
 
 def _say(text: str) -> None:
