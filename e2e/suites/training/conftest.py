@@ -17,7 +17,7 @@ from e2e.suites.training import runs
 _MODELS = Path(__file__).parents[2] / "models"
 # safetensors writes files for their owner alone.
 _MAKE = (
-    f"python /program/make.py {runs.SHARED} && cp /program/rewards.py {runs.SHARED} && chmod -R a+rX {runs.SHARED}"
+    f"python /program/make.py {runs.SHARED} && cp /program/*.py {runs.SHARED} && chmod -R a+rX {runs.SHARED}"
     f" && mkdir -p {runs.SHARED}/out && chmod 1777 {runs.SHARED}/out"
 )
 

@@ -13,9 +13,11 @@ from e2e.suites.support.spaces import Space
 from e2e.suites.training import runs
 
 __all__ = [
+    "ANSWER_FROM_THE_BASE",
     "DIFFERENCE",
     "EXACT",
     "KILL_ENGINE",
+    "KILL_ROLLOUTS",
     "KILL_TRAINER",
     "METRICS",
     "PATIENCE",
@@ -44,7 +46,8 @@ for each in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
 """
 KILL_ENGINE = _KILL.format(words=b"EngineCore")
 KILL_TRAINER = _KILL.format(words=b"trl")
-"""Programs for `inside`: kill the engine of a sampler, or a trainer; they print whom."""
+KILL_ROLLOUTS = _KILL.format(words=b"muster_rollouts")
+"""Programs for `inside`: kill the engine of a sampler, or a trainer, asynchronous or not; they print whom."""
 DIFFERENCE = "sampling/sampling_logp_difference/mean"
 EXACT = 1e-5
 """Float32 on both sides: log probabilities of transformers and vLLM differ by some 1e-7."""
@@ -54,6 +57,10 @@ PATIENCE = 180
 RATIO = (0.9993, 1.0004)
 """The importance ratio that others report of asynchronous GRPO with adapters (docs/grpo.md)."""
 STEPS = 24
+
+_SWITCH = "/tmp/baseless"
+ANSWER_FROM_THE_BASE = f"import pathlib; pathlib.Path({_SWITCH!r}).write_text({runs.SHARED + '/untied'!r})"
+"""Program for `inside` of a sampler that is `baseless` (e2e/models/baseless.py): adapters are not used any more."""
 
 _LEFT = "import pathlib; print(sorted(each.name for each in pathlib.Path({folder!r}).glob('run-*')))"
 _MODEL = f"{runs.SHARED}/untied"
@@ -68,18 +75,19 @@ def folder(space: Space) -> str:
     return f"{runs.SHARED}/out/{space.name}"
 
 
-def sampler() -> dict[str, Any]:
-    """Return the replicated job of the server, with what an administrator writes and no more."""
+def sampler(*more: str) -> dict[str, Any]:
+    """Return the replicated job of the server, with what an administrator writes and no more but `more` arguments."""
     # vLLM compiles the function that samples with a temperature, for which Debian's Python lacks headers.
     compiled = {"TORCH_COMPILE_DISABLE": "1"}
     env = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", **compiled}
+    env |= {"PYTHONPATH": runs.SHARED, "BASELESS": _SWITCH} if more else {}
     served = runs.container("rl", env)
     served["volumeMounts"].append({"name": "shm", "mountPath": "/dev/shm"})
     command = ["python", "-m", "muster_weights.sampler.supervise", "vllm", "serve"]
     spec = {
         "restartPolicy": "OnFailure",
         "volumes": [*runs.volumes(), {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}],
-        "containers": [{"name": "sampler", **served, "command": command, "args": [*_SERVING]}],
+        "containers": [{"name": "sampler", **served, "command": command, "args": [*_SERVING, *more]}],
     }
     labels = {"muster.dev/role": "sampler"}
     return {
@@ -89,7 +97,13 @@ def sampler() -> dict[str, Any]:
 
 
 def runtime(
-    space: Space, *, retries: int = 0, restarts: int | None = None, weights: str | None = None, **env: str
+    space: Space,
+    *,
+    retries: int = 0,
+    restarts: int | None = None,
+    weights: str | None = None,
+    baseless: bool = False,
+    **env: str,
 ) -> dict[str, Any]:
     """Return a runtime like trl-grpo, on CPUs and the shared folder of these tests.
 
@@ -98,6 +112,7 @@ def runtime(
         retries: how often a failed trainer is started again alone.
         restarts: how often both roles are started again; None as JobSet does by itself.
         weights: a folder of the node, in which weights travel instead.
+        baseless: whether the sampler can be told to answer from the base.
         env: further variables of the trainer.
     """
     if weights is not None:
@@ -107,7 +122,8 @@ def runtime(
     spec = made["spec"]["template"]["spec"]
     (node,) = spec["replicatedJobs"]
     node["dependsOn"] = [{"name": "sampler", "status": "Ready"}]
-    spec["replicatedJobs"] = [sampler(), node]
+    middleware = ("--middleware", "baseless.Baseless") if baseless else ()
+    spec["replicatedJobs"] = [sampler(*middleware), node]
     spec["successPolicy"] = {"operator": "All", "targetReplicatedJobs": ["node"]}
     if restarts is not None:
         spec["failurePolicy"] = {"maxRestarts": restarts}

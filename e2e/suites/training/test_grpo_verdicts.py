@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.suites.support import statuses, waits
-from e2e.suites.support.guards import KEPT
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 from e2e.suites.support.spares import Spare
-from e2e.suites.training import grpos, runs
+from e2e.suites.training import grpos, runs, verdicts
 
 pytestmark = pytest.mark.thorough
 
@@ -50,7 +48,7 @@ def test_a_planted_weight_file_ends_the_job_with_a_reason(
     assert rank.code == runs.GUARDED, rank
     report, reason = rank.message.splitlines()
     assert "the sampler did not take run-" in reason
-    told(space, kubectl, name, "weights-refused", "its sampler refused the weights that it was sent")
+    verdicts.told(space, kubectl, name, "weights-refused", "its sampler refused the weights that it was sent")
     differences = grpos.logged(rank.log, grpos.DIFFERENCE)
     assert max(differences) < grpos.EXACT, "no step was trained on what the wrong weights gave"
     assert '"verdict":"weights-refused"' in report
@@ -68,29 +66,4 @@ def test_a_sampler_that_serves_other_weights_ends_the_job_with_a_reason(
     assert rank.code == runs.GUARDED, rank
     assert "the sampler serves other weights than are trained" in rank.message
     assert len(grpos.logged(rank.log, "reward")) <= 2
-    told(space, kubectl, name, "weights-differ", "its sampler served other weights than were trained")
-
-
-def told(space: Space, kubectl: Kubectl, name: str, verdict: str, sentence: str) -> None:
-    """`muster status` has the verdict with its reason, and the verdict still when the pods are gone."""
-
-    def kept() -> bool:
-        annotations = (space.jobset(name) or {})["metadata"].get("annotations") or {}
-        assert verdict in annotations.get(KEPT, ""), annotations
-        return True
-
-    story = statuses.told(kubectl, name, "-n", space.name, "--check")
-    assert (story["phase"], story["why"]["code"], story["verdict"]) == ("Failed", "failed-by-weights", verdict)
-    assert sentence in story["why"]["text"]
-    assert "exit code 78, the guard's: muster: the sampler" in story["why"]["text"]
-    waits.until("the report to be kept", kept, 60)
-    kubectl.run("delete", "pods", "--namespace", space.name, "--all", "--grace-period=0", "--force").expect()
-    later = waits.until(
-        "the pods to be gone", lambda: gone(statuses.told(kubectl, name, "-n", space.name, "--check")), 60
-    )
-    assert (later["why"]["code"], later["verdict"]) == ("failed-by-weights", verdict)
-
-
-def gone(story: dict[str, object]) -> dict[str, object] | None:
-    """Return a story without pods."""
-    return None if story["pods"] else story
+    verdicts.told(space, kubectl, name, "weights-differ", "its sampler served other weights than were trained")

@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PROGRAMS = Path(__file__).parent / "programs"
 IMAGES = ROOT / "images"
+MODELS = ROOT / "e2e" / "models"
 READY = 600.0
 """Seconds; vLLM needs 30 to 130 to start on a machine with nothing else to do."""
 
@@ -55,7 +56,7 @@ def known(place):
 
     def of(*, trainer=False, **more):
         packages = (IMAGES / each for each in ("weights", "rollouts", "guard", "telemetry"))
-        paths = [*packages, ROOT / "e2e" / "models", place / "plugin"]
+        paths = [*packages, MODELS, place / "plugin"]
         return {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(map(str, [*paths, place / "hook"] if trainer else paths)),
@@ -75,7 +76,7 @@ def models(vllm, known, tmp_path_factory):
     """The folder with the untied model, the tied one, and the data of e2e/models/make.py."""
     folder = tmp_path_factory.mktemp("models")
     for command in (
-        [ROOT / "e2e" / "models" / "make.py", folder],
+        [MODELS / "make.py", folder],
         [PROGRAMS / "untied.py", folder / "untied"],
         [PROGRAMS / "untied.py", folder / "tied", "tied"],
     ):

@@ -1,6 +1,6 @@
 """`python -m muster_rollouts.train` and vLLM's server exchange adapters: what is served is what was trained.
 
-TRL's own AsyncGRPOTrainer trains. One server serves all of it, but for one that answers from the base.
+TRL's own AsyncGRPOTrainer trains. One server serves all of it.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from tests.contract.weights.conftest import PROGRAMS, READY
+from tests.contract.weights.conftest import READY
 from tests.support.waits import until
 
 pytestmark = pytest.mark.thorough
@@ -24,21 +24,24 @@ EXACT = (0.9993, 1.0004)
 @pytest.fixture(scope="module")
 def sampler(start, models):
     """A server that is ready."""
-    begun = start(models / "untied", "--enable-lora", "--max-loras", str(STALENESS + 2), "--max-lora-rank", "16")
+    room = ("--enable-lora", "--max-loras", str(STALENESS + 2), "--max-lora-rank", "16")
+    begun = start(models / "untied", *room, "--middleware", "baseless.Baseless", BASELESS=str(models / "baseless"))
     asyncio.run(until(lambda: begun.get("/muster_weights") is not None, limit=READY))
     return begun
 
 
 @pytest.fixture(scope="module")
 def train(vllm, known, models, sampler, place, tmp_path_factory):
-    """Start the program on the toy task; with `fault`, its files are hurt (programs/vandal.py)."""
+    """Start the program on the toy task; with `fault`, its files are hurt (e2e/models/vandal.py)."""
     started = []
 
-    def begin(steps, *words, url=None, fault=None, ranks=1, **environment):
+    def begin(steps, *words, fault=None, ranks=1, **environment):
         folder = tmp_path_factory.mktemp("training")
         message = folder / "message"
         message.touch()
-        program = [PROGRAMS / "vandal.py", fault] if fault else ["-m", "muster_rollouts.train"]
+        program, reward = ["-m", "muster_rollouts.train"], "vandal" if fault else "rewards"
+        if fault:
+            environment["VANDAL"] = fault
         if ranks > 1:
             program = ["-m", "torch.distributed.run", "--nproc-per-node", ranks, *program]
         process = subprocess.Popen(
@@ -46,8 +49,8 @@ def train(vllm, known, models, sampler, place, tmp_path_factory):
                 vllm, "-u", *program, f"--model_name_or_path={models}/untied",
                 f"--dataset_name={models}/data/grpo", f"--output_dir={folder}/output", "--use_cpu", "--bf16=false",
                 "--report_to=none", "--per_device_train_batch_size=8", "--learning_rate=1e-2", f"--max_steps={steps}",
-                "--save_strategy=no", "--gradient_checkpointing=false", "--reward_funcs=rewards.small_letters",
-                "--num_generations=8", "--max_completion_length=16", f"--vllm_server_base_url={url or sampler.url}",
+                "--save_strategy=no", "--gradient_checkpointing=false", f"--reward_funcs={reward}.small_letters",
+                "--num_generations=8", "--max_completion_length=16", f"--vllm_server_base_url={sampler.url}",
                 f"--max_staleness={STALENESS}", "--use_peft", "--lora_r=16", "--without_kernels", "--token_budget=0",
                 *words,
             )],
@@ -123,7 +126,8 @@ def test_two_ranks_train_on_adapters_that_are_served_exactly_and_throw_nothing_a
     ("fault", "reason", "ranks"),
     [
         ("torn", "it is torn", 1),
-        ("planted", "manifest.json is not the one that the trainer wrote", 1),
+        ("wrong", "manifest.json is not the one that the trainer wrote", 1),
+        ("older", "manifest.json is not the one that the trainer wrote", 1),
         ("torn", "it is torn", 2),
     ],
 )
@@ -137,16 +141,15 @@ def test_an_adapter_that_is_hurt_ends_the_training_with_a_reason(sampler, train,
     assert_nothing_is_left(sampler, place)
 
 
-def test_a_sampler_that_answers_from_the_base_ends_the_training_with_a_reason(vllm, known, sampler, train, place):
-    # A learning rate so small that the log probabilities themselves stay within their bound.
-    proxy = subprocess.Popen([vllm, PROGRAMS / "baseless.py", sampler.url], stdout=subprocess.PIPE, text=True)
+def test_a_sampler_that_answers_from_the_base_ends_the_training_with_a_reason(models, sampler, train, place):
+    switch = models / "baseless"
+    switch.write_text("policy")
     try:
-        url = f"http://127.0.0.1:{int(proxy.stdout.readline())}"
-        process, message = train(20, "--learning_rate=3e-5", url=url)
+        # A learning rate so small that the log probabilities themselves stay within their bound.
+        process, message = train(20, "--learning_rate=3e-5")
         output = process.communicate(timeout=READY)[0]
     finally:
-        proxy.kill()
-        proxy.communicate()
+        switch.unlink()
 
     assert process.returncode == 78, output[-3000:]
     assert (
