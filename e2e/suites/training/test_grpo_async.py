@@ -42,6 +42,7 @@ def test_a_trainer_learns_from_adapters_that_are_swapped_while_requests_run(
     assert found["samples"] >= 8 * _STEPS
     assert found["dropped_share"] < _MOST_DROPPED
     assert 0 < found["staleness_mean"] <= found["staleness_max"] <= 1, "samples of a version before are trained on"
+    assert abs(found["ratio_mean"] - 1) < 4 * found["ratio_error"], "the ratio is that of staleness alone"
     assert found["probe"] < grpos.EXACT
     waits.until("the sampler to be gone", lambda: not grpos.samplers(space), 60)
     assert grpos.left(space) == []

@@ -192,9 +192,9 @@ def _reporting(report: Report) -> Any:
     class Reporting(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
         """Gives the report what is logged."""
 
-        def on_log(self, *_: Any, logs: Any = None, **__: Any) -> None:
+        def on_log(self, _: Any, state: Any, *__: Any, logs: Any = None, **___: Any) -> None:
             """Take a line of the log."""
-            report.add(logs or {})
+            report.add(logs or {}, state.global_step)
 
     return Reporting()
 

@@ -100,6 +100,7 @@ def test_it_learns_from_adapters_that_are_served_exactly_and_throws_nothing_away
     assert (found["steps"], found["dropped"]) == (STEPS, 0)
     assert found["samples"] >= 8 * STEPS
     assert found["staleness_max"] <= STALENESS
+    assert abs(found["ratio_mean"] - 1) < 4 * found["ratio_error"], "the ratio is that of staleness alone"
     assert found["probe"] < 1e-5
     assert "muster: " not in message.read_text()
     assert_nothing_is_left(sampler, place)
