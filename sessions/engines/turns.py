@@ -23,7 +23,7 @@ ALONE = "alone"
 _LOG = logging.getLogger(__name__)
 _MODELS = 16  # in shared passes
 _DATA = 512  # of all of them, so that a layout fits into a header
-_SMALL = 256  # tokens that cost a pass little, beside what it costs anyhow
+_SMALL = 128  # tokens that cost a pass little, beside what it costs anyhow
 
 Told = tuple[Outputs, str | None]
 
@@ -160,14 +160,14 @@ class _Company:
     """Decides which steps share the passes of another.
 
     A tenant who is alone has as many as a layout holds. Beside others nobody makes a pass much longer for anybody: each
-    tenant has what costs little, or half of what the first step costs.
+    tenant has what costs little, or a quarter of what the first step costs.
     """
 
     def __init__(self, share: Share, head: _Step, is_alone: bool, shares: Callable[[_Step], bool]) -> None:
         self._shares = shares
         self._models, self._data = {head.model}, len(head.step.data) if head.step else 0
         self._tokens = Counter({share.tenant: head.tokens})
-        self._most = None if is_alone else max(_SMALL, head.tokens // 2)
+        self._most = None if is_alone else max(_SMALL, head.tokens // 4)
 
     def __call__(self, share: Share, job: _Step | _Other) -> bool:
         if not isinstance(job, _Step) or not self._shares(job) or job.step is None or job.model in self._models:
