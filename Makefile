@@ -168,7 +168,7 @@ downloads: $(VENV)/.dev $(TRL_VENV)/.done $(SDK_VENV)/.done $(SESSIONS_VENV)/.do
 tiers: $(VENV)/.dev
 	@$(BIN)/python -m e2e.run --say
 
-e2e: $(VENV)/.dev $(SDK_VENV)/.done $(if $(QUICK),,$(SESSIONS_VENV)/.done) ## the suites in real clusters; OWN=1: in the cluster of KUBECONFIG; ARGS: further arguments
+e2e: $(VENV)/.dev $(SDK_VENV)/.done $(SESSIONS_VENV)/.done ## the suites in real clusters; OWN=1: in the cluster of KUBECONFIG; ARGS: further arguments
 	@$(BIN)/python -m e2e.run $(if $(OWN),--own) $(if $(QUICK),--quick) $(ARGS)
 
 cluster: $(VENV)/.dev ## a real cluster with Trainer, JobSet and Muster to try things in; TIER=node: with pods; IMAGES=trl: and its image

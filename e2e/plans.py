@@ -57,8 +57,9 @@ PACKAGING_IMAGES = ("engine", "gateway")
 """Images that the same tests run by themselves."""
 
 _MODULES = {"releases": ("helm", "certmanager")}
-_IMAGES = {"training": ("trl", "torchtune", "vllm", "rl"), "sessions": ("engine", "gateway")}  # large
-_QUICK_IMAGES = {"training": ("trl", "rl")}
+_SESSIONS = ("engine", "gateway")
+_IMAGES = {"training": ("trl", "torchtune", "vllm", "rl"), "sessions": _SESSIONS, "releases": _SESSIONS}  # large
+_QUICK_IMAGES = {"training": ("trl", "rl"), "sessions": _SESSIONS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def quick(tiers: Collection[sites.Tier]) -> list[Run]:
         tiers: that this machine can run.
     """
     begun = [
-        Run("node", ("pods", "training", "claims", "certificates"), quick=True),
+        Run("node", ("pods", "training", "claims", "sessions", "certificates"), quick=True),
         Run(
             "control-plane",
             (

@@ -10,6 +10,7 @@ from sessions.engines.client import FailedError, LostError
 from sessions.journal.store import AwayError, LostLeaseError, Row
 from sessions.runs import completions, usage
 from sessions.runs.models import Context
+from sessions.runs.verdicts import Verdicts
 from sessions.seam import Refused
 from sessions.tenancy import SHARE
 
@@ -28,6 +29,7 @@ class Samples:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._verdicts = Verdicts(context)
 
     def begin(self, id_: str) -> None:
         """Have a request answered; nothing happens when it is being answered."""
@@ -53,6 +55,7 @@ class Samples:
         for task in list(self._tasks.values()):
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._verdicts.close()
 
     async def _answer(self, id_: str) -> None:
         try:
@@ -85,6 +88,9 @@ class Samples:
             asked = self._context.clock() if asked is None else asked
             try:
                 folder = await folder_of(self._context, row["target"])
+                if verdict := self._verdicts.of(instance, folder):
+                    await self._fail(id_, verdict, "server")
+                    return
                 result = await self._context.sampler.engine.sample(row["body"], folder)
             except Refused as error:
                 problem = str(error)
@@ -101,6 +107,7 @@ class Samples:
                 self._context.futures.ended(id_)
                 self._context.metrics.ended("sample", asked - row["created"], self._context.clock() - asked)
                 self._context.metrics.used(used.amounts)
+                self._verdicts.look(instance, folder, row["tenant"], row["body"], result)
             return
         await self._fail(id_, f"the sampler failed at this request: {problem}", "server")
 

@@ -24,7 +24,7 @@ from e2e.suites.support import waits
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 
-__all__ = ["KINDS", "PROFILE", "Gateway", "Training", "restarts"]
+__all__ = ["KINDS", "PROFILE", "Gateway", "Training", "is_ready", "restarts"]
 
 PROFILE = "seat"
 """The claim profile of both engines; `manifests/sessions/devices` names it."""
@@ -98,7 +98,7 @@ class Gateway:
 
     def pod(self) -> dict[str, Any] | None:
         """Return the Gateway's pod, None while it is not ready."""
-        ready = (each for each in self.space.pods(self._labels) if _is_ready(each))
+        ready = (each for each in self.space.pods(self._labels) if is_ready(each))
         return next((each for each in ready if "deletionTimestamp" not in each["metadata"]), None)
 
     def engine(self, role: str) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Gateway:
     def ready(self, role: str) -> dict[str, Any]:
         """Return the pod of an engine, which is ready. Raises `AssertionError` where none is."""
         found = self.engines.pods(f"muster.dev/gateway={self.name},muster.dev/role={role}")
-        ready = [each for each in found if _is_ready(each) and "deletionTimestamp" not in each["metadata"]]
+        ready = [each for each in found if is_ready(each) and "deletionTimestamp" not in each["metadata"]]
         assert ready, [each["status"] for each in found]
         return ready[0]
 
@@ -256,7 +256,8 @@ class Training:
         return self.rewards
 
 
-def _is_ready(pod: Mapping[str, Any]) -> bool:
+def is_ready(pod: Mapping[str, Any]) -> bool:
+    """Tell whether a pod is ready."""
     conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions") or ()}
     return conditions.get("Ready") == "True"
 

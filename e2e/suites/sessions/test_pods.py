@@ -11,8 +11,6 @@ from e2e.suites.sessions.gateways import KINDS, Gateway, restarts
 from e2e.suites.support import devices, waits
 from e2e.suites.support.installations import Installation
 
-pytestmark = pytest.mark.thorough
-
 Say = Callable[[str], None]
 
 
@@ -31,6 +29,7 @@ def test_both_engines_have_a_seat_on_one_claim(gateway: Gateway) -> None:
     assert len(devices.allocated(claim)) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("role", ["trainer", "sampler"])
 def test_a_run_goes_on_to_the_same_rewards_when_the_pod_of_an_engine_is_killed(
     gateway: Gateway, quiet: list[float], say: Say, role: str
@@ -48,6 +47,7 @@ def test_a_run_goes_on_to_the_same_rewards_when_the_pod_of_an_engine_is_killed(
     assert disturbed == quiet
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("role", ["trainer", "sampler"])
 def test_a_run_goes_on_to_the_same_rewards_when_the_process_of_an_engine_ends_in_its_pod(
     gateway: Gateway, quiet: list[float], say: Say, role: str
@@ -65,6 +65,7 @@ def test_a_run_goes_on_to_the_same_rewards_when_the_process_of_an_engine_ends_in
     assert disturbed == quiet
 
 
+@pytest.mark.thorough
 def test_a_run_goes_on_to_the_same_rewards_when_the_gateway_is_killed(
     gateway: Gateway, quiet: list[float], say: Say
 ) -> None:
@@ -83,6 +84,7 @@ def test_a_run_goes_on_to_the_same_rewards_when_the_gateway_is_killed(
         assert restarts(after) == restarts(before)
 
 
+@pytest.mark.thorough
 def test_a_run_goes_on_to_the_same_rewards_when_the_api_server_is_restarted(
     gateway: Gateway, quiet: list[float], installation: Installation, say: Say
 ) -> None:
@@ -112,6 +114,7 @@ def test_nothing_of_the_engines_is_left_when_the_gateway_is_told_to_end(gateway:
     say(f"the Gateway was gone after {told:.0f} s, its engines after {time.monotonic() - begun:.0f} s")
 
 
+@pytest.mark.thorough
 def test_nothing_of_the_engines_is_left_when_the_gateway_is_removed_together_with_its_rights(
     gateway: Gateway, say: Say
 ) -> None:
