@@ -21,6 +21,7 @@ import orjson
 from numpy.typing import NDArray
 
 from sessions.engines.client import FailedError, LostError
+from sessions.engines.turns import ALONE
 from sessions.journal.store import AwayError, LostLeaseError
 from sessions.runs import events
 from sessions.runs.models import Context
@@ -120,7 +121,8 @@ class Verdicts:
         engine, model = self._context.trainer.engine, f"verdict-{hashlib.sha256(folder.encode()).hexdigest()[:16]}"
         try:
             await engine.train(model, 0, "load", orjson.dumps({"folder": folder, "optimizer": False}))
-            answer = await engine.train(model, 1, "step", _pass(model, sequences))
+            # Alone, so that no step of the run has other company, and so other last bits, than without it.
+            answer = await engine.train(model, 1, "step", _pass(model, sequences), ALONE)
         finally:
             with suppress(LostError, FailedError):
                 await engine.unload(model)
