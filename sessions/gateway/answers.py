@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import orjson
 import zstandard
 from aiohttp import web
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from sessions.gateway.arrivals import arrived
+from sessions.gateway.arrivals import arrived, hold
 from sessions.journal.store import AwayError, ChangedError
+from sessions.readers.pool import LARGE, CrowdedError, Readers
 from sessions.seam import Refused
+from sessions.wire import forms
 
-__all__ = ["MOST", "MissingError", "body", "check_members", "errors", "head", "json", "members", "read"]
+__all__ = ["MOST", "READERS", "MissingError", "body", "errors", "head", "json", "members", "read", "told"]
 
 MOST = 1 << 20
 """Bytes of a body of JSON, unless its handler says more: a megabyte of it takes a tenth of a second to read."""
+READERS: web.AppKey[Readers] = web.AppKey("readers", Readers)
 
-_MEMBERS = 1 << 14
-_MEMBER = re.compile(rb'"[ \t\r\n]*:')
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 B = TypeVar("B", bound=BaseModel)
+T = TypeVar("T")
 
 
 class MissingError(LookupError):
@@ -43,21 +44,42 @@ async def read(request: web.Request, limit: int) -> bytes:
     Raises:
         Refused: when the body is not what its header says.
         HTTPRequestEntityTooLarge: when it is larger.
+        HTTPTooManyRequests: as `arrived` says.
     """
-    if "body" not in request:  # a handler may ask twice
+    if "whole" not in request:  # a handler may ask twice
         request["body"] = await arrived(request, limit)
-    if len(request["body"]) > limit:
+        if len(request["body"]) > limit:
+            raise _large(limit)
+        request["whole"] = await _unpacked(request, limit + 1) if _is_packed(request) else request["body"]
+    if len(request["whole"]) > limit:
         raise _large(limit)
-    whole = head(request, limit + 1)
-    if len(whole) > limit:
-        raise _large(limit)
+    return bytes(request["whole"])
+
+
+async def _unpacked(request: web.Request, most: int) -> bytes:
+    """Return the first bytes of a compressed body; large ones are unpacked in a thread, without the lock."""
+    whole = head(request, LARGE + 1)
+    if len(whole) > LARGE:
+        whole = await request.app[READERS].beside(str(request.get("tenant")), head, request, most)
+        hold(request, len(whole))
     return whole
 
 
-def check_members(data: bytes) -> None:
-    """Raise `Refused` for JSON with more members than any request has: each unknown one makes an error of its own."""
-    if data.count(b'"') > 2 * _MEMBERS and sum(1 for _ in _MEMBER.finditer(data)) > _MEMBERS:
-        raise Refused(f"the body has more than {_MEMBERS} members; send less in one request")
+def _is_packed(request: web.Request) -> bool:
+    return request.headers.get("Content-Encoding", "").lower() == "zstd"
+
+
+async def told(request: web.Request, reads: Callable[[bytes], T], data: bytes) -> T:
+    """Return what a function of a module makes of a body, as JSON has it; a large one is read beside the loop.
+
+    Raises:
+        Refused: as the function does.
+        CrowdedError: as `Readers.told` does.
+    """
+    if len(data) <= LARGE:
+        return reads(data)
+    made: T = orjson.loads(await request.app[READERS].told(str(request.get("tenant")), reads, data))
+    return made
 
 
 def head(request: web.Request, most: int) -> bytes:
@@ -66,8 +88,8 @@ def head(request: web.Request, most: int) -> bytes:
     Raises:
         Refused: when the body is not what its header says.
     """
-    data = bytes(request.get("body", b""))
-    if request.headers.get("Content-Encoding", "").lower() != "zstd":
+    data: bytes = request.get("body", b"")
+    if not _is_packed(request):
         return data[:most]
     try:
         with zstandard.ZstdDecompressor().stream_reader(data) as reader:
@@ -83,25 +105,17 @@ def _large(limit: int) -> web.HTTPRequestEntityTooLarge:
 async def body(request: web.Request, form: type[B], most: int = MOST) -> B:
     """Return the body of at most some bytes in its form. Raises `Refused` with the first thing that is wrong."""
     data = await read(request, most)
-    check_members(data)
-    try:
-        return form.model_validate_json(data or b"{}")
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise Refused(f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}") from error
+    if len(data) > LARGE:
+        data = await request.app[READERS].told(str(request.get("tenant")), form, data)
+    return forms.checked(form, data)
 
 
 async def members(request: web.Request) -> dict[str, Any]:
-    """Return the members of the body, of which a handler reads few. Raises `Refused` when it is not a JSON object."""
-    try:
-        found = orjson.loads(await read(request, MOST))
-    except orjson.JSONDecodeError as error:
-        raise Refused(f"the body is not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise Refused("the body is not a JSON object")
-    return found
+    """Return the members of the body, of which lists and objects are empty. Raises `Refused` for what is no object."""
+    return await told(request, forms.members, await read(request, MOST))
 
 
+_LATER = {"Retry-After": "1"}
 _STATUSES = ((Refused, 422), (ChangedError, 409), (MissingError, 404))
 
 
@@ -114,6 +128,8 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         return error if error.status < 400 else _told(error.status, error.text or error.reason, _kept(error))
     except (Refused, ChangedError, MissingError) as error:
         return _told(next(status for kind, status in _STATUSES if isinstance(error, kind)), str(error))
+    except CrowdedError as error:
+        return _told(429 if error.is_own else 503, f"{error}; send this one again later", _LATER)
     except AwayError as error:
         _LOG.warning("%s: %s", request.path, error)
         return _told(503, "the journal does not answer at the moment; send this again")

@@ -21,7 +21,7 @@ from sessions.gateway import (
     service,
     training,
 )
-from sessions.gateway.answers import errors
+from sessions.gateway.answers import READERS, errors
 from sessions.gateway.arrivals import ARRIVALS, Arrivals, arrivals
 from sessions.gateway.connections import BUSY, Busy, busy
 from sessions.gateway.doors import door
@@ -55,8 +55,9 @@ def app(config: Config) -> web.Application:
     """Return the application; it starts the engines when it starts, and answers before they do."""
     made = web.Application(middlewares=[busy, errors, door, rates, arrivals], client_max_size=config.limits.body)
     made[MANAGER] = Manager(config)
+    made[READERS] = made[MANAGER].context.readers
     made[BUCKETS], made[BUSY], made[POLLS] = Buckets(), Busy(), Polls()
-    made[ARRIVALS] = Arrivals(config.quotas)
+    made[ARRIVALS] = Arrivals(config.quotas, config.limits.bodies)
     made[TOKENS] = Tokens(config.root / "signing.key")
     for part in _PARTS:
         made.add_routes(part.routes)

@@ -1,7 +1,8 @@
 """Bodies on their way to a Gateway: how many a tenant may send at once, how large together, and for how long.
 
 A body is in memory from its first byte until its request is answered, and its connection cannot be closed for another.
-So who sends many large ones, slowly, would take the memory and the connections of all.
+So who sends many large ones, slowly, would take the memory and the connections of all. What a body has when it is
+unpacked counts as well. Where all tenants together have too much in memory, who has the most gives way.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from aiohttp import web
 
 from sessions.runs.quotas import Quotas
 
-__all__ = ["ARRIVALS", "Arrivals", "arrivals", "arrived"]
+__all__ = ["ARRIVALS", "Arrivals", "arrivals", "arrived", "hold"]
 
 _SECONDS = 120.0
+_LARGE = 1 << 20
 _TOLD = "{name}: {most} {what} of your requests are on their way, as many as may; send this one again later"
 
 
@@ -25,12 +27,23 @@ class Arrivals:
 
     Args:
         quotas: of the tenants.
+        most: bytes of all tenants.
     """
 
-    def __init__(self, quotas: Quotas) -> None:
-        self.quotas = quotas
+    def __init__(self, quotas: Quotas, most: int) -> None:
+        self.quotas, self.most = quotas, most
         self.bodies: Counter[str] = Counter()
         self.held: Counter[str] = Counter()
+        self.all = 0
+
+    def change(self, tenant: str, by: int) -> None:
+        """Change the bytes of a tenant."""
+        self.all += by
+        _change(self.held, tenant, by)
+
+    def has_most(self, tenant: str) -> bool:
+        """Tell whether all have too much, and a tenant has more of it than others may as well."""
+        return self.all > self.most and self.held[tenant] * len(self.held) > self.most
 
 
 ARRIVALS: web.AppKey[Arrivals] = web.AppKey("arrivals", Arrivals)
@@ -44,7 +57,7 @@ async def arrivals(
     try:
         return await handler(request)
     finally:
-        _change(request.app[ARRIVALS].held, str(request.get("tenant")), -request.get("held", 0))
+        request.app[ARRIVALS].change(str(request.get("tenant")), -request.get("held", 0))
 
 
 async def arrived(request: web.Request, limit: int) -> bytes:
@@ -52,6 +65,7 @@ async def arrived(request: web.Request, limit: int) -> bytes:
 
     Raises:
         HTTPTooManyRequests: when as much of the tenant's is on its way as may be; the client pauses and sends it again.
+        HTTPServiceUnavailable: when that is so of all together.
         HTTPRequestTimeout: when it does not arrive in time.
     """
     of, tenant = request.app[ARRIVALS], str(request.get("tenant"))
@@ -59,23 +73,35 @@ async def arrived(request: web.Request, limit: int) -> bytes:
     if of.bodies[tenant] >= quota.arriving_bodies:
         raise _busy("arriving_bodies", quota.arriving_bodies, "bodies")
     _change(of.bodies, tenant, 1)
-    sent = bytearray()
+    sent: list[bytes] = []
     try:
         async with asyncio.timeout(_SECONDS):
             async for some in request.content.iter_any():
-                _change(of.held, tenant, len(some))
-                request["held"] = request.get("held", 0) + len(some)
-                if of.held[tenant] > quota.arriving_bytes and len(sent) + len(some) < of.held[tenant]:
-                    raise _busy("arriving_bytes", quota.arriving_bytes, "bytes")
-                sent += some
-                if len(sent) > limit:
+                hold(request, len(some))
+                sent.append(some)
+                if request["held"] > limit:
                     break
     except TimeoutError as error:
         told = f"the body did not arrive within {_SECONDS:.0f} seconds; send it again, or less at once"
         raise web.HTTPRequestTimeout(text=told) from error
     finally:
         _change(of.bodies, tenant, -1)
-    return bytes(sent)
+    # Large ones are joined without the interpreter's lock.
+    large = request.get("held", 0) > _LARGE
+    return await asyncio.to_thread(b"".join, sent) if large else b"".join(sent)
+
+
+def hold(request: web.Request, size: int) -> None:
+    """Count bytes that a request has in memory until it is answered. Raises as `arrived` does."""
+    of, tenant = request.app[ARRIVALS], str(request.get("tenant"))
+    of.change(tenant, size)
+    request["held"] = request.get("held", 0) + size
+    most = of.quotas.of(tenant).arriving_bytes
+    if of.held[tenant] > most and request["held"] < of.held[tenant]:
+        raise _busy("arriving_bytes", most, "bytes")
+    if of.has_most(tenant):
+        told = "too many bytes of requests are in memory at the moment; send this one again later"
+        raise web.HTTPServiceUnavailable(text=told, headers={"Retry-After": "1"})
 
 
 def _busy(name: str, most: int, what: str) -> web.HTTPTooManyRequests:

@@ -31,10 +31,13 @@ MOST = 2**53
 _LARGE = 1e30  # what float32 holds, with room for a product
 _Ttl = Annotated[int, Field(ge=3600, le=315_360_000)]
 _MOST_METADATA = 1 << 16  # bytes
+_DEEPEST_METADATA = 64  # lists and objects within each other; orjson writes beyond its buffer where many nest over 200
 _LONGEST_DETAIL = 8192  # characters of it that are kept: every search reads them
 
 
 def _small(metadata: dict[str, Any]) -> dict[str, Any]:
+    if _is_deep(metadata):
+        raise ValueError(f"nests deeper than {_DEEPEST_METADATA} levels; send it as a text")
     try:
         size = len(orjson.dumps(metadata))
     except TypeError as error:
@@ -44,12 +47,21 @@ def _small(metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
+def _is_deep(value: dict[str, Any]) -> bool:
+    level: list[Any] = [value]
+    for _ in range(_DEEPEST_METADATA):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [child for every in inner for child in every if isinstance(child, dict | list)]
+    return bool(level)
+
+
 _Metadata = Annotated[dict[str, str], AfterValidator(_small)]
 _Values = Annotated[dict[str, Any], AfterValidator(_small)]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+    # Metadata may have numbers that JSON does not know, and so does what a process tells of them.
+    model_config = ConfigDict(extra="forbid", protected_namespaces=(), ser_json_inf_nan="constants")
 
 
 class CreateSession(_Strict):

@@ -35,7 +35,9 @@ class _Poll(BaseModel):
     target: _Target
     prev_cursor: int = Field(default=0, ge=0, lt=2**53)
     timeout: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    retrieved_request_ids: Annotated[list[str], Field(fail_fast=True)] = Field(default_factory=list, max_length=100_000)
+    retrieved_request_ids: Annotated[list[str], Field(fail_fast=True)] = Field(
+        default_factory=list, max_length=100_000, exclude=True
+    )
 
 
 @routes.post("/api/v1/retrieve_futures")

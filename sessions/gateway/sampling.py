@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from sessions.gateway import bodies
-from sessions.gateway.answers import MOST, MissingError, body, check_members, json, members, read
+from sessions.gateway.answers import MOST, MissingError, body, json, members, read, told
 from sessions.gateway.state import MANAGER, accepted, caller, own_sampler, own_session
 from sessions.journal import entries
 from sessions.journal.store import ChangedError, Connection
@@ -96,15 +96,12 @@ async def asample(request: web.Request) -> web.Response:
     manager = request.app[MANAGER]
     config = manager.context.config
     data = await read(request, min(config.limits.body, MOST + _TOKEN * config.context))
-    check_members(data)
-    asked = samples.parsed(data)
-    if asked.sampling_session_id is None or asked.seq_id is None:
-        raise Refused("sampling_session_id: is missing, or its seq_id; create a sampling session first")
-    sampler = await own_sampler(request, asked.sampling_session_id)
+    session, seq, count = await told(request, samples.address, data)
+    sampler = await own_sampler(request, session)
     if sampler["ended"] is not None:
         raise MissingError(f"{sampler['id']}: the session of this sampler has ended")
-    entry = entries.Request(caller(request), sampler["id"], asked.seq_id, "sample", data)
+    entry = entries.Request(caller(request), sampler["id"], seq, "sample", data)
     if await accepted(request, entry):
         manager.samples.begin(entry.id)
-    ids = [f"{entry.id}:{number}" for number in range(asked.num_samples)]
+    ids = [f"{entry.id}:{number}" for number in range(count)]
     return json({"request_id": entry.id, "sample_sequence_ids": ids})

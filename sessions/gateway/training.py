@@ -13,7 +13,7 @@ import orjson
 from aiohttp import web
 
 from sessions.gateway import bodies
-from sessions.gateway.answers import Handler, MissingError, body, head, json, members, read
+from sessions.gateway.answers import Handler, MissingError, body, head, json, members, read, told
 from sessions.gateway.state import MANAGER, accepted, caller, own_model, own_session
 from sessions.journal import entries
 from sessions.journal.store import ChangedError, Connection, Row
@@ -35,7 +35,7 @@ def _numbered(handler: Handler) -> Handler:
     """Have a refused request take its number, or the passes after it would wait for the number until it is given up."""
 
     @functools.wraps(handler)
-    async def told(request: web.Request) -> web.StreamResponse:
+    async def handled(request: web.Request) -> web.StreamResponse:
         try:
             return await handler(request)
         except Refused as error:
@@ -46,7 +46,7 @@ def _numbered(handler: Handler) -> Handler:
                     await _promise_json(request, model, seq, entries.REFUSED, {"detail": str(error)})
             raise
 
-    return told
+    return handled
 
 
 @routes.post("/api/v1/create_model")
@@ -75,14 +75,14 @@ async def forward_backward(request: web.Request) -> web.Response:
         raise Refused("Content-Type: is not application/x-protobuf; use a client of tinker 0.25.0 or later")
     try:
         data = await read(request, request.app[MANAGER].context.config.limits.body)
-        model, seq, forward_only = steps.address(data)
+        model, seq, forward_only = await told(request, steps.address, data)
         return await _promise(request, model, seq, "forward" if forward_only else "forward_backward", data)
     except (Refused, web.HTTPRequestEntityTooLarge) as error:
         found = steps.named(head(request, steps.HEAD))
         if found is None:
             raise
-        told = str(error.text if isinstance(error, web.HTTPException) else error)
-        return await _promise_json(request, *found, entries.REFUSED_STEP, {"detail": told})
+        why = str(error.text if isinstance(error, web.HTTPException) else error)
+        return await _promise_json(request, *found, entries.REFUSED_STEP, {"detail": why})
 
 
 @routes.post("/api/v1/optim_step")

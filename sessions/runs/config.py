@@ -23,6 +23,7 @@ class Limits:
         retained: seconds that the result of a request can be fetched.
         records: seconds that a tenant can look up what he did and used.
         body: bytes of a request, after decompression; beyond it 413.
+        bodies: bytes of all requests in memory, decompressed ones as well; beyond it 503 for who has the most.
         attempts: how often a request is tried on engines that die of it.
         lease: seconds after which another Gateway of the same journal takes over from one that says nothing.
     """
@@ -33,6 +34,7 @@ class Limits:
     retained: float = 3600.0
     records: float = 90 * 86400.0
     body: int = 64 << 20
+    bodies: int = 512 << 20
     attempts: int = 3
     lease: float = 10.0
 

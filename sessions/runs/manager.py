@@ -20,6 +20,7 @@ from sessions.metrics import Metrics
 from sessions.platforms.engines import Pair
 from sessions.platforms.kubernetes import Pods
 from sessions.platforms.processes import Processes
+from sessions.readers.pool import Readers
 from sessions.runs import completions, endings, forgetting, leftovers, paths, weights
 from sessions.runs.config import Config
 from sessions.runs.futures import Futures
@@ -99,7 +100,8 @@ class Manager:
         journal, metrics = journal_at(config.journal, config.root), Metrics()
         self._folder = config.root / "run" / config.replica if journal.is_shared else config.root / "run"
         self._pair = _pair(config, self._folder, metrics)
-        self.context = Context(config, journal, Futures(), self._pair.trainer, self._pair.sampler, metrics)
+        readers = Readers(lambda tenant: config.quotas.of(tenant).reading_bodies)
+        self.context = Context(config, journal, Futures(), self._pair.trainer, self._pair.sampler, metrics, readers)
         self.samples: Samples | Elsewhere = Elsewhere()
         self._models: dict[str, Model] = {}
         self._since: float | None = None  # when this process could hear heartbeats first
@@ -129,6 +131,7 @@ class Manager:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._stop()
         await self._terms.close()
+        await self.context.readers.close()
         await self.context.journal.close()
         if self._lock is not None:
             self._lock.close()

@@ -27,6 +27,7 @@ from sessions.journal import entries, layouts, progress
 from sessions.journal.store import AwayError, Journal, LostLeaseError, Row
 from sessions.metrics import Metrics
 from sessions.platforms.engines import Running
+from sessions.readers.pool import Readers
 from sessions.runs import events, external, usage, weights
 from sessions.runs.config import Config
 from sessions.runs.futures import Futures
@@ -50,6 +51,8 @@ class Context:
         futures: who waits for what.
         trainer: the engine that trains.
         sampler: the engine that samples.
+        metrics: of the Gateway.
+        readers: of large bodies.
         clock: seconds since 1970.
         term: number of the lease; 0 where a journal has one Gateway only.
     """
@@ -60,6 +63,7 @@ class Context:
     trainer: Running
     sampler: Running
     metrics: Metrics
+    readers: Readers
     clock: Callable[[], float] = field(default=time.time)
     term: int = 0
 

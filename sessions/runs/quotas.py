@@ -76,7 +76,8 @@ class Quota(_Closed):
         waiting_requests: that are accepted and not yet answered; beyond it 429.
         polls: that wait at once at each Gateway; beyond it 429.
         arriving_bodies: bodies of requests that each Gateway receives at once; beyond it 429.
-        arriving_bytes: of such bodies, until their requests are answered; beyond it 429.
+        arriving_bytes: of such bodies, also when they are unpacked, until their requests are answered; beyond it 429.
+        reading_bodies: large ones that each Gateway reads or that wait for that; beyond it 429.
         kept_requests: bodies in the journal: requests that wait, and passes since the last step of the optimizer.
         kept_bytes: of these bodies.
         result_bytes: of results that can be fetched; beyond it the oldest go first.
@@ -93,6 +94,7 @@ class Quota(_Closed):
     polls: _Count = 8192
     arriving_bodies: _Count = 1024
     arriving_bytes: _Count = 1 << 30
+    reading_bodies: _Count = 1024
     kept_requests: _Count = 16_384
     kept_bytes: _Count = 16 << 30
     result_bytes: _Count = 16 << 30

@@ -13,6 +13,7 @@ from sessions.runs.models import Context
 from sessions.runs.verdicts import Verdicts
 from sessions.seam import Refused
 from sessions.tenancy import SHARE
+from sessions.wire import samples
 
 __all__ = ["Samples", "folder_of"]
 
@@ -102,7 +103,8 @@ class Samples:
                 await self._context.sampler.after(instance)
                 continue
             else:
-                used = usage.Used(self._context.config.name, usage.sampled(row["body"], result))
+                prompt = await self._context.readers.asked(row["target"], samples.prompt_tokens, row["body"])
+                used = usage.Used(self._context.config.name, usage.sampled(prompt, result))
                 await self._context.journal.run(completions.answered, id_, result, used, self._context.clock())
                 self._context.futures.ended(id_)
                 self._context.metrics.ended("sample", asked - row["created"], self._context.clock() - asked)

@@ -70,8 +70,7 @@ def _rows(tensor: Any) -> int:
     return len(tensor.data) // (_FLOAT * width)
 
 
-def sampled(body: bytes, result: bytes) -> dict[str, int]:
+def sampled(prompt: int, result: bytes) -> dict[str, int]:
     """Return the tokens of a prompt, once, and those of its sequences."""
-    prompt = sum(len(chunk["tokens"]) for chunk in orjson.loads(body)["prompt"]["chunks"])
     sequences = messages.SampleResponse.FromString(result).sequences
     return {"sampling_prefill": prompt, "sampling_sample": sum(len(each.tokens) // _FLOAT for each in sequences)}

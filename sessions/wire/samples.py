@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from sessions.seam import Refused, Sampled, Sampling
-from sessions.wire import tensors
+from sessions.wire import forms, tensors
 from sessions.wire.schema import messages
 
-__all__ = ["Request", "parsed", "response", "sampling"]
+__all__ = ["Request", "address", "parsed", "prompt_tokens", "response", "sampling"]
 
 _LARGEST = 2**31
 _Texts = Annotated[list[str], Field(fail_fast=True, max_length=1024)]
@@ -64,16 +64,29 @@ class Request(_Strict):
 
 def parsed(body: bytes) -> Request:
     """Return a request, checked. Raises `Refused` with the first thing that is wrong."""
-    try:
-        request = Request.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise Refused(f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}") from error
+    request = forms.checked(Request, body)
     if request.prompt_alt_tokens_k:
         raise Refused("prompt_alt_tokens_k: is not done here; leave it out")
     if request.record_stability_info:
         raise Refused("record_stability_info: serves stable_reinforce, which is not published; use importance_sampling")
     return request
+
+
+def address(body: bytes) -> tuple[str, int, int]:
+    """Return the sampling session of a request, its `seq_id`, and how many samples it asks for.
+
+    Raises:
+        Refused: as `parsed` does, and when it does not say the first two.
+    """
+    request = parsed(body)
+    if request.sampling_session_id is None or request.seq_id is None:
+        raise Refused("sampling_session_id: is missing, or its seq_id; create a sampling session first")
+    return request.sampling_session_id, request.seq_id, request.num_samples
+
+
+def prompt_tokens(body: bytes) -> int:
+    """Return how many tokens the prompt of a request has that was `parsed` before."""
+    return sum(len(chunk.tokens) for chunk in parsed(body).prompt.chunks)
 
 
 def sampling(request: Request, weights: str | None) -> Sampling:

@@ -134,6 +134,23 @@ def test_a_session_that_would_fill_the_journal_is_refused(http):
     assert "user_metadata" in answer.json()["detail"]
 
 
+@pytest.mark.parametrize("levels", [64, 65, 190, 400])
+def test_metadata_that_nest_deep_are_refused_before_anything_writes_them(shared, http, levels):
+    nested = {"x": [[]] * 3}
+    text = (
+        httpx.Request("POST", "http://a", json=nested).read().replace(b"[]", b"[" * (levels - 2) + b"]" * (levels - 2))
+    )
+    session = http.post("create_session", json={}).json()["session_id"]
+    model = {"session_id": session, "model_seq_id": 0, "base_model": str(shared.base), "lora_config": LORA}
+    bodies = {
+        "create_session": b'{"user_metadata": %s}' % text,
+        "create_model": httpx.Request("POST", "http://a", json=model).read()[:-1] + b',"user_metadata": %s}' % text,
+    }
+    for route, content in bodies.items():
+        answer = http.post(route, content=content)
+        assert answer.status_code == 200 if levels == 64 else refused(answer), route
+
+
 @pytest.mark.parametrize("route", ["create_session", "optim_step", "retrieve_futures", "sessions/search", "asample"])
 def test_a_body_of_very_many_members_is_refused_before_it_is_read(http, route):
     content = b'{"a" : 1' + b',"":1' * 100_000 + b"}"
