@@ -13,9 +13,9 @@ import yaml
 from tests.cli import jobs
 from webhook.admission.policies import Policy
 from webhook.cli import gathering
+from webhook.listening.listeners import Listener
 from webhook.metrics import Metrics
 from webhook.server import handlers
-from webhook.server.listeners import Listener
 from webhook.server.resolvers import Resolver
 
 EXAMPLES = [

@@ -15,9 +15,9 @@ import yaml
 
 from webhook.admission.policies import Policy
 from webhook.cluster.memory import InMemoryReader
+from webhook.listening.listeners import Listener
 from webhook.metrics import Metrics
 from webhook.server import handlers
-from webhook.server.listeners import Listener
 from webhook.server.resolvers import Resolver
 
 ROOT = Path(__file__).parents[2]

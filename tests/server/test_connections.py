@@ -11,8 +11,8 @@ import pytest
 
 from tests.server.conftest import TRAINJOB, review
 from tests.support import waits
-from webhook.server import connections
-from webhook.server.connections import Connections, Limits, State
+from webhook.listening import connections
+from webhook.listening.connections import Connections, Limits, State
 
 HEAD = b"POST /mutate/trainjobs HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
@@ -241,7 +241,7 @@ async def test_two_thousand_idle_connections_half_sent_bodies_and_deaf_clients_k
 
 
 async def test_a_connection_without_a_request_is_closed_within_seconds(serve, streams, monkeypatch):
-    monkeypatch.setattr("webhook.server.doors.LOOK", 0.002)
+    monkeypatch.setattr("webhook.listening.doors.LOOK", 0.002)
     webhook = await serve()
     reader, _ = await opened(streams, webhook.port)
     assert await reader.read() == b""
@@ -267,7 +267,7 @@ async def test_a_request_that_is_no_review_makes_room_when_there_are_too_many(se
 
 
 async def test_a_connection_that_has_made_a_good_request_is_kept(serve, monkeypatch):
-    monkeypatch.setattr("webhook.server.doors.LOOK", 0.002)
+    monkeypatch.setattr("webhook.listening.doors.LOOK", 0.002)
     webhook = await serve()
     await webhook.admit()
     looks = webhook.listener.connections
@@ -353,7 +353,7 @@ async def test_a_look_that_fails_is_not_the_last_one(serve, monkeypatch, caplog)
             looked.set()
         raise ValueError("oh")
 
-    monkeypatch.setattr("webhook.server.doors.LOOK", 0.002)
+    monkeypatch.setattr("webhook.listening.doors.LOOK", 0.002)
     monkeypatch.setattr(Connections, "look", look)
     await serve()
     await asyncio.wait_for(looked.wait(), waits.LIMIT)

@@ -22,6 +22,8 @@ from aiohttp import web
 
 from webhook.audit.log import files
 from webhook.audit.reading import queries
+from webhook.listening.connections import Limits
+from webhook.listening.listeners import NAME, OTHERS, Listener
 from webhook.pages import asked, details, exports, layouts, lists, rules, scans, seals
 from webhook.pages.asked import Asked
 from webhook.pages.gates import Gate
@@ -57,6 +59,9 @@ user name; `kubectl create token NAME` prints one for a ServiceAccount
 """
 _UNANSWERED = "the API server did not say whether this token may read the log; try again in a moment\n"
 _EXPORT_ENDS = 300.0  # seconds; whoever reads more slowly gets a part, which is not ended as a whole one is
+_LIMITS = Limits(connections=256, slow=30.0)  # a reader may be far away
+_BODY = 64 * 1024  # bytes; no page wants any
+_GRACE = 1.0  # seconds for open answers at the end
 _EXPORTS = 2  # at the same time; others are told to try again
 _ROWS = scans.Budget(rows=400)
 _Make: TypeAlias = Callable[[str, Sequence[tuple[str, str]]], web.Response]
@@ -91,21 +96,19 @@ class PageServer:
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._exports = asyncio.Semaphore(_EXPORTS)
         self._tallies = Tallies(shelf)
-        self._runner: web.ServerRunner | None = None
+        self._listener: Listener | None = None
         package = importlib.resources.files("webhook.pages")
         self._assets = {path: (package / path[1:]).read_bytes() for path in _ASSETS}
 
     async def open(self, port: int) -> int:
         """Start listening; return the port, which the system chooses for port 0. OSError when it cannot be bound."""
-        self._runner = web.ServerRunner(web.Server(self._answer, access_log=None), shutdown_timeout=1.0)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, port, ssl_context=self._tls).start()
-        return int(self._runner.addresses[0][1])
+        self._listener = Listener({OTHERS: self._answer}, _BODY, _GRACE, _LIMITS)
+        return await self._listener.open(self._host, port, self._tls)
 
     async def close(self) -> None:
         """Stop listening."""
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._listener is not None:
+            await self._listener.close()
 
     @property
     def _names(self) -> list[str]:
@@ -162,6 +165,7 @@ class PageServer:
         headers = {
             "Content-Type": exports.FORMS[request.path].media,
             "Content-Disposition": f'attachment; filename="{file}"',
+            "Server": NAME,
         }
         response = web.StreamResponse(headers={**HEADERS, **headers})
         response.enable_chunked_encoding()
@@ -171,6 +175,8 @@ class PageServer:
                 while block is not None:
                     await response.write(block)
                     block = await self._next(blocks)
+        except ConnectionError:
+            return response  # who asked has gone
         except (OSError, GoneError, TimeoutError) as error:
             # The status is sent, so only a connection that breaks says that the file is not whole.
             _log.warning("an export of the audit log was ended", extra={"error": str(error)})

@@ -23,9 +23,9 @@ from webhook.admission.decisions import Decision
 from webhook.admission.policies import Policy
 from webhook.audit import records
 from webhook.audit.redaction import doors
+from webhook.listening.bodies import BodyDroppedError
 from webhook.metrics import Metrics
 from webhook.server import endings, salvage
-from webhook.server.bodies import BodyDroppedError
 from webhook.server.endings import Ending
 from webhook.server.resolvers import Resolver, is_own_end
 from webhook.server.workers import CrowdedError, Place

@@ -19,11 +19,11 @@ from aiohttp import web
 
 from strategies.frameworks import builtin
 from webhook import configs
+from webhook.listening.connections import Limits
+from webhook.listening.listeners import Handler, Listener
 from webhook.metrics import CONTENT_TYPE, Metrics
 from webhook.server import certificates, clusters, handlers, recorders
-from webhook.server.connections import Limits
 from webhook.server.health import Health
-from webhook.server.listeners import Handler, Listener
 from webhook.server.reloads import Reloader
 from webhook.server.resolvers import Resolver
 
@@ -239,7 +239,17 @@ def _handlers(admission: handlers.Admission, health: Health, metrics: Metrics) -
         path: partial(admission.handle, phase=phase, kind=kind)
         for path, (phase, kind) in handlers.ADMISSION_PATHS.items()
     }
-    return out | {"/healthz": health.healthz, "/readyz": health.readyz, "/metrics": render}
+    read = {"/healthz": health.healthz, "/readyz": health.readyz, "/metrics": render}
+    return out | {path: _only_read(handler) for path, handler in read.items()}
+
+
+def _only_read(handler: Handler) -> Handler:
+    async def read(request: web.BaseRequest) -> web.StreamResponse:
+        if request.method in ("GET", "HEAD"):
+            return await handler(request)
+        return web.Response(status=405, text="only GET and HEAD are served here\n", headers={"Allow": "GET, HEAD"})
+
+    return read
 
 
 def _checked(problem: Callable[[], str]) -> Callable[[], Awaitable[str]]:

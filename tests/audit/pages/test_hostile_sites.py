@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import os
 
 import pytest
+from aiohttp import compression_utils
 
+from tests.support import waits
 from webhook.audit.log import chain, files
 from webhook.audit.reading import queries
-from webhook.pages import scans, values
+from webhook.listening.connections import Limits
+from webhook.pages import scans, serving, values
 from webhook.pages.shelves import Shelf
 
 KIB = 1024
@@ -80,3 +85,63 @@ def test_a_file_with_two_names_is_shown_once(log, sealed):
     log.with_name("audit.log.1").hardlink_to(log)
     log.with_name("audit.log.2").symlink_to(log)
     assert len(scans.scan(Shelf([log]), queries.Questions()).rows) == 2
+
+
+# --- who reaches the port --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def opened():
+    """Open a connection to a site; closed with the test."""
+    kept = []
+
+    async def open_one(client, first=b""):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(client.url.rpartition(":")[2]))
+        kept.append(writer)
+        writer.write(first)
+        return reader
+
+    yield open_one
+    for each in kept:
+        each.transport.abort()
+    await asyncio.sleep(0)
+
+
+async def test_connections_that_do_nothing_keep_nobody_out(site, log, sealed, opened, monkeypatch):
+    monkeypatch.setattr(serving, "_LIMITS", Limits(connections=16))
+    log.write_bytes(b"".join(sealed(1)))
+    client = await site(log)
+    first = await opened(client)
+    for _ in range(40):
+        await opened(client, b"GET / HTTP/1.1\r\nHost:")
+    assert (await client.ask())[0] == 200
+    assert await asyncio.wait_for(first.read(), waits.LIMIT) == b""
+
+
+async def test_what_is_no_http_is_told_in_a_sentence_that_repeats_nothing_and_is_not_logged(site, log, opened, caplog):
+    log.write_bytes(b"")
+    client = await site(log)
+    for sent in (b"\x16\x03\x01 secret\r\n\r\n", b"GET / HTTP/1.1\r\nA secret: b\r\n\r\n"):
+        answered = await asyncio.wait_for((await opened(client, sent)).read(), waits.LIMIT)
+        assert answered.startswith(b"HTTP/1.0 400 ")
+        assert b"secret" not in answered
+    assert caplog.records == []
+
+
+async def test_a_body_is_not_unpacked_before_it_is_refused(site, log, monkeypatch):
+    unpacked = []
+    monkeypatch.setattr(
+        compression_utils.ZLibDecompressor, "decompress_sync", lambda *_, **__: unpacked.append(1) or b""
+    )
+    log.write_bytes(b"")
+    client = await site(log)
+    packed, headers = gzip.compress(b" " * 10_000_000), {"Content-Encoding": "gzip"}
+    assert (await client.ask(data=packed, headers=headers))[0] == 413
+    assert unpacked == []
+
+
+async def test_no_answer_tells_the_versions_of_what_it_was_made_with(site, log, sealed):
+    log.write_bytes(b"".join(sealed(1)))
+    client = await site(log)
+    for path in ("/", "/healthz", "/nothing", "/export.csv", "/export.jsonl"):
+        assert (await client.ask(path))[1]["Server"] == "muster"

@@ -58,7 +58,7 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
     for held, (members, _) in written.items():
         inside = ("spec", "trainer") if kind == "TrainJob" else (*held.template.pod_path, *held.inside)
         place = paths.lookup(document, inside)
-        place.update(members)  # type: ignore[union-attr]  # it is an object, since the job has the container
+        place.update(members)
     said = {(each.rule, each.field) for each in decide(source.document)}
     for finding in decide(document):
         if finding.severity is not Severity.NOTE and (finding.rule, finding.field) not in said:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 __all__ = ["Bodies", "Body", "BodyDroppedError", "CountedRequest"]
+
+_GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class BodyDroppedError(Exception):
@@ -83,12 +85,14 @@ class CountedRequest(web.BaseRequest):
 
     Attributes:
         bodies: counts it.
+        is_foreign: whether it is of another version of HTTP.
         complete: is called when the body has arrived.
     """
 
     _whole: bytes | None = None
     _counted: Body | None = None
     bodies: Bodies
+    is_foreign: bool = False
     complete: Callable[[], None]
 
     async def read(self) -> bytes:
@@ -118,6 +122,9 @@ class CountedRequest(web.BaseRequest):
 
     async def _arrive(self, counted: Body) -> bytes:
         body = bytearray()
+        if self.headers.get("Expect", "").lower() == "100-continue" and self.version >= HttpVersion11:
+            await self.writer.write(_GO_ON)
+            self.writer.output_size = 0  # no answer is under way
         while chunk := await self.content.readany():
             body += chunk
             if len(body) > self.bodies.each:

@@ -4,6 +4,9 @@ A webhook has seven fixed paths; aiohttp's router and application machinery woul
 decision itself. A connection that has made a good request is kept for longer than the 90 s of the API server's Go
 client, so that the client closes it and not this process, except when it stops (`Listener.leave`) or has too many of
 them (`connections`).
+
+What is no HTTP/1 gets one sentence, which repeats nothing of what was sent, since a token may stand there; it is never
+logged, because anybody may send it as often as they like. No answer tells of which versions it was made.
 """
 
 from __future__ import annotations
@@ -15,28 +18,35 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
-from aiohttp import web
+from aiohttp import HttpVersion10, HttpVersion11, web
 
-from webhook.server.bodies import Bodies, CountedRequest
-from webhook.server.connections import Connection, Connections, Limits, State
-from webhook.server.doors import Door
+from webhook.listening.bodies import Bodies, CountedRequest
+from webhook.listening.connections import Connection, Connections, Limits, State
+from webhook.listening.doors import Door
 
-__all__ = ["Handler", "Listener"]
+__all__ = ["NAME", "OTHERS", "Handler", "Listener"]
 
+NAME = "muster"
+"""What answers call the server, in place of the versions of Python and aiohttp."""
+OTHERS = "*"
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 _log = logging.getLogger(__name__)
 _of_clients = logging.getLogger(f"{__name__}.clients")
-_of_clients.setLevel(logging.CRITICAL)  # anybody may send what is no HTTP, as often as they like
+_of_clients.setLevel(logging.CRITICAL)
 _LINGER = 1.0  # seconds for which the rest of a refused body is read, so that its sender reads the refusal
 _BAD = 400
+_VERSIONS = (HttpVersion10, HttpVersion11)
+_UNREADABLE = "this is not a request of HTTP/1.1, or a header of it is too long; correct it\n"
+_FOREIGN = "HTTP/1.1 and HTTP/1.0 are spoken here\n"
+_NOT_FOUND = "there is no such path; see /healthz, /readyz and /metrics\n"
 
 
 class Listener:
     """Serves handlers by path; to be made in a running event loop.
 
     Args:
-        handlers: by exact path.
+        handlers: by exact path; the one of `OTHERS`, if there is one, answers all other paths.
         body_limit: bytes; a larger body is answered with 413 and not read to its end.
         grace: seconds that open requests get to end in `close`.
         limits: what connections may cost.
@@ -56,6 +66,7 @@ class Listener:
         closed: Callable[[str], None] = lambda _why: None,
     ) -> None:
         self._handlers = handlers
+        self._other = handlers.get(OTHERS, _nowhere)
         self._grace = grace
         self._limits = limits or Limits()
         self._leaving = False
@@ -108,14 +119,15 @@ class Listener:
         connection.enter(State.FRESH if response.status >= _BAD else State.KEPT)
         if self._leaving:
             response.force_close()
+        if not response.prepared:
+            response.headers["Server"] = NAME
         return response
 
     async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
-        handler = self._handlers.get(request.path)
-        if handler is None:
-            return web.Response(status=404, text="there is no such path; see /healthz, /readyz and /metrics\n")
+        if isinstance(request, CountedRequest) and request.is_foreign:
+            return web.Response(status=505, text=_FOREIGN)
         try:
-            return await handler(request)
+            return await self._handlers.get(request.path, self._other)(request)
         except Exception:  # noqa: BLE001  # a defect of ours: told here, since aiohttp's log is of what clients do
             _log.exception("a request failed", extra={"path": request.path})
             response = web.Response(status=500, text="Muster failed; its log has more\n")
@@ -126,7 +138,11 @@ class Listener:
         self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any
     ) -> web.BaseRequest:  # Any: aiohttp calls the factory with classes that it does not export
         loop = asyncio.get_running_loop()
+        foreign = message.version not in _VERSIONS
+        if foreign:
+            message = message._replace(version=HttpVersion11, should_close=True)  # in which it is answered
         request = CountedRequest(message, payload, protocol, writer, task, loop, client_max_size=self.bodies.each)
+        request.is_foreign = foreign
         request.bodies = self.bodies
         request.complete = partial(_connection_of(request).enter, State.BUSY)
         return request
@@ -154,9 +170,25 @@ class _Protocol(web.RequestHandler):
             self.connection.heard()
         super().data_received(data)
 
+    def eof_received(self) -> None:
+        """Answer nobody any more: who has said that they send nothing more, over TLS takes nothing more either."""
+        self.force_close()
+
+    def handle_error(self, request: web.BaseRequest, *_why: object, **_more: object) -> web.StreamResponse:
+        """Answer what is no HTTP."""
+        if request.writer.output_size:
+            raise ConnectionError("an answer is under way")
+        response = web.Response(status=_BAD, text=_UNREADABLE, headers={"Server": NAME})
+        response.force_close()
+        return response
+
     def connection_lost(self, exc: BaseException | None) -> None:
         self.connection.gone()
         super().connection_lost(exc)
+
+
+async def _nowhere(_request: web.BaseRequest) -> web.StreamResponse:
+    return web.Response(status=404, text=_NOT_FOUND)
 
 
 def _connection_of(request: web.BaseRequest) -> Connection:

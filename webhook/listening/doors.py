@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 
-from webhook.server.connections import LOOK, Connection, Connections
+from webhook.listening.connections import LOOK, Connection, Connections
 
 __all__ = ["Door"]
 
@@ -141,6 +141,15 @@ class Door:
 
 
 class _Secured(asyncio.sslproto.SSLProtocol):
-    """TLS with a smaller buffer than asyncio's, which has 256 KiB for each connection."""
+    """TLS with a smaller buffer than asyncio's, which has 256 KiB for each connection.
+
+    While its reader pauses, asyncio waits with the end of a connection until it goes on, which may be never.
+    """
 
     max_size = 32 * 1024
+
+    def eof_received(self) -> None:
+        """Close the connection at once where asyncio would keep it open."""
+        inherited: Callable[[], object] = super().eof_received  # typeshed says that it returns nothing
+        if inherited() and isinstance(self._transport, asyncio.WriteTransport):
+            self._transport.abort()
