@@ -41,6 +41,8 @@ def faults(template: Template) -> Iterator[Fault]:
         asked = _asked(spec)
         yield from _by_count(spec, selector, asked.get("nvidia.com/gpu", 0))
         yield from _by_maker(selector, asked)
+        if asked and selector:
+            yield from _without(selector, asked)
     host = _host(template, selector)
     if host is not None:
         yield from _on_one_host(template, *host)
@@ -86,6 +88,21 @@ def _by_maker(selector: Mapping[str, Any], asked: Mapping[str, int]) -> Iterator
             message = f"a node of this label has {held}, and the pods ask for {' and '.join(asked)}; correct one"
             yield ("nodeSelector", key), selector[key], message, Severity.WARNING
             return
+
+
+def _without(selector: Mapping[str, Any], asked: Mapping[str, int]) -> Iterator[Fault]:
+    """Report nodes that say that they have no GPU, and nodes of Windows, for which there is no plugin of devices."""
+    for key, value, what in _LACKING:
+        if selector.get(key) == value:
+            message = f"such a node has no {' and no '.join(asked)}, so the pods wait for ever; correct it"
+            yield ("nodeSelector", key), value, f"{what}: {message}", Severity.WARNING
+
+
+_LACKING = (
+    ("nvidia.com/gpu.present", "false", "a node without GPUs"),
+    ("kubernetes.io/os", "windows", "a node of Windows"),
+    ("beta.kubernetes.io/os", "windows", "a node of Windows"),
+)
 
 
 def _host(template: Template, selector: Mapping[str, Any]) -> tuple[Path, str, bool] | None:

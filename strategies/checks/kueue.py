@@ -1,7 +1,7 @@
 """Queues: labels and annotations of Kueue that its own webhooks refuse, or that nothing reads where they stand.
 
-Source: kueue of 2026-08-22 `pkg/controller/jobframework/validation.go` and `tas_validation.go`; it reads the annotations
-of pod templates alone (`pkg/controller/jobs/{jobset,trainjob}`, validateTopologyRequest).
+Source: kueue of 2026-08-22 `pkg/controller/jobframework/validation.go` and `tas_validation.go`; it reads the
+annotations of pod templates alone (`pkg/controller/jobs/{jobset,trainjob}`, validateTopologyRequest).
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ _UNCONSTRAINED, _GROUP = f"{_PODSET}unconstrained-topology", f"{_PODSET}group-na
 _SLICE, _SIZE = f"{_PODSET}slice-required-topology", f"{_PODSET}slice-size"
 _LAYERS = f"{_PODSET}slice-required-topology-constraints"
 _TOPOLOGIES = (_REQUIRED, _PREFERRED, _UNCONSTRAINED)
+_OF_PODS = frozenset({*_TOPOLOGIES, _GROUP, _SLICE, _SIZE, _LAYERS})
+_LABELS, _NOTES = frozenset({_QUEUE, _SECONDS}), _OF_PODS | {_QUEUE, _ELASTIC}
 _TRUTHS = frozenset({"1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"})
 _DIGITS = 9
 _PAIR = 2
@@ -46,11 +48,13 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
     metadata = job.document.get("metadata") or {}
     own, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
     report = error if _QUEUE in own else warning  # without a queue, Kueue may not be there
-    yield from _of_object(own, notes, report)
+    if not (_LABELS.isdisjoint(own) and _NOTES.isdisjoint(notes)):
+        yield from _of_object(own, notes, report)
     groups: dict[str, list[tuple[Template, Mapping[str, Any]]]] = {}
     for template in templates:
-        written, path = next(template.metadata("annotations"))
-        if any(key.startswith(_PODSET) for key in written):
+        written = template.annotations
+        if written and not _OF_PODS.isdisjoint(written):
+            path = template.annotations_path
             for key, value, message in (
                 *_faults(written),
                 *_above(written, topologies.pods_of_replicated_job(job, template.job)),
@@ -62,7 +66,7 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
         message = _ungrouped(job, group)
         if message:
             template = group[0][0]
-            _, path = next(template.metadata("annotations"))
+            path = template.annotations_path
             yield _placed(job, template, report, (*path, _GROUP), name, message)
 
 
@@ -75,7 +79,7 @@ def _of_object(own: Mapping[str, Any], notes: Mapping[str, Any], report: Callabl
             message = f"is a number of seconds above 0, {_REFUSED}; correct it"
             yield report(f"metadata.labels[{key}]", own[key], message, rule=_RULE)
     for key in notes:
-        if key.startswith(_PODSET):
+        if key in _OF_PODS:
             message = "Kueue reads it from the pod templates alone, so nothing keeps to it; write it there"
             yield warning(f"metadata.annotations[{key}]", notes[key], message, rule=_RULE)
         elif key == _QUEUE and _QUEUE not in own:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import names
+from strategies.documents import names, pods
 from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
 
@@ -49,6 +49,8 @@ def check(job: Job) -> Iterator[Finding]:
         if _object(spec, "initializer").get(member):
             yield from _initializer(member, name, held, job.runtime.kind)
             yield from _scheme(member, _object(_object(spec, "initializer"), member).get("storageUri"))
+            yield from _two_sources(member, _object(_object(spec, "initializer"), member))
+            yield from _unheard(member, name, _list(template, "replicatedJobs"), job.runtime.kind)
 
 
 def _manager(number: int, patch: Mapping[str, Any]) -> Iterator[Finding]:
@@ -110,6 +112,57 @@ def _initializer(member: str, name: str, held: Mapping[str, Mapping[str, Any]], 
     if missing:
         message = f"the {kind} has no {missing}, so Trainer refuses the job; remove it, or use a runtime that has one"
         yield error(field, None, message, rule="core/initializer")
+
+
+def _two_sources(member: str, wanted: Mapping[str, Any]) -> Iterator[Finding]:
+    """Report a source in env, which wins over `storageUri` (`plugins/jobset/builder.go` Initializer)."""
+    uri = wanted.get("storageUri")
+    for entry in _list(wanted, "env"):
+        if entry.get("name") == _SOURCE and uri and entry.get("value") not in (None, uri):
+            message = "wins over storageUri, so that another source than that is loaded; remove one of the two"
+            field = f"spec.initializer.{member}.env[{_SOURCE}]"
+            yield warning(field, entry["value"], message, rule="core/initializer")
+
+
+_SOURCE = "STORAGE_URI"
+
+
+def _unheard(member: str, name: str, jobs: list[Mapping[str, Any]], kind: str) -> Iterator[Finding]:
+    """Report an initializer that Trainer does not tell its source, and a training that does not wait for its end."""
+    steps = {str(each.get("name")): pods.labels(each).get(names.ANCESTOR_LABEL) for each in jobs}
+    if name not in steps:
+        return
+    if steps[name] != name:
+        message = (
+            f"replicated job {name} of the {kind} has no label {names.ANCESTOR_LABEL}: {name}, by which Trainer finds "
+            "it, so it is not told the source; label its template"
+        )
+        yield error(f"spec.initializer.{member}", None, message, rule="core/initializer")
+    training = next((each for each in jobs if steps[str(each.get("name"))] == names.ANCESTOR_TRAINER), None)
+    if training is not None and name not in _awaited(training, jobs):
+        message = (
+            f"the training of the {kind} does not wait for {name} to end, so it starts before its files are there; add "
+            f"dependsOn to it, with {name} and status: Complete"
+        )
+        yield warning(f"spec.initializer.{member}", None, message, rule="core/initializer")
+
+
+def _awaited(training: Mapping[str, Any], jobs: list[Mapping[str, Any]]) -> set[str]:
+    """Return the replicated jobs that have ended before a training starts, through others that it waits for."""
+    waits = {
+        str(each.get("name")): [
+            str(item.get("name")) for item in _list(each, "dependsOn") if item.get("status") == "Complete"
+        ]
+        for each in jobs
+    }
+    found: set[str] = set()
+    left = list(waits.get(str(training.get("name")), ()))
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += waits.get(name, ())
+    return found
 
 
 def _scheme(member: str, uri: Any) -> Iterator[Finding]:

@@ -27,32 +27,85 @@ _FIRST = {"jax": "JAX_COORDINATOR_ADDRESS", "xgboost": "DMLC_TRACKER_URI"}
 
 
 def check(job: Job) -> Iterator[Finding]:
-    """Check a TrainJob whose runtime has another policy than torch."""
+    """Check a TrainJob against the plugin of its runtime."""
     runtime = job.runtime
-    if job.kind != "TrainJob" or runtime is None or runtime.is_torch or job.container is None:
+    if job.kind != "TrainJob" or runtime is None or job.container is None:
         return
     policy = runtime.ml_policy
-    if (runtime.document.get("spec") or {}).get("mlPolicy") is None and job.trainer.get("resourcesPerNode"):
-        message = "Trainer does not read it with a runtime that has no mlPolicy; add mlPolicy to the runtime"
-        yield warning("spec.trainer.resourcesPerNode", None, message, rule="core/plugin")
+    if runtime.is_torch:
+        if _object(policy["torch"]).get("envInjection") is not None:
+            yield from _targets(job, _object(policy["torch"])["envInjection"])
+        return
     if isinstance(policy.get("mpi"), dict):
         yield from _mpi(job, policy)
-    several = topologies.pods_of(job) > 1
+    if policy.get("flux") is not None:
+        yield from _flux(job)
     if policy.get("jax") is not None and job.trainer.get("env"):
         yield from _jax(job, topologies.pods_of(job))
+        yield from _platform(job)
+    yield from _unread(job, policy)
+    yield from _first(job, policy)
+
+
+def _unread(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
+    """Report members of a TrainJob that nothing reads."""
+    runtime = job.runtime
+    spec = _object(runtime.document.get("spec")) if runtime is not None else {}
+    if spec.get("mlPolicy") is None and job.trainer.get("resourcesPerNode"):
+        message = "Trainer does not read it with a runtime that has no mlPolicy; add mlPolicy to the runtime"
+        yield warning("spec.trainer.resourcesPerNode", None, message, rule="core/plugin")
+    processes = job.trainer.get("numProcPerNode")
+    if processes is not None and processes > 1 and not any(policy.get(each) is not None for each in _COUNTING):
+        among = ", ".join(each for each in policy if each != "numNodes") or "no plugin"
+        message = f"Trainer does not read it in a runtime of {among}, so nothing starts as many; remove it"
+        yield warning("spec.trainer.numProcPerNode", processes, message, rule="core/ignored-number")
+
+
+def _first(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
+    """Report nodes whose first one has another name than Trainer tells the others."""
+    several = topologies.pods_of(job) > 1 and not coordinators.is_trainers(job)
     for plugin in _FIRST if several else ():
-        if policy.get(plugin) is not None and not coordinators.is_trainers(job):
+        if policy.get(plugin) is not None:
             message = (
                 f"Trainer sets {_FIRST[plugin]} to the address of a replicated job called node, without the subdomain "
                 "of the runtime, and no pod has that name, so the nodes never meet; rename the job, or remove the "
                 "subdomain"
             )
             yield _of_runtime(job, message, error)
-    processes = job.trainer.get("numProcPerNode")
-    if processes is not None and processes > 1 and not any(policy.get(each) is not None for each in _COUNTING):
-        among = ", ".join(each for each in policy if each != "numNodes") or "no plugin"
-        message = f"Trainer does not read it in a runtime of {among}, so nothing starts as many; remove it"
-        yield warning("spec.trainer.numProcPerNode", processes, message, rule="core/ignored-number")
+
+
+def _targets(job: Job, injection: Any) -> Iterator[Finding]:
+    """Report targets of PET_* that the runtime lacks (`plugins/torch/torch.go` validateEnvInjectionTargets)."""
+    held = {
+        (each.job.get("name"), container.get("name"))
+        for each in list_templates(job)
+        for member in ("containers", "initContainers")
+        for container in each.spec.get(member) or ()
+    }
+    targets = _object(injection).get("targets")
+    for target in targets if isinstance(targets, list) else ():
+        named = _object(target).get("containerNames")
+        for container in named if isinstance(named, list) else ():
+            if (_object(target).get("jobName"), container) not in held:
+                message = (
+                    f"mlPolicy.torch.envInjection of the runtime names container {container} of replicated job "
+                    f"{_object(target).get('jobName')}, which it lacks, so Trainer refuses the job; correct the runtime"
+                )
+                yield _of_runtime(job, message, error)
+
+
+def _flux(job: Job) -> Iterator[Finding]:
+    """Report the init container whose name Trainer keeps for itself (`plugins/flux/flux.go` Validate)."""
+    for template in list_templates(job):
+        every = template.spec.get("initContainers") or ()
+        if template.job.get("name") == names.CONTAINER_NODE and any(each.get("name") == _INSTALLER for each in every):
+            message = (
+                f"the runtime has an init container {_INSTALLER}, which Trainer adds itself, so it refuses the job"
+            )
+            yield _of_runtime(job, f"{message}; rename it", error)
+
+
+_INSTALLER = "flux-installer"
 
 
 def _of_runtime(job: Job, message: str, report: Any) -> Finding:
@@ -73,10 +126,10 @@ def _mpi(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
             "than 1; lower it, or use another runtime"
         )
         yield error("spec.trainer.numNodes", nodes, message, rule="core/plugin")
-    elif job.container is not None and job.container.job_name != _LAUNCHER:
+    elif nodes > 1 and job.container is not None and job.container.job_name != _LAUNCHER:
         message = (
-            f"the training runs in the replicated job {job.container.job_name}, and Trainer mounts the host file of MPI "
-            "in one called launcher alone, so mpirun would find no other node; rename it"
+            f"the training runs in the replicated job {job.container.job_name}, and Trainer mounts the host file of "
+            "MPI in one called launcher alone, so mpirun would find no other node; rename it"
         )
         yield _of_runtime(job, message, warning)
     elif names.CONTAINER_NODE not in held and nodes > 1:
@@ -110,3 +163,17 @@ def _jax(job: Job, nodes: int) -> Iterator[Finding]:
         elif name == "JAX_COORDINATOR_ADDRESS" and nodes > 1 and (not text or _LOOPBACK.fullmatch(text)):
             message = "is an address of the pod itself, and wins over Trainer's, so the nodes never meet; remove it"
             yield error(field, text, message, rule="core/plugin")
+
+
+def _platform(job: Job) -> Iterator[Finding]:
+    """Report a job with GPUs whose JAX is told to use the processor (JAX configuration options, jax_platforms)."""
+    for name in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME"):
+        value = pods.env_value(job.trainer.get("env"), name)
+        count = topologies.read_topology(job).devices.count if value == "cpu" else None
+        if count:
+            message = f"lets JAX use the processor alone, and the {count} GPUs of each node are idle; remove it"
+            yield warning(f"spec.trainer.env[{name}]", value, message, rule="core/idle-devices")
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

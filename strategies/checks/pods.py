@@ -146,7 +146,9 @@ def _programs(job: Job, template: Template) -> Iterator[Finding]:
         if not command:
             continue
         mounts = mounted.pop((str(member), str(container.get("name"))), [])  # no pod has two containers of a name
-        yield from _read_only(job, template, (member, index), ([*command, *(args or ())], own, mounts, held))
+        context = container.get("securityContext")
+        if context and context.get("readOnlyRootFilesystem") is True:
+            yield from _read_only(job, template, (member, index), ([*command, *(args or ())], own, mounts, held))
         for place, message, rule, certain in programs.check([*command, *(args or ())], volumes_of, mounts):
             part, number = ("command", place) if place < len(command) else ("args", place - len(command))
             word = [*command, *(args or ())][place]
@@ -165,8 +167,6 @@ def _read_only(
 ) -> Iterator[Finding]:
     """Report a root that cannot be written where torchrun needs a folder; `around` is what the container has."""
     container = _container(template, inside)
-    if (container.get("securityContext") or {}).get("readOnlyRootFilesystem") is not True:
-        return
     argv, own, mounts, held = around
     env = [*(container.get("env") or ()), *(own.get("env") or ())]
     message = readonly.wrong(container, argv, env, mounts, [each for pod in held for each in _objects(pod, "volumes")])

@@ -39,26 +39,21 @@ def wrong(
         volumes: of its pod.
     """
     reading = readings.read(argv)
-    if reading.unread or len(reading.launches) != 1 or container.get("envFrom"):
-        return ""
-    launch = reading.launches[0]
-    if not (launch.starts_torchrun and launch.certain):
+    launch = reading.only
+    if launch is None or not launch.starts_torchrun or container.get("envFrom"):
         return ""
     logs = launch.values.get("log_dir") or _variable(launch, env, "PET_LOG_DIR")
-    writable = [each for each in mounted if not mounts.why_fixed(each, volumes)]
-    start = container.get("workingDir")
-    if logs is None or "$" in logs or logs == _NULL:
+    named = [logs, *(_variable(launch, env, name) for name in _NAMED)]
+    if any(each is None or "$" in each for each in named) or logs == _NULL:
+        return ""
+    start, writable = container.get("workingDir"), [each for each in mounted if not mounts.why_fixed(each, volumes)]
+    folders = [*filter(None, named[1:]), *_FOLDERS, *([str(start)] if start else [])]
+    if logs:
+        folders = [posixpath.join(str(start or ""), logs)]
+    if any(_may_write(folder, mounted, writable) for folder in folders) or (writable and not start and not logs):
         return ""
     if logs:
-        if not (logs.startswith("/") or start) or _can_write(posixpath.join(str(start or ""), logs), mounted, writable):
-            return ""
         return f"torchrun cannot make {logs}, the folder of its logs, and stops; mount a volume there"
-    named = [_variable(launch, env, name) for name in _NAMED]
-    if any(each is None or "$" in each for each in named):
-        return ""
-    folders = [*filter(None, named), *_FOLDERS, *([str(start)] if start else [])]
-    if (writable and not start) or any(_can_write(str(each), mounted, writable) for each in folders):
-        return ""
     return (
         "torchrun makes a folder of logs in /tmp before it starts, and nothing can be written; mount an emptyDir there"
     )
@@ -74,6 +69,7 @@ def _variable(launch: Launch, env: Sequence[Any], name: str) -> str | None:
     return None if entry.get("valueFrom") is not None else str(entry.get("value") or "")
 
 
-def _can_write(folder: str, mounted: Sequence[Mapping[str, Any]], writable: Sequence[Mapping[str, Any]]) -> bool:
+def _may_write(folder: str, mounted: Sequence[Mapping[str, Any]], writable: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a folder is on a volume that can be written; one that is relative to the image's may be."""
     found = mounts.holding(posixpath.normpath(folder), mounted)
-    return found is not None and any(found is each for each in writable)
+    return not folder.startswith("/") or (found is not None and any(found is each for each in writable))

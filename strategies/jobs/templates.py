@@ -74,6 +74,17 @@ class Template:
         yield _object(self.job, *_POD, "metadata", member), (*self.path, *_POD, "metadata", member)
         yield _object(self.job, "template", "metadata", member), (*self.path, "template", "metadata", member)
 
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """The annotations of its pods."""
+        metadata = self.job["template"]["spec"]["template"].get("metadata")
+        return (metadata.get("annotations") or {}) if metadata else {}
+
+    @property
+    def annotations_path(self) -> Path:
+        """Where the annotations of its pods are."""
+        return (*self.path, *_POD, "metadata", "annotations")
+
     def field(self, *inside: str | int) -> str:
         """Return the field path of the place `inside` the pod spec."""
         return paths.field(self.document, (*self.pod_path, *inside))

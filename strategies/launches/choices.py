@@ -7,11 +7,12 @@ Printed from the parsers of torch 2.13 `torch/distributed/run.py` and accelerate
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from strategies.launches.launches import Launch, Launcher
 
-__all__ = ["refused", "refused_variables"]
+__all__ = ["VARIABLES", "refused", "refused_variable"]
 
 _TORCHRUN: Mapping[str, tuple[str, ...]] = {
     "start_method": ("spawn", "fork", "forkserver"),
@@ -39,6 +40,7 @@ _PORTS = frozenset({"master_port", "main_process_port"})
 _HIGHEST_PORT, _DIGITS = 65_535, 5
 _STREAMS = ("redirects", "tee")
 _READ = frozenset({*_STREAMS, "local_ranks_filter"})
+_SWITCHES = frozenset({"standalone", "module", "no_python", "run_path", "virtual_local_rank"})
 _STREAM = re.compile(r"[0-3]|\d:[0-3](?:,\d:[0-3])*")
 _LONGEST = 256  # characters of the streams that are read
 
@@ -61,24 +63,33 @@ def refused(launch: Launch) -> Iterator[tuple[str, str, str]]:
             yield option, value, f"{_VALUES[option](value)}, and torchrun would stop; correct it"
         elif option == "no_python" and launch.module:
             yield option, value, "does not go with -m, and the launch would stop; remove one of the two"
+        elif option == "no_python" and _is_bare_script(launch.target):
+            message = "starts the script as a program, which is looked for in PATH, and the launch stops; remove it"
+            yield option, value or "on", message
         elif option in _STREAMS and known is _TORCHRUN and not _is_stream(value):
             message = "is not 0 to 3, nor such as 0:3,1:0 for single ranks, and torchrun would stop; correct it"
             yield option, value, message
 
 
-def refused_variables(launch: Launch, variables: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield (variable, option) of each PET_* that torchrun would read in place of a flag that is not given.
+def refused_variable(launch: Launch, name: str, value: str) -> Iterator[str]:
+    """Yield what is wrong with the value of a PET_* that torchrun reads in place of a flag, where that is not given.
 
-    argparse converts a default that is a text as it converts a flag, and does not compare it with the choices.
+    argparse converts a default that is a text as it converts a flag, and does not compare it with the choices. A switch
+    is read as a number (torch `distributed/argparse_util.py` check_env).
 
     Args:
         launch: a launch of torchrun.
-        variables: names that its environment has.
+        name: one of `VARIABLES`.
+        value: its value.
     """
-    for name in variables if launch.launcher is Launcher.TORCHRUN else ():
-        option = name.removeprefix("PET_").lower()
-        if name.startswith("PET_") and option not in launch.values and (option in _VALUES or option in _READ):
-            yield name, option
+    option = VARIABLES[name]
+    if option in launch.values:
+        return
+    if option in _SWITCHES and "$" not in value and not value.strip().isdecimal():
+        yield "is read as 0 or 1, and torchrun stops at another word; write one of them"
+    elif option not in _SWITCHES or int(value[:_DIGITS] if value.strip().isdecimal() else 0):
+        for _, _, message in refused(replace(launch, values={option: value}, module=False)):
+            yield message
 
 
 def _restarts(value: str) -> str:
@@ -110,6 +121,15 @@ _VALUES: Mapping[str, Callable[[str], str]] = {
     "monitor_interval": _interval,
     "rdzv_conf": _settings,
 }
+
+
+def _is_bare_script(target: str) -> bool:
+    """Whether a program is a script without a folder, which no folder of PATH holds."""
+    return target.endswith(".py") and "/" not in target
+
+
+VARIABLES: Mapping[str, str] = {f"PET_{option.upper()}": option for option in sorted({*_VALUES, *_READ, *_SWITCHES})}
+"""Variables that torchrun reads in place of flags which it converts, and their options."""
 
 
 def _is_list(value: str) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from strategies.documents import names, pods, quantities
@@ -108,14 +107,12 @@ def _refused(job: Job, site: Site, world: World) -> Iterator[Finding]:
 def _refused_variables(job: Job, site: Site, world: World) -> Iterator[Finding]:
     """Report PET_* that stand for flags of torchrun and have a value at which it stops."""
     launch = world.launch
-    env = {} if launch.cleared else {name: entry.get("value") for name, entry in site.variables.items() if name}
-    for name, option in choices.refused_variables(launch, [each for each in env | dict(launch.env) if each]):
-        value = launch.env[name] if name in launch.env else env[name]
-        if not value:
-            continue
-        for _, _, message in choices.refused(replace(launch, values={option: value}, module=False)):
+    known = choices.VARIABLES.keys() if launch.launcher is Launcher.TORCHRUN else frozenset()
+    for name in sorted(known & (launch.env.keys() | (() if launch.cleared else site.variables.keys()))):
+        value = launch.env[name] if name in launch.env else site.variables[name].get("value")
+        for message in choices.refused_variable(launch, name, value) if value else ():
             report = error if launch.certain else warning
-            yield report(_field_of(job, site, world, name), beginning(value, 80), message, rule="core/launch")
+            yield report(_field_of(job, site, world, name), beginning(value or "", 80), message, rule="core/launch")
 
 
 def _field_of(job: Job, site: Site, world: World, name: str) -> str:

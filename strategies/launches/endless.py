@@ -27,6 +27,7 @@ _SUBCOMMANDS = {
     "wandb": frozenset({"server"}),
 }
 _MODULES = frozenset({"http.server", "tensorboard.main", "jupyterlab", "notebook"})
+_FOREGROUND = re.compile(r"-[a-zA-Z]*D")
 _ENDING = frozenset({"--help", "-h", "--version", "-v", "--daemonize", "-d", "daemonize", "--inspect"})
 
 
@@ -59,7 +60,8 @@ def runs_for_ever(words: Sequence[str]) -> bool:
         return len(rest) > 1 and rest[0] == "-m" and rest[1] in _MODULES
     if program in _SUBCOMMANDS:
         return bool(rest) and rest[0] in _SUBCOMMANDS[program]
-    return program in _SERVERS
+    # sshd leaves a daemon behind and ends, unless it is told to stay in the foreground (sshd(8)).
+    return program in _SERVERS or (program == "sshd" and any(_FOREGROUND.match(word) for word in rest))
 
 
 def _is_loop(text: str) -> bool:

@@ -1,8 +1,8 @@
 """Slots: what a command line makes of the host file that Trainer writes for a runtime of MPI.
 
-One pod, the launcher, runs the command. The file has a line for each node, with numProcPerNode slots, and Open MPI reads
-it from an environment variable (trainer v2.3.0 `plugins/mpi/mpi.go` EnforceMLPolicy, buildHostFileConfigMap). Open MPI
-starts a rank in each slot, and no more unless it is told to (mpirun(1)). Nothing but Open MPI reads that variable:
+One pod, the launcher, runs the command. The file has a line for each node, with numProcPerNode slots, and Open MPI
+finds it by an environment variable (trainer v2.3.0 `plugins/mpi/mpi.go` EnforceMLPolicy, buildHostFileConfigMap). Open
+MPI starts a rank in each slot, and no more unless it is told to (mpirun(1)). Nothing else reads that variable:
 deepspeed takes `--hostfile`, by default /job/hostfile, and torchrun and its like start the processes of their own pod.
 """
 
@@ -39,7 +39,7 @@ _JOB = "/job"
 
 @dataclass(frozen=True, slots=True)
 class _Hosts:
-    """The host file: its lines, the slots of each, the nodes that the job asks for, and the GPUs of each (0 for none)."""
+    """The host file: its lines, the slots of each, the nodes that the job asks for, and the GPUs of each, or 0."""
 
     lines: int
     slots: int
@@ -62,6 +62,7 @@ def check(job: Job) -> Iterator[Finding]:
         report = error if launch.certain else warning
         if launch.launcher is Launcher.MPI:
             yield from _ranks(site, launch, hosts)
+            yield from _root(job, site, launch, report)
         elif launch.launcher is Launcher.DEEPSPEED:
             yield from _deepspeed(job, site, launch, hosts, report)
         elif launch.launcher in _OF_ONE_POD and hosts.nodes > 1:
@@ -69,10 +70,26 @@ def check(job: Job) -> Iterator[Finding]:
     training = site.reading.training
     if training is not None and training.launcher is Launcher.PYTHON and hosts.nodes > 1:
         message = (
-            f"only the launcher's pod runs this plain program, and the others of the job's {hosts.nodes} nodes are idle "
-            "unless it starts them itself; start it with mpirun"
+            f"only the launcher's pod runs this plain program, and the others of the job's {hosts.nodes} nodes are "
+            "idle unless it starts them itself; start it with mpirun"
         )
         yield warning(site.locate_option(training, ""), quotes.launch(training), message, rule="core/nodes")
+
+
+def _root(job: Job, site: Site, launch: Launch, report: Callable[..., Finding]) -> Iterator[Finding]:
+    """Report an Open MPI that runs as root, which it refuses (mpirun(1), Running as root)."""
+    place, program = job.container, launches.program(launch.head[0]) if launch.head else ""
+    if place is None or program not in _OPEN_MPI or "allow_run_as_root" in launch.values:
+        return
+    own, pod = (each.get("securityContext") or {} for each in (place.container, place.pod_spec))
+    user = own.get("runAsUser", pod.get("runAsUser"))
+    allowed = {name: launch.env.get(name) or pods.env_value(site.env, name) for name in _AS_ROOT}
+    if user == 0 and any(value != "1" for value in allowed.values()):
+        message = "does not run as root, and the runtime's container is root's; add --allow-run-as-root"
+        yield report(site.locate_option(launch, ""), quotes.launch(launch), message, rule="core/launch")
+
+
+_AS_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 
 
 def _hosts(job: Job, policy: Mapping[str, Any]) -> _Hosts:
@@ -168,6 +185,10 @@ def _deepspeed(
         if asked is not None and 0 < asked < hosts.nodes:
             message = f"uses {asked} of the job's {hosts.nodes} nodes, and the others are idle; remove it"
             yield warning(site.locate_option(launch, "num_nodes"), asked, message, rule="core/nodes")
+        used = whole(values.get("num_gpus", ""))
+        if used is not None and 0 < used < hosts.gpus:
+            message = f"uses {used} of the {hosts.gpus} GPUs of each node; remove it, or ask for fewer GPUs"
+            yield warning(site.locate_option(launch, "num_gpus"), used, message, rule="core/idle-devices")
 
 
 def _is_mounted(job: Job) -> bool:

@@ -1,8 +1,8 @@
 """Untold: launches of torch in a runtime whose plugin of Trainer sets no PET_* for them.
 
 Every node of such a runtime runs the command, and torchrun knows neither how many they are nor where they meet, unless
-its flags say so (trainer v2.3.0 `plugins/{jax,xgboost,plainml}`; torch 2.13 `torch/distributed/run.py`). Runtimes of MPI
-are in `slots`; what flux starts is not known.
+its flags say so (trainer v2.3.0 `plugins/{jax,xgboost,plainml}`; torch 2.13 `torch/distributed/run.py`). Runtimes of
+MPI with several nodes are in `slots`; what flux starts is not known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strategies.launches.sites import Site
 
 __all__ = ["check"]
 
-_ELSEWHERE = ("torch", "mpi", "flux")
+_ELSEWHERE = ("torch", "flux")
 _JUDGED = frozenset(
     {Launcher.TORCHRUN, Launcher.ACCELERATE, Launcher.TRL, Launcher.TUNE, Launcher.DEEPSPEED, Launcher.COMPOSER}
     | {Launcher.FABRIC}
@@ -32,6 +32,8 @@ def check(job: Job) -> Iterator[Finding]:
     if job.kind != "TrainJob" or runtime is None or runtime.is_unlabelled or job.container is None:
         return
     if any(runtime.ml_policy.get(each) is not None for each in _ELSEWHERE):
+        return
+    if runtime.ml_policy.get("mpi") is not None and topologies.pods_of(job) > 1:
         return
     site = sites.find_site(job)
     if site is None or not any(each.launcher in _JUDGED for each in site.reading.launches):
@@ -53,8 +55,8 @@ def _meeting(site: Site, launch: Launch) -> Iterator[Finding]:
     backend = _setting(site, launch, "rdzv_backend")
     if not _setting(site, launch, "rdzv_endpoint") and (backend == "c10d" or not _setting(site, launch, "master_addr")):
         message = (
-            "names no address, and Trainer sets none in this runtime, so each node would wait for the others in its own "
-            "pod; add --rdzv_endpoint, or use a runtime with mlPolicy.torch"
+            "names no address, and Trainer sets none in this runtime, so each node would wait for the others in its "
+            "own pod; add --rdzv_endpoint, or use a runtime with mlPolicy.torch"
         )
         yield report(where, shown, message, rule="core/nodes")
     elif backend in ("", "static") and not _setting(site, launch, "node_rank"):

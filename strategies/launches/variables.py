@@ -1,8 +1,8 @@
 """Variables: settings of Accelerate that a job writes into its env, where its launcher would write them as flags.
 
-Accelerate reads them in the training itself, and stops at words that it does not know. Source: accelerate 1.15 `state.py`,
-`utils/dataclasses.py` (FullyShardedDataParallelPlugin), `utils/environment.py` str_to_bool. `accelerate launch` writes its
-own values over most of them (`utils/launch.py`).
+Accelerate reads them in the training itself, and stops at words that it does not know. Source: accelerate 1.15
+`state.py`, `utils/dataclasses.py` (FullyShardedDataParallelPlugin), `utils/environment.py` str_to_bool. `accelerate
+launch` writes its own values over most of them (`utils/launch.py`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _TRUTHS = frozenset(
     {_USE_CPU, _USE_FSDP, "ACCELERATE_DEBUG_MODE", "ACCELERATE_CPU_AFFINITY"}
     | {f"FSDP_{name}" for name in ("OFFLOAD_PARAMS", "USE_ORIG_PARAMS", "SYNC_MODULE_STATES", "FORWARD_PREFETCH")}
     | {f"FSDP_{name}" for name in ("ACTIVATION_CHECKPOINTING", "CPU_RAM_EFFICIENT_LOADING")}
+    | {"FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD"}
 )
 _WORDS: Mapping[str, tuple[str, ...]] = {
-    "ACCELERATE_MIXED_PRECISION": ("no", "fp16", "bf16", "fp8"),
     "FSDP_SHARDING_STRATEGY": ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2"),
     "FSDP_AUTO_WRAP_POLICY": ("TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"),
     "FSDP_BACKWARD_PREFETCH": ("BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH"),
@@ -37,7 +37,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 _NUMBERED = frozenset({"FSDP_SHARDING_STRATEGY", "FSDP_BACKWARD_PREFETCH"})
 _NUMBERS = frozenset({"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "FSDP_MIN_NUM_PARAMS"})
 _READ = _TRUTHS | _WORDS.keys() | _NUMBERS | {_DEVICE}
-_OVERWRITTEN = ("FSDP_", "ACCELERATE_MIXED_PRECISION", _USE_FSDP)
+_OVERWRITTEN = ("FSDP_", _USE_FSDP)
 _RULE = "core/accelerate-env"
 _JUDGED = frozenset({Launcher.TORCHRUN, Launcher.PYTHON, Launcher.ACCELERATE, Launcher.TRL, Launcher.DEEPSPEED})
 
@@ -45,8 +45,11 @@ _JUDGED = frozenset({Launcher.TORCHRUN, Launcher.PYTHON, Launcher.ACCELERATE, La
 def check(job: Job) -> Iterator[Finding]:
     """Check the settings of Accelerate in the env of a job that Trainer did not make."""
     site = sites.find_site(job) if job.owner is None else None
-    launch = site.reading.training if site is not None else None
-    if site is None or launch is None or launch.launcher not in _JUDGED:
+    every = site.reading.launches if site is not None else ()
+    if site is None or (_READ.isdisjoint(site.variables) and not any(_READ & each.env.keys() for each in every)):
+        return
+    launch = site.reading.training
+    if launch is None or launch.launcher not in _JUDGED:
         return
     named = _READ & {*(site.variables.keys() if not launch.cleared else ()), *launch.env}
     env = {name: _value(site, launch, name) for name in sorted(named)}
@@ -55,7 +58,7 @@ def check(job: Job) -> Iterator[Finding]:
         overwritten = launch.launcher in (Launcher.ACCELERATE, Launcher.TRL) and name.startswith(_OVERWRITTEN)
         if value is None or "$" in value or overwritten or (name.startswith("FSDP_") and not sharded):
             continue
-        message = _wrong(name, value)
+        message = _wrong(name, value) or _alone(name, value, env)
         if not message and _hides(name, value):
             message = _on_cpu(job)
         if message:
@@ -80,6 +83,21 @@ def _wrong(name: str, value: str) -> str:
     if known and not fits:
         return f"is not one of {', '.join(known)}, and Accelerate stops at its start; use one"
     return ""
+
+
+def _alone(name: str, value: str, env: Mapping[str, str | None]) -> str:
+    """Return what a setting needs beside it, "" where it has that (FullyShardedDataParallelPlugin)."""
+    if name != _OFFLOADING or value.lower() not in _YES:
+        return ""
+    if (env.get(_CHECKPOINTING, "false") or "true").lower() in _NO:
+        return f"needs {_CHECKPOINTING}, and Accelerate stops at its start; set both to true"
+    return (
+        "" if env.get("FSDP_VERSION", "1") != "1" else "needs FSDP_VERSION 2, and Accelerate stops at its start; set it"
+    )
+
+
+_CHECKPOINTING = "FSDP_ACTIVATION_CHECKPOINTING"
+_OFFLOADING = f"{_CHECKPOINTING}_OFFLOAD"
 
 
 def _hides(name: str, value: str) -> bool:

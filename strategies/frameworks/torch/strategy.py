@@ -15,6 +15,7 @@ from strategies.documents.findings import Finding, error, note, warning
 from strategies.frameworks.torch import trainer_sections, tune_launches
 from strategies.jobs.jobs import Job
 from strategies.launches import (
+    capabilities,
     counts,
     endings,
     meetings,
@@ -66,6 +67,7 @@ class TorchFamily:
         yield from networks.check(job)
         yield from endings.check(job)
         yield from variables.check(job)
+        yield from capabilities.check(job)
 
 
 @registry.strategy

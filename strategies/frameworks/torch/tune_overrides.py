@@ -71,6 +71,10 @@ def _removed(words: Sequence[str], *, own: bool) -> Iterator[Fault]:
 
 
 def _settings(recipe: str, values: Mapping[str, str]) -> Iterator[Fault]:
+    for key in ("batch_size", "gradient_accumulation_steps"):
+        count = values.get(key, "1")
+        if whole(count) == 0 or (count.startswith("-") and count[1:].isdecimal()):
+            yield key, f"must be at least 1, {_STOPS}; raise it"
     if values.get("dtype") == "fp16":
         yield "dtype", f"is a type that no recipe trains in, {_STOPS}; use bf16"
     if recipe.startswith(_TUNES[0]) and values.get("optimizer_in_bwd") in _TRUE:

@@ -167,6 +167,23 @@ def _attention(given: Arguments) -> str:
     return ""
 
 
+def _best(given: Arguments) -> str:
+    if given.text("save_strategy") != "best" or given.text("metric_for_best_model") != "":
+        return ""
+    if given.text("load_best_model_at_end") != "False" or given.text("lr_scheduler_type") in _EVALUATED:
+        return ""
+    return f"needs --metric_for_best_model, {_STOPS}; add it, such as eval_loss"
+
+
+def _task(given: Arguments) -> str:
+    """Judge the task of an adapter: peft gives a model of text a method of generation that a reward model lacks."""
+    if given.method != "reward" or given.text("use_peft") != "True" or given.text("lora_task_type") != "CAUSAL_LM":
+        return ""
+    return (
+        f"makes adapters of a model that generates, which a reward model is not, {_STOPS}; add --lora_task_type SEQ_CLS"
+    )
+
+
 def _debugged(given: Arguments) -> str:
     if all(each in _DEBUG for word in given.words("debug") or () for each in word.split()):
         return ""
@@ -228,6 +245,8 @@ _JUDGES: dict[str, Callable[[Arguments], str]] = {
     "lora_r": _rank,
     "lora_target_parameters": _parameters,
     "attn_implementation": _attention,
+    "save_strategy": _best,
+    "use_peft": _task,
     "debug": _debugged,
     "vllm_importance_sampling_clip_min": _clipping,
     "precompute_ref_log_probs": _computed,

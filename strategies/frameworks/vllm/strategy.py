@@ -18,7 +18,7 @@ from strategies.documents.paths import Absent
 from strategies.frameworks.vllm import authors, flags, meetings, probes, servers, sizes, validation
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.jobs.jobs import Job, remembered_for_all
-from strategies.launches import endings, members, quotes, readings, sites, topologies
+from strategies.launches import capabilities, endings, members, quotes, readings, sites, topologies
 from strategies.launches.launches import Launcher
 from strategies.plugins import registry
 
@@ -166,6 +166,7 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> validatio
         initialized=_has_model_initializer(job),
         alone=bare is not None or (len(found) == 1 and site.reading.only is not None),
         authors=authors.Authors(site, job, bare) if bare else None,
+        generation=capabilities.bound(job),
     )
 
 

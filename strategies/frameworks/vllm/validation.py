@@ -6,7 +6,7 @@ Muster cannot see (`$(NAME)`, a `--config` file) is never checked, nor is a flag
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from strategies.documents.findings import Finding, Severity, beginning, error, note, warning
@@ -15,6 +15,7 @@ from strategies.frameworks.vllm.authors import Authors
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.launches import topologies
 from strategies.launches.sites import Site
+from strategies.platform.generations import Generation
 
 __all__ = ["Circumstances", "check", "place"]
 
@@ -22,7 +23,7 @@ _GUESSES = 6
 """Unknown flags for which a known one is suggested: each costs half a millisecond, and a JobSet may have thousands."""
 _TOLD = 100
 """Unknown flags of one command line that are told one by one."""
-_BY_VERSION = frozenset({"vllm/arguments"})
+_BY_VERSION = frozenset({"vllm/arguments", "vllm/generation"})
 """Rules that hold for the version of vLLM from which the flags were read, but perhaps not for another."""
 _SHOWN = 40
 _HIGHEST_PORT = 65_535
@@ -41,6 +42,7 @@ class Circumstances:
         initialized: whether a model initializer puts a model where Muster points the server to.
         alone: whether this is the only launch of the container, and runs for certain.
         authors: who wrote which argument of a bare launch, None for one inside a wrapper.
+        generation: the bound of the GPUs of its nodes, None where no label of them says one.
     """
 
     gpus: int | None = None
@@ -50,6 +52,7 @@ class Circumstances:
     initialized: bool = False
     alone: bool = True
     authors: Authors | None = None
+    generation: Generation | None = None
 
 
 def check(server: Server, site: Site, around: Circumstances) -> Iterator[Finding]:
@@ -81,6 +84,8 @@ def _check(server: Server, site: Site, around: Circumstances) -> Iterator[Findin
         yield warning(where.flag(flag), beginning(server.text(flag) or "", _SHOWN), message, rule="vllm/value")
     for name, value, message in words.find_env(server):
         yield warning(where.variable(name), beginning(value, _SHOWN), message, rule="vllm/value")
+    if around.generation is not None and around.gpus:
+        yield from _old(server, where, around.generation)
     yield from _model(server, where, around)
     yield from _sizes(server, where, around)
 
@@ -183,6 +188,34 @@ def _repeated(server: Server, where: _Where, around: Circumstances) -> Iterator[
 
 def _shown(value: str) -> str:
     return {"": "on", "no": "off"}.get(value, beginning(value, _SHOWN))
+
+
+def _old(server: Server, where: _Where, found: Generation) -> Iterator[Finding]:
+    """Compare types of numbers with the GPUs (`platforms/cuda.py` check_if_supports_dtype, get_min_capability)."""
+    if server.open:
+        return
+    for flag in _LEAST:
+        value = server.text(flag) or ""
+        least = _LEAST[flag].get(value)
+        if least is not None and found.capability < least:
+            message = (
+                f"vLLM would not start: it needs a capability of {least[0]}.{least[1]}, and the nodes of {found.told} "
+                f"have {found.number} at most; use another one"
+            )
+            yield error(where.flag(flag), value, message, rule="vllm/generation")
+
+
+_LEAST: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "dtype": {"bfloat16": (8, 0)},
+    "quantization": {
+        **dict.fromkeys(("gptq", "auto_gptq"), (6, 0)),
+        **dict.fromkeys(("compressed-tensors", "moe_wna16"), (7, 0)),
+        **dict.fromkeys(("fp8", "awq", "auto_awq", "awq_marlin", "humming", "torchao", "modelopt_fp4"), (7, 5)),
+        **dict.fromkeys(("experts_int8", "fbgemm_fp8", "mxfp4", "gpt_oss_mxfp4"), (8, 0)),
+        **dict.fromkeys(("modelopt", "modelopt_mxfp8"), (8, 0)),
+        "fp_quant": (10, 0),
+    },
+}
 
 
 def _model(server: Server, where: _Where, around: Circumstances) -> Iterator[Finding]:
