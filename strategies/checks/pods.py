@@ -27,6 +27,7 @@ from strategies.checks import (
     programs,
     readonly,
     scheduling,
+    surroundings,
     volumes,
 )
 from strategies.documents import labels, names, paths, pods
@@ -70,12 +71,14 @@ def _of_template(job: Job, template: Template) -> Iterator[Finding]:
             yield _of_resources(job, template, inside, problem)
     for inside, value, message, rule in (*_claims(spec), *_restarts(template, spec), *_pod_resources(spec)):
         yield _placed(job, error(template.field(*inside), value, message, rule=rule))
-    judges = (scheduling.faults, containers.faults, members.faults)
+    judges = (scheduling.faults, containers.faults, members.faults, surroundings.faults)
     for inside, value, message, rule in itertools.chain.from_iterable(judge(spec) for judge in judges):
         yield of_pod(job, template, inside, error(template.field(*inside), value, message, rule=rule))
     for inside, value, message, severity in hosts.faults(template):
         yield of_pod(job, template, inside, Finding(severity, template.field(*inside), value, message, "core/no-node"))
     yield from _labels(job, template)
+    yield from _imageless(job, template)
+    yield from _annotations(job, template)
     for inside, command in _commands(job, template):
         if _is_one_word(command):
             yield _placed(job, Finding(Severity.ERROR, template.field(*inside), command[0], *_ONE_WORD))
@@ -103,7 +106,8 @@ def _of_trainjob(job: Job) -> Iterator[Finding]:
         yield error(paths.field(job.document, ("spec", "trainer", "env", *inside)), value, message, rule=rule)
     for patched in list_patches(job).values():
         for patch, place in patched:
-            for inside, value, message, rule in containers.faults(patch.get("spec") or {}):
+            spec = patch.get("spec") or {}
+            for inside, value, message, rule in (*containers.faults(spec), *surroundings.faults(spec)):
                 yield error(paths.field(job.document, (*place, "spec", *inside)), value, message, rule=rule)
 
 
@@ -112,7 +116,17 @@ _ONE_WORD = (
     "is the name of one program for the kernel, and there is none of this name; write each word as an entry of its own",
     "core/command-word",
 )
+_NO_IMAGE = "every container needs an image, or the API server refuses the Job; write it"
 _LONGEST = 200  # characters of a command's first word that are looked at
+
+
+def _imageless(job: Job, template: Template) -> Iterator[Finding]:
+    """Report containers without an image, but for the training's, whose image the TrainJob writes."""
+    for inside, container in _containers(template.spec):
+        if not container.get("image"):
+            mine = job.container is not None and template.path == job.container.job_path
+            if not (mine and container.get("name") == names.CONTAINER_NODE and job.trainer.get("image")):
+                yield _placed(job, error(template.field(*inside, "image"), None, _NO_IMAGE, rule="core/image"))
 
 
 def _commands(job: Job, template: Template) -> Iterator[tuple[Path, Sequence[str]]]:
@@ -213,6 +227,16 @@ def _labels(job: Job, template: Template) -> Iterator[Finding]:
                 yield _placed(
                     job, error(paths.field(template.document, (*path, key)), value, message, rule="core/label")
                 )
+
+
+def _annotations(job: Job, template: Template) -> Iterator[Finding]:
+    """Check the keys of the annotations of the pods and of their Jobs (ValidateAnnotations)."""
+    for written, path in template.metadata("annotations"):
+        for key, value in written.items():
+            if not labels.is_key(key.lower()):
+                message = "is not the key of an annotation: letters, digits, -, _ and ., or DOMAIN/ before; correct it"
+                field = paths.field(template.document, (*path, key))
+                yield _placed(job, error(field, value, message, rule="core/label"))
 
 
 def _objects(document: Mapping[str, Any], member: str) -> list[Mapping[str, Any]]:

@@ -43,6 +43,8 @@ class Command:
         stdin: the here-document that it reads; None for none.
         files: texts that the shell has written to files, by name.
         lost: how its status is lost, and the program whose status the shell has instead; None where it counts.
+        around: the command of another shell, or of a wrapper, whose text it is in.
+        wave: a number that it shares with those that run at the same time; 0 where it runs alone.
     """
 
     words: tuple[str, ...]
@@ -54,3 +56,15 @@ class Command:
     stdin: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     lost: tuple[Loss, str] | None = None
+    around: Command | None = None
+    wave: int = 0
+
+    @property
+    def all_lost(self) -> tuple[Loss, str] | None:
+        """How its own status is lost, or that of a command around it."""
+        return self.lost or (self.around.all_lost if self.around is not None else None)
+
+    @property
+    def all_wave(self) -> int:
+        """Its own number, or that of a command around it."""
+        return self.wave or (self.around.all_wave if self.around is not None else 0)

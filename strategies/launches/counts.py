@@ -50,6 +50,7 @@ def compare(job: Job) -> Iterator[Finding]:
         yield from _unknown(site, world, topology)
     yield from _numbered(job, site, every)
     yield from _apart(site, every, topology)
+    yield from _side_by_side(site, every, topology)
     if every and all(world.launch.certain for world in every):
         if job.container is None or not ranks.is_a_sweep(job.container, every[0].launch):
             yield from _alone(job, site, every, topology)
@@ -59,6 +60,28 @@ def compare(job: Job) -> Iterator[Finding]:
         yield from _uncertain(site, every)
     if not every and site.reading.unread and topology.explicit:
         yield from _written(job, topology)
+
+
+def _side_by_side(site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:
+    """Report launches that run at the same time, and together have more processes than there are devices."""
+    waves: dict[int, list[World]] = {}
+    for world in every:
+        if world.launch.wave and world.processes and _DEVICES.isdisjoint(world.launch.env):
+            waves.setdefault(world.launch.wave, []).append(world)
+    for together in waves.values():
+        total = sum(world.processes or 0 for world in together)
+        devices = topology.devices.count
+        if len(together) > 1 and devices and total > devices:
+            last = together[-1].launch
+            message = (
+                f"{len(together)} launches run at the same time and start {total} processes, and the node has "
+                f"{devices} devices, so that several share one; run them one after the other, or give each its own "
+                "with CUDA_VISIBLE_DEVICES"
+            )
+            yield warning(site.locate_option(last, ""), quotes.launch(last), message, rule="core/side-by-side")
+
+
+_DEVICES = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})
 
 
 def idle(used: int, devices: int, nodes: int) -> str:
@@ -356,7 +379,8 @@ def _alone(job: Job, site: Site, every: Sequence[World], topology: Topology) -> 
         cure = "Trainer sets PET_* only in a runtime with mlPolicy.torch; use one"
     shown = f"--{flag} {world.launch.values[flag]}" if flag else _shown(world)
     if world.assumed:
-        message = f"no env of the job sets {min(world.assumed)}, so {message}"
+        cause = "sudo takes variables away" if "sudo" in world.launch.through and world.launch.cleared else ""
+        message = f"{cause or f'no env of the job sets {min(world.assumed)}'}, so {message}"
     yield _severity(world)(site.locate_option(world.launch, flag), shown, f"{message}; {cure}", rule="core/nodes")
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strategies.documents.findings import Finding, error, note, warning
+from strategies.documents.findings import Finding, beginning, error, note, warning
 from strategies.jobs.jobs import Job
-from strategies.launches import quotes, sites
+from strategies.launches import endless, quotes, sites
+from strategies.launches.launches import Launch, Launcher
+from strategies.launches.sites import Site
 from strategies.launches.statuses import Loss
 
 __all__ = ["check"]
@@ -37,10 +39,14 @@ _MESSAGES = {
 
 
 def check(job: Job) -> Iterator[Finding]:
-    """Report the first launch of a training with whose status its container does not end."""
+    """Report a command line that starts nothing, that never ends, or that ends without the status of its launch."""
     site = sites.find_site(job) if job.owner is None else None
     if site is None:
         return
+    place = site.locate_option(Launch(Launcher.NONE), "")
+    for fault in site.reading.faults[:1]:
+        yield error(place, beginning(" ".join(site.argv), 80), f"{fault}; correct the command", rule="core/no-start")
+    yield from _endless(site)
     lost = next((launch for launch in site.reading.launches if launch.lost is not None), None)
     if lost is None or lost.lost is None:
         return
@@ -50,3 +56,17 @@ def check(job: Job) -> Iterator[Finding]:
         report = error
     message = _MESSAGES[loss].format(by=f" ({quotes.program(program)})" if program else "")
     yield report(site.locate_option(lost, ""), quotes.launch(lost), message, rule=_RULE)
+
+
+def _endless(site: Site) -> Iterator[Finding]:
+    """Report a training behind which the container waits for ever, so that the pod never ends."""
+    training = next((launch for launch in site.reading.launches if launch.launcher in _TRAINING), None)
+    if training is not None and endless.never_ends({"command": list(site.command), "args": list(site.args)}):
+        message = (
+            "the container waits for ever behind it, so the job never completes and keeps its devices; end with the "
+            "training, or keep the pods by ttlSecondsAfterFinished"
+        )
+        yield warning(site.locate_option(training, ""), quotes.launch(training), message, rule="core/endless-training")
+
+
+_TRAINING = frozenset(Launcher) - {Launcher.VLLM, Launcher.RAY, Launcher.NONE, Launcher.OTHER, Launcher.SHELL}

@@ -42,8 +42,20 @@ def never_ends(container: pods.Container) -> bool:
             return True
         found: list[Command] = []
         why = shells.walk(called.text, Scope(), found.append)
+        if _waits_for_a_server(called.text, found):
+            return not why
         words = list(found[-1].words) if found and not why and found[-1].certain else []
     return bool(words) and runs_for_ever(words)
+
+
+def _waits_for_a_server(text: str, found: Sequence[Command]) -> bool:
+    """Whether a text ends with a `wait` for all that it started, among which is what serves for ever."""
+    last = text.rstrip("; \n\t").rpartition("\n")[2].rpartition(";")[2].rpartition("&")[2]
+    return last.strip() == "wait" and any(each.wave and each.words and _serves(each.words) for each in found)
+
+
+def _serves(words: Sequence[str]) -> bool:
+    return runs_for_ever(words) or (launches.program(words[0]) == "vllm" and list(words[1:2]) == ["serve"])
 
 
 def runs_for_ever(words: Sequence[str]) -> bool:

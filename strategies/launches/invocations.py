@@ -21,6 +21,7 @@ class Invocation:
         name: `$0`.
         arguments: `$1` and the following.
         options: options of `set` that change how it ends, by full name: errexit, pipefail.
+        words: whether words follow its text.
     """
 
     text: str | None = None
@@ -28,6 +29,7 @@ class Invocation:
     name: str = "bash"
     arguments: tuple[str, ...] = ()
     options: frozenset[str] = frozenset()
+    words: bool = False
 
 
 def invoked(words: Sequence[str]) -> Invocation:
@@ -47,7 +49,8 @@ def invoked(words: Sequence[str]) -> Invocation:
         at += word.count("o") + word.count("O")
     rest = tuple(words[at:])
     if takes_text:
-        return Invocation(rest[0] if rest else "", None, rest[1] if len(rest) > 1 else words[0], rest[2:], options)
+        name = rest[1] if len(rest) > 1 else words[0]
+        return Invocation(rest[0] if rest else "", None, name, rest[2:], options, words=len(rest) > 1)
     if not rest or from_input or rest[0] == "-":
         return Invocation(None, None, words[0], rest, options)
     return Invocation(None, rest[0], rest[0], rest[1:], options)

@@ -68,6 +68,7 @@ class Launch:
         chosen: variables that decide which nodes reach it, where the other nodes reach no launch at all.
         lost: how a shell loses the status with which it ends, and the program whose status the shell has instead; None
             where it counts.
+        wave: a number that it shares with the launches that run at the same time; 0 where it runs alone.
         written: files that the shell around it has written, of those that it reads, by name: name and text.
     """
 
@@ -88,6 +89,7 @@ class Launch:
     chosen: frozenset[str] = frozenset()
     lost: tuple[Loss, str] | None = None
     written: Mapping[str, str] = field(default_factory=dict)
+    wave: int = 0
 
     @property
     def starts_torchrun(self) -> bool:

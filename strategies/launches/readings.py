@@ -20,7 +20,9 @@ from strategies.launches.allowances import Allowance
 from strategies.launches.commands import BEHIND, Choice, Command
 from strategies.launches.invocations import Invocation, invoked
 from strategies.launches.launches import SHELLS, Launch, Launcher
+from strategies.launches.options import split, table
 from strategies.launches.programs import is_preparation, is_training, runs_nothing
+from strategies.launches.statuses import Loss
 from strategies.launches.words import Loose, Scope
 
 __all__ = ["Reading", "read"]
@@ -42,11 +44,13 @@ class Reading:
         unread: what could not be read, each as a clause: `the file run.sh cannot be seen`. Where it is not empty, more
             may run than `launches` names.
         beside: plain programs that run before or after the launches.
+        faults: why a program starts nothing, each as a clause.
     """
 
     launches: tuple[Launch, ...] = ()
     unread: tuple[str, ...] = ()
     beside: tuple[Launch, ...] = ()
+    faults: tuple[str, ...] = ()
 
     @property
     def only(self) -> Launch | None:
@@ -123,6 +127,7 @@ class _Reader:
         self._is_host = False
         self._allowance = Allowance(length)
         self._unread: list[str] = []
+        self._faults: list[str] = []
 
     def command(self, around: _Around, words: tuple[str, ...], command: Command | None = None) -> None:
         """Read one command line, through its wrappers."""
@@ -142,9 +147,13 @@ class _Reader:
                 env=peeled.env if peeled.cleared else around.sets(peeled.env),
                 cleared=around.cleared or peeled.cleared,
             )
+            if peeled.fault and command.certain:
+                self._faults.append(peeled.fault)
             if peeled.unread:
                 self._say(peeled.unread)
                 return
+            if peeled.detached and not around.shells:
+                command.lost = (Loss.LEFT, "")
             if peeled.text is not None:
                 self._text(around, peeled.text, Invocation(peeled.text), command)
                 return
@@ -160,7 +169,7 @@ class _Reader:
         if name in SHELLS:
             self._shell(replace(around, through=(*around.through, name)), words, command)
         elif name == "xargs":
-            self._say("xargs gives a program words that Muster cannot see")
+            self._given(around, words, command)
         elif around.shells and name in ("source", "."):
             self._sourced(words)
         elif around.shells and name == "unset":
@@ -170,6 +179,14 @@ class _Reader:
             self._text(around, text, Invocation(text, None, words[0], words[1:]), command)
         else:
             self._launch(around, words, command)
+
+    def _given(self, around: _Around, words: tuple[str, ...], command: Command) -> None:
+        """Read what xargs starts with the words of its standard input, where the shell itself has printed them."""
+        found = split(_XARGS, words[1:])
+        if around.stdin is None or found.values or found.unknown or not found.rest:
+            self._say("xargs gives a program words that Muster cannot see")
+            return
+        self.command(replace(around, stdin=None), (*found.rest, *around.stdin.split()), command)
 
     def _launch(self, around: _Around, words: tuple[str, ...], command: Command) -> None:
         launch = launches.parse(words)
@@ -181,6 +198,9 @@ class _Reader:
             return
         if around.shells and runs_nothing(launch):
             return
+        if launch.target[:1].isspace() and launch.target.lstrip()[:1] == "-" and command.certain:
+            option = quotes.flag(launch.target.strip())
+            self._faults.append(f"a quoted blank makes {option} the name of a program, as a \\ before a blank does")
         if len(self._found) >= _MAX_PROGRAMS:
             self._say("the command line starts more programs than Muster reads")
             return
@@ -205,6 +225,9 @@ class _Reader:
 
     def _shell(self, around: _Around, words: tuple[str, ...], command: Command) -> None:
         called = invoked(words)
+        fault = _misread(called)
+        if fault and command.certain:
+            self._faults.append(fault)
         if called.text is not None:
             self._text(around, called.text, called, command)
         elif called.file is not None:
@@ -244,6 +267,7 @@ class _Reader:
             command.certain = command.certain and outer.certain
             command.ways = (*outer.ways, *command.ways)
             command.lost = command.lost or outer.lost
+            command.around = outer
             inside = replace(
                 around,
                 env=command.env,
@@ -271,7 +295,8 @@ class _Reader:
             replace(
                 launch,
                 certain=command.certain,
-                lost=command.lost,
+                lost=command.all_lost,
+                wave=command.all_wave,
                 chosen=frozenset().union(*(deciding.get(choice, ()) for choice, _ in command.ways))
                 if launch.launcher not in _REMOTE
                 else frozenset(),
@@ -281,7 +306,7 @@ class _Reader:
         chosen = _chosen(every)
         known = set(map(id, chosen))
         beside = tuple(launch for launch in every if id(launch) not in known)
-        return Reading(tuple(chosen), tuple(self._unread), beside)
+        return Reading(tuple(chosen), tuple(self._unread), beside, tuple(self._faults))
 
 
 def _deciding(commands: Sequence[Command]) -> dict[Choice, frozenset[str]]:
@@ -300,6 +325,7 @@ def _deciding(commands: Sequence[Command]) -> dict[Choice, frozenset[str]]:
     }
 
 
+_XARGS = table("0 t r x p: a: d: E: I: i? L: l? n: P: s:", abbreviated=False)
 _SSH = ("service", "ssh")
 _REMOTE = frozenset({Launcher.MPI, Launcher.RAY, Launcher.DEEPSPEED, Launcher.VLLM, Launcher.SHELL})
 """Launchers that one node uses to start processes on others."""
@@ -327,6 +353,21 @@ def _written(launch: Launch, files: Mapping[str, str], text: str) -> dict[str, s
     if default is not None and launch.launcher is not Launcher.DEEPSPEED:
         found.setdefault(DEFAULT_PLACE, files[default])
     return found
+
+
+def _misread(called: Invocation) -> str:
+    """Return why a shell does not run the launcher that stands in its command line, as a clause; "" where it may."""
+    if called.text is None:
+        first = (called.file or "").split()
+        is_line = len(first) > 1 and launches.parse(first[:2]).launcher not in _NO_LAUNCHER
+        return f"the shell takes a whole line for the name of a file, which begins with {first[0]}" if is_line else ""
+    whole = called.text.split()
+    if len(whole) == 1 and called.words and launches.parse(whole).launcher not in _NO_LAUNCHER:
+        return f"the shell runs {whole[0]} without its arguments, since only the first word behind -c is its text"
+    return ""
+
+
+_NO_LAUNCHER = frozenset({Launcher.OTHER, Launcher.NONE, Launcher.SHELL})
 
 
 def _hidden(launch: Launch) -> str | None:

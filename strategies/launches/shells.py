@@ -120,6 +120,8 @@ class _Walker:
         self._files: dict[str, str] = {}
         self._waiting: list[Command] = []
         self._unwaited: list[Command] = []
+        self._wave = 1
+        self._piped: str | None = None
         self._is_behind = False
         self._context = _Context()
         self._doubt = False
@@ -174,10 +176,12 @@ class _Walker:
             self._statement(pipeline.parts[0], context)
             return
         pipefail = "pipefail" in self._scope.options
+        self._piped = None
         for part in pipeline.parts:
             last = pipeline.parts[-1] if part is not pipeline.parts[-1] else None
             inside = replace(context, status=context.status.piped(last, pipefail=pipefail))
             self._apart(lambda part=part, inside=inside: self._statement(part, inside))  # type: ignore[misc]  # bound now
+        self._piped = None
 
     def _apart(self, run: Callable[[], None]) -> None:
         """Run statements in a subshell: their variables, and their exit, end with it."""
@@ -348,6 +352,8 @@ class _Walker:
         if not words:
             return
         name = words[0]
+        stdin = self._piped if stdin is None and name in _READING else stdin
+        self._piped = outputs.printed(words, stdin) if name in _PRINTING else None
         builtin = self._builtins.get(name)
         if redirects or name == "tee":
             self._note_files(words, stdin, redirects)
@@ -356,7 +362,8 @@ class _Walker:
         elif builtin is not None:
             builtin(self, words, context)
         else:
-            if name not in _BRIEF:
+            detached = _is_detached(words)
+            if name not in _BRIEF and not detached:
                 self._stay()
             self._allowance.variables(len(self._scope.variables))
             command = Command(
@@ -370,6 +377,10 @@ class _Walker:
                 self._files,
                 _lost(context.status, replaces=replaces),
             )
+            if self._waiting or self._is_behind:
+                command.wave = self._wave
+            if detached:
+                self._unwaited.append(command)
             self._emit(command)
         if replaces:
             self._end(context)
@@ -430,6 +441,7 @@ class _Walker:
             for command in self._waiting:
                 command.certain = True
             self._waiting.clear()
+            self._wave += 1
 
     def _set(self, words: Sequence[str], _context: _Context) -> None:
         for at, word in enumerate(words):
@@ -535,6 +547,20 @@ def _lost(status: Status, *, replaces: bool) -> tuple[Loss, str] | None:
     """Return how the status of a program is lost; nothing follows one that replaces the shell."""
     lost = status.lost
     return None if lost is None or (replaces and lost[0] is not Loss.PIPE) else lost
+
+
+_PRINTING = frozenset({"echo", "printf"})
+_READING = frozenset({"xargs", "sh", "bash"})
+
+
+def _is_detached(words: Sequence[str]) -> bool:
+    """Whether a program ends before what it starts."""
+    if words[0] not in ("tmux", "screen", "setsid"):
+        return False
+    flags = [word for word in words[1:6] if word[:1] == "-"]
+    if words[0] == "setsid":
+        return any(word in ("-f", "--fork") for word in flags) and not any(word in ("-w", "--wait") for word in flags)
+    return any("d" in word[1:] and not word.startswith("--") for word in flags)
 
 
 def _unwrapped(words: list[str]) -> tuple[list[str], bool]:

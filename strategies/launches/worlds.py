@@ -135,7 +135,10 @@ def _world_of(launch: Launch, env: _Env, topology: Topology, *, closed: bool) ->
     values = {name: expansions.compute(value, seen) for name, value in values.items()}
     own = {name: None if value is None else expansions.expand(value, seen) for name, value in launch.env.items()}
     world = read_world(replace(launch, values=values), {**seen, **own}, topology)
-    return world._replace(launch=launch, assumed=frozenset[str]().union(*(names for _, names in taken.values())))
+    assumed = frozenset[str]().union(*(names for _, names in taken.values()))
+    if launch.cleared and "sudo" in launch.through:
+        assumed |= {"what sudoers keeps"}
+    return world._replace(launch=launch, assumed=assumed)
 
 
 def _ranked(job: Job, launch: Launch) -> Launch:

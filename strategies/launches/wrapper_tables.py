@@ -28,8 +28,12 @@ class Wrapper:
         python: `all` where what it starts is a file or a module of Python, `files` where a word that ends with .py is.
         text: full name of an option whose value is a text for a shell.
         text_only: whether without that option it starts no program.
-        keeps: full name of the switch without which it may take variables away; "" where it keeps them.
+        keeps: full name of the option without which it takes variables away; "" where it keeps them.
+        clears: full name of the switch with which it takes variables away, as a word `-` does; "" where none does.
+        skipped: what the words between its options and the program look like, where that is known, and what they are.
+        detaches: full names of switches with which it does not wait for what it starts; empty where it always waits.
         prefixed: whether the program may have a prefix `NAME:`.
+        joined: whether its words are one text for a shell.
     """
 
     options: Table
@@ -42,7 +46,11 @@ class Wrapper:
     text: str = ""
     text_only: bool = False
     keeps: str = ""
+    clears: str = ""
+    skipped: tuple[str, str] = ("", "")
+    detaches: frozenset[str] = frozenset()
     prefixed: bool = False
+    joined: bool = False
 
 
 def _plain(options: str = "", **rules: object) -> Wrapper:
@@ -122,11 +130,26 @@ PROGRAMS: Mapping[str, Wrapper] = {
     **dict.fromkeys(("tini", "tini-static", "docker-init"), _plain("p: e:+ s v w g l h version")),
     "dumb-init": _plain("c=single-child r=rewrite:+ v=verbose"),
     "catatonit": _plain("g P L V"),
-    "timeout": _plain("preserve-status p foreground f k=kill-after: s=signal: v=verbose", skips=1),
+    "timeout": _plain(
+        "preserve-status p foreground f k=kill-after: s=signal: v=verbose",
+        skips=1,
+        skipped=(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?[smhd]?|inf(inity)?", "its duration"),
+    ),
     "time": _plain("f=format: o=output: a=append v=verbose p=portability q=quiet"),
     "stdbuf": _plain("i=input: o=output: e=error:"),
     "unbuffer": _plain("p"),
     "setsid": _plain("c=ctty f=fork w=wait"),
+    "tmux": Wrapper(
+        table("d A D E P X c: e:+ F: f: n: s: t: x: y:"),
+        under=("new-session", "new"),
+        before=table("2 C D l N u v c: f: L: S: T:"),
+        detaches=frozenset({"d"}),
+        joined=True,
+    ),
+    "screen": _plain(
+        "a A c: d D e: f h: i l L m O p: q Q r R s: S: t: T: U v x X",
+        detaches=frozenset({"d", "D"}),
+    ),
     "catchsegv": _plain(),
     "eatmydata": _plain(),
     "chroot": _plain("groups: userspec: skip-chdir", skips=1),
@@ -154,9 +177,10 @@ PROGRAMS: Mapping[str, Wrapper] = {
     "runuser": _plain(
         """
             u=user: m,p=preserve-environment w=whitelist-environment: g=group: G=supp-group: c=command: f=fast
-            s=shell: P=pty
+            s=shell: P=pty l=login
         """,
         text="command",
+        clears="login",
     ),
     "su": replace(
         Wrapper(
@@ -170,7 +194,7 @@ PROGRAMS: Mapping[str, Wrapper] = {
         ),
         text="command",
         text_only=True,
-        keeps="preserve_environment",
+        clears="login",
     ),
     "flock": _plain(
         """

@@ -35,6 +35,8 @@ class Peeled:
         cleared: whether it takes away all other variables.
         unread: why the command line behind it could not be found, as a clause; "" where it was.
         caveat: what else it may change, as a clause.
+        fault: why it starts nothing, as a clause; "" where it does.
+        detached: whether it ends before what it starts.
     """
 
     name: str
@@ -44,6 +46,8 @@ class Peeled:
     cleared: bool = False
     unread: str = ""
     caveat: str = ""
+    fault: str = ""
+    detached: bool = False
 
 
 def known(word: str) -> bool:
@@ -83,7 +87,10 @@ def _behind(name: str, wrapper: Wrapper, words: Sequence[str], interpreter: tupl
     lost = next((word for word in found.unknown if not (word.startswith("--") and "=" in word)), None)
     if lost is not None:
         return Peeled(name, unread=f"{name} has an option that Muster does not know: {quotes.flag(lost)}")
-    peeled = Peeled(name, cleared="ignore_environment" in found.values, caveat=_caveat(name, wrapper, found))
+    cleared = bool({"ignore_environment", wrapper.clears} & set(found.values)) or bool(wrapper.clears and "-" in words)
+    cleared = cleared or bool(wrapper.keeps and wrapper.keeps not in found.values)
+    detached = not wrapper.detaches.isdisjoint(found.values)
+    peeled = Peeled(name, cleared=cleared, caveat=_caveat(name, wrapper, found), detached=detached)
     if wrapper.text and wrapper.text in found.values:
         return replace(peeled, text=found.values[wrapper.text])
     if wrapper.text_only:
@@ -109,12 +116,23 @@ def _program(peeled: Peeled, wrapper: Wrapper, found: Options, interpreter: tupl
     while wrapper.assigns and rest and (setting := _ASSIGNMENT.fullmatch(rest[0])):
         env[setting[1]] = setting[2]
         del rest[0]
+    fault = _fault(peeled.name, wrapper, rest)
+    if fault or wrapper.joined:
+        return replace(peeled, fault=fault, unread=fault, text=None if fault else " ".join(rest))
     rest = rest[wrapper.skips :]
     if peeled.name == "flock" and rest[:1] in (["-c"], ["--command"]):
         return replace(peeled, text=rest[1] if len(rest) > 1 else "")
     if wrapper.prefixed and rest:
         rest[0] = rest[0].rpartition(":")[2]
     return replace(peeled, words=_interpreted(wrapper, found, rest, interpreter), env=env)
+
+
+def _fault(name: str, wrapper: Wrapper, rest: Sequence[str]) -> str:
+    """Return why a wrapper starts nothing, by the word that stands where it needs another."""
+    form, what = wrapper.skipped
+    if not form or not rest or "$" in rest[0] or re.fullmatch(form, rest[0], re.IGNORECASE):
+        return ""
+    return f"{name} has {quotes.program(rest[0])} where {what} stands, so it starts nothing"
 
 
 def _interpreted(wrapper: Wrapper, found: Options, rest: list[str], interpreter: tuple[str, ...]) -> tuple[str, ...]:

@@ -17,6 +17,9 @@ A case is a file of documents, as `muster check -f` reads it. The comment at its
 * `untouched`: replicated jobs of a JobSet that stay as they came.
 * `probes`: `http` or `none`.
 * `reports`: rule ids that have to be among the findings.
+* `update`: with `true` the first job of the file is created, and the second is merged into what Muster made of it, as
+  `kubectl apply` and patches of controllers do; null takes a member away. Only the update is judged, and nothing may be
+  changed by it but what Muster gives back.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from __future__ import annotations
 import argparse
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +36,15 @@ import yaml
 from strategies.documents.findings import Finding, Severity
 from webhook.cli import cases as decided
 from webhook.cli import jobsets, problems
+from webhook.kubeyaml import sources
+from webhook.kubeyaml.sources import Source
 
 FOLDER = Path(__file__).parent / "cases"
 OPEN = Path(__file__).parent / "OPEN"
 ENDS = frozenset({"right", "changed", "noted", "warned", "refused"})
 MEMBERS = frozenset(
     {"expect", "source", "why", "world", "told", "says", "unsaid", "holds", "lacks", "wins", "env", "reports"}
-    | {"into", "untouched", "probes"}
+    | {"into", "untouched", "probes", "update"}
 )
 
 
@@ -115,11 +120,16 @@ def ends_of(name: str) -> set[str]:
 def outcome(name: str) -> Outcome:
     """Decide about a case as `muster check` and `muster explain` do: mutation, validation, then the JobSet of each."""
     args = argparse.Namespace(paths=[str(path_of(name))], filename=[], runtimes=[], namespace="default", config=None)
+    given = sources.read(args.paths)
+    update = None
+    if expectation(name).get("update"):
+        update = [source for source in given.sources if decided.is_job(source)][1]
+        given.sources.remove(update)
     try:
-        setup = decided.prepare(args)
+        setup = decided.setup(args, given)
     except problems.CommandError as error:
         return Outcome([], [str(error)], [], [], [], [])
-    found = list(_decided(setup))
+    found = list(_decided(setup)) if update is None else [_updated(setup, update)]
     jobs = [case for case in found if case.source.kind == "JobSet"]
     return Outcome(
         findings=[each for case in found for each in case.findings],
@@ -139,6 +149,22 @@ def _decided(setup: decided.Setup) -> Iterator[decided.Case]:
             following = jobsets.follow(case, setup)
             if following is not None:
                 yield following
+
+
+def _updated(setup: decided.Setup, update: Source) -> decided.Case:
+    """Create the only job, and return the update of it."""
+    (first,) = (source for source in setup.sources if decided.is_job(source))
+    stored = setup.decide(first).document
+    return setup.decide(replace(update, document=_merged(stored, update.document)), old=stored)
+
+
+def _merged(stored: Any, patch: Any) -> Any:
+    """Apply a JSON merge patch (RFC 7386)."""
+    if not isinstance(patch, dict):
+        return patch
+    held = stored if isinstance(stored, dict) else {}
+    every = {key: _merged(held.get(key), patch[key]) if key in patch else held[key] for key in {**held, **patch}}
+    return {key: value for key, value in every.items() if not (key in patch and value is None)}
 
 
 def _substantial(case: decided.Case) -> Iterator[str]:

@@ -18,6 +18,7 @@ from strategies.changes import restores
 from strategies.changes.changes import Changes
 from strategies.checks.jobs import check_immutable, check_job
 from strategies.checks.roles import Nodes, check_roles
+from strategies.checks.updates import check_update
 from strategies.documents import findings, names, shapes
 from strategies.documents.findings import Finding
 from strategies.jobs.jobs import MOST_TOGETHER, Job
@@ -283,9 +284,11 @@ def _update_checked(
     """An UPDATE is only checked for what it changes: an admitted job must be able to suspend, resume and end."""
     changes = Changes(request.document)
     misfits = misfits or shapes.check(request.old or {}, request.kind)
-    if request.kind != "TrainJob" or misfits or _is_deleted(request.document):
+    if misfits or _is_deleted(request.document):
         return Decision(request, "allowed", changes=changes)
-    found = list(check_immutable(request.old or {}, request.document))
+    found = list(check_update(request.kind, request.old or {}, request.document))
+    if request.kind == "TrainJob":
+        found += check_immutable(request.old or {}, request.document)
     if not found:
         return Decision(request, "allowed", changes=changes)
     return _judged(_Case(request, policy, governors.outline(request, cluster)), found)

@@ -116,6 +116,14 @@ def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) 
         message = f"{unread}, so Muster set the rendezvous but cannot know whether {size} start"
     elif topology.processes == 1:
         return
+    elif topology.nodes == 1 and launch.module and launch.target in _TRAININGS:
+        report, message = (
+            warning,
+            (
+                f"this script of TRL trains in one process, which uses its devices in turn (DataParallel), and "
+                f"{_processes(topology)} were asked for; start it with accelerate launch or torchrun"
+            ),
+        )
     elif topology.nodes == 1:
         message = (
             f"this is a plain program in one process: it may use all devices by itself (DataParallel, device_map), or "
@@ -128,6 +136,9 @@ def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) 
         )
     field = f"{site.place}.command" if site.command else f"{site.place}.args"
     yield report(field, quotes.command(site.argv), message, rule=f"{framework}/not-enforced")
+
+
+_TRAININGS = frozenset(f"trl.scripts.{name}" for name in ("sft", "dpo", "grpo", "kto", "reward", "rloo"))
 
 
 def _processes(topology: topologies.Topology) -> str:

@@ -1,0 +1,147 @@
+"""Updates: changes of a job that its API server or JobSet's webhook refuses.
+
+The refusal comes anyhow; Muster says what to do instead. What controllers change is allowed: metadata, status,
+`suspend`, and of a suspended JobSet what Kueue writes into its pod templates. Sources: trainer v2.3.0
+`pkg/apis/trainer/v1alpha1/trainjob_types.go` (self == oldSelf, which is asked only where both exist) and
+`pkg/runtime/framework/plugins/jobset/jobset.go` checkRuntimePatchesImmutability; jobset v0.12.0
+`pkg/webhooks/jobset_webhook.go` ValidateUpdate and `api/jobset/v1alpha2/jobset_types.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from strategies.documents import quantities, trainjobs
+from strategies.documents.findings import Finding, error, warning
+
+__all__ = ["check_update"]
+
+_RULE = "core/immutable"
+_OF_TRAINJOB = ("initializer", "trainer", "activeDeadlineSeconds", "managedBy")
+_OF_JOBSET = ("network", "successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies")
+_ELASTIC = ("parallelism", "completions")
+_OF_PODS = ("nodeSelector", "tolerations", "schedulingGates")
+_NEW = "cannot be changed once the job exists, so the API server refuses the update; delete the job and create it again"
+
+
+def check_update(kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Finding]:
+    """Report what an update of a TrainJob or JobSet changes and may not change.
+
+    Args:
+        kind: which of the two.
+        old: the job as the cluster has it; its shape has been checked.
+        new: the job as it would be stored.
+    """
+    before, after = old.get("spec") or {}, new.get("spec") or {}
+    if before == after:
+        return
+    if kind == "TrainJob":
+        yield from _fixed(before, after, _OF_TRAINJOB, error)
+        yield from _of_trainjob(old, new)
+    else:
+        yield from _fixed(before, after, _OF_JOBSET, warning)
+        if before.get("managedBy") != after.get("managedBy"):
+            yield warning("spec.managedBy", after.get("managedBy"), _NEW, rule=_RULE)
+        if before.get("replicatedJobs") != after.get("replicatedJobs"):
+            yield from _replicated(before, after)
+
+
+def _fixed(
+    before: Mapping[str, Any], after: Mapping[str, Any], members: Sequence[str], make: Callable[..., Finding]
+) -> Iterator[Finding]:
+    """Compare members of which both exist, as `self == oldSelf` does."""
+    for member in members:
+        was, now = before.get(member), after.get(member)
+        if was is not None and now is not None and not _same(was, now):
+            place, value = _first(was, now, f"spec.{member}")
+            yield make(place, value, _NEW, rule=_RULE)
+
+
+def _of_trainjob(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Finding]:
+    before, after = old.get("spec") or {}, new.get("spec") or {}
+    if trainjobs.runtime_ref(old) != trainjobs.runtime_ref(new):
+        yield error("spec.runtimeRef", trainjobs.runtime_ref(new)[1], _NEW, rule=_RULE)
+    patches = [_timeless(each.get("runtimePatches")) for each in (before, after)]
+    if not _same(*patches) and True not in (before.get("suspend"), after.get("suspend")):
+        message = (
+            "can be changed only while the job is suspended, so Trainer refuses the update; write suspend: true with it"
+        )
+        yield error("spec.runtimePatches", None, message, rule=_RULE)
+
+
+def _timeless(patches: Any) -> Any:
+    """Return patches without the time that Trainer's webhook writes."""
+    if not isinstance(patches, list):
+        return patches
+    return [{key: each[key] for key in each if key != "time"} if isinstance(each, dict) else each for each in patches]
+
+
+def _replicated(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Finding]:
+    """Compare the replicated jobs of a JobSet, but for what a suspended one may change."""
+    old, new = (list(each.get("replicatedJobs") or ()) for each in (before, after))
+    suspended = True in (before.get("suspend"), after.get("suspend"))
+    if [each.get("name") for each in old] != [each.get("name") for each in new]:
+        yield warning("spec.replicatedJobs", None, _NEW, rule=_RULE)
+        return
+    for was, now in zip(old, new, strict=True):
+        field = f"spec.replicatedJobs[{now.get('name')}]"
+        one, other = (_masked(each, suspended=suspended, elastic=False) for each in (was, now))
+        if _same(one, other):
+            continue
+        one, other = (_masked(each, suspended=suspended, elastic=True) for each in (was, now))
+        if _same(one, other):
+            message = f"{_NEW}, unless JobSet runs with the feature gate ElasticJobSet"
+            yield warning(f"{field}.template.spec.parallelism", None, message, rule=_RULE)
+            continue
+        place, value = _first(one, other, field)
+        yield warning(place, value, _NEW, rule=_RULE)
+
+
+def _masked(job: Mapping[str, Any], *, suspended: bool, elastic: bool) -> Mapping[str, Any]:
+    """Return a replicated job without what may change."""
+    outer = job.get("template") or {}
+    spec = outer.get("spec") or {}
+    pod = spec.get("template") or {}
+    if elastic and spec.get("completionMode") == "Indexed":
+        spec = {key: spec[key] for key in spec if key not in _ELASTIC}
+    if suspended:
+        inner, metadata = pod.get("spec") or {}, pod.get("metadata") or {}
+        pod = {
+            **pod,
+            "spec": {key: inner[key] for key in inner if key not in _OF_PODS},
+            "metadata": {key: metadata[key] for key in metadata if key not in ("labels", "annotations")},
+        }
+    return {**job, "template": {**outer, "spec": {**spec, "template": pod}}}
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are equal as typed values: nothing is as good as empty, and 1000m of a resource is 1."""
+    if one == other or (not one and not other and not isinstance(one, bool) and not isinstance(other, bool)):
+        return True
+    if isinstance(one, dict) and isinstance(other, dict):
+        return all(_same(one.get(key), other.get(key)) for key in {**one, **other})
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return _amount(one) is not None and _amount(one) == _amount(other)
+
+
+def _amount(written: Any) -> Any:
+    try:
+        return quantities.value(written) if isinstance(written, str | int) and not isinstance(written, bool) else None
+    except ValueError:
+        return None
+
+
+def _first(one: Any, other: Any, field: str) -> tuple[str, Any]:
+    """Return the place of the first difference, and the new value there."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in {**one, **other}:
+            if not _same(one.get(key), other.get(key)):
+                return _first(one.get(key), other.get(key), f"{field}.{key}")
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for index, (was, now) in enumerate(zip(one, other, strict=True)):
+            if not _same(was, now):
+                name = now.get("name") if isinstance(now, dict) else None
+                return _first(was, now, f"{field}[{index if name is None else name}]")
+    return field, other
