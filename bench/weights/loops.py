@@ -1,7 +1,8 @@
 """Steps a second, synchronous against asynchronous, with a sampler that is made slow without work for a core.
 
 Both are `muster_rollouts.train` with adapters: with a staleness of 0 the trainer waits for each of its samples, and
-nothing is generated while it trains.
+nothing is generated while it trains. What both roles work for a step is told too: where a step takes as long as the
+cores need for that, no staleness makes it shorter. BENCH_SLOW says by how many seconds, BENCH_STEPS how many steps.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from bench.weights import models, samplers
 
 __all__ = ["run"]
 
-_STEPS, _FIRST = 24, 4
+_STEPS, _FIRST = "24", 4
 _SLOW = "2"
 _STALENESS = (0, 1, 3)
 _BATCH = 8
@@ -37,31 +38,45 @@ def run() -> None:
         (folder / "data" / "train.jsonl").write_text(f"{row}\n" * 64)
         known, flags = samplers.environment(folder), ("--max-loras", str(max(_STALENESS) + 2), "--max-lora-rank", "16")
         with (
-            samplers.serving(folder / "model", known, folder / "log", "--enable-lora", *flags) as url,
-            samplers.slowed(url, slow) as behind,
+            samplers.serving(folder / "model", known, folder / "log", "--enable-lora", *flags) as server,
+            samplers.slowed(server.url, slow) as behind,
         ):
-            print(f"sampler with {slow:g} s more for each completion, {_STEPS} steps of {_BATCH} samples")
+            print(f"sampler with {slow:g} s more for each completion, {_steps()} steps of {_BATCH} samples")
             for staleness in _STALENESS:
-                _trained(folder, known, behind, staleness)
+                _trained(folder, known, behind, staleness, server)
 
 
-def _trained(folder: Path, known: dict[str, str], url: str, staleness: int) -> None:
-    done = subprocess.run(  # noqa: S603  # our own program
+def _steps() -> int:
+    return int(os.environ.get("BENCH_STEPS", _STEPS))
+
+
+def _trained(folder: Path, known: dict[str, str], url: str, staleness: int, server: samplers.Serving) -> None:
+    training = subprocess.Popen(  # noqa: S603  # our own program
         [
             sys.executable, "-m", "muster_rollouts.train", f"--model_name_or_path={folder}/model",
             f"--dataset_name={folder}/data", f"--output_dir={folder}/out", f"--max_staleness={staleness}",
             f"--vllm_server_base_url={url}", "--use_cpu", "--bf16=false", "--report_to=none", "--save_strategy=no",
             "--gradient_checkpointing=false", "--reward_funcs=rewards.small_letters", "--use_peft", "--lora_r=16",
             "--without_kernels", "--token_budget=0", f"--per_device_train_batch_size={_BATCH}",
-            f"--num_generations={_BATCH}", "--max_completion_length=16", f"--max_steps={_STEPS}", "--logging_steps=1",
+            f"--num_generations={_BATCH}", "--max_completion_length=16", f"--max_steps={_steps()}", "--logging_steps=1",
         ],
         env=known | {"PYTHONPATH": os.pathsep.join([known["PYTHONPATH"], str(_REWARDS)])},
-        capture_output=True, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
-    if done.returncode:
-        raise RuntimeError(f"the training ended with {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
-    text = done.stdout + done.stderr
-    steps = [float(each) for each in re.findall(r"'perf/step_s': '?([0-9.e+-]+)", text)][_FIRST:]
+    assert training.stdout is not None
+    lines, taken, work = [], [], [0.0, 0.0]
+    for line in training.stdout:
+        lines.append(line)
+        taken += [float(each) for each in re.findall(r"'perf/step_s': '?([0-9.e+-]+)", line)]
+        if len(taken) in (_FIRST, _steps()) and "perf/step_s" in line:
+            now = [samplers.worked(each) for each in (training.pid, server.session)]
+            work = [after - before for after, before in zip(now, work, strict=True)]
+    text = "".join(lines)
+    if training.wait():
+        raise RuntimeError(f"the training ended with {training.returncode}: {text[-2000:]}")
     (told,) = (json.loads(each) for each in re.findall(r"^muster: (\{.*\})$", text, re.MULTILINE))
-    rate, kept = len(steps) / sum(steps), f"{told['dropped']} of {told['samples'] + told['dropped']} thrown away"
-    print(f"max_staleness {staleness}: {rate:.2f} steps/s, a step {figures.rounds(steps)} s, {kept}")
+    taken = taken[_FIRST:]
+    rate, kept = len(taken) / sum(taken), f"{told['dropped']} of {told['samples'] + told['dropped']} thrown away"
+    both = " and ".join(f"{each / len(taken):.2f}" for each in work)
+    print(f"max_staleness {staleness}: {rate:.2f} steps/s, a step {figures.rounds(taken)} s, {kept};", flush=True)
+    print(f"    for a step, trainer and sampler have a core for {both} s", flush=True)

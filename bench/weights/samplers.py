@@ -16,8 +16,9 @@ import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["NO_TORCHAO", "environment", "serving", "slowed"]
+__all__ = ["NO_TORCHAO", "Serving", "environment", "serving", "slowed", "worked"]
 
 NO_TORCHAO = 'import sys; sys.modules["torchao"] = None'
 """The environments of the tests have the torchao of torchtune, which PEFT does not take; images/rl has none."""
@@ -29,6 +30,23 @@ _FLAGS = (
     "--max-num-batched-tokens", "2048", "--logprobs-mode", "processed_logprobs", "--max-logprobs", "-1",
     "--weight-transfer-config", '{"backend": "muster_files"}',
 )  # fmt: skip
+
+
+class Serving(NamedTuple):
+    """A server: its URL, and the number that the kernel gave to the session of its processes."""
+
+    url: str
+    session: int
+
+
+def worked(session: int) -> float:
+    """Return the seconds for which the processes of a session have had a core until now."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            found = stat.read_text().rpartition(")")[2].split()
+            ticks += int(found[11]) + int(found[12]) if int(found[3]) == session else 0
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -67,8 +85,8 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def serving(model: Path, known: dict[str, str], log: Path, *flags: str) -> Iterator[str]:
-    """Serve a model, and yield the URL once it is ready.
+def serving(model: Path, known: dict[str, str], log: Path, *flags: str) -> Iterator[Serving]:
+    """Serve a model, and yield the server once it is ready.
 
     Args:
         model: its folder.
@@ -91,7 +109,7 @@ def serving(model: Path, known: dict[str, str], log: Path, *flags: str) -> Itera
     try:
         url = f"http://127.0.0.1:{port}"
         _ready(server, url, log)
-        yield url
+        yield Serving(url, server.pid)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(server.pid, signal.SIGKILL)

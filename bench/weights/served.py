@@ -58,7 +58,7 @@ def run() -> None:
 
 def _whole(folder: Path, model: Any, size: int) -> None:
     known, log = samplers.environment(folder), folder / "whole.log"
-    with samplers.serving(folder / "model", known, log) as url:
+    with samplers.serving(folder / "model", known, log) as (url, _):
         sync = Sync(url, Settings(folder / "shared"), _refused)
         sync.server = watched = _Watched(url, sync.settings.deadline)
         sync.open()
@@ -71,7 +71,7 @@ def _adapter(folder: Path, model: Any, size: int) -> None:
     config = peft.LoraConfig(r=_RANK, lora_alpha=2 * _RANK, target_modules="all-linear", task_type="CAUSAL_LM")
     tuned = peft.get_peft_model(model, config)
     flags = ("--enable-lora", "--max-loras", str(_HELD), "--max-lora-rank", str(_RANK))
-    with samplers.serving(folder / "model", samplers.environment(folder), folder / "adapter.log", *flags) as url:
+    with samplers.serving(folder / "model", samplers.environment(folder), folder / "adapter.log", *flags) as (url, _):
         sync = AdapterSync(url, Settings(folder / "shared"), _refused, _HELD)
         sync.server = watched = _Watched(url, sync.settings.deadline)
         sync.open()

@@ -46,9 +46,8 @@ def test_the_mean_ratio_is_over_tokens_and_its_error_is_that_of_so_many_draws():
 def test_ratios_that_are_drawn_with_the_probabilities_that_are_told_stay_within_four_of_their_errors():
     drawn, report = random.Random(0), Report()  # noqa: S311  # no secret
     for step in range(1, 81):
-        logs = [
-            -drawn.gauss(0.02, 0.2) for _ in range(128)
-        ]  # E[exp] of a normal with variance v is 1 where mean is -v/2
+        # The mean of the ratio is 1 where log ratios are normal with mean -v / 2 and variance v.
+        logs = [-drawn.gauss(0.02, 0.2) for _ in range(128)]
         ratios = [math.exp(each) for each in logs]
         kl = sum(ratio - 1 - log for ratio, log in zip(ratios, logs, strict=True)) / 128
         report.add({"ratio": sum(ratios) / 128, "kl": kl, "batch/trained_tokens_per_step": 128.0}, step)
