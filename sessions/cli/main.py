@@ -206,8 +206,10 @@ async def _run(config: Config, host: str, port: int, metrics: int | None, tls: P
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     made = app.app(config)
-    runner = web.AppRunner(made, access_log=None, auto_decompress=False)  # answers.read bounds it
-    beside = web.AppRunner(scrapes.app(made[MANAGER]), access_log=None)
+    runner = web.AppRunner(
+        made, access_log=None, auto_decompress=False, logger=connections.LOG
+    )  # answers.read bounds it
+    beside = web.AppRunner(scrapes.app(made[MANAGER]), access_log=None, logger=connections.LOG)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(runner.cleanup)
         await runner.setup()

@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+import aiohttp
 from aiohttp import web
 
 from sessions.runs.quotas import Quotas
@@ -19,6 +20,8 @@ __all__ = ["ARRIVALS", "Arrivals", "arrivals", "arrived", "hold"]
 
 _SECONDS = 120.0
 _LARGE = 1 << 20
+_TORN = (OSError, aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, web.RequestPayloadError)
+"""What reading a body raises when its connection is closed, or its chunks are none."""
 _TOLD = "{name}: {most} {what} of your requests are on their way, as many as may; send this one again later"
 
 
@@ -67,6 +70,7 @@ async def arrived(request: web.Request, limit: int) -> bytes:
         HTTPTooManyRequests: when as much of the tenant's is on its way as may be; the client pauses and sends it again.
         HTTPServiceUnavailable: when that is so of all together.
         HTTPRequestTimeout: when it does not arrive in time.
+        HTTPBadRequest: when its connection ends before it does, or it is not in the form that its header says.
     """
     of, tenant = request.app[ARRIVALS], str(request.get("tenant"))
     quota = of.quotas.of(tenant)
@@ -84,6 +88,8 @@ async def arrived(request: web.Request, limit: int) -> bytes:
     except TimeoutError as error:
         told = f"the body did not arrive within {_SECONDS:.0f} seconds; send it again, or less at once"
         raise web.HTTPRequestTimeout(text=told) from error
+    except _TORN as error:
+        raise web.HTTPBadRequest(text="the body did not arrive as its header says; send it again") from error
     finally:
         _change(of.bodies, tenant, -1)
     # Large ones are joined without the interpreter's lock.

@@ -7,20 +7,25 @@ and logs that thousands of times a second.
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
 import socket
 import ssl
 from dataclasses import dataclass
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from sessions.gateway.answers import Handler
 
-__all__ = ["BUSY", "Busy", "Served", "busy", "most", "served"]
+__all__ = ["BUSY", "LOG", "Busy", "Served", "busy", "most", "served"]
 
 Busy = set[asyncio.BaseProtocol]
 BUSY: web.AppKey[Busy] = web.AppKey("busy", set)
 """Connections with a request that is being answered."""
+LOG = logging.getLogger("aiohttp.server.gateway")
+"""Of servers, without what is not HTTP: anybody could fill it, and what it quotes may have the key of a header."""
+LOG.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
 _WANTED = 16_384  # a client may have 2,000 polls under way
 _OTHERS = 512  # descriptors of files, sockets of engines, and connections that are accepted at once
 _HANDSHAKE = 10.0  # seconds for TLS, until which a connection is not counted
