@@ -16,6 +16,7 @@ from strategies.documents import names, paths, pods, quantities
 from strategies.documents.findings import Severity
 from strategies.documents.paths import Path
 from strategies.jobs.templates import Template
+from strategies.platform import machines
 from strategies.roles.affinities import REQUIRED
 
 __all__ = ["Fault", "faults"]
@@ -96,8 +97,24 @@ def _without(selector: Mapping[str, Any], asked: Mapping[str, int]) -> Iterator[
         if selector.get(key) == value:
             message = f"such a node has no {' and no '.join(asked)}, so the pods wait for ever; correct it"
             yield ("nodeSelector", key), value, f"{what}: {message}", Severity.WARNING
+    for key in sorted(_TPUS & selector.keys()):
+        message = f"such a node has TPUs and no {' and no '.join(asked)}, so the pods wait for ever; correct one"
+        yield ("nodeSelector", key), selector[key], message, Severity.WARNING
+    yield from _by_machine(selector, sum(asked.values()))
 
 
+def _by_machine(selector: Mapping[str, Any], asked: int) -> Iterator[Fault]:
+    """Compare the GPUs that a pod asks for with those of the type of machine that it asks for."""
+    for key in machines.TYPES:
+        value = selector.get(key)
+        held = machines.gpus(value) if isinstance(value, str) else None
+        if held is not None and held < asked:
+            has = "no GPU" if not held else f"{held} GPU{'s' if held != 1 else ''}"
+            message = f"such a machine has {has}, and a pod asks for {asked}, so the pods wait for ever; correct one"
+            yield ("nodeSelector", key), value, message, Severity.WARNING
+
+
+_TPUS = frozenset({"cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology"})
 _LACKING = (
     ("nvidia.com/gpu.present", "false", "a node without GPUs"),
     ("kubernetes.io/os", "windows", "a node of Windows"),

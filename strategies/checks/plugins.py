@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import names, pods
+from strategies.documents import names
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import list_templates
-from strategies.launches import coordinators, topologies
+from strategies.launches import coordinators, sites, topologies
 
 __all__ = ["check"]
 
@@ -40,9 +40,8 @@ def check(job: Job) -> Iterator[Finding]:
         yield from _mpi(job, policy)
     if policy.get("flux") is not None:
         yield from _flux(job)
-    if policy.get("jax") is not None and job.trainer.get("env"):
+    if policy.get("jax") is not None:
         yield from _jax(job, topologies.pods_of(job))
-        yield from _platform(job)
     yield from _unread(job, policy)
     yield from _first(job, policy)
 
@@ -145,34 +144,48 @@ def _mpi(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _jax(job: Job, nodes: int) -> Iterator[Finding]:
-    """Judge the variables of JAX that a job writes over Trainer's."""
-    for name in sorted(names.SET_BY["jax"]):
-        entry = pods.find_env(job.trainer.get("env"), name)
-        if entry is None or entry.get("valueFrom") is not None:
+    """Judge the variables of JAX that a job, or a shell in it, writes over Trainer's."""
+    site = sites.find_site(job)
+    launch = site.reading.training if site is not None else None
+    shell = launch.env if launch is not None else {}
+    entries = {str(entry.get("name")): entry for entry in job.trainer.get("env") or ()}
+    for name in sorted((_OF_JAX & shell.keys()) | (_OF_JAX & entries.keys())):
+        where = f"spec.trainer.env[{name}]"
+        if name in shell and site is not None and launch is not None:
+            text, where = shell[name], site.locate_option(launch, "")
+        else:
+            text = None if entries[name].get("valueFrom") is not None else str(entries[name].get("value") or "")
+        if text is None or "$" in text:
             continue
-        text = str(entry.get("value") or "")
-        field, number = f"spec.trainer.env[{name}]", whole(text)
-        if name == "JAX_NUM_PROCESSES" and number != nodes and "$" not in text:
-            message = (
-                f"wins over Trainer's {nodes}, which is the number of nodes, so the processes never agree; remove it"
-            )
-            yield error(field, text, message, rule="core/plugin")
-        elif name == "JAX_PROCESS_ID" and number is not None and nodes > 1:
-            message = f"is the same on all {nodes} nodes, and wins over the number that Trainer gives each; remove it"
-            yield error(field, text, message, rule="core/plugin")
-        elif name == "JAX_COORDINATOR_ADDRESS" and nodes > 1 and (not text or _LOOPBACK.fullmatch(text)):
-            message = "is an address of the pod itself, and wins over Trainer's, so the nodes never meet; remove it"
-            yield error(field, text, message, rule="core/plugin")
+        for report, message, rule in _of_jax(job, name, text, nodes):
+            yield report(where, text, message, rule=rule)
 
 
-def _platform(job: Job) -> Iterator[Finding]:
-    """Report a job with GPUs whose JAX is told to use the processor (JAX configuration options, jax_platforms)."""
-    for name in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME"):
-        value = pods.env_value(job.trainer.get("env"), name)
-        count = topologies.read_topology(job).devices.count if value == "cpu" else None
-        if count:
-            message = f"lets JAX use the processor alone, and the {count} GPUs of each node are idle; remove it"
-            yield warning(f"spec.trainer.env[{name}]", value, message, rule="core/idle-devices")
+_DEVICES = "CUDA_VISIBLE_DEVICES"
+_PLATFORMS = frozenset({"JAX_PLATFORMS", "JAX_PLATFORM_NAME"})
+_OF_JAX = names.SET_BY["jax"] | _PLATFORMS | {_DEVICES}
+
+
+def _of_jax(job: Job, name: str, text: str, nodes: int) -> Iterator[tuple[Any, str, str]]:
+    """Yield the severity, the message and the rule of what is wrong with one variable."""
+    number, idle = whole(text), "core/idle-devices"
+    if name == "JAX_NUM_PROCESSES" and number != nodes:
+        message = f"wins over Trainer's {nodes}, which is the number of nodes, so the processes never agree; remove it"
+        yield error, message, "core/plugin"
+    elif name == "JAX_PROCESS_ID" and number is not None and nodes > 1:
+        message = f"is the same on all {nodes} nodes, and wins over the number that Trainer gives each; remove it"
+        yield error, message, "core/plugin"
+    elif name == "JAX_COORDINATOR_ADDRESS" and nodes > 1 and (not text or _LOOPBACK.fullmatch(text)):
+        message = "is an address of the pod itself, and wins over Trainer's, so the nodes never meet; remove it"
+        yield error, message, "core/plugin"
+    count = topologies.read_topology(job).devices.count
+    if name in _PLATFORMS and text == "cpu" and count:
+        # JAX configuration options, jax_platforms
+        yield warning, f"lets JAX use the processor alone, and the {count} GPUs of each node are idle; remove it", idle
+    seen = topologies.visible(count, {name: text}) if name == _DEVICES else None
+    if seen is not None and count is not None and seen < count:
+        message = f"shows {seen} of the {count} GPUs of each node, whose one process of JAX uses no others; remove it"
+        yield warning, message, idle
 
 
 def _object(value: Any) -> Mapping[str, Any]:

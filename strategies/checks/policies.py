@@ -96,6 +96,10 @@ def _gang(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
         return
     policy = _object(job.runtime.document.get("spec")).get("podGroupPolicy")
     gang = next((each for each in _GANGS if _object(policy).get(each) is not None), None)
+    if gang == "volcano" and _queue(job) == "":
+        where = paths.field(job.runtime.document, ("spec", "template", "metadata", "annotations", _QUEUE))
+        message = "is not the name of a queue, so Trainer refuses the job; write one, or remove it"
+        yield error(where, "", message, rule="core/gang")
     for template in templates if gang else ():
         depends = template.job.get("dependsOn")
         for index, item in enumerate(depends if isinstance(depends, list) else ()):
@@ -110,6 +114,17 @@ def _gang(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
 
 
 _GANGS = ("coscheduling", "volcano")
+_QUEUE = "scheduling.volcano.sh/queue-name"
+
+
+def _queue(job: Job) -> Any:
+    """Return the queue of Volcano that the runtime or a patch names (`plugins/volcano/volcano.go` Validate)."""
+    template = _object(_object(job.runtime.document.get("spec")).get("template")) if job.runtime is not None else {}
+    patches = (job.document.get("spec") or {}).get("runtimePatches")
+    every = [_object(_object(each).get("trainingRuntimeSpec")) for each in patches] if patches else []
+    named = [template, *(_object(each.get("template")) for each in every)]
+    found = [_object(_object(each.get("metadata")).get("annotations")).get(_QUEUE) for each in named]
+    return next((each for each in reversed(found) if each is not None), None)
 
 
 def _spec(job: Job) -> tuple[Mapping[str, Any], Path]:

@@ -1,8 +1,10 @@
-"""Read-only roots: a torchrun that finds no folder for its logs.
+"""Read-only roots: a torchrun that finds no folder for its logs, and a vLLM that finds none for its sockets.
 
 torchrun makes a folder in the temporary directory before it starts anything, unless `--log-dir` names another or
 /dev/null (torch 2.13 `distributed/elastic/multiprocessing/api.py` DefaultLogsSpecs). The temporary directory is the
 first that can be written of TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp and the working directory (CPython `tempfile`).
+`accelerate launch` of several processes is a torchrun (accelerate 1.15 `commands/launch.py`). vLLM asks for the
+temporary directory whatever VLLM_RPC_BASE_PATH says (vllm 0.31 `envs.py`).
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from strategies.documents import mounts, pods
+from strategies.documents.quantities import whole
 from strategies.launches import readings
-from strategies.launches.launches import Launch
+from strategies.launches.launches import Launch, Launcher
 
 __all__ = ["wrong"]
 
@@ -29,7 +32,7 @@ def wrong(
     mounted: Sequence[Mapping[str, Any]],
     volumes: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Return why the torchrun of a container with a read-only root would not start, "" where it may.
+    """Return why what a container with a read-only root starts would stop, "" where it may not.
 
     Args:
         container: the container, whose root is read-only.
@@ -40,9 +43,12 @@ def wrong(
     """
     reading = readings.read(argv)
     launch = reading.only
-    if launch is None or not launch.starts_torchrun or container.get("envFrom"):
+    program = _needing(launch) if launch is not None and not container.get("envFrom") else ""
+    if launch is None or not program:
         return ""
-    logs = launch.values.get("log_dir") or _variable(launch, env, "PET_LOG_DIR")
+    logs: str | None = ""
+    if launch.launcher is not Launcher.VLLM:
+        logs = launch.values.get("log_dir") or _variable(launch, env, "PET_LOG_DIR")
     named = [logs, *(_variable(launch, env, name) for name in _NAMED)]
     if any(each is None or "$" in each for each in named) or logs == _NULL:
         return ""
@@ -54,9 +60,16 @@ def wrong(
         return ""
     if logs:
         return f"torchrun cannot make {logs}, the folder of its logs, and stops; mount a volume there"
-    return (
-        "torchrun makes a folder of logs in /tmp before it starts, and nothing can be written; mount an emptyDir there"
-    )
+    return f"{program} in /tmp when it starts, and nothing can be written; mount an emptyDir there"
+
+
+def _needing(launch: Launch) -> str:
+    """Return what needs a folder, and for what; "" for a launch that may need none."""
+    values = launch.values
+    several = {"multi_gpu", "use_fsdp"} & set(values) or (whole(values.get("num_processes", "")) or 0) > 1
+    if launch.starts_torchrun or (launch.launcher is Launcher.ACCELERATE and several):
+        return "torchrun makes a folder of logs"
+    return "vLLM makes its sockets" if launch.launcher is Launcher.VLLM and launch.target == "serve" else ""
 
 
 def _variable(launch: Launch, env: Sequence[Any], name: str) -> str | None:

@@ -98,6 +98,10 @@ def _restarts(value: str) -> str:
     return "" if "$" in value or value.strip().isdecimal() else "is not a whole number"
 
 
+def _number(value: str) -> str:
+    return "" if "$" in value or value.strip().isdecimal() else "is not a whole number"
+
+
 def _interval(value: str) -> str:
     """Judge a number of seconds (`distributed/run.py`, type=float)."""
     if "$" in value or len(value) > _LONGEST:
@@ -120,6 +124,8 @@ _VALUES: Mapping[str, Callable[[str], str]] = {
     "max_restarts": _restarts,
     "monitor_interval": _interval,
     "rdzv_conf": _settings,
+    "master_port": _number,
+    "node_rank": _number,
 }
 
 

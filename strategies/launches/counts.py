@@ -13,7 +13,7 @@ from typing import Any
 from strategies.documents import names, pods, quantities
 from strategies.documents.findings import Finding, beginning, error, note, warning
 from strategies.jobs.jobs import Job
-from strategies.launches import choices, quotes, ranks, sites, topologies, worlds
+from strategies.launches import choices, quotes, ranks, sites, topologies, variables, worlds
 from strategies.launches.launches import Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
@@ -124,27 +124,7 @@ def _refused(job: Job, site: Site, world: World) -> Iterator[Finding]:
         report = error if world.launch.certain and sure else warning
         shown = beginning(f"--{option} {value}", 80)
         yield report(site.locate_option(world.launch, option), shown, message, rule="core/launch")
-    yield from _refused_variables(job, site, world)
-
-
-def _refused_variables(job: Job, site: Site, world: World) -> Iterator[Finding]:
-    """Report PET_* that stand for flags of torchrun and have a value at which it stops."""
-    launch = world.launch
-    known = choices.VARIABLES.keys() if launch.launcher is Launcher.TORCHRUN else frozenset()
-    for name in sorted(known & (launch.env.keys() | (() if launch.cleared else site.variables.keys()))):
-        value = launch.env[name] if name in launch.env else site.variables[name].get("value")
-        for message in choices.refused_variable(launch, name, value) if value else ():
-            report = error if launch.certain else warning
-            yield report(_field_of(job, site, world, name), beginning(value or "", 80), message, rule="core/launch")
-
-
-def _field_of(job: Job, site: Site, world: World, name: str) -> str:
-    """Return where a variable is written: in the command line, in the job, or in its runtime."""
-    if name in world.launch.env:
-        return site.locate_option(world.launch, "")
-    if job.kind == "TrainJob" and pods.find_env(job.trainer.get("env"), name) is None:
-        return "spec.runtimeRef.name"
-    return f"{site.place}.env[{name}]"
+    yield from variables.refused(job, site, world.launch)
 
 
 _SHOWN = 5

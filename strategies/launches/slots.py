@@ -21,6 +21,7 @@ from strategies.jobs.jobs import Job
 from strategies.launches import launches, quotes, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
+from strategies.platform import devices
 from strategies.trainer import resources
 
 __all__ = ["HOSTFILE", "check"]
@@ -58,11 +59,16 @@ def check(job: Job) -> Iterator[Finding]:
     if site is None or not isinstance(policy, dict) or site.reading.unread:
         return
     hosts = _hosts(job, policy)
+    if not policy.get("runLauncherAsNode"):
+        yield from _misplaced(job, hosts)
     for launch in site.reading.launches:
         report = error if launch.certain else warning
         if launch.launcher is Launcher.MPI:
             yield from _ranks(site, launch, hosts)
             yield from _root(job, site, launch, report)
+            if launch.target.endswith(".py") and "/" not in launch.target:
+                message = "is a script, and mpirun looks for a program of this name in PATH; put python before it"
+                yield report(site.locate_option(launch, ""), launch.target, message, rule="core/launch")
         elif launch.launcher is Launcher.DEEPSPEED:
             yield from _deepspeed(job, site, launch, hosts, report)
         elif launch.launcher in _OF_ONE_POD and hosts.nodes > 1:
@@ -98,7 +104,8 @@ def _hosts(job: Job, policy: Mapping[str, Any]) -> _Hosts:
     if policy.get("runLauncherAsNode"):
         # The launcher is one of the nodes that the job names, and there is at least one other.
         lines = max(nodes, 2) if job.trainer.get("numNodes") is not None else lines + 1
-    return _Hosts(lines, _per_node(job, policy.get("numProcPerNode")), nodes, _gpus(job))
+    gpus = _gpus(job) if policy.get("runLauncherAsNode") else _gpus_of_workers(job)
+    return _Hosts(lines, _per_node(job, policy.get("numProcPerNode")), nodes, gpus)
 
 
 def _workers(job: Job) -> int:
@@ -124,6 +131,13 @@ def _ranks(site: Site, launch: Launch, hosts: _Hosts) -> Iterator[Finding]:
         message = f"the host file of Trainer has {hosts.all_slots} slots, and mpirun finds no place for the others"
         where = site.locate_option(launch, "np")
         yield warning(where, asked, f"{message}; lower it", rule="core/too-many-processes")
+        return
+    places = hosts.lines * each if each is not None else None
+    if asked is not None and places is not None and asked > places and "oversubscribe" not in values:
+        message = (
+            f"there are {places} places for ranks on {hosts.lines} nodes, and mpirun stops; lower it, or raise them"
+        )
+        yield warning(site.locate_option(launch, "np"), asked, message, rule="core/too-many-processes")
         return
     ranks = asked if asked is not None else hosts.lines * (hosts.slots if each is None else each)
     yield from _idle(site, launch, hosts, ranks)
@@ -185,10 +199,26 @@ def _deepspeed(
         if asked is not None and 0 < asked < hosts.nodes:
             message = f"uses {asked} of the job's {hosts.nodes} nodes, and the others are idle; remove it"
             yield warning(site.locate_option(launch, "num_nodes"), asked, message, rule="core/nodes")
+        yield from _named_hosts(job, site, launch)
         used = whole(values.get("num_gpus", ""))
         if used is not None and 0 < used < hosts.gpus:
             message = f"uses {used} of the {hosts.gpus} GPUs of each node; remove it, or ask for fewer GPUs"
             yield warning(site.locate_option(launch, "num_gpus"), used, message, rule="core/idle-devices")
+
+
+def _named_hosts(job: Job, site: Site, launch: Launch) -> Iterator[Finding]:
+    """Report hosts of --include and --exclude that are no line of Trainer's host file (parse_resource_filter)."""
+    if job.name is None or launch.values.get("hostfile") != HOSTFILE:
+        return
+    known = re.compile(rf"{re.escape(job.name)}-(?:launcher|{names.CONTAINER_NODE})-\d+-\d+\..+")
+    for option in ("include", "exclude"):
+        for part in launch.values.get(option, "").split("@"):
+            host = part.partition(":")[0].strip()
+            if host and "$" not in host and not known.fullmatch(host):
+                message = f"names {beginning(host, 60)}, which Trainer's host file does not have, so deepspeed stops"
+                where, shown = site.locate_option(launch, option), beginning(launch.values[option], 80)
+                yield warning(where, shown, f"{message}; use {job.name}-node-0-0 and its like", rule="core/launch")
+                break
 
 
 def _is_mounted(job: Job) -> bool:
@@ -204,8 +234,8 @@ def _is_mounted(job: Job) -> bool:
 
 def _alone(site: Site, launch: Launch, hosts: _Hosts, report: Callable[..., Finding]) -> Iterator[Finding]:
     """Report a launcher that starts the processes of its own pod, where Trainer starts only one pod's command."""
-    if {"deepspeed_hostfile", "mpirun_hostfile"} & set(launch.values):
-        return
+    if {"deepspeed_hostfile", "mpirun_hostfile", "config_file", "accelerate_config"} & set(launch.values):
+        return  # or its file may name the hosts
     name = launch.launcher.value
     message = (
         f"{name} starts the processes of its own pod, and in a runtime of MPI only the launcher's pod runs it, so the "
@@ -218,6 +248,27 @@ def _gpus(job: Job) -> int:
     """Return the GPUs of each node; 0 where there are none, or their number is not known."""
     found = topologies.read_topology(job).devices
     return (found.count or 0) if found.exact else 0
+
+
+def _gpus_of_workers(job: Job) -> int:
+    """Return the GPUs of the nodes of a runtime whose launcher is none of them; only the runtime gives them some."""
+    for template in templates.list_templates(job):
+        for container in template.spec.get("containers") or ():
+            if template.job.get("name") == container.get("name") == names.CONTAINER_NODE:
+                asked: Any = container.get("resources") or {}
+                return devices.gpus(asked)
+    return 0
+
+
+def _misplaced(job: Job, hosts: _Hosts) -> Iterator[Finding]:
+    """Report GPUs that Trainer gives to the launcher alone (`pkg/runtime/core/trainingruntime.go` newRuntimeInfo)."""
+    asked = devices.gpus(job.trainer.get("resourcesPerNode") or {})
+    if asked and not hosts.gpus:
+        message = (
+            "Trainer gives it to the launcher alone, which is not a node of this runtime, so that the nodes have no "
+            "GPU; use a runtime with runLauncherAsNode, or one whose nodes ask for GPUs"
+        )
+        yield warning("spec.trainer.resourcesPerNode", None, message, rule="core/idle-devices")
 
 
 def _per_node(job: Job, written: object) -> int:

@@ -146,9 +146,9 @@ def hiding(maker: str) -> str:
 
 
 def _left(count: int | None, env: Mapping[str, str | None], name: str, *, others: bool) -> int | None:
-    chosen = env.get(name, "all")
-    if count is None or chosen == "all":
+    if count is None or name not in env:
         return count
+    chosen = env[name]
     if chosen is None or "$" in chosen:
         return None
     entries = [each.strip() for each in chosen.split(",")]

@@ -1,8 +1,9 @@
-"""Variables: settings of Accelerate that a job writes into its env, where its launcher would write them as flags.
+"""Variables: settings of Accelerate and torchrun that a job writes into its env, where others write flags.
 
-Accelerate reads them in the training itself, and stops at words that it does not know. Source: accelerate 1.15
-`state.py`, `utils/dataclasses.py` (FullyShardedDataParallelPlugin), `utils/environment.py` str_to_bool. `accelerate
-launch` writes its own values over most of them (`utils/launch.py`).
+torchrun reads PET_* as the defaults of its flags (torch 2.13 `distributed/argparse_util.py`). Accelerate reads
+ACCELERATE_* and FSDP_* in the training itself, and stops at words that it does not know (accelerate 1.15 `state.py`,
+`utils/dataclasses.py` FullyShardedDataParallelPlugin, `utils/environment.py` str_to_bool); `accelerate launch` writes
+its own values over most of them (`utils/launch.py`).
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from strategies.documents import pods
-from strategies.documents.findings import Finding, beginning, warning
+from strategies.documents.findings import Finding, beginning, error, warning
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
-from strategies.launches import sites, topologies
+from strategies.launches import choices, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 
-__all__ = ["check"]
+__all__ = ["check", "refused"]
 
 _YES, _NO = frozenset({"y", "yes", "t", "true", "on", "1"}), frozenset({"n", "no", "f", "false", "off", "0"})
 _USE_CPU, _USE_FSDP, _DEVICE = "ACCELERATE_USE_CPU", "ACCELERATE_USE_FSDP", "ACCELERATE_TORCH_DEVICE"
@@ -63,6 +64,16 @@ def check(job: Job) -> Iterator[Finding]:
             message = _on_cpu(job)
         if message:
             yield warning(_field(job, site, launch, name), beginning(value, 80), message, rule=_RULE)
+
+
+def refused(job: Job, site: Site, launch: Launch) -> Iterator[Finding]:
+    """Report PET_* that stand for flags of torchrun and have a value at which it stops; see `choices`."""
+    known = choices.VARIABLES.keys() if launch.launcher is Launcher.TORCHRUN else frozenset()
+    for name in sorted(known & (launch.env.keys() | (() if launch.cleared else site.variables.keys()))):
+        value = launch.env[name] if name in launch.env else site.variables[name].get("value")
+        for message in choices.refused_variable(launch, name, value) if value else ():
+            report = error if launch.certain else warning
+            yield report(_field(job, site, launch, name), beginning(value or "", 80), message, rule="core/launch")
 
 
 def _value(site: Site, launch: Launch, name: str) -> str | None:

@@ -211,3 +211,43 @@ def test_an_initializer_is_found_told_its_source_and_waited_for():
     source = {"name": "STORAGE_URI", "value": "hf://c/d"}
     assert initialized(env=[source]) == [("warning", "spec.initializer.dataset.env[STORAGE_URI]")]
     assert initialized(env=[{**source, "value": "hf://a/b"}]) == []
+
+
+def test_gpus_go_to_the_nodes_and_not_to_a_launcher_that_is_none():
+    policy, line = {"mpi": {"numProcPerNode": 4}}, "mpirun python x.py"
+    governing = mpi(policy)
+    assert launched(line, governing=governing, resourcesPerNode=gpus(4)) == [("warning", "core/idle-devices")]
+    node = governing["spec"]["template"]["spec"]["replicatedJobs"][0]
+    node["template"]["spec"]["template"]["spec"]["containers"][0]["resources"] = gpus(4)
+    assert launched(line, governing=governing, resourcesPerNode=gpus(4)) == []
+    assert launched(line, resourcesPerNode=gpus(4)) == []
+
+
+def test_places_programs_and_hosts_of_mpi():
+    assert launched("mpirun -np 8 --map-by ppr:2:node python x.py") == [("warning", "core/too-many-processes")]
+    assert launched("mpirun x.py") == [("error", "core/launch")]
+    hosts = "deepspeed --hostfile /etc/mpi/hostfile --include"
+    assert launched(f"{hosts} worker-0:0,1@worker-1 x.py") == [("warning", "core/launch")]
+    assert launched(f"{hosts} job-launcher-0-0.job:0,1@job-node-0-0.job x.py") == []
+
+
+def test_a_shell_may_write_over_a_variable_of_jax():
+    line = "JAX_COORDINATOR_ADDRESS=localhost:1 python x.py"
+    jax = runtime("jax", policy={"jax": {}})
+    assert about(jax, {"command": ["bash", "-c", line]}) == [("error", "core/plugin", "spec.trainer.command")]
+    assert about(jax, {"command": ["bash", "-c", "python x.py"]}) == []
+
+
+def test_a_process_of_jax_uses_the_gpus_that_it_sees():
+    jax, field = runtime("jax", policy={"jax": {}}, resources=gpus(4)), "spec.trainer.env[CUDA_VISIBLE_DEVICES]"
+    assert about(jax, variables(CUDA_VISIBLE_DEVICES="0")) == [("warning", "core/idle-devices", field)]
+    assert about(jax, variables(CUDA_VISIBLE_DEVICES="0,1,2,3")) == []
+
+
+@pytest.mark.parametrize("queue", ["", "research"])
+def test_a_queue_of_volcano_has_a_name(queue):
+    governing = runtime()
+    governing["spec"]["podGroupPolicy"] = {"volcano": {}}
+    governing["spec"]["template"]["metadata"] = {"annotations": {"scheduling.volcano.sh/queue-name": queue}}
+    found = [each.rule for each in check_job(job_of(trainjob({}), governing)) if each.rule == "core/gang"]
+    assert found == ([] if queue else ["core/gang"])
