@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from strategies.checks import surroundings
 from strategies.documents import labels, quantities
 from strategies.documents.findings import beginning
 from strategies.documents.paths import Path
@@ -110,6 +111,16 @@ def _of_init_containers(spec: Mapping[str, Any]) -> Iterator[Fault]:
 
 def environment(entries: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
     """Yield what is wrong with the sources of a list of variables, each at its place inside that list."""
+    called = list(map(_name, entries))
+    if not all(called) or "=" in "".join(called):
+        for index, name in enumerate(called):
+            if not name or "=" in name:
+                yield (
+                    (index, "name"),
+                    name,
+                    f"a variable has a name without =, {_REFUSED}; correct it",
+                    "core/env-source",
+                )
     sources = list(map(_source, entries))
     for index in itertools.compress(itertools.count(), map(operator.is_not, sources, itertools.repeat(None))):
         entry, source = entries[index], sources[index]
@@ -125,7 +136,8 @@ def environment(entries: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
                 yield (index, "valueFrom", held[0], place), value, message, "core/env-source"
 
 
-_source = operator.methodcaller("get", "valueFrom")
+_name: Callable[[Mapping[str, Any]], Any] = operator.methodcaller("get", "name")
+_source: Callable[[Mapping[str, Any]], Any] = operator.methodcaller("get", "valueFrom")
 _Inner = tuple[Path, Any, str]
 
 
@@ -158,6 +170,8 @@ def _reference(kind: str, source: Mapping[str, Any]) -> Iterator[tuple[str, Any,
                 f"{_REFUSED}; write the number itself"
             )
             yield "resource", name, message
+    else:
+        yield from surroundings.key(kind, source)
 
 
 def _is_field(path: str) -> bool:
@@ -249,6 +263,7 @@ def _probe(member: str, probe: Any, _outer: object) -> Iterator[Fault]:
         has = " and ".join(kinds) or "none"
         message = f"needs one of {', '.join(_HANDLERS)}, and has {has}, {_REFUSED}; correct it"
         yield (), None, message, "core/probe"
+    yield from surroundings.action(probe)
     for name in _NUMBERS:
         if type(probe.get(name)) is int and probe[name] < 0:
             yield (name,), probe[name], f"is below 0, {_REFUSED}; raise it", "core/probe"
@@ -260,6 +275,8 @@ def _probe(member: str, probe: Any, _outer: object) -> Iterator[Fault]:
 
 _JUDGES: Mapping[str, Callable[[str, Any, Mapping[str, Any]], Iterator[Fault]]] = {
     "env": _env,
+    "envFrom": surroundings.env_from,
+    "lifecycle": surroundings.hooks,
     "image": _image,
     "ports": _ports,
     "volumeMounts": _mounts,

@@ -66,6 +66,8 @@ def _found(job: Job) -> Iterator[Finding]:
 def _of_template(job: Job, template: Template) -> Iterator[Finding]:
     spec = template.spec
     for inside, container in _containers(spec):
+        if not container.get("image"):
+            yield from _imageless(job, template, inside, container)
         resources = container.get("resources")
         for problem in amounts.check(resources) if resources else ():
             yield _of_resources(job, template, inside, problem)
@@ -77,8 +79,6 @@ def _of_template(job: Job, template: Template) -> Iterator[Finding]:
     for inside, value, message, severity in hosts.faults(template):
         yield of_pod(job, template, inside, Finding(severity, template.field(*inside), value, message, "core/no-node"))
     yield from _labels(job, template)
-    yield from _imageless(job, template)
-    yield from _annotations(job, template)
     for inside, command in _commands(job, template):
         if _is_one_word(command):
             yield _placed(job, Finding(Severity.ERROR, template.field(*inside), command[0], *_ONE_WORD))
@@ -120,13 +120,11 @@ _NO_IMAGE = "every container needs an image, or the API server refuses the Job; 
 _LONGEST = 200  # characters of a command's first word that are looked at
 
 
-def _imageless(job: Job, template: Template) -> Iterator[Finding]:
-    """Report containers without an image, but for the training's, whose image the TrainJob writes."""
-    for inside, container in _containers(template.spec):
-        if not container.get("image"):
-            mine = job.container is not None and template.path == job.container.job_path
-            if not (mine and container.get("name") == names.CONTAINER_NODE and job.trainer.get("image")):
-                yield _placed(job, error(template.field(*inside, "image"), None, _NO_IMAGE, rule="core/image"))
+def _imageless(job: Job, template: Template, inside: Path, container: Mapping[str, Any]) -> Iterator[Finding]:
+    """Report a container without an image, unless it is the training's and the TrainJob writes one."""
+    mine = job.container is not None and template.path == job.container.job_path
+    if not (mine and container.get("name") == names.CONTAINER_NODE and job.trainer.get("image")):
+        yield _placed(job, error(template.field(*inside, "image"), None, _NO_IMAGE, rule="core/image"))
 
 
 def _commands(job: Job, template: Template) -> Iterator[tuple[Path, Sequence[str]]]:
@@ -227,6 +225,8 @@ def _labels(job: Job, template: Template) -> Iterator[Finding]:
                 yield _placed(
                     job, error(paths.field(template.document, (*path, key)), value, message, rule="core/label")
                 )
+    if template.is_annotated:
+        yield from _annotations(job, template)
 
 
 def _annotations(job: Job, template: Template) -> Iterator[Finding]:

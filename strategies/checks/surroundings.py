@@ -17,7 +17,7 @@ from typing import Any
 from strategies.documents import labels
 from strategies.documents.paths import Path
 
-__all__ = ["Fault", "faults"]
+__all__ = ["Fault", "action", "env_from", "faults", "hooks", "key"]
 
 Fault = tuple[Path, Any, str, str]
 """Place inside the pod spec, value, message and rule."""
@@ -42,14 +42,11 @@ _NUMBERS = ("fsGroup", "runAsUser", "runAsGroup")
 
 def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield what is wrong around the containers of one pod, whose shape has been checked."""
-    for member in [each for each in spec if each in _OF_PODS]:
-        if spec[member] is not None:
-            yield from _OF_PODS[member](member, spec)
-    for member in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(member) or ()):
-            for part in [each for each in container if each in _OF_CONTAINERS]:
-                for place, value, message, rule in _OF_CONTAINERS[part](part, container[part]):
-                    yield (member, index, part, *place), value, message, rule
+    if _JUDGED.isdisjoint(spec):
+        return
+    for member, judge in _OF_PODS.items():
+        if spec.get(member) is not None:
+            yield from judge(member, spec)
 
 
 def _word(member: str, spec: Mapping[str, Any]) -> Iterator[Fault]:
@@ -129,7 +126,8 @@ def _items(kind: str, source: Any) -> Iterator[tuple[Path, Any, str]]:
             yield ("items", index, "fieldRef", "fieldPath"), field, message
 
 
-def _env_from(_member: str, sources: Any) -> Iterator[Fault]:
+def env_from(_member: str, sources: Any, _outer: object) -> Iterator[Fault]:
+    """Yield what is wrong with the objects that a container takes all its variables from."""
     for index, source in enumerate(_list(sources)):
         held = [name for name in ("configMapRef", "secretRef") if _object(source).get(name) is not None]
         if len(held) != 1:
@@ -142,25 +140,19 @@ def _env_from(_member: str, sources: Any) -> Iterator[Fault]:
                 yield (index, name, "name"), written, message, "core/object-name"
 
 
-def _env(_member: str, entries: Any) -> Iterator[Fault]:
-    for index, entry in enumerate(_list(entries)):
-        name = entry.get("name")
-        if isinstance(name, str) and (not name or "=" in name):
-            yield (index, "name"), name, f"a variable has a name without =, {_REFUSED}; correct it", _ENV
-        if entry.get("valueFrom") is None:
-            continue
-        for kind in ("configMapKeyRef", "secretKeyRef"):
-            key = _object(_object(entry["valueFrom"]).get(kind)).get("key")
-            if isinstance(key, str) and key and not _is_key(key):
-                message = f"a key has letters, digits, -, _ and . alone, {_REFUSED}; correct it"
-                yield (index, "valueFrom", kind, "key"), key, message, _ENV
+def key(kind: str, source: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    """Yield what is wrong with the key of a ConfigMap or a Secret that a variable names."""
+    written = source.get("key") if kind in ("configMapKeyRef", "secretKeyRef") else None
+    if isinstance(written, str) and written and not _is_key(written):
+        yield "key", written, f"a key has letters, digits, -, _ and . alone, {_REFUSED}; correct it"
 
 
 def _is_key(key: str) -> bool:
     return len(key) <= _LONGEST_KEY and _KEY.fullmatch(key) is not None and key != "." and not key.startswith("..")
 
 
-def _hooks(_member: str, lifecycle: Any) -> Iterator[Fault]:
+def hooks(_member: str, lifecycle: Any, _outer: object) -> Iterator[Fault]:
+    """Yield what is wrong with the hooks of a container."""
     for name in ("postStart", "preStop"):
         hook = _object(lifecycle).get(name)
         held = [kind for kind in _HANDLERS if _object(hook).get(kind) is not None]
@@ -169,10 +161,11 @@ def _hooks(_member: str, lifecycle: Any) -> Iterator[Fault]:
             yield (name,), " and ".join(held) or None, message, "core/hook"
 
 
-def _probe(_member: str, probe: Any) -> Iterator[Fault]:
+def action(probe: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield what is wrong with the port and the scheme of a probe."""
     for kind in ("httpGet", "tcpSocket", "grpc"):
-        action = _object(_object(probe).get(kind))
-        port, scheme = action.get("port"), action.get("scheme")
+        asked = _object(probe.get(kind))
+        port, scheme = asked.get("port"), asked.get("scheme")
         if type(port) is int and not 0 < port <= _HIGHEST_PORT:
             message = f"is not a port, which is a number from 1 to {_HIGHEST_PORT}, {_REFUSED}; correct it"
             yield (kind, "port"), port, message, "core/probe"
@@ -189,12 +182,7 @@ _OF_PODS: Mapping[str, Callable[[str, Mapping[str, Any]], Iterator[Fault]]] = {
     "securityContext": _security,
     "volumes": _volumes,
 }
-_OF_CONTAINERS: Mapping[str, Callable[[str, Any], Iterator[Fault]]] = {
-    "env": _env,
-    "envFrom": _env_from,
-    "lifecycle": _hooks,
-    **dict.fromkeys(("livenessProbe", "readinessProbe", "startupProbe"), _probe),
-}
+_JUDGED = frozenset(_OF_PODS)
 
 
 def _list(value: Any) -> list[Any]:

@@ -57,6 +57,15 @@ class Template:
         return pods.labels(self.job).get(names.ANCESTOR_LABEL) in ("dataset-initializer", "model-initializer")
 
     @property
+    def is_annotated(self) -> bool:
+        """Whether its pods or its Jobs have annotations."""
+        outer = self.job.get("template") or {}
+        inner = (outer.get("spec") or {}).get("template") or {}
+        return bool(
+            (outer.get("metadata") or {}).get("annotations") or (inner.get("metadata") or {}).get("annotations")
+        )
+
+    @property
     def main(self) -> tuple[Path, Mapping[str, Any]] | None:
         """Path and document of the container that does the work."""
         index = self._main()

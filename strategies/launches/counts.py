@@ -50,7 +50,8 @@ def compare(job: Job) -> Iterator[Finding]:
         yield from _unknown(site, world, topology)
     yield from _numbered(job, site, every)
     yield from _apart(site, every, topology)
-    yield from _side_by_side(site, every, topology)
+    if len(every) > 1:
+        yield from _side_by_side(site, every, topology)
     if every and all(world.launch.certain for world in every):
         if job.container is None or not ranks.is_a_sweep(job.container, every[0].launch):
             yield from _alone(job, site, every, topology)

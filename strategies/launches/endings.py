@@ -43,10 +43,11 @@ def check(job: Job) -> Iterator[Finding]:
     site = sites.find_site(job) if job.owner is None else None
     if site is None:
         return
-    place = site.locate_option(Launch(Launcher.NONE), "")
     for fault in site.reading.faults[:1]:
+        place = site.locate_option(Launch(Launcher.NONE), "")
         yield error(place, beginning(" ".join(site.argv), 80), f"{fault}; correct the command", rule="core/no-start")
-    yield from _endless(site)
+    if site.reading.launches and site.reading.launches[0].through:
+        yield from _endless(site)
     lost = next((launch for launch in site.reading.launches if launch.lost is not None), None)
     if lost is None or lost.lost is None:
         return
