@@ -33,16 +33,26 @@ class Seen:
         path: the file in the container.
         exists: whether the object has it.
         text: what is in it; None where that is not known.
+        secret: whether it is one of a Secret, whose text stands in no finding.
     """
 
     where: str
     path: str
     exists: bool
     text: str | None
+    secret: bool
 
 
 def payload(inputs: Inputs, kind: str, namespace: str, name: object) -> Payload | None:
     """Return what a ConfigMap or a Secret holds; None where the input does not have it, or has several."""
+    key = ("payload", kind, namespace, name)
+    if isinstance(name, str) and key not in inputs.memory:
+        inputs.memory[key] = _payload(inputs, kind, namespace, name)
+    found: Payload | None = inputs.memory[key] if isinstance(name, str) else None
+    return found
+
+
+def _payload(inputs: Inputs, kind: str, namespace: str, name: str) -> Payload | None:
     found = inputs.named(kind, namespace, name)
     if len(found) != 1:
         return None
@@ -86,7 +96,7 @@ def find(held: Held, path: str, inputs: Inputs) -> Seen | None:
     inside = posixpath.normpath(posixpath.join(str(mount.get("subPath") or ""), path[len(_place(mount)) :].lstrip("/")))
     where, text = files.get(inside, ("", None))
     objects = " and ".join(f"the {kind} {_name(kind, source)}" for _, kind, source in parts(volume))
-    return Seen(where or objects, path, inside in files, text)
+    return Seen(where or objects, path, inside in files, text, secret="the Secret" in (where or objects))
 
 
 def _place(mount: Mapping[str, Any]) -> str:

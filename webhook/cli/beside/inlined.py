@@ -98,7 +98,7 @@ def _script(held: Held, inputs: Inputs) -> tuple[Sequence[str], str]:
         called = invoked(words)
         shell, options, path, rest = words[0], called.options, called.file or "", called.arguments
     seen = files.find(held, path, inputs) if path else None
-    if seen is None or not seen.text or len(seen.text) > _LONGEST:
+    if seen is None or seen.secret or not seen.text or len(seen.text) > _LONGEST:
         return (), ""
     first = seen.text.partition("\n")[0].split() if seen.text.startswith("#!") else []
     if not shell:

@@ -25,21 +25,30 @@ _SHOWN = 60
 
 def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """Report the quotas of the job's namespace that it needs more than."""
-    needed: Mapping[str, Fraction] | None = None
-    for quota in inputs.of_kind("ResourceQuota", job.namespace):
-        spec = member(quota.document, "spec")
-        if spec.get("scopes") or spec.get("scopeSelector"):
-            continue
-        needed = _needed(job) if needed is None else needed
-        for written, amount in member(spec, "hard").items():
-            name, most = _PLAIN.get(written, written), _value(amount)
-            if most is not None and needed.get(name, 0) > most:
-                message = (
-                    f"all pods together need {float(needed[name]):g} of {name[:_SHOWN]}, and the ResourceQuota "
-                    f"{name_of(quota.document)} of the input allows {float(most):g}, so the last ones are never made; "
-                    "raise it, or ask for less"
-                )
-                yield error(*_place(job), message, rule="core/quota")
+    limits = _limits(inputs, job.namespace)
+    needed = _needed(job) if limits else {}
+    for name, (most, quota) in limits.items():
+        if needed.get(name, 0) > most:
+            message = (
+                f"all pods together need {float(needed[name]):g} of {name[:_SHOWN]}, and the ResourceQuota {quota} of "
+                f"the input allows {float(most):g}, so the last are never made; raise it, or ask for less"
+            )
+            yield error(*_place(job), message, rule="core/quota")
+
+
+def _limits(inputs: Inputs, namespace: str) -> Mapping[str, tuple[Fraction, str]]:
+    """Return the least that the quotas of a namespace allow of each resource, with the name of that quota."""
+    limits: dict[str, tuple[Fraction, str]] | None = inputs.memory.get(("quotas", namespace))
+    if limits is None:
+        limits = inputs.memory["quotas", namespace] = {}
+        for quota in inputs.of_kind("ResourceQuota", namespace):
+            spec = member(quota.document, "spec")
+            hard = {} if spec.get("scopes") or spec.get("scopeSelector") else member(spec, "hard")
+            for written, amount in hard.items():
+                name, most = _PLAIN.get(written, written), _value(amount)
+                if most is not None and (name not in limits or most < limits[name][0]):
+                    limits[name] = (most, name_of(quota.document))
+    return limits
 
 
 def _place(job: Job) -> tuple[str, Any]:
