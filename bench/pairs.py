@@ -13,12 +13,13 @@ import ssl
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench import figures, requests, reviews
 
-__all__ = ["run"]
+__all__ = ["Server", "costs", "run"]
 
 _ROUNDS, _REQUESTS, _PIECE = 9, 400, 4096
 _CASES = {
@@ -30,15 +31,24 @@ _CASES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Server:
+class Server:
+    """A server in a process of its own, and how it is spoken to."""
+
     process: subprocess.Popen[str]
     port: int
     context: ssl.SSLContext
 
     def spent(self) -> float:
-        """Return the microseconds that all its threads have run."""
-        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        """Return the microseconds that all its threads have run, and those of the processes that it started."""
+        tasks = (each for pid in _family(self.process.pid) for each in Path(f"/proc/{pid}/task").glob("*/schedstat"))
         return sum(int(each.read_text(encoding="ascii").split()[0]) for each in tasks) / 1e3
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    for each in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in each.read_text(encoding="ascii").split():
+            yield from _family(int(child))
 
 
 def run() -> None:
@@ -56,21 +66,21 @@ def run() -> None:
                 each.process.wait(30)
 
 
-def _started(root: Path, folder: Path) -> _Server:
+def _started(root: Path, folder: Path) -> Server:
     folder.mkdir()
     process = requests.start(folder, root)
     port = requests.port_of(process)
-    return _Server(process, port, ssl.create_default_context(cafile=str(folder / "tls" / "ca.crt")))
+    return Server(process, port, ssl.create_default_context(cafile=str(folder / "tls" / "ca.crt")))
 
 
-def _measure(servers: list[_Server]) -> None:
+def _measure(servers: list[Server]) -> None:
     print(f"processor time of all threads, us/request; {_ROUNDS} rounds of {_REQUESTS}, median [low..high]")
     print(f"{'what':20} {'conns':>5} {'other':>22} {'this':>22} {'ratio':>18}")
     for name, (path, body) in _CASES.items():
         for connections in (1, 16):
             for each in servers:
-                _costs(each, path, body, connections)
-            pairs = [[_costs(each, path, body, connections) for each in servers] for _ in range(_ROUNDS)]
+                costs(each, path, body, connections)
+            pairs = [[costs(each, path, body, connections) for each in servers] for _ in range(_ROUNDS)]
             others, these = zip(*pairs, strict=True)
             ratios = figures.rounds([this / other for other, this in pairs])
             cells = [str(figures.rounds(list(values))) for values in (others, these)]
@@ -78,14 +88,15 @@ def _measure(servers: list[_Server]) -> None:
     print("resident MiB:", ", ".join(f"{requests.resident(each.process.pid):.0f}" for each in servers))
 
 
-def _costs(server: _Server, path: str, body: bytes, connections: int) -> float:
+def costs(server: Server, path: str, body: bytes, connections: int) -> float:
+    """Return the microseconds of processor time that a request costs."""
     before = server.spent()
     asyncio.run(_load(server, path, body, connections))
     time.sleep(0.1)  # its log is written a little later
     return (server.spent() - before) / _REQUESTS
 
 
-async def _load(server: _Server, path: str, body: bytes, connections: int) -> None:
+async def _load(server: Server, path: str, body: bytes, connections: int) -> None:
     head = (
         f"POST {path}?timeout=10s HTTP/1.1\r\nHost: muster\r\nUser-Agent: kube-apiserver-admission\r\n"
         f"Content-Length: {len(body)}\r\nAccept: application/json, */*\r\nContent-Type: application/json\r\n\r\n"
@@ -94,7 +105,7 @@ async def _load(server: _Server, path: str, body: bytes, connections: int) -> No
     await asyncio.gather(*(_connection(server, wire, _REQUESTS // connections) for _ in range(connections)))
 
 
-async def _connection(server: _Server, wire: bytes, count: int) -> None:
+async def _connection(server: Server, wire: bytes, count: int) -> None:
     context = server.context
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context, server_hostname="localhost")
     for _ in range(count):
