@@ -155,3 +155,36 @@ def test_a_group_that_is_late_in_any_case_holds_no_other():
     gate.start(1, 3)
     gate.finish(1, 1, "in time")
     assert list(gate.deliver(Progress(version=3, taken=2, taken_before=2, per_version=1))) == ["in time"]
+
+
+def period(staleness, latency, training, steps=60):
+    """The seconds of a step, in a time of its own, with a sampler that answers any number of groups at once."""
+    trainer = Trainer(8)
+    rollouts = Rollouts(Gate(8, staleness), 8, trainer)
+    now, ends, until = 0, deque(), None
+    while trainer.version <= steps:
+        while rollouts.start():
+            ends.append(now + latency)
+        if until is None and trainer.queue:
+            # As TRL does: a step is trained when its samples are there, and other weights are served after it, which they
+            # are here with the eighth sample.
+            for _ in range(7):
+                trainer.take()
+            until = now + training
+        now = min([*ends, *([] if until is None else [until])])
+        if until == now:
+            trainer.take()
+            until = None
+        else:
+            ends.popleft()
+            rollouts.end(0)
+    assert max(trainer.staleness) <= staleness
+    return now / steps
+
+
+@pytest.mark.parametrize(("latency", "training"), [(40, 1), (40, 10)])
+@pytest.mark.parametrize("staleness", [0, 1, 3])
+def test_with_a_slow_sampler_steps_are_as_many_times_faster_as_versions_may_be_under_way(staleness, latency, training):
+    alone = latency + training
+    least = max(alone / (staleness + 1), training)
+    assert least <= period(staleness, latency, training) < 1.1 * least
