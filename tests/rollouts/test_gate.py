@@ -166,8 +166,8 @@ def period(staleness, latency, training, steps=60):
         while rollouts.start():
             ends.append(now + latency)
         if until is None and trainer.queue:
-            # As TRL does: a step is trained when its samples are there, and other weights are served after it, which they
-            # are here with the eighth sample.
+            # As TRL does, a step is trained when its samples are there, and then other weights are served; they are
+            # so with the eighth sample here.
             for _ in range(7):
                 trainer.take()
             until = now + training
