@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -44,8 +45,9 @@ def run() -> None:
                 tinker.ServiceClient(base_url=gateway.url, api_key=gateway.key) as service,
                 _flood(gateway.url, root / "state", base) as flood,
             ):
-                ratios = _measure(service, str(base), flood)
-        print(f"{name}: a step takes {figures.rounds(ratios)} times as long beside a flood")
+                ratios = _measure(service, str(base), flood, root / "state" / "journal.sqlite")
+        for what, each in ratios.items():
+            print(f"{name}: {what} takes {figures.rounds(each)} times as long beside a flood")
 
 
 @contextlib.contextmanager
@@ -62,28 +64,44 @@ def _flood(url: str, root: Path, base: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def _measure(service: tinker.ServiceClient, base: str, flood: subprocess.Popen[str]) -> list[float]:
-    """Return the ratios of the rounds, each of steps without the flood and of as many beside it."""
+def _drained(journal: Path) -> None:
+    """Wait until nothing waits that was accepted."""
+    with contextlib.closing(sqlite3.connect(journal)) as connection:
+        while connection.execute("SELECT count(*) FROM requests WHERE state = 'waiting'").fetchone()[0]:
+            time.sleep(0.05)
+
+
+def _measure(
+    service: tinker.ServiceClient, base: str, flood: subprocess.Popen[str], journal: Path
+) -> dict[str, list[float]]:
+    """Return the ratios of the rounds, each of steps without the flood and of as many beside it, by kind of step."""
     client = service.create_lora_training_client(base, rank=16, seed=1).result()
     tokens = np.random.default_rng(0).integers(4, 100, (16, 33))
     inputs = [{"target_tokens": each[1:], "weights": np.ones(32, np.float32)} for each in tokens]
     data = [types.Datum(types.ModelInput.from_ints(t[:-1].tolist()), i) for t, i in zip(tokens, inputs, strict=True)]
 
-    def steps() -> float:
+    def steps(count: int = _STEPS) -> float:
         began = time.perf_counter()
-        for _ in range(_STEPS):
+        for _ in range(count):
             passed = client.forward_backward(data, "cross_entropy")
             client.optim_step(types.AdamParams(learning_rate=1e-4)).result()
             passed.result()
         return time.perf_counter() - began
 
-    ratios = []
-    for _ in range(_ROUNDS):
-        flood.send_signal(signal.SIGSTOP)
-        for _ in range(2):  # until what it sent is done
-            steps()
-        quiet = steps()
-        flood.send_signal(signal.SIGCONT)
-        steps()  # until it stands as high as it gets
-        ratios.append(steps() / quiet)
+    def sampled() -> float:
+        began = time.perf_counter()
+        sampler = client.save_weights_and_get_sampling_client().result()
+        sampler.sample(data[0].model_input, 8, types.SamplingParams(max_tokens=32, seed=1)).result()
+        return time.perf_counter() - began + steps(1)
+
+    ratios: dict[str, list[float]] = {"a step of training": [], "a step with sampling": []}
+    for what, step in zip(ratios, (steps, sampled), strict=True):
+        for _ in range(_ROUNDS):
+            flood.send_signal(signal.SIGSTOP)
+            _drained(journal)
+            step()
+            quiet = sum(step() for _ in range(3))
+            flood.send_signal(signal.SIGCONT)
+            step()  # until it stands as high as it gets
+            ratios[what].append(sum(step() for _ in range(3)) / quiet)
     return ratios

@@ -23,7 +23,7 @@ ALONE = "alone"
 _LOG = logging.getLogger(__name__)
 _MODELS = 16  # in shared passes
 _DATA = 512  # of all of them, so that a layout fits into a header
-_SMALL = 128  # tokens that cost a pass little, beside what it costs anyhow
+_SMALL = 128  # tokens that cost a pass little, beside what it costs anyhow; padding is as dear as a token
 
 Told = tuple[Outputs, str | None]
 
@@ -47,8 +47,12 @@ class _Step:
             return None
 
     @cached_property
+    def lengths(self) -> list[int]:
+        return [len(datum.tokens) for datum in self.step.data] if self.step else []
+
+    @property
     def tokens(self) -> int:
-        return sum(len(datum.tokens) for datum in self.step.data) if self.step else 0
+        return sum(self.lengths)
 
 
 @dataclass
@@ -165,18 +169,20 @@ class _Company:
 
     def __init__(self, share: Share, head: _Step, is_alone: bool, shares: Callable[[_Step], bool]) -> None:
         self._shares = shares
-        self._models, self._data = {head.model}, len(head.step.data) if head.step else 0
-        self._tokens = Counter({share.tenant: head.tokens})
-        self._most = None if is_alone else max(_SMALL, head.tokens // 4)
+        self._models, self._rows, self._longest = {head.model}, len(head.lengths), max(head.lengths, default=0)
+        padded = self._rows * self._longest
+        self._added = Counter({share.tenant: padded})
+        self._most = None if is_alone else max(_SMALL, padded // 4)
 
     def __call__(self, share: Share, job: _Step | _Other) -> bool:
         if not isinstance(job, _Step) or not self._shares(job) or job.step is None or job.model in self._models:
             return False
-        tokens, data = self._tokens[share.tenant] + job.tokens, self._data + len(job.step.data)
-        if len(self._models) >= _MODELS or data > _DATA or (self._most is not None and tokens > self._most):
+        rows, longest = self._rows + len(job.lengths), max(self._longest, *job.lengths)
+        added = self._added[share.tenant] + rows * longest - self._rows * self._longest
+        if len(self._models) >= _MODELS or rows > _DATA or (self._most is not None and added > self._most):
             return False
         self._models.add(job.model)
-        self._tokens[share.tenant], self._data = tokens, data
+        self._rows, self._longest, self._added[share.tenant] = rows, longest, added
         return True
 
 

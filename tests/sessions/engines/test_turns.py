@@ -128,9 +128,14 @@ def test_a_step_waits_for_one_pass_of_each_other_tenant_however_many_models_thes
 
 
 def test_steps_of_another_tenant_make_a_pass_longer_by_a_quarter_at_most(together):
-    _, calls = together(("victim/x", body(4, 256)), *[(f"flood/{number}", body(1, 128)) for number in range(16)])
+    _, calls = together(("victim/x", body(16, 64)), *[(f"flood/{number}", body(2, 64)) for number in range(16)])
     assert calls[0][0] == "victim/x"
     assert len(calls[0]) - 1 == 256 / 128
+
+
+def test_a_long_row_does_not_make_those_of_another_tenant_as_long(together):
+    _, calls = together(("victim/x", body(16, 32)), ("flood/a", body(1, 128)))
+    assert calls == [["victim/x"], ["flood/a"]]
 
 
 def test_small_steps_of_many_tenants_share_a_pass(together):
