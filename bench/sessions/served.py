@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,13 +34,13 @@ class Served:
 
 
 @contextlib.contextmanager
-def serve(root: Path, base: Path, *arguments: str) -> Iterator[Served]:
-    """Serve a Gateway with its state in `root` on a base model."""
+def serve(root: Path, base: Path, *arguments: str, program: Sequence[str] = ("-m", "sessions.cli")) -> Iterator[Served]:
+    """Serve a Gateway with its state in `root` on a base model; a program is what Python runs."""
     command = [sys.executable, "-m", "sessions.cli"]
     key = subprocess.run(  # noqa: S603  # our own command
         [*command, "keys", "create", "bench", "--root", str(root)], check=True, capture_output=True, text=True
     ).stdout.strip()
-    serving = [*command, "serve", "--root", str(root), "--base", str(base), "--port", "0", *arguments]
+    serving = [sys.executable, *program, "serve", "--root", str(root), "--base", str(base), "--port", "0", *arguments]
     with subprocess.Popen(serving, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603  # as above
         try:
             line = process.stdout.readline() if process.stdout else ""

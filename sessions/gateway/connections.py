@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from sessions.gateway.answers import Handler
+from sessions.gateway.answers import Handler, json
 
 __all__ = ["BUSY", "LOG", "Busy", "Served", "busy", "most", "served"]
 
@@ -33,12 +33,26 @@ _HANDSHAKE = 10.0  # seconds for TLS, until which a connection is not counted
 
 @web.middleware
 async def busy(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Note that a connection has a request."""
+    """Note that a connection has a request. After one whose end is in doubt there is no other."""
+    if doubt := _doubt(request):
+        refused = json({"detail": doubt}, 400)
+        refused.force_close()
+        return refused
     request.app[BUSY].add(request.protocol)
     try:
         return await handler(request)
     finally:
         request.app[BUSY].discard(request.protocol)
+
+
+def _doubt(request: web.Request) -> str:
+    """Return why another server may see another end of a request: what follows it could be a request, or its body."""
+    codings = [each.strip().lower() for each in request.headers.getall("Transfer-Encoding", ())]
+    if request.method == "CONNECT":
+        return "CONNECT is not done here; send requests to this address itself"
+    if codings and (codings != ["chunked"] or "Content-Length" in request.headers):
+        return "Transfer-Encoding: is not chunked alone; send that, or a Content-Length, and not both"
+    return ""
 
 
 def most() -> int:

@@ -10,6 +10,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import httpx
+
 from tests.fuzz.gateway import contents, flows, heads, judging
 from tests.fuzz.gateway.requests import Request, rendered
 from tests.fuzz.gateway.wire import Sent, exchanged
@@ -168,13 +170,14 @@ class World:
 
     def settled(self):
         """Return what is wrong with the journal when nothing waits any more."""
-        hand = Hand(self.gateway)
         deadline = time.monotonic() + 240
         for name in ("model", "waiting"):
             model = self.mine[name].removesuffix(":2")
             asked = {"model_id": model, "seq_id": 2**50, "adam_params": {"learning_rate": 0.1}}
-            self.accepted.add(hand.post("optim_step", asked)["request_id"])  # after which no number is waited for
-        hand.http.close()
+            answer = httpx.post(
+                f"{self.gateway.url}/api/v1/optim_step", json=asked, headers={"X-API-Key": self.key}, timeout=60
+            )
+            self.accepted.add(answer.json()["request_id"])  # after which no number is waited for
         while waits := self._ask(
             "SELECT id FROM requests WHERE state = 'waiting' AND target NOT LIKE ?", (f"{self.theirs['session']}%",)
         ):

@@ -7,7 +7,6 @@ import socket
 import struct
 import time
 
-import httpx
 import pytest
 
 from sessions.gateway.arrivals import Arrivals
@@ -47,6 +46,28 @@ def test_what_is_not_http_is_refused_and_not_logged(shared, data):
     before = log(shared)
     assert sent(shared, data.encode()).split()[1] == b"400"
     assert log(shared) == before
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "CONNECT /api/v1/client/config HTTP/1.1\r\nContent-Length: {}\r\n",
+        "POST /api/v1/client/config HTTP/1.1\r\nTransfer-Encoding:\r\nContent-Length: 0\r\n",
+        "POST /api/v1/client/config HTTP/1.1\r\nContent-Length: 0\r\nTransfer-Encoding: \r\n",
+        "POST /api/v1/client/config HTTP/1.1\r\nTransfer-Encoding: identity\r\nContent-Length: 0\r\n",
+        "POST /api/v1/client/config HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n",
+        "POST /api/v1/client/config HTTP/1.1\r\nTransfer-Encoding:\r\nTransfer-Encoding: chunked\r\n",
+    ],
+    ids=["CONNECT", "no coding", "no coding after a length", "identity", "two codings", "two headers"],
+)
+def test_what_follows_a_request_whose_end_is_in_doubt_is_no_request(shared, head):
+    inner = f"GET /api/v1/get_server_capabilities HTTP/1.1\r\nHost: a\r\nX-API-Key: {shared.key}\r\n\r\n"
+    data = f"{head.format(len(inner))}Host: a\r\nX-API-Key: {shared.key}\r\n\r\n"
+    data += "0\r\n\r\n" if "chunked" in head else ""
+    answer = sent(shared, (data + inner).encode())
+    assert answer.split()[1] == b"400"
+    assert answer.count(b"HTTP/1.") == 1
+    assert b"supported_models" not in answer
 
 
 @pytest.mark.parametrize(
