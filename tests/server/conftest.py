@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 from dataclasses import dataclass, field
@@ -99,6 +100,22 @@ async def serve():
             return Webhook(f"http://127.0.0.1:{port}", http, records, metrics, listener, resolver)
 
         yield start
+
+
+class Clock:
+    """The clock of the running loop, which a test puts forward: what waits for a deadline meets it by an event."""
+
+    def __init__(self, loop):
+        self._ahead, self._time = 0.0, loop.time
+        loop.time = lambda: self._time() + self._ahead
+
+    def forward(self, seconds):
+        self._ahead += seconds
+
+
+@pytest.fixture
+async def clock():
+    return Clock(asyncio.get_running_loop())
 
 
 def _same(policy):

@@ -115,7 +115,7 @@ async def test_a_body_that_never_ends_is_given_up(serve):
 
     async def slowly():
         yield b"{"
-        await asyncio.sleep(5)
+        await asyncio.Event().wait()
 
     async with webhook.http.post(webhook.url + "/mutate/trainjobs", data=slowly(), headers=JSON) as answer:
         assert answer.status == 408

@@ -16,16 +16,25 @@ from webhook.admission.policies import Policy
 from webhook.audit import schemas
 from webhook.cluster import readers
 from webhook.cluster.memory import InMemoryReader
-from webhook.server import handlers, salvage
+from webhook.server import handlers, resolvers, salvage
 
 SEALED = {"seq": 1, "prev": "0" * 64, "hash": "0" * 64}
 LARGE = TRAINJOB | {"metadata": TRAINJOB["metadata"] | {"annotations": {"notes": "x" * 2 * handlers.APART}}}
+LONG = 200.0
+"""Seconds of a deadline that no machine reaches; tests put the clock forward by as much."""
 IN_TREE = Policy(registry=builtin.load(plugins=False))
 
 
 def namespace(mode):
     labels = {"muster.dev/mode": mode}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "labels": labels}}
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch):
+    """Let a slow machine look up the mode of a job, and tell a decision, after its deadline too."""
+    monkeypatch.setattr(resolvers, "_LOOK_SECONDS", waits.LIMIT)
+    monkeypatch.setattr(handlers, "_TELL_SECONDS", waits.LIMIT)
 
 
 @pytest.fixture
@@ -49,9 +58,17 @@ def endless(monkeypatch):
     free.set()
 
 
-async def test_an_evaluation_that_never_ends_is_ended_and_answered_with_its_uid_and_a_record(serve, endless):
-    webhook = await serve(policy=IN_TREE, limits=(200, 0.2))
-    response = await webhook.admit(document=LARGE, uid="u7")
+async def late(webhook, clock, begun, **wanted):
+    """Send a large review whose deadline comes once its evaluation has begun; return the response."""
+    asked = asyncio.create_task(webhook.admit(document=LARGE, **wanted))
+    assert await asyncio.to_thread(begun.wait, waits.LIMIT)
+    clock.forward(LONG)
+    return await asyncio.wait_for(asked, waits.LIMIT)
+
+
+async def test_an_evaluation_that_never_ends_is_ended_and_answered_with_its_uid_and_a_record(serve, endless, clock):
+    webhook = await serve(policy=IN_TREE, limits=(200, LONG))
+    response = await late(webhook, clock, endless[0], uid="u7")
     assert (response["uid"], response["allowed"], response["status"]["code"]) == ("u7", False, 500)
     assert "did not decide within the time" in response["status"]["message"]
     assert await asyncio.to_thread(endless[1].wait, waits.LIMIT)
@@ -71,19 +88,19 @@ async def test_others_are_answered_while_an_evaluation_never_ends(serve, endless
 
 
 @pytest.mark.parametrize(("mode", "decision"), [("warn", "error"), ("audit", "error"), ("off", "skipped")])
-async def test_a_deadline_is_answered_by_the_mode_of_the_namespace(serve, endless, mode, decision):
+async def test_a_deadline_is_answered_by_the_mode_of_the_namespace(serve, endless, clock, mode, decision):
     reader = InMemoryReader([*RUNTIME, namespace(mode)])
-    webhook = await serve(reader, policy=IN_TREE, limits=(200, 3.0))
-    assert (await webhook.admit(document=LARGE))["allowed"]
+    webhook = await serve(reader, policy=IN_TREE, limits=(200, LONG))
+    assert (await late(webhook, clock, endless[0]))["allowed"]
     assert [(record["decision"], record["mode"]) for record in webhook.records.kept] == [(decision, mode)]
 
 
-async def test_an_update_passes_at_its_deadline(serve, endless):
-    webhook = await serve(policy=IN_TREE, limits=(200, 0.2))
-    assert (await webhook.admit(document=LARGE, old=LARGE, operation="UPDATE"))["allowed"]
+async def test_an_update_passes_at_its_deadline(serve, endless, clock):
+    webhook = await serve(policy=IN_TREE, limits=(200, LONG))
+    assert (await late(webhook, clock, endless[0], old=LARGE, operation="UPDATE"))["allowed"]
 
 
-async def test_a_cluster_that_does_not_answer_in_time_is_answered_with_the_uid(serve):
+async def test_a_cluster_that_does_not_answer_in_time_is_answered_with_the_uid(serve, clock):
     class Empty:
         whole = True
 
@@ -91,24 +108,29 @@ async def test_a_cluster_that_does_not_answer_in_time_is_answered_with_the_uid(s
             raise readers.NotCached(ref)
 
     async def fetch(ref):
+        clock.forward(LONG)
         await asyncio.Event().wait()
 
-    webhook = await serve(Empty(), fetch, IN_TREE, (200, 0.2))
+    webhook = await serve(Empty(), fetch, IN_TREE, (200, LONG))
     response = await webhook.admit(uid="u8")
     assert (response["uid"], response["status"]["code"]) == ("u8", 500)
     assert [record["uid"] for record in webhook.records.kept] == ["u8"]
 
 
-async def test_large_reviews_are_answered_at_once_while_threads_do_not_end(serve, monkeypatch):
-    held, evaluate = threading.Event(), decisions.evaluate
+async def test_large_reviews_are_answered_at_once_while_threads_do_not_end(serve, monkeypatch, clock):
+    held, begun, evaluate = threading.Event(), [], decisions.evaluate
 
     def hang(request, cluster, policy):
+        begun.append(1)
         return evaluate(request, cluster, policy) if held.wait() else None
 
-    webhook = await serve(policy=IN_TREE, limits=(200, 0.3))
+    webhook = await serve(policy=IN_TREE, limits=(200, LONG))
     monkeypatch.setattr(decisions, "evaluate", hang)
-    for _ in range(2):
-        await asyncio.gather(*(webhook.admit(document=LARGE) for _ in range(3)))
+    for number in (3, 6):
+        asked = [asyncio.create_task(webhook.admit(document=LARGE)) for _ in range(3)]
+        await waits.until(lambda number=number: len(begun) == number)
+        clock.forward(LONG)
+        await asyncio.wait_for(asyncio.gather(*asked), waits.LIMIT)
     response = await webhook.admit(document=LARGE, uid="u9")
     assert response["uid"] == "u9"
     assert "are still running after their deadline" in response["status"]["message"]
