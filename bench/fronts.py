@@ -25,6 +25,7 @@ from typing import Any
 
 import orjson
 from aiohttp import web
+from webhook.server.listeners import Listener
 
 from bench import figures, pairs, reviews
 from bench.peers import changes
@@ -33,7 +34,6 @@ from webhook.admission.policies import Policy
 from webhook.audit.log import sinks, writer
 from webhook.metrics import Metrics
 from webhook.server import handlers
-from webhook.server.listeners import Listener
 from webhook.server.resolvers import Resolver
 
 _ROUNDS, _REQUESTS = 7, 400
