@@ -76,7 +76,7 @@ def _first(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
 def _targets(job: Job, injection: Any) -> Iterator[Finding]:
     """Report targets of PET_* that the runtime lacks (`plugins/torch/torch.go` validateEnvInjectionTargets)."""
     held = {
-        (each.job.get("name"), container.get("name"))
+        (str(each.job.get("name")), str(container.get("name")))
         for each in list_templates(job)
         for member in ("containers", "initContainers")
         for container in each.spec.get(member) or ()
@@ -85,7 +85,7 @@ def _targets(job: Job, injection: Any) -> Iterator[Finding]:
     for target in targets if isinstance(targets, list) else ():
         named = _object(target).get("containerNames")
         for container in named if isinstance(named, list) else ():
-            if (_object(target).get("jobName"), container) not in held:
+            if (str(_object(target).get("jobName")), str(container)) not in held:
                 message = (
                     f"mlPolicy.torch.envInjection of the runtime names container {container} of replicated job "
                     f"{_object(target).get('jobName')}, which it lacks, so Trainer refuses the job; correct the runtime"

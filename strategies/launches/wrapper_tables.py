@@ -133,7 +133,7 @@ PROGRAMS: Mapping[str, Wrapper] = {
     "timeout": _plain(
         "preserve-status p foreground f k=kill-after: s=signal: v=verbose",
         skips=1,
-        skipped=(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?[smhd]?|inf(inity)?", "its duration"),
+        skipped=(r"(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?[smhd]?|inf(inity)?", "its duration"),
     ),
     "time": _plain("f=format: o=output: a=append v=verbose p=portability q=quiet"),
     "stdbuf": _plain("i=input: o=output: e=error:"),

@@ -33,8 +33,11 @@ RUNTIME = jobs.runtime(
     resources={"limits": {"nvidia.com/gpu": 1}},
 )
 INITIALIZING = {"containers": [INITIALIZER], "volumes": [{"name": "initializer", "emptyDir": {}}]}
-RUNTIME["spec"]["template"]["spec"]["replicatedJobs"].append(
-    {"name": "model-initializer", "template": {"spec": {"template": {"spec": INITIALIZING}}}}
+LABELS = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "model-initializer"}}
+REPLICATED = RUNTIME["spec"]["template"]["spec"]["replicatedJobs"]
+REPLICATED[0]["dependsOn"] = [{"name": "model-initializer", "status": "Complete"}]
+REPLICATED.insert(
+    0, {"name": "model-initializer", "template": {"metadata": LABELS, "spec": {"template": {"spec": INITIALIZING}}}}
 )
 DOCUMENTS = [RUNTIME, FULL, jobs.jobset("other", jobs.container(command=["torchrun", "x"]))]
 VALUES = [

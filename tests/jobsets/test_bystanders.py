@@ -69,7 +69,10 @@ def test_a_launcher_over_ssh_and_its_workers_are_left_alone_and_that_is_said():
     launcher = part("launcher", container("mpirun", "-np", "16", "python", "train.py"))
     workers = part("worker", container("/usr/sbin/sshd", "-D", gpus=8), pods=2)
     assert sets.touched(jobset(launcher, workers)) == []
-    assert sets.rules(jobset(launcher, workers)) == [("note", "core/remote-launch")]
+    assert set(sets.rules(jobset(launcher, workers))) == {
+        ("note", "core/remote-launch"),
+        ("warning", "core/endless-part"),
+    }
 
 
 @pytest.mark.parametrize("words", [("--hostfile", "/hosts"), ("--hostfile=/hosts",), ("-H", "/hosts")])

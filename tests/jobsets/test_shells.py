@@ -64,7 +64,9 @@ def test_a_launcher_over_ssh_that_a_shell_starts_is_left_alone():
 
 def test_deepspeed_with_a_hostfile_that_is_not_named_starts_the_others_too():
     launcher = part("launcher", container("deepspeed", "train.py"))
-    (note,) = sets.decided(jobset(launcher, part("worker", container("/usr/sbin/sshd", "-D", gpus=8), pods=2)))[1]
+    document = jobset(launcher, part("worker", container("/usr/sbin/sshd", "-D", gpus=8), pods=2))
+    document["spec"]["successPolicy"] = {"operator": "All", "targetReplicatedJobs": ["launcher"]}
+    (note,) = sets.decided(document)[1]
     assert (note.severity.value, note.rule) == ("note", "core/remote-launch")
     assert "launcher starts the processes in the other pods itself" in note.message
 

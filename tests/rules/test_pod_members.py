@@ -243,7 +243,10 @@ WRONG = {
         {"initContainers": [{"name": "a", "livenessProbe": {"exec": {}}}]},
         "probe",
     ),
-    "a hook of an init container": ({"initContainers": [{"name": "a", "lifecycle": {"preStop": {}}}]}, "probe"),
+    "a hook of an init container": (
+        {"initContainers": [{"name": "a", "lifecycle": {"preStop": {"exec": {"command": ["x"]}}}}]},
+        "probe",
+    ),
     "a volume of two sources": ({"volumes": [{"name": "a", "emptyDir": {}, "configMap": {}}]}, "volume-source"),
     "a medium in small letters": ({"volumes": [{"name": "a", "emptyDir": {"medium": "memory"}}]}, "volume-source"),
     "another port of the machine": (

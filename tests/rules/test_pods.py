@@ -32,7 +32,7 @@ def said(document, governing=None):
 
 
 def of_resources(resources, **pod):
-    document = jobset(replicated_job("node", {"name": "node", "resources": resources}, pod=pod))
+    document = jobset(replicated_job("node", {"name": "node", "image": "i", "resources": resources}, pod=pod))
     return [(severity, rule, field.partition("[node].resources")[2]) for severity, rule, field in said(document)]
 
 

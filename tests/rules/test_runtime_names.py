@@ -72,8 +72,14 @@ def test_an_initializer_needs_its_place_in_the_runtime(member):
 
     runtime = jobs.make_runtime(framework=None)
     container = {"name": name, "image": "i", "volumeMounts": [{"name": "initializer", "mountPath": "/workspace"}]}
-    place = {"name": name, "template": {"spec": {"template": {"spec": {"containers": [container]}}}}}
-    runtime["spec"]["template"]["spec"]["replicatedJobs"].append(place)
+    template = {
+        "metadata": {"labels": {jobs.ANCESTOR: name}},
+        "spec": {"template": {"spec": {"containers": [container]}}},
+    }
+    place = {"name": name, "template": template}
+    (training,) = replicated = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    training["dependsOn"] = [{"name": name, "status": "Complete"}]
+    replicated.insert(0, place)
     assert found(job, runtime) == []
     container["volumeMounts"][0]["name"] = "data"
     assert found(job, runtime) == [field]
