@@ -4,6 +4,8 @@
     python -m tests.fuzz --seed 7 --first 5000 --count 1000
     python -m tests.fuzz --case build/fuzz/0123456789ab.json [--shrink]
     python -m tests.fuzz --case 7/5003                   the same, by seed and number
+    python -m tests.fuzz --part webhook --count 5000     attacks on the sockets of the service, 1,000 to a process
+    python -m tests.fuzz --part pages --count 2000       the same for the pages of the audit log
 
 A count keeps a journal in build/fuzz, by commit and seed: it can be stopped (it ends with its batch) or killed, and the
 same command goes on where it was. Each way to fail is told once, with the command that runs its case again. Its case is
@@ -26,6 +28,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from tests.fuzz import batches, cases, drawing, invariants, journals, services, shrinking, trials
+from tests.fuzz.wire import runs as sockets
 
 BATCH = 200
 _ROOT = Path(__file__).parents[2]
@@ -36,6 +39,8 @@ _ENDING = (signal.SIGINT, signal.SIGTERM)
 def main(argv=None):
     """Run; 1 when an invariant was broken, 130 when it was stopped."""
     asked = _parsed(argv)
+    if asked.part != "reviews":
+        return sockets.main(asked.part, asked.seed, asked.first, asked.count)
     if asked.case:
         return _again(asked)
     journal = journals.Journal(batches.BUILD, journals.version_of(_ROOT), asked.seed)
@@ -155,6 +160,9 @@ def _signals():
 def _parsed(argv):
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--part", choices=("reviews", *sockets.KINDS), default="reviews", help="what is attacked (default: reviews)"
     )
     parser.add_argument("--seed", default="1", help="of all cases (default: 1)")
     parser.add_argument("--first", type=int, default=0, help="number of the first case (default: 0)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import ssl
 
 from tests.fuzz.wire.attacks import Attack, head
@@ -24,19 +25,24 @@ _RECORDS = (
         b"\x05\x01\x00",
     ),
 )
+_SECRETS = (0, 11, 43, 44, 76, 253, 285, 517)  # every second range: the random, the session, the share of a key
 _KINDS = ("old", "client", "alpn", "long", "nobody", "addressed")
 
 
-def hello():
-    """The first bytes of a good handshake."""
+def hello(random):
+    """The first bytes of a good handshake, whose secrets are those of the seed."""
     gone, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    made = context.wrap_bio(gone, sent, server_hostname="localhost")
+    session = context.wrap_bio(gone, sent, server_hostname="localhost")
     try:
-        made.do_handshake()
+        session.do_handshake()
     except ssl.SSLWantReadError:
-        return sent.read()
+        made = sent.read()
+        return b"".join(
+            random.randbytes(len(part)) if number % 2 else part
+            for number, part in enumerate(made[one:two] for one, two in itertools.pairwise(_SECRETS))
+        )
     raise AssertionError("nobody answered")
 
 
@@ -53,7 +59,7 @@ def _records(random, secret, review):
 
 def _begun(random, secret, review):
     """A handshake that is begun, all of it or a part, in pieces or hurt."""
-    whole = bytearray(hello())
+    whole = bytearray(hello(random))
     if random.random() < 0.5:
         for _ in range(random.choice((1, 5))):
             whole[random.randrange(len(whole))] = random.randrange(256)

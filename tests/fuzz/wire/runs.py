@@ -15,13 +15,15 @@ from tests.fuzz.wire import clients, framings, handshakes, heads, pages, reviews
 from tests.fuzz.wire.attacks import Attack, head, post, secret_of
 from tests.support import waits
 
-__all__ = ["Report", "draw", "run"]
+__all__ = ["KINDS", "Report", "draw", "main", "run"]
 
 _AT_ONCE = 24
 _ROOMS = {
     "webhook": (heads, framings, reviews, reviews, handshakes),
     "pages": (heads, framings, pages, pages),
 }
+KINDS = tuple(_ROOMS)
+_EACH = 1000  # attacks on one process
 _MOST_MEMORY = 512
 """MiB, which a pod of the service may have."""
 
@@ -43,6 +45,13 @@ class Report:
     probes: int = 0
     memory: tuple = (0, 0)
     faults: dict = field(default_factory=dict)
+
+    def told(self):
+        answers = ", ".join(f"{count} of {status}" for status, count in sorted(self.answers.items(), key=str))
+        return (
+            f"{sum(self.attacks.values())} attacks, answers: {answers}; {self.probes} good requests were answered"
+            f" meanwhile; {self.memory[0]} to {self.memory[1]} MiB; {len(self.faults)} faults"
+        )
 
     def note(self, one, number, fault):
         name = one.name if one else "afterwards"
@@ -75,6 +84,19 @@ async def run(kind, seed, first, count):
             return await _Run(kind, target).run(seed, first, count)
 
 
+def main(kind, seed, first, count):
+    """Make attacks, on a new program after some; print what came of them; return 1 where something was wrong."""
+    found = {}
+    for at in range(first, first + count, _EACH):
+        report = asyncio.run(run(kind, seed, at, min(_EACH, first + count - at)))
+        print(f"fuzz: {kind}, seed {seed}, from {at}: {report.told()}", flush=True)
+        for key, fault in report.faults.items():
+            if key not in found:
+                print(f"    {fault[:600]}", flush=True)
+        found |= report.faults
+    return 1 if found else 0
+
+
 class _Run:
     def __init__(self, kind, target):
         self._kind, self._target = kind, target
@@ -86,6 +108,7 @@ class _Run:
         target, report = self._target, self._report
         for _ in range(2):
             await self._heard()
+        await waits.until(target.recorded)  # so that the file is open
         before = len(target.recorded())
         opened, memory = target.opened(), target.memory()
         made = [draw(self._kind, seed, number) for number in range(first, first + count)]

@@ -21,6 +21,8 @@ __all__ = ["Target", "pages", "webhook"]
 
 ROOT = Path(__file__).parents[3]
 _ENDED = 30.0
+_BEGUN = 600.0  # seconds; a busy machine imports slowly
+_PATIENCE = {"requestTimeout": 30, "slowTimeout": 20}  # a busy machine answers slowly
 
 
 @dataclass
@@ -66,7 +68,7 @@ class Target:
 async def webhook(folder):
     """Run the service with a certificate of its own and objects from files; ended with the block."""
     config = {
-        "server": {"host": "127.0.0.1", "port": 0, "readinessDelay": 0, "shutdownGrace": 1, "requestTimeout": 8},
+        "server": {"host": "127.0.0.1", "port": 0, "readinessDelay": 0, "shutdownGrace": 1, **_PATIENCE},
         "tls": {"selfSigned": True, "directory": str(folder)},
         "cluster": {"source": "files", "files": [str(ROOT / "manifests" / "runtimes")]},
         "audit": {"stdout": False, "file": {"path": str(folder / "audit.log"), "maxBytes": 2**30}},
@@ -128,5 +130,5 @@ async def _until_told(process, told):
         found.append(value)
         return value is not None
 
-    await waits.until(known)
+    await waits.until(known, _BEGUN)
     return found[-1]
