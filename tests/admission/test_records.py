@@ -30,6 +30,31 @@ def test_an_object_is_named_by_its_request_and_else_by_itself(requested, written
     assert recorded(document, name=requested)["object"]["name"] == name
 
 
+LONG = "a" * 3_000_000
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"uid": LONG},
+        {"namespace": LONG},
+        {"name": LONG},
+        {"userInfo": {"username": LONG, "groups": [LONG]}},
+        {"userInfo": {"username": "ada", "groups": ["g"] * 500_000}},
+        {"userInfo": {"username": "ada", "groups": [{"a": LONG}] * 2}},
+    ],
+    ids=["uid", "namespace", "name", "username", "groups", "objects"],
+)
+def test_who_sent_a_job_takes_no_more_room_in_a_record_than_anybody_has(sent):
+    assert len(orjson.dumps(recorded(jobs.make_trainjob(), **sent))) < 16_384
+
+
+def test_a_record_tells_how_many_groups_it_omits():
+    groups = [f"g{number}" for number in range(1300)]
+    told = recorded(jobs.make_trainjob(), userInfo={"username": "ada", "groups": groups})["user"]["groups"]
+    assert (told[:1000], told[1000:]) == (groups[:1000], ["and 300 more"])
+
+
 def jobset_with_a_secret(secret, script="train.py"):
     """A JobSet that has a secret in its env, and again as the name of a replicated job."""
     env = [{"name": "HF_TOKEN", "value": secret}]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from strategies.changes.changes import Change
@@ -21,6 +21,7 @@ from webhook.audit.redaction.echoes import Echoes
 __all__ = ["is_plain", "name", "names", "record"]
 
 _LONGEST = 1024  # characters of a name; the API server takes 253
+_MOST_GROUPS = 1000  # of one user; whoever reaches the port may send as many as fit into a body
 
 _PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,252})", re.ASCII)
 
@@ -38,8 +39,8 @@ def record(decision: Decision, moment: datetime.datetime, latency: float) -> rec
     out: dict[str, Any] = {
         "schema": records.SCHEMA,
         "time": records.timestamp(moment),
-        "uid": request.uid,
-        "user": {"username": request.username, "groups": list(request.groups)},
+        "uid": _text(request.uid),
+        "user": {"username": _text(request.username), "groups": _groups(request.groups)},
         "operation": request.operation,
         "phase": request.phase,
         "object": _object(decision),
@@ -90,7 +91,7 @@ def _object(decision: Decision) -> records.RecordedObject:
     metadata = metadata if isinstance(metadata, dict) else {}
     out: records.RecordedObject = {
         "kind": request.kind,
-        "namespace": request.namespace,
+        "namespace": _text(request.namespace),
         "name": name(request.name or metadata.get("name"), decision.secrets),
     }
     if metadata.get("generateName"):
@@ -103,6 +104,11 @@ def _owner(decision: Decision) -> records.Owner | None:
         return None
     metadata = decision.governor.owner.get("metadata") or {}
     return {"kind": "TrainJob", "name": _text(metadata.get("name")), "uid": _text(metadata.get("uid"))}
+
+
+def _groups(given: Sequence[str]) -> list[str]:
+    kept = [_text(group) for group in given[:_MOST_GROUPS]]
+    return kept if len(given) <= _MOST_GROUPS else [*kept, f"and {len(given) - _MOST_GROUPS:,} more"]
 
 
 def _text(value: object, longest: int = _LONGEST) -> str:
