@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import email.message
 import logging
 import ssl
 
@@ -57,6 +58,32 @@ async def test_no_answer_tells_the_versions_of_what_it_was_made_with(serve):
     for path in ("/nothing", "/mutate/trainjobs"):
         async with webhook.http.get(webhook.url + path) as answer:
             assert answer.headers["Server"] == "muster"
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ("application/json", 200),
+        ("Application/JSON ; charset=utf-8", 200),
+        ("application/json" + ";" * 8000, 200),
+        ('application/json; a="' + ';"' * 3500, 200),
+        ("application/jsonl", 415),
+        ("text/plain; application/json", 415),
+        ("; application/json", 415),
+        ("application/json, text/plain", 415),
+        ("", 415),
+    ],
+)
+async def test_of_a_content_type_only_the_type_is_read(serve, monkeypatch, given, status):
+    """Reading 8 kB of parameters held up the service for half a second."""
+    read = []
+    monkeypatch.setattr(email.message, "_parseparam", lambda text: read.append(text) or [text])
+    webhook = await serve()
+    body = orjson.dumps(review())
+    head = f"POST /mutate/trainjobs HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: {given}\r\n"
+    answered = await said(webhook.port, f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    assert answered.startswith(f"HTTP/1.1 {status} ".encode())
+    assert not [each for each in read if "json" in str(each)]  # those of answers are our own
 
 
 @pytest.mark.parametrize("version", [b"HTTP/2.0", b"HTTP/0.9"])
