@@ -121,7 +121,7 @@ def _offline(options: argparse.Namespace) -> None:
     tables.save(_RAW / Path(offline.RAW).name, calls)
     if _is_whole(options):
         tables.save(reports.PAGE.parent / offline.RAW, calls)
-        pages.write(reports.PAGE, offline.NAME, text)
+        pages.write(reports.PAGE, offline.NAME, f"{text}\n\n{offline.plot(calls, reports.PLOTS)}")
 
 
 def _scaling(lab: labs.Lab, options: argparse.Namespace) -> None:
@@ -134,7 +134,7 @@ def _scaling(lab: labs.Lab, options: argparse.Namespace) -> None:
         if _is_whole(options):
             tables.save(reports.PAGE.parent / path, found)
     if _is_whole(options):
-        pages.write(reports.PAGE, scaling.NAME, text)
+        pages.write(reports.PAGE, scaling.NAME, f"{text}\n\n{decisions.plot(timings, reports.PLOTS)}")
 
 
 def _without(peers: Sequence[Peer], failures: Sequence[rounds.Failure]) -> list[Peer]:

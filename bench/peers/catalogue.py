@@ -22,6 +22,7 @@ PEERS: tuple[Peer, ...] = (
     controllers.PATCHES,
     controllers.PATCHES_BOTH,
     kyvernos.MUTATING,
+    kyvernos.BOTH,
     kyvernos.CLUSTER,
     gatekeepers.ASSIGN,
     gatekeepers.ASSIGN_CONSTRAINT,

@@ -21,7 +21,17 @@ from bench.peers.labs import PINS, Lab
 from bench.peers.shapes import Peer
 from e2e.cluster import builds, processes, upstream
 
-__all__ = ["CLUSTER", "CLUSTER_POLICY", "MODULE", "MUTATING", "MUTATING_POLICY", "PATH", "Kyverno"]
+__all__ = [
+    "BOTH",
+    "CLUSTER",
+    "CLUSTER_POLICY",
+    "MODULE",
+    "MUTATING",
+    "MUTATING_POLICY",
+    "PATH",
+    "VALIDATING_POLICY",
+    "Kyverno",
+]
 
 MODULE = builds.Module("kyverno", root=PINS)
 
@@ -52,6 +62,19 @@ MUTATING_POLICY: dict[str, Any] = {
     },
 }
 """The change in CEL, by the expression of the native policy."""
+
+VALIDATING_POLICY: dict[str, Any] = {
+    "apiVersion": "policies.kyverno.io/v1",
+    "kind": "ValidatingPolicy",
+    "metadata": {"name": _NAME},
+    "spec": {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [_RULE]},
+        "validationActions": ["Deny"],
+        "validations": [{"expression": policies.LARGEST, "message": "a replicated job has more than 64 pods"}],
+    },
+}
+"""The one rule in CEL, by the expression of the native policy."""
 
 _JOB = "request.object.spec.replicatedJobs[0]"
 _CONTAINER = "/spec/replicatedJobs/0/template/spec/template/spec/containers/0"
@@ -106,13 +129,13 @@ CLUSTER_POLICY: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kyverno(Peer):
-    """Its admission controller with one policy, which is created after its start.
+    """Its admission controller with its policies, which are created after its start.
 
     Attributes:
-        policy: what it is to do.
+        policies: what it is to do.
     """
 
-    policy: Mapping[str, Any] = field(repr=False)
+    policies: tuple[Mapping[str, Any], ...] = field(repr=False)
 
     def modules(self) -> tuple[builds.Module, ...]:
         """Return its module."""
@@ -149,12 +172,12 @@ class Kyverno(Peer):
         return servers.Server(f"https://{_address(lab)}", _trust(lab)).ready("/health/readiness")
 
     def register(self, lab: Lab) -> None:
-        """Create the policy, for which Kyverno registers a webhook."""
-        lab.apply(self.policy)
+        """Create the policies, for which Kyverno registers webhooks."""
+        lab.apply(*self.policies)
 
     def unregister(self, lab: Lab) -> None:
-        """Delete the policy."""
-        lab.delete(self.policy)
+        """Delete the policies."""
+        lab.delete(*self.policies)
 
     def stop(self, lab: Lab) -> None:
         """End its process, and remove what it leaves: its webhooks, and the lease by which it knows that it is well."""
@@ -227,12 +250,19 @@ _WITHOUT = "Without its background, reports and cleanup controllers; no report i
 MUTATING = Kyverno(
     name="kyverno",
     title="Kyverno, MutatingPolicy",
-    policy=MUTATING_POLICY,
+    policies=(MUTATING_POLICY,),
     note=f"{_FIRST} {_WITHOUT}",
+)
+BOTH = Kyverno(
+    name="kyverno-both",
+    title="Kyverno, MutatingPolicy and ValidatingPolicy",
+    policies=(MUTATING_POLICY, VALIDATING_POLICY),
+    note="As the one before, with one rule as its validation.",
+    judges=True,
 )
 CLUSTER = Kyverno(
     name="kyverno-cluster",
     title="Kyverno, ClusterPolicy",
-    policy=CLUSTER_POLICY,
+    policies=(CLUSTER_POLICY,),
     note=f"{_FIRST} {_WITHOUT}",
 )

@@ -14,11 +14,11 @@ from typing import Any
 import yaml
 
 from bench import figures, reviews
-from bench.peers import changes, gatekeepers, kyvernos, machines, markdown
+from bench.peers import changes, gatekeepers, kyvernos, machines, markdown, plots
 from e2e.cluster import builds, places
 from e2e.cluster.errors import ClusterError
 
-__all__ = ["NAME", "RAW", "TOOLS", "Call", "Tool", "documents", "measured", "table", "text", "usable", "wrong"]
+__all__ = ["NAME", "RAW", "TOOLS", "Call", "Tool", "documents", "measured", "plot", "table", "text", "usable", "wrong"]
 
 NAME = "bench-offline"
 """The comments between which the page is written."""
@@ -261,6 +261,16 @@ def table(calls: Sequence[Call], tools: Sequence[Tool] = TOOLS) -> str:
         )
         rows.append((tool.title, *(str(figures.rounds(cell)) if cell else "-" for cell in cells)))
     return markdown.table(heads, rows)
+
+
+def plot(calls: Sequence[Call], folder: Path, tools: Sequence[Tool] = TOOLS) -> str:
+    """Write the plot of the seconds that the larger file takes; return the Markdown that shows it."""
+    many = max(call.documents for call in calls)
+    taken = {
+        tool: [each.seconds for each in calls if (each.tool, each.documents) == (tool.name, many)] for tool in tools
+    }
+    rows = [(tool.title.replace("`", ""), figures.rounds(found)) for tool, found in taken.items() if found]
+    return plots.save(folder, "peers-offline", f"Seconds for {many:,} TrainJobs", rows)
 
 
 def text(calls: Sequence[Call], failures: Mapping[str, str]) -> str:

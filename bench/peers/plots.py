@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 from bench.figures import Figure
 
-__all__ = ["bars"]
+__all__ = ["bars", "save"]
 
 _LABEL, _WIDTH, _ROW, _TOP, _VALUE = 330, 460, 26, 34, 150
 _BAR, _LINE, _TEXT = "#4878a8", "#c05020", "#808080"
@@ -39,6 +40,13 @@ def bars(title: str, rows: Sequence[tuple[str, Figure]]) -> str:
             f'<text x="{_LABEL + high + 8:.1f}" y="{middle_line + 4}" fill="{_TEXT}">{escape(str(figure))}</text>',
         ]
     return "\n".join([*parts, "</svg>", ""])
+
+
+def save(folder: Path, name: str, title: str, rows: Sequence[tuple[str, Figure]]) -> str:
+    """Write bars into a folder beside the page; return the Markdown that shows them."""
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.svg").write_text(bars(title, rows), encoding="utf-8")
+    return f"![{title}]({folder.name}/{name}.svg)"
 
 
 def _place(value: float, top: float) -> float:

@@ -22,7 +22,7 @@ ROUNDS = 7
 """As many as the page takes at least."""
 
 PAGE = places.REPOSITORY / "docs" / "performance.md"
-_PLOTS = places.REPOSITORY / "docs" / "plots"
+PLOTS = places.REPOSITORY / "docs" / "plots"
 _RAW = "plots/peers-runs.csv"
 
 _SETUP = """\
@@ -89,13 +89,9 @@ def text(measured: Measured) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def write(measured: Measured, page: Path = PAGE, folder: Path = _PLOTS) -> None:
+def write(measured: Measured, page: Path = PAGE, folder: Path = PLOTS) -> None:
     """Write the part into the page, and its plots beside it."""
-    folder.mkdir(exist_ok=True)
-    pictures = []
-    for name, title, rows in _plots(measured):
-        (folder / f"peers-{name}.svg").write_text(plots.bars(title, rows), encoding="utf-8")
-        pictures.append(f"![{title}]({folder.name}/peers-{name}.svg)")
+    pictures = [plots.save(folder, f"peers-{name}", title, rows) for name, title, rows in _plots(measured)]
     whole = "\n\n".join((text(measured), *pictures))
     tables.save(folder / Path(_RAW).name, measured.runs)
     pages.write(page, NAME, whole)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import orjson
 
 from bench import figures, memories
-from bench.peers import markdown
+from bench.peers import markdown, plots
 from bench.scaling.axes import AXES, Axis, Case
 from webhook.admission import answers, decisions, reviews
 
-__all__ = ["Timing", "measured", "table"]
+__all__ = ["Timing", "measured", "plot", "table"]
 
 _CALLS = 20
 _PHASES: tuple[reviews.Phase, ...] = ("mutate", "validate")
@@ -73,6 +74,19 @@ def table(timings: Iterable[Timing]) -> str:
             cells += [str(figures.rounds([each.again for each in phases[phase]]))]
         rows.append(cells)
     return markdown.table(heads, rows)
+
+
+def plot(timings: Iterable[Timing], folder: Path) -> str:
+    """Write the plot of how both phases grow, where a text came before; return the Markdown that shows it."""
+    found: dict[tuple[str, int], dict[int, float]] = {}
+    for each in timings:
+        rounds = found.setdefault((each.axis, each.size), {})
+        rounds[each.round] = rounds.get(each.round, 0.0) + each.again
+    rows = [
+        (f"{axis}, {size:,}", figures.rounds(list(rounds.values())))
+        for (axis, size), rounds in sorted(found.items(), key=_place)
+    ]
+    return plots.save(folder, "scaling-decisions", "Both phases of a decision, again, in µs", rows)
 
 
 def _place(entry: tuple[tuple[str, int], object]) -> tuple[int, int]:

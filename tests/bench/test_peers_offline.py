@@ -86,3 +86,11 @@ def test_the_memory_of_a_tool_is_its_own_and_not_that_of_the_bench(tmp_path):
 )
 def test_of_a_kernel_only_its_numbers_are_told(release, told):
     assert machines.numbers(release) == told
+
+
+def test_the_plot_has_the_tools_that_were_measured(tmp_path):
+    calls = [offline.Call("muster", 1, count, seconds, 1.0, 50.0) for count, seconds in ((1, 0.5), (1000, 2.5))]
+    assert offline.plot(calls, tmp_path) == f"![Seconds for 1,000 TrainJobs]({tmp_path.name}/peers-offline.svg)"
+    drawn = (tmp_path / "peers-offline.svg").read_text(encoding="utf-8")
+    assert drawn.count("<rect") == 1
+    assert "2.5" in drawn

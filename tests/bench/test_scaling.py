@@ -49,6 +49,21 @@ def test_each_size_is_measured_in_both_phases_and_every_round_and_has_its_row():
     assert len({line.count("|") for line in table.splitlines()}) == 1
 
 
+def test_the_plot_has_a_bar_for_each_size(tmp_path):
+    found = [
+        decisions.Timing("containers of a pod", size, phase, number, 2_000, 900.0, 100.0 * size)
+        for size in (1, 4)
+        for phase in ("mutate", "validate")
+        for number in (1, 2)
+    ]
+    shown = decisions.plot(found, tmp_path / "plots")
+    assert shown == "![Both phases of a decision, again, in µs](plots/scaling-decisions.svg)"
+    drawn = (tmp_path / "plots" / "scaling-decisions.svg").read_text(encoding="utf-8")
+    assert drawn.count("<rect") == 2
+    assert "containers of a pod, 4" in drawn
+    assert "800" in drawn
+
+
 def _served():
     return [
         services.Served(setting.name, number, 900.0 + number, 2.0, 9.0, 0.9, 80.0)
