@@ -266,10 +266,10 @@ def table(calls: Sequence[Call], tools: Sequence[Tool] = TOOLS) -> str:
 def plot(calls: Sequence[Call], folder: Path, tools: Sequence[Tool] = TOOLS) -> str:
     """Write the plot of the seconds that the larger file takes; return the Markdown that shows it."""
     many = max(call.documents for call in calls)
-    taken = {
-        tool: [each.seconds for each in calls if (each.tool, each.documents) == (tool.name, many)] for tool in tools
-    }
-    rows = [(tool.title.replace("`", ""), figures.rounds(found)) for tool, found in taken.items() if found]
+    rows = []
+    for tool in tools:
+        taken = [each.seconds for each in calls if (each.tool, each.documents) == (tool.name, many)]
+        rows += [(tool.title.replace("`", ""), figures.rounds(taken))] if taken else []
     return plots.save(folder, "peers-offline", f"Seconds for {many:,} TrainJobs", rows)
 
 
