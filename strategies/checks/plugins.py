@@ -171,7 +171,8 @@ def _of_jax(job: Job, name: str, text: str, nodes: int) -> Iterator[tuple[Any, s
     number, idle = whole(text), "core/idle-devices"
     if name == "JAX_NUM_PROCESSES" and number != nodes:
         message = f"wins over Trainer's {nodes}, which is the number of nodes, so the processes never agree; remove it"
-        yield error, message, "core/plugin"
+        several = number is not None and number > nodes and number % nodes == 0  # a script may start those of its node
+        yield warning if several else error, message, "core/plugin"
     elif name == "JAX_PROCESS_ID" and number is not None and nodes > 1:
         message = f"is the same on all {nodes} nodes, and wins over the number that Trainer gives each; remove it"
         yield error, message, "core/plugin"

@@ -85,7 +85,10 @@ def refused_variable(launch: Launch, name: str, value: str) -> Iterator[str]:
     option = VARIABLES[name]
     if option in launch.values:
         return
-    if option in _SWITCHES and "$" not in value and not value.strip().isdecimal():
+    if option in _VALUES:
+        if wrong := _VALUES[option](value):
+            yield f"{wrong}, and torchrun would stop; correct it"
+    elif option in _SWITCHES and "$" not in value and not value.strip().isdecimal():
         yield "is read as 0 or 1, and torchrun stops at another word; write one of them"
     elif option not in _SWITCHES or int(value[:_DIGITS] if value.strip().isdecimal() else 0):
         for _, _, message in refused(replace(launch, values={option: value}, module=False)):

@@ -8,9 +8,10 @@ MPI with several nodes are in `slots`; what flux starts is not known.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from strategies.documents import pods
-from strategies.documents.findings import Finding, error, warning
+from strategies.documents.findings import Finding, Severity, error, warning
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
 from strategies.launches import counts, quotes, sites, topologies
@@ -38,7 +39,10 @@ def check(job: Job) -> Iterator[Finding]:
     site = sites.find_site(job) if not job.container.container.get("envFrom") else None  # it may hold PET_*
     if site is None or not any(each.launcher in _JUDGED for each in site.reading.launches):
         return
-    yield from counts.compare(job)
+    apart = all("standalone" in each.values for each in site.reading.launches)  # each node may train its own
+    for finding in counts.compare(job):
+        lower = apart and finding.rule == "core/nodes"
+        yield replace(finding, severity=Severity.WARNING) if lower else finding
     if topologies.pods_of(job) > 1:
         for launch in site.reading.launches:
             if launch.launcher is Launcher.TORCHRUN:

@@ -122,6 +122,8 @@ def test_the_variables_of_jax_have_to_agree_with_the_nodes():
         assert about(jax, variables(**{name: wrong})) == [("error", "core/plugin", f"spec.trainer.env[{name}]")]
         assert about(jax, variables(**{name: right})) == []
     assert about(jax, {"numNodes": 1, **variables(JAX_PROCESS_ID="0", JAX_COORDINATOR_ADDRESS="localhost:1")}) == []
+    field = "spec.trainer.env[JAX_NUM_PROCESSES]"
+    assert about(jax, variables(JAX_NUM_PROCESSES="8")) == [("warning", "core/plugin", field)]
 
 
 def test_jax_on_the_processor_leaves_gpus_idle():
@@ -183,6 +185,7 @@ def test_torchrun_in_a_runtime_without_pet_says_all_by_flags(policy):
     assert without_pet(f"torchrun {FLAGS} --node-rank $(JOB_COMPLETION_INDEX) x.py", policy=policy) == []
     assert without_pet(f"torchrun {ENDPOINT} x.py", policy=policy) == []
     assert without_pet("torchrun --standalone --nproc-per-node 4 x.py", nodes=1, policy=policy) == []
+    assert without_pet("torchrun --standalone --nproc-per-node 4 x.py", policy=policy) == [("warning", "core/nodes")]
     assert ("warning", "core/unset-variable") in without_pet("torchrun --nnodes $(PET_NNODES) x.py", policy=policy)
     assert without_pet("python x.py", policy=policy) == []
 
