@@ -80,7 +80,7 @@ async def accepted(
     def change(connection: Connection) -> bool:
         new = keep(connection, asked, context.clock())
         if new:
-            quotas.request(connection, quota, asked)
+            quotas.request(connection, quota, asked, None if context.journal.is_shared else context.counts)
         return new
 
     try:

@@ -30,6 +30,7 @@ from sessions.platforms.engines import Running
 from sessions.readers.pool import Readers
 from sessions.runs import events, external, usage, weights
 from sessions.runs.config import Config
+from sessions.runs.counts import Counts
 from sessions.runs.futures import Futures
 from sessions.seam import Refused
 from sessions.tenancy import SHARE
@@ -55,6 +56,7 @@ class Context:
         readers: of large bodies.
         clock: seconds since 1970.
         term: number of the lease; 0 where a journal has one Gateway only.
+        counts: what tenants have at most, where a journal has one Gateway only.
     """
 
     config: Config
@@ -66,6 +68,7 @@ class Context:
     readers: Readers
     clock: Callable[[], float] = field(default=time.time)
     term: int = 0
+    counts: Counts = field(default_factory=Counts)
 
 
 class _Result(NamedTuple):

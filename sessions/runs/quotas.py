@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sessions.journal.entries import Request
 from sessions.journal.store import Connection
 from sessions.refusals import Refused
+from sessions.runs.counts import Counts
 from sessions.tenancy import Share
 
 __all__ = [
@@ -155,25 +156,47 @@ class BusyError(Exception):
     """A tenant has as many requests as he may; one that is sent again later may find room."""
 
 
-def request(connection: Connection, quota: Quota, asked: Request) -> None:
+def request(connection: Connection, quota: Quota, asked: Request, counts: Counts | None = None) -> None:
     """Look at what a tenant has with a request that was just kept.
 
     Args:
         connection: of the journal, in the transaction that has kept it.
         quota: of its tenant.
         asked: the request.
+        counts: what tenants have at most, where no other Gateway has the journal.
 
     Raises:
         BusyError: for one too many, where others wait, which may make room.
         Refused: where nothing but the tenant's own steps makes room.
     """
+    limits = {"kept": quota.kept_requests, "total": quota.kept_bytes, "waiting": quota.waiting_requests}
+    if counts is not None and counts.fits(asked.tenant, len(asked.body), **limits):
+        return
+    if counts is not None and asked.kind in _GROWS and (why := counts.lacks(asked.tenant)):
+        if connection.execute(_AWAITED, (asked.target, asked.seq)).fetchone():
+            return
+        raise BusyError(why)
+    try:
+        _counted(connection, quota, asked, counts)
+    except (BusyError, Refused) as error:
+        if counts is not None:
+            counts.full(asked.tenant, str(error))
+        raise
+
+
+def _counted(connection: Connection, quota: Quota, asked: Request, counts: Counts | None) -> None:
+    """Do what `request` does, by counting."""
     count, size = connection.execute(_KEPT, (asked.tenant,)).fetchone()
     size = size or 0
+    if counts is not None:
+        counts.counted(asked.tenant, count, size, min(count, quota.waiting_requests))
     if count <= min(quota.waiting_requests, quota.kept_requests) and size <= quota.kept_bytes:
         return  # what waits is among what is kept
     if connection.execute(_AWAITED, (asked.target, asked.seq)).fetchone():
         return
     waiting = connection.execute(_WAITING, (asked.tenant,)).fetchone()[0]
+    if counts is not None:
+        counts.counted(asked.tenant, count, size, waiting)
     if waiting > quota.waiting_requests:
         raise BusyError(f"waiting_requests: {quota.waiting_requests} of your requests wait, as many as may")
     for name, has, most in (("kept_requests", count, quota.kept_requests), ("kept_bytes", size, quota.kept_bytes)):
