@@ -86,8 +86,7 @@ class Template:
     @property
     def annotations(self) -> Mapping[str, Any]:
         """The annotations of its pods."""
-        metadata = self.job["template"]["spec"]["template"].get("metadata")
-        return (metadata.get("annotations") or {}) if metadata else {}
+        return _object(self.job, *_POD, "metadata", "annotations")
 
     @property
     def annotations_path(self) -> Path:

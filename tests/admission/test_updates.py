@@ -44,8 +44,6 @@ def test_a_trainer_section_can_neither_appear_nor_vanish(old, new, message):
         lambda d: d["spec"].update(suspend=True),
         lambda d: d["metadata"].update(labels={"a": "b"}),
         lambda d: d["metadata"].update(finalizers=[]),
-        lambda d: d["spec"]["trainer"].update(numNodes=0),
-        lambda d: d["spec"]["trainer"].update(command=["other"]),
     ],
 )
 def test_every_other_edit_is_the_apis_to_judge(change):
@@ -56,6 +54,15 @@ def test_every_other_edit_is_the_apis_to_judge(change):
         "allowed": True,
         "auditAnnotations": {"decision": "allowed", "mode": "enforce"},
     }
+
+
+@pytest.mark.parametrize("members", [{"numNodes": 0}, {"command": ["other"]}])
+def test_what_cannot_be_changed_is_refused_with_what_to_do_instead(members):
+    new = copy.deepcopy(WITH)
+    new["spec"]["trainer"].update(members)
+    (cause,) = validated(new, WITH, RUNTIME)["status"]["details"]["causes"]
+    assert cause["field"] == f"spec.trainer.{next(iter(members))}"
+    assert "delete the job and create it again" in cause["message"]
 
 
 def test_a_job_that_is_being_deleted_is_let_go():

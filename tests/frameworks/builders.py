@@ -31,6 +31,7 @@ def gpus(count):
 
 
 def replicated_job(name, container, *, step=None, replicas=None, pod=None, **spec):
+    container = {"image": "example.org/image:1", **container}
     job = {
         "name": name,
         "template": {"spec": {**spec, "template": {"spec": {**(pod or {}), "containers": [container]}}}},

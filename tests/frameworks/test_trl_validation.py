@@ -200,7 +200,8 @@ def test_an_engine_that_may_take_weights_is_not(written, more):
 
 
 def test_a_server_may_run_beside_the_training_in_its_pod():
-    governing = runtime("trl", resources=gpus(1), pod={"initContainers": [{"name": "vllm", "restartPolicy": "Always"}]})
+    server = {"name": "vllm", "image": "i", "restartPolicy": "Always"}
+    governing = runtime("trl", resources=gpus(1), pod={"initContainers": [server]})
     assert refused("trl", job("--use_vllm --vllm_mode server --reward_funcs r.f", "grpo"), governing) == []
 
 

@@ -48,7 +48,7 @@ def test_a_node_that_does_not_say_its_memory_may_have_enough():
 def test_all_containers_of_a_pod_count():
     jobset = asking("30Gi")
     spec = places.pod_of(jobset)["spec"]
-    spec["containers"].append({"name": "cache", "resources": {"limits": {"memory": "30Gi"}}})
+    spec["containers"].append({"name": "cache", "image": "i", "resources": {"limits": {"memory": "30Gi"}}})
     assert places.said(jobset, places.make_node()) == [("warning", MEMORY, "roles/memory")]
 
 
@@ -68,7 +68,7 @@ def test_what_a_trainjob_writes_over_its_container_leaves_the_others_as_they_are
     )
     runtime = jobs.make_runtime()
     assert places.said(trainjob, runtime, node) == []
-    cache = {"name": "cache", "resources": {"requests": {"memory": "30Gi"}}}
+    cache = {"name": "cache", "image": "i", "resources": {"requests": {"memory": "30Gi"}}}
     runtime["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"] += [
         cache
     ]

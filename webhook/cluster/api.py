@@ -21,7 +21,7 @@ from webhook.cluster import clients, transports
 clients.leave_out_the_synchronous()
 
 from kubernetes.aio import client, config  # noqa: E402  # see the line before
-from kubernetes.aio.config import incluster_config  # noqa: E402
+from kubernetes.aio.config import incluster_config  # noqa: E402  # as above
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

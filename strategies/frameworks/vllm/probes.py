@@ -28,6 +28,7 @@ _TIMES: dict[str, dict[str, int]] = {
 NAMES = tuple(_TIMES)
 """The probes that Muster adds."""
 
+_LAST_PORT = 65_535
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -135,4 +136,5 @@ def _listens(server: Server) -> int | None:
     text: str | None = server.text("port") or str(PORT)
     if text and text.startswith("$(") and text.endswith(")"):
         text = server.env.get(text[2:-1])
-    return int(text) or None if text and text.isdecimal() and len(text) <= len("65535") else None
+    number = int(text) if text and text.isdecimal() and len(text) <= len(str(_LAST_PORT)) else 0
+    return number if 0 < number <= _LAST_PORT else None

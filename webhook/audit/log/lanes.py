@@ -154,7 +154,7 @@ class Lane:
                     lines.append(chain.seal(record, 0 if lines else self._dropped))
                     ends.append(Anchor(chain.seq, chain.prev))
             count = sink.write_all(lines) if lines else 0
-        except Exception:  # noqa: BLE001  # `write` meets it again, and tells
+        except Exception:  # noqa: BLE001  # the single write meets it again, and tells
             return 0
         end = ends[count]
         self._chain = Chain(end.seq, end.hash)
