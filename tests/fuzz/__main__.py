@@ -6,6 +6,7 @@
     python -m tests.fuzz --case 7/5003                   the same, by seed and number
     python -m tests.fuzz --part webhook --count 5000     attacks on the sockets of the service, 1,000 to a process
     python -m tests.fuzz --part pages --count 2000       the same for the pages of the audit log
+    python -m tests.fuzz --part webhook --processes 1    one attack at a time, of which the processor time is asked too
 
 A count keeps a journal in build/fuzz, by commit and seed: it can be stopped (it ends with its batch) or killed, and the
 same command goes on where it was. Each way to fail is told once, with the command that runs its case again. Its case is
@@ -40,7 +41,7 @@ def main(argv=None):
     """Run; 1 when an invariant was broken, 130 when it was stopped."""
     asked = _parsed(argv)
     if asked.part != "reviews":
-        return sockets.main(asked.part, asked.seed, asked.first, asked.count)
+        return sockets.main(asked.part, asked.seed, asked.first, asked.count, alone=asked.processes == 1)
     if asked.case:
         return _again(asked)
     journal = journals.Journal(batches.BUILD, journals.version_of(_ROOT), asked.seed)

@@ -24,6 +24,8 @@ _ROOMS = {
 }
 KINDS = tuple(_ROOMS)
 _EACH = 1000  # attacks on one process
+_SECONDS, _EACH_BYTE, _EACH_REQUEST = 0.1, 2e-6, 2e-3
+"""Seconds of processor time that an attack may take: two good requests with their handshakes take a tenth of it."""
 _MOST_MEMORY = 512
 """MiB, which a pod of the service may have."""
 
@@ -77,18 +79,18 @@ def draw(kind, seed, number):
     return one
 
 
-async def run(kind, seed, first, count):
-    """Make attacks; return a report."""
+async def run(kind, seed, first, count, *, alone=False):
+    """Make attacks, several at once or each alone, when its processor time is asked too; return a report."""
     with tempfile.TemporaryDirectory() as name:
         async with getattr(targets, kind)(Path(name)) as target:
-            return await _Run(kind, target).run(seed, first, count)
+            return await _Run(kind, target, alone).run(seed, first, count)
 
 
-def main(kind, seed, first, count):
+def main(kind, seed, first, count, *, alone=False):
     """Make attacks, on a new program after some; print what came of them; return 1 where something was wrong."""
     found = {}
     for at in range(first, first + count, _EACH):
-        report = asyncio.run(run(kind, seed, at, min(_EACH, first + count - at)))
+        report = asyncio.run(run(kind, seed, at, min(_EACH, first + count - at), alone=alone))
         print(f"fuzz: {kind}, seed {seed}, from {at}: {report.told()}", flush=True)
         for key, fault in report.faults.items():
             if key not in found:
@@ -98,8 +100,8 @@ def main(kind, seed, first, count):
 
 
 class _Run:
-    def __init__(self, kind, target):
-        self._kind, self._target = kind, target
+    def __init__(self, kind, target, alone):
+        self._kind, self._target, self._alone = kind, target, alone
         self._ways = clients.Handshakes(target)
         self._report = Report()
         self._numbers = iter(range(10**9))
@@ -112,7 +114,7 @@ class _Run:
         before = len(target.recorded())
         opened, memory = target.opened(), target.memory()
         made = [draw(self._kind, seed, number) for number in range(first, first + count)]
-        places = asyncio.Semaphore(_AT_ONCE)
+        places = asyncio.Semaphore(1 if self._alone else _AT_ONCE)
 
         async def one_by_one(number, one):
             async with places:
@@ -130,7 +132,14 @@ class _Run:
         return report
 
     async def _attacked(self, number, one):
+        before = self._target.processor()
         outcome = await clients.attack(self._target, self._ways, one, self._heard)
+        if self._alone:
+            await self._heard()
+            taken = self._target.processor() - before
+            size = sum(map(len, one.parts)) + len(outcome.raw)
+            if taken > _SECONDS + _EACH_BYTE * size + _EACH_REQUEST * one.requests:
+                self._report.note(one, number, f"{size} bytes took {taken:.2f} s of processor time")
         self._report.attacks[one.name] += 1
         self._report.answers.update(each.status for each in outcome.answers)
         if outcome.refused:

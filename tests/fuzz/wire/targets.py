@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
 import ssl
 import subprocess
@@ -21,6 +22,7 @@ __all__ = ["Target", "pages", "webhook"]
 
 ROOT = Path(__file__).parents[3]
 _ENDED = 30.0
+_TICKS = os.sysconf("SC_CLK_TCK")
 _BEGUN = 600.0  # seconds; a busy machine imports slowly
 _PATIENCE = {"requestTimeout": 30, "slowTimeout": 20}  # a busy machine answers slowly
 
@@ -48,6 +50,11 @@ class Target:
             with contextlib.suppress(OSError):
                 found[str(each.readlink()).partition(":")[0]] += 1
         return found
+
+    def processor(self):
+        """The seconds of processor time that it has taken."""
+        told = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(told[11]) + int(told[12])) / _TICKS
 
     def memory(self):
         """The most memory that it has had, in MiB."""
