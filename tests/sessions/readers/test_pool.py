@@ -6,12 +6,15 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from sessions.gateway import bodies
-from sessions.readers import pool, process
+from sessions.readers import frames, pool, process
 from sessions.readers.pool import CrowdedError, Readers
 from sessions.refusals import Refused
 from tests.sessions.readers import errands
@@ -152,6 +155,19 @@ async def test_a_body_whose_process_is_ended_for_its_time_is_refused(tmp_path, m
             await slow
         os.close(writes)
         assert await told(readers, errands.told, b"next") == "next"
+
+
+def test_a_process_ends_when_its_gateway_does():
+    command = [sys.executable, "-m", "sessions.readers.process"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as made:
+        frames.send(made.stdin, pool.named(errands.told).encode(), b"a")
+        assert frames.receive(made.stdout) == (frames.TOLD, b'"a"')
+        made.send_signal(signal.SIGINT)  # of a terminal, which has the Gateway end it
+        frames.send(made.stdin, pool.named(errands.told).encode(), b"b")
+        assert frames.receive(made.stdout) == (frames.TOLD, b'"b"')
+        made.stdin.write(b"\0")  # of a frame that does not come
+        made.stdin.close()
+        assert made.wait(timeout=120) == 0
 
 
 async def test_a_process_goes_after_a_body_that_took_much_memory():
