@@ -11,6 +11,7 @@ for Llama 4, GLM 4.5, DeepSeek V3 and gpt-oss as transformers 5.17 (defaults of 
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -91,5 +92,9 @@ class Heads:
 
 def find(model: str) -> Heads | None:
     """Return the heads of a model by its name, or by a folder of that name; None where they are not known."""
-    name = model.rstrip("/").rpartition("/")[2][:_LONGEST]
+    return _of_name(model.rstrip("/").rpartition("/")[2][:_LONGEST])
+
+
+@functools.lru_cache(maxsize=256)  # servers of one fleet have one model
+def _of_name(name: str) -> Heads | None:
     return next((Heads(*heads) for pattern, heads in _PATTERNS if pattern.match(name)), None)

@@ -95,15 +95,15 @@ class _Where:
 
     def __init__(self, server: Server, site: Site) -> None:
         self._server, self._site = server, site
-        count = len(server.args)
-        self._bare = count == 0 or site.argv[-count:] == server.args
+        count, argv = len(server.args), site.argv
+        self._bare, self._begin = count == 0 or argv[-count:] == server.args, len(argv) - count
 
     @property
     def args(self) -> str:
         return f"{self._site.place}.args" if self._bare or self._site.args else f"{self._site.place}.command"
 
     def token(self, index: int) -> str:
-        return self._site.locate(len(self._site.argv) - len(self._server.args) + index) if self._bare else self.args
+        return self._site.locate(self._begin + index) if self._bare else self.args
 
     def variable(self, name: str) -> str:
         own = any(entry.get("name") == name for entry in self._site.env)
