@@ -28,7 +28,6 @@ _NOT = {
 _OTHERS = {
     "strategies/frameworks/vllm/heads.py: re.compile(family + re.escape(size) + '(?![^-]": "names of models of ours",
     "strategies/frameworks/vllm/models.py: re.compile(pattern + _TUNED, re.IGNORECASE)": "names of models of ours",
-    "strategies/launches/slots.py: known": "of the name of a job",
     "strategies/launches/wrappers.py: re.fullmatch(form, rest[0], re.IGNORECASE)": "of `wrapper_tables`, see below",
     "webhook/audit/redaction/redaction.py: re.compile('|'.join((f'(?:{pattern})' for patt": "configured",
     "webhook/audit/redaction/redaction.py: re.compile(pattern, flags)": "configured",
