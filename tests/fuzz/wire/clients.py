@@ -47,7 +47,7 @@ class Outcome:
         left: bytes behind the last whole answer.
         ended: whether the service ended the connection.
         refused: whether there was no connection, as the handshake failed.
-        stalled: whether neither an answer nor an end came for a minute.
+        stalled: whether nothing came for a minute, and no end.
     """
 
     raw: bytes = b""
@@ -153,14 +153,17 @@ async def _taken(one, reader, outcome):
     """Read until there are as many answers as are awaited, or the connection ends."""
     told = bytearray()
     try:
-        async with asyncio.timeout(waits.LIMIT):
-            while piece := await reader.read(_PIECE):
-                told += piece
-                outcome.raw = bytes(told)
-                found, left = _answers(outcome.raw, bare=one.bare)
-                if sum(not 0 < each.status < 200 for each in found) >= one.awaited and not left:
-                    return
-            outcome.ended = True
+        while True:
+            async with asyncio.timeout(waits.LIMIT):
+                piece = await reader.read(_PIECE)
+            if not piece:
+                break
+            told += piece
+            outcome.raw = bytes(told)
+            found, left = _answers(outcome.raw, bare=one.bare)
+            if sum(not 0 < each.status < 200 for each in found) >= one.awaited and not left:
+                return
+        outcome.ended = True
     except TimeoutError:
         outcome.stalled = True
     except OSError:
