@@ -37,14 +37,14 @@ def of_one(one, outcome, *, pages=False):
 
 
 def _answer(answer):
+    if re.search(rb"python|aiohttp", answer.head, re.IGNORECASE):
+        yield f"an answer tells what it was made with: {answer.head[:300]!r}"
     if answer.status in _SERVED:
         return
     if answer.status not in _REFUSALS:
         yield f"HTTP {answer.status}: {(answer.body or answer.head)[:80]!r}"
     elif answer.body and (len(answer.body) > _MOST or answer.body.count(b"\n") != 1 or not answer.body.endswith(b"\n")):
         yield f"HTTP {answer.status} is not told in one sentence: {answer.body[:120]!r}"
-    if re.search(rb"python|aiohttp", answer.head, re.IGNORECASE):
-        yield f"an answer tells what it was made with: {answer.head[:300]!r}"
 
 
 def _page(answer):
