@@ -98,7 +98,7 @@ def _faults(written: Mapping[str, Any]) -> Iterator[_Fault]:
     for key in (_REQUIRED, _PREFERRED, _SLICE):
         if isinstance(written.get(key), str) and not labels.is_key(written[key]):
             yield key, written[key], f"is not the key of a label of nodes, {_REFUSED}; correct it"
-    if written.get(_UNCONSTRAINED, "true") not in _TRUTHS:
+    if str(written.get(_UNCONSTRAINED, "true")) not in _TRUTHS:
         yield _UNCONSTRAINED, written[_UNCONSTRAINED], f"is true or false, {_REFUSED}; correct it"
     if _SLICE in written and _SIZE not in written:
         yield _SLICE, written[_SLICE], f"needs {_SIZE}, the pods of one slice, {_REFUSED}; add it"

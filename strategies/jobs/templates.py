@@ -86,7 +86,8 @@ class Template:
     @property
     def annotations(self) -> Mapping[str, Any]:
         """The annotations of its pods."""
-        return _object(self.job, *_POD, "metadata", "annotations")
+        metadata = _object(self.job, *_POD).get("metadata")
+        return _object(metadata, "annotations") if metadata else {}
 
     @property
     def annotations_path(self) -> Path:

@@ -87,8 +87,8 @@ def _root(job: Job, site: Site, launch: Launch, report: Callable[..., Finding]) 
     place, program = job.container, launches.program(launch.head[0]) if launch.head else ""
     if place is None or program not in _OPEN_MPI or "allow_run_as_root" in launch.values:
         return
-    own, pod = (each.get("securityContext") or {} for each in (place.container, place.pod_spec))
-    user = own.get("runAsUser", pod.get("runAsUser"))
+    contexts = [each.get("securityContext") for each in (place.container, place.pod_spec)]
+    user = next((each["runAsUser"] for each in contexts if isinstance(each, dict) and "runAsUser" in each), None)
     allowed = {name: launch.env.get(name) or pods.env_value(site.env, name) for name in _AS_ROOT}
     if user == 0 and any(value != "1" for value in allowed.values()):
         message = "does not run as root, and the runtime's container is root's; add --allow-run-as-root"

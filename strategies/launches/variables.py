@@ -70,7 +70,7 @@ def refused(job: Job, site: Site, launch: Launch) -> Iterator[Finding]:
     """Report PET_* that stand for flags of torchrun and have a value at which it stops; see `choices`."""
     known = choices.VARIABLES.keys() if launch.launcher is Launcher.TORCHRUN else frozenset()
     for name in sorted(known & (launch.env.keys() | (() if launch.cleared else site.variables.keys()))):
-        value = launch.env[name] if name in launch.env else site.variables[name].get("value")
+        value = _value(site, launch, name)
         for message in choices.refused_variable(launch, name, value) if value else ():
             report = error if launch.certain else warning
             yield report(_field(job, site, launch, name), beginning(value or "", 80), message, rule="core/launch")
