@@ -48,7 +48,7 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
     metadata = job.document.get("metadata") or {}
     own, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
     report = error if _QUEUE in own else warning  # without a queue, Kueue may not be there
-    if not (_LABELS.isdisjoint(own) and _NOTES.isdisjoint(notes)):
+    if (own and not _LABELS.isdisjoint(own)) or (notes and not _NOTES.isdisjoint(notes)):
         yield from _of_object(own, notes, report)
     groups: dict[str, list[tuple[Template, Mapping[str, Any]]]] = {}
     for template in templates:

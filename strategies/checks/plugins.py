@@ -32,8 +32,8 @@ def check(job: Job) -> Iterator[Finding]:
     if job.kind != "TrainJob" or runtime is None or job.container is None:
         return
     policy = runtime.ml_policy
-    if runtime.is_torch:
-        if _object(policy["torch"]).get("envInjection") is not None:
+    if policy.get("torch") is not None:
+        if policy["torch"] and _object(policy["torch"]).get("envInjection") is not None:
             yield from _targets(job, _object(policy["torch"])["envInjection"])
         return
     if isinstance(policy.get("mpi"), dict):

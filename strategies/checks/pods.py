@@ -159,7 +159,7 @@ def _programs(job: Job, template: Template) -> Iterator[Finding]:
             continue
         mounts = mounted.pop((str(member), str(container.get("name"))), [])  # no pod has two containers of a name
         context = container.get("securityContext")
-        if isinstance(context, dict) and context.get("readOnlyRootFilesystem") is True:
+        if context and isinstance(context, dict) and context.get("readOnlyRootFilesystem") is True:
             yield from _read_only(job, template, (member, index), ([*command, *(args or ())], own, mounts, held))
         for place, message, rule, certain in programs.check([*command, *(args or ())], volumes_of, mounts):
             part, number = ("command", place) if place < len(command) else ("args", place - len(command))

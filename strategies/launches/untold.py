@@ -30,7 +30,9 @@ _JUDGED = frozenset(
 def check(job: Job) -> Iterator[Finding]:
     """Compare the launches of a TrainJob of such a runtime with its nodes and devices."""
     runtime = job.runtime
-    if job.kind != "TrainJob" or runtime is None or runtime.is_unlabelled or job.container is None:
+    if job.kind != "TrainJob" or runtime is None or runtime.is_torch:
+        return
+    if runtime.is_unlabelled or job.container is None:
         return
     if any(runtime.ml_policy.get(each) is not None for each in _ELSEWHERE):
         return

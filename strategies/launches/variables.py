@@ -46,8 +46,10 @@ _JUDGED = frozenset({Launcher.TORCHRUN, Launcher.PYTHON, Launcher.ACCELERATE, La
 def check(job: Job) -> Iterator[Finding]:
     """Check the settings of Accelerate in the env of a job that Trainer did not make."""
     site = sites.find_site(job) if job.owner is None else None
-    every = site.reading.launches if site is not None else ()
-    if site is None or (_READ.isdisjoint(site.variables) and not any(_READ & each.env.keys() for each in every)):
+    if site is None:
+        return
+    own = any(each.env and _READ & each.env.keys() for each in site.reading.launches)
+    if not own and _READ.isdisjoint(site.variables):
         return
     launch = site.reading.training
     if launch is None or launch.launcher not in _JUDGED:
@@ -68,12 +70,19 @@ def check(job: Job) -> Iterator[Finding]:
 
 def refused(job: Job, site: Site, launch: Launch) -> Iterator[Finding]:
     """Report PET_* that stand for flags of torchrun and have a value at which it stops; see `choices`."""
-    known = choices.VARIABLES.keys() if launch.launcher is Launcher.TORCHRUN else frozenset()
-    for name in sorted(known & (launch.env.keys() | (() if launch.cleared else site.variables.keys()))):
+    if launch.launcher is not Launcher.TORCHRUN:
+        return
+    named = frozenset() if launch.cleared else _KNOWN.intersection(site.variables)
+    if launch.env:
+        named |= _KNOWN.intersection(launch.env)
+    for name in sorted(named) if named else ():
         value = _value(site, launch, name)
         for message in choices.refused_variable(launch, name, value) if value else ():
             report = error if launch.certain else warning
             yield report(_field(job, site, launch, name), beginning(value or "", 80), message, rule="core/launch")
+
+
+_KNOWN: frozenset[str] = frozenset(choices.VARIABLES)
 
 
 def _value(site: Site, launch: Launch, name: str) -> str | None:
