@@ -6,6 +6,7 @@ others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -47,10 +48,13 @@ class Wrapper:
     text_only: bool = False
     keeps: str = ""
     clears: str = ""
-    skipped: tuple[str, str] = ("", "")
+    skipped: tuple[re.Pattern[str] | None, str] = (None, "")
     detaches: frozenset[str] = frozenset()
     prefixed: bool = False
     joined: bool = False
+
+
+_DURATION = re.compile(r"(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?[smhd]?|inf(inity)?", re.IGNORECASE)
 
 
 def _plain(options: str = "", **rules: object) -> Wrapper:
@@ -133,7 +137,7 @@ PROGRAMS: Mapping[str, Wrapper] = {
     "timeout": _plain(
         "preserve-status p foreground f k=kill-after: s=signal: v=verbose",
         skips=1,
-        skipped=(r"(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?[smhd]?|inf(inity)?", "its duration"),
+        skipped=(_DURATION, "its duration"),
     ),
     "time": _plain("f=format: o=output: a=append v=verbose p=portability q=quiet"),
     "stdbuf": _plain("i=input: o=output: e=error:"),

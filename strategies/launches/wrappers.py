@@ -130,7 +130,7 @@ def _program(peeled: Peeled, wrapper: Wrapper, found: Options, interpreter: tupl
 def _fault(name: str, wrapper: Wrapper, rest: Sequence[str]) -> str:
     """Return why a wrapper starts nothing, by the word that stands where it needs another."""
     form, what = wrapper.skipped
-    if not form or not rest or "$" in rest[0] or re.fullmatch(form, rest[0], re.IGNORECASE):
+    if form is None or not rest or "$" in rest[0] or form.fullmatch(rest[0]):
         return ""
     return f"{name} has {quotes.program(rest[0])} where {what} stands, so it starts nothing"
 
