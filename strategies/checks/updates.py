@@ -1,7 +1,7 @@
 """Updates: changes of a job that its API server or JobSet's webhook refuses.
 
-The refusal comes anyhow; Muster says what to do instead. What controllers change is allowed: metadata, status,
-`suspend`, and of a suspended JobSet what Kueue writes into its pod templates. Sources: trainer v2.3.0
+The refusal comes anyhow, so these are warnings; Muster says what to do instead. What controllers change is allowed:
+metadata, status, `suspend`, and of a suspended JobSet what Kueue writes into its pod templates. Sources: trainer v2.3.0
 `pkg/apis/trainer/v1alpha1/trainjob_types.go` (self == oldSelf, which is asked only where both exist) and
 `pkg/runtime/framework/plugins/jobset/jobset.go` checkRuntimePatchesImmutability; jobset v0.12.0
 `pkg/webhooks/jobset_webhook.go` ValidateUpdate and `api/jobset/v1alpha2/jobset_types.go`.
@@ -9,11 +9,11 @@ The refusal comes anyhow; Muster says what to do instead. What controllers chang
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.documents import quantities, trainjobs
-from strategies.documents.findings import Finding, error, warning
+from strategies.documents.findings import Finding, warning
 
 __all__ = ["check_update"]
 
@@ -37,37 +37,35 @@ def check_update(kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> I
     if before == after:
         return
     if kind == "TrainJob":
-        yield from _fixed(before, after, _OF_TRAINJOB, error)
+        yield from _fixed(before, after, _OF_TRAINJOB)
         yield from _of_trainjob(old, new)
     else:
-        yield from _fixed(before, after, _OF_JOBSET, warning)
+        yield from _fixed(before, after, _OF_JOBSET)
         if before.get("managedBy") != after.get("managedBy"):
             yield warning("spec.managedBy", after.get("managedBy"), _NEW, rule=_RULE)
         if before.get("replicatedJobs") != after.get("replicatedJobs"):
             yield from _replicated(before, after)
 
 
-def _fixed(
-    before: Mapping[str, Any], after: Mapping[str, Any], members: Sequence[str], make: Callable[..., Finding]
-) -> Iterator[Finding]:
+def _fixed(before: Mapping[str, Any], after: Mapping[str, Any], members: Sequence[str]) -> Iterator[Finding]:
     """Compare members of which both exist, as `self == oldSelf` does."""
     for member in members:
         was, now = before.get(member), after.get(member)
         if was is not None and now is not None and not _same(was, now):
             place, value = _first(was, now, f"spec.{member}")
-            yield make(place, value, _NEW, rule=_RULE)
+            yield warning(place, value, _NEW, rule=_RULE)
 
 
 def _of_trainjob(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Finding]:
     before, after = old.get("spec") or {}, new.get("spec") or {}
     if trainjobs.runtime_ref(old) != trainjobs.runtime_ref(new):
-        yield error("spec.runtimeRef", trainjobs.runtime_ref(new)[1], _NEW, rule=_RULE)
+        yield warning("spec.runtimeRef", trainjobs.runtime_ref(new)[1], _NEW, rule=_RULE)
     patches = [_timeless(each.get("runtimePatches")) for each in (before, after)]
     if not _same(*patches) and True not in (before.get("suspend"), after.get("suspend")):
         message = (
             "can be changed only while the job is suspended, so Trainer refuses the update; write suspend: true with it"
         )
-        yield error("spec.runtimePatches", None, message, rule=_RULE)
+        yield warning("spec.runtimePatches", None, message, rule=_RULE)
 
 
 def _timeless(patches: Any) -> Any:

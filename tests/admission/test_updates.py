@@ -49,11 +49,15 @@ def test_a_trainer_section_can_neither_appear_nor_vanish(old, new, message):
 def test_every_other_edit_is_the_apis_to_judge(change):
     new = copy.deepcopy(WITH)
     change(new)
-    assert validated(new, WITH, RUNTIME) == {
+    answer = validated(new, WITH, RUNTIME)
+    warned = answer.pop("warnings", [])
+
+    assert answer == {
         "uid": admissions.UID,
         "allowed": True,
         "auditAnnotations": {"decision": "allowed", "mode": "enforce"},
     }
+    assert all("core/immutable" in each or "cannot be changed" in each for each in warned)
 
 
 @pytest.mark.parametrize("members", [{"numNodes": 0}, {"command": ["other"]}])
