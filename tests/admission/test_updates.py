@@ -49,24 +49,22 @@ def test_a_trainer_section_can_neither_appear_nor_vanish(old, new, message):
 def test_every_other_edit_is_the_apis_to_judge(change):
     new = copy.deepcopy(WITH)
     change(new)
-    answer = validated(new, WITH, RUNTIME)
-    warned = answer.pop("warnings", [])
-
-    assert answer == {
+    assert validated(new, WITH, RUNTIME) == {
         "uid": admissions.UID,
         "allowed": True,
         "auditAnnotations": {"decision": "allowed", "mode": "enforce"},
     }
-    assert all("core/immutable" in each or "cannot be changed" in each for each in warned)
 
 
 @pytest.mark.parametrize("members", [{"numNodes": 0}, {"command": ["other"]}])
-def test_what_cannot_be_changed_is_refused_with_what_to_do_instead(members):
+def test_of_what_the_api_server_refuses_is_said_what_to_do_instead(members):
     new = copy.deepcopy(WITH)
     new["spec"]["trainer"].update(members)
-    (cause,) = validated(new, WITH, RUNTIME)["status"]["details"]["causes"]
-    assert cause["field"] == f"spec.trainer.{next(iter(members))}"
-    assert "delete the job and create it again" in cause["message"]
+    answer = validated(new, WITH, RUNTIME)
+    (warning,) = answer["warnings"]
+    assert answer["allowed"]
+    assert f"spec.trainer.{next(iter(members))}" in warning
+    assert "delete the job and create it again" in warning
 
 
 def test_a_job_that_is_being_deleted_is_let_go():
