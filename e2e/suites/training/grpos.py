@@ -145,17 +145,20 @@ def job(space: Space, steps: int = STEPS, **trainer: Any) -> dict[str, Any]:
     return trainjob("grpo", "grpo", trainer={"command": ["trl", "grpo"], "args": args, **trainer})
 
 
-def asynchronous(space: Space, steps: int, *more: str, **trainer: Any) -> dict[str, Any]:
+def asynchronous(
+    space: Space, steps: int, *more: str, reward: str = "rewards.small_letters", **trainer: Any
+) -> dict[str, Any]:
     """Return the TrainJob of the asynchronous program as people write it.
 
     Args:
         space: the namespace, whose name is that of the folder.
         steps: of the optimizer.
-        more: further flags, which stand for those of here where they are the same.
+        more: further flags.
+        reward: the path of its function.
         trainer: further members of `spec.trainer`.
     """
     args = ["--model_name_or_path", _MODEL, "--dataset_name", f"{runs.SHARED}/data/grpo"]
-    args += ["--reward_funcs", "rewards.small_letters", "--output_dir", f"{folder(space)}/$(INDEX)"]
+    args += ["--reward_funcs", reward, "--output_dir", f"{folder(space)}/$(INDEX)"]
     args += ["--use_cpu", "--bf16", "false", "--report_to", "none", "--save_strategy", "no"]
     args += ["--gradient_checkpointing", "false", "--token_budget", "0", "--logging_steps", "1"]
     args += ["--per_device_train_batch_size", "8", "--num_generations", "8", "--max_completion_length", "16"]

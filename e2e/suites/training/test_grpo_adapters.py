@@ -30,7 +30,7 @@ _OTHER = "manifest.json is not the one that the trainer wrote"
 def test_an_adapter_that_is_hurt_ends_the_job_with_a_reason(
     space: Space, kubectl: Kubectl, keeper: Spare, models: None, fault: str, reason: str
 ) -> None:
-    job = grpos.asynchronous(space, _LONG, *_SMALL, "--reward_funcs", "vandal.small_letters")
+    job = grpos.asynchronous(space, _LONG, *_SMALL, reward="vandal.small_letters")
     name = runs.start(space, grpos.runtime(space, VANDAL=fault), job)
 
     (rank,) = runs.ended(space, name, "Failed")
