@@ -58,7 +58,7 @@ PACKAGING_IMAGES = ("engine", "gateway")
 
 _MODULES = {"releases": ("helm", "certmanager")}
 _SESSIONS = ("engine", "gateway")
-_IMAGES = {"training": ("trl", "torchtune", "vllm", "rl"), "sessions": _SESSIONS, "releases": _SESSIONS}  # large
+_IMAGES = {"training": ("trl", "torchtune", "vllm", "rl"), "sessions": _SESSIONS}  # large
 _QUICK_IMAGES = {"training": ("trl", "rl"), "sessions": _SESSIONS}
 
 
