@@ -66,8 +66,6 @@ def _found(job: Job) -> Iterator[Finding]:
 def _of_template(job: Job, template: Template) -> Iterator[Finding]:
     spec = template.spec
     for inside, container in _containers(spec):
-        if not container.get("image"):
-            yield from _imageless(job, template, inside, container)
         resources = container.get("resources")
         for problem in amounts.check(resources) if resources else ():
             yield _of_resources(job, template, inside, problem)
@@ -116,15 +114,7 @@ _ONE_WORD = (
     "is the name of one program for the kernel, and there is none of this name; write each word as an entry of its own",
     "core/command-word",
 )
-_NO_IMAGE = "every container needs an image, or the API server refuses the Job; write it"
 _LONGEST = 200  # characters of a command's first word that are looked at
-
-
-def _imageless(job: Job, template: Template, inside: Path, container: Mapping[str, Any]) -> Iterator[Finding]:
-    """Report a container without an image, unless it is the training's and the TrainJob writes one."""
-    mine = job.container is not None and template.path == job.container.job_path
-    if not (mine and container.get("name") == names.CONTAINER_NODE and job.trainer.get("image")):
-        yield _placed(job, error(template.field(*inside, "image"), None, _NO_IMAGE, rule="core/image"))
 
 
 def _commands(job: Job, template: Template) -> Iterator[tuple[Path, Sequence[str]]]:

@@ -86,7 +86,7 @@ class Template:
     @property
     def annotations(self) -> Mapping[str, Any]:
         """The annotations of its pods."""
-        metadata = self.job["template"]["spec"]["template"].get("metadata")
+        metadata = _object(self.job, *_POD).get("metadata")
         return _object(metadata, "annotations") if metadata else {}
 
     @property

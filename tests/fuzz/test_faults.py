@@ -147,7 +147,7 @@ def a_shared_runtime_is_completed_in_place(plant):
     def writing(*given, **how):
         found = look(*given, **how)
         if found[0].runtime is not None and isinstance(found[0].runtime.document.get("spec"), dict):
-            found[0].runtime.document["spec"].setdefault("mlPolicy", {})
+            found[0].runtime.document["spec"].setdefault("planted", {})
         return found
 
     plant(decisions.governors, "look", writing)

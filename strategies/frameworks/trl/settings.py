@@ -55,7 +55,7 @@ def _scheduler(given: Arguments) -> str:
 
 def _logging(given: Arguments) -> str:
     count = _decimal(given, "logging_steps")
-    if count is not None and count > 1 and count != int(count) and given.text("logging_strategy") == "steps":
+    if count is not None and count > 1 and not count.is_integer() and given.text("logging_strategy") == "steps":
         return f"is above 1 and no whole number of steps, {_STOPS}; use a whole one"
     if given.text("logging_steps") not in ("0", "0.0") or given.text("logging_strategy") != "steps":
         return ""
@@ -116,7 +116,7 @@ def _steps(name: str, strategy: str) -> Callable[[Arguments], str]:
 
     def judge(given: Arguments) -> str:
         count = _decimal(given, name)
-        if count is None or count <= 1 or count == int(count) or given.text(strategy) != "steps":
+        if count is None or count <= 1 or count.is_integer() or given.text(strategy) != "steps":
             return ""
         return f"is above 1 and no whole number of steps, {_STOPS}; use a whole one, or a part of all steps below 1"
 

@@ -95,9 +95,16 @@ class Full(RotatingFileSink):
     is_full = True
 
     def write(self, line):
+        self._look()
+        super().write(line)
+
+    def write_all(self, lines):
+        self._look()
+        return super().write_all(lines)
+
+    def _look(self):
         if self.is_full:
             raise OSError(errno.ENOSPC, "No space left on device", self.name)
-        super().write(line)
 
 
 def test_while_the_storage_is_full_events_go_elsewhere_and_the_file_says_how_many_it_lacks(tmp_path):
