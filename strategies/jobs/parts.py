@@ -73,6 +73,7 @@ class _Candidate:
     container: int
     program: Program
     devices: bool
+    role: str | None
 
     @property
     def name(self) -> str:
@@ -149,7 +150,7 @@ def find(
     if len(jobs) == 1:
         ((index, job),) = jobs
         return Parts((((*spec_path, "replicatedJobs", index), _chosen(job, identify, around, serves=serves)),))
-    found = [_candidate(index, job, identify, around, serves=serves) for index, job in jobs]
+    found = list(_candidates(document, jobs, identify, around, serves=serves))
     chosen = _servers(found) if serves else _training(found, spec)
     places: list[tuple[Path, int]] = [
         ((*spec_path, "replicatedJobs", each.index), each.container) for each in chosen.candidates
@@ -174,8 +175,8 @@ def beside(
     jobs = [(index, job) for index, job in enumerate(spec.get("replicatedJobs") or ()) if _containers(job)]
     if len(jobs) < 2:  # nothing beside it
         return ()
-    found = [_candidate(index, job, identify, serves=False) for index, job in jobs]
-    named = [each for each in found if _is_trainers(each.job) or _role(each.job) in (None, "trainer")]
+    found = list(_candidates(document, jobs, identify, serves=False))
+    named = [each for each in found if _is_trainers(each.job) or each.role in (None, "trainer")]
     mine = next((group for group in _groups(named, spec) if any(each.index == trains[-1] for each in group)), [])
     together = {each.index for each in mine} | {each.index for each in named if _is_trainers(each.job)}
     return tuple(each.name for each in found if each.index != trains[-1] and each.index in together)
@@ -214,26 +215,27 @@ def _chosen(job: Mapping[str, Any], identify: Identify, around: Callable[[], fro
     return containers.choose(pod, identify, serves=serves, asked=around() if asked is None else asked) or 0
 
 
-def _candidate(
-    index: int,
-    job: Mapping[str, Any],
+def _candidates(
+    document: Mapping[str, Any],
+    jobs: Sequence[tuple[int, Mapping[str, Any]]],
     identify: Identify,
     around: Callable[[], frozenset[str]] = frozenset,
     *,
     serves: bool,
-) -> _Candidate:
-    pod = job["template"]["spec"]["template"]["spec"]
-    position = _chosen(job, identify, around, serves=serves)
-    container = pod["containers"][position]
-    held = containers.holds_devices(container, pod) or askings.of_job(job) is not None
-    return _Candidate(index, job, position, containers.program(container, identify), held)
+) -> Iterator[_Candidate]:
+    labels = (document.get("metadata") or {}).get("labels") or {}
+    common = str(labels[names.ROLE_LABEL]) if names.ROLE_LABEL in labels else None
+    for index, job in jobs:
+        pod = job["template"]["spec"]["template"]["spec"]
+        position = _chosen(job, identify, around, serves=serves)
+        container = pod["containers"][position]
+        held = containers.holds_devices(container, pod) or askings.of_job(job) is not None
+        yield _Candidate(index, job, position, containers.program(container, identify), held, _role(job, common))
 
 
 def _servers(found: Sequence[_Candidate]) -> _Choice:
     """Choose each replicated job that serves."""
-    mine = [each for each in found if _role(each.job) == "sampler"] or [
-        each for each in found if _role(each.job) is None
-    ]
+    mine = [each for each in found if each.role == "sampler"] or [each for each in found if each.role is None]
     serving = [each for each in mine if each.program.kind is Kind.SERVER]
     unknown = [each for each in mine if each.program.kind is Kind.UNKNOWN]
     named = [each for each in unknown if each.words & _SERVERS]
@@ -247,10 +249,10 @@ def _servers(found: Sequence[_Candidate]) -> _Choice:
 
 def _training(found: Sequence[_Candidate], spec: Mapping[str, Any]) -> _Choice:
     """Choose the group of replicated jobs that trains together, or say which groups could be it."""
-    labelled = [each for each in found if _role(each.job) == "trainer"]
+    labelled = [each for each in found if each.role == "trainer"]
     if labelled:
         return _settled(_best(_groups(labelled, spec, sure=True)), spec)
-    running = [each for each in found if _role(each.job) is None and each.program.kind is not Kind.SERVER]
+    running = [each for each in found if each.role is None and each.program.kind is not Kind.SERVER]
     remote = _remote([each for each in running if not each.is_apart])
     if remote:
         return _Choice(remote=remote)
@@ -434,10 +436,13 @@ def _likeness(one: _Candidate) -> _Key | None:
     return (program.launcher, program.target, one.devices) if program.kind is Kind.LAUNCHER else None
 
 
-def _role(job: Mapping[str, Any]) -> str | None:
-    """Return what a label says that a replicated job is, `trainer` or another role; None where no label says it."""
+def _role(job: Mapping[str, Any], common: str | None) -> str | None:
+    """Return what a label says that a replicated job is, `trainer` or another role; None where no label says it.
+
+    The role of the whole document, `common`, tells none from the others: Muster writes it on all pods.
+    """
     for labels in _labels(job):
-        if names.ROLE_LABEL in labels:
+        if names.ROLE_LABEL in labels and str(labels[names.ROLE_LABEL]) != common:
             return str(labels[names.ROLE_LABEL])
         if _REPLICA_TYPE in labels:
             return "trainer" if str(labels[_REPLICA_TYPE]).lower() in _TRAINING_TYPES else "other"

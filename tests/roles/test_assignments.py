@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
+from tests.jobsets import sets
 from tests.roles import places
 from tests.support import admissions, jobs, upstream
 
@@ -121,3 +124,12 @@ def test_a_role_that_is_not_configured_gets_its_label_and_a_warning():
     assert [(severity, rule) for severity, _, rule in places.said(jobset, policy=policy)] == [
         ("warning", "roles/label")
     ]
+
+
+def test_a_role_of_the_whole_jobset_makes_an_evaluator_no_part_of_the_training():
+    document = sets.jobset(sets.training("node", "/app/start", pods=2), sets.training("eval", "/app/start"))
+    document["metadata"]["labels"]["muster.dev/role"] = "trainer"
+    first = admissions.decide(document, policy=places.POLICY)
+    second = admissions.decide(copy.deepcopy(first.document), policy=places.POLICY)
+    assert first.document["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["metadata"]["labels"]
+    assert list(second.changes) == []
