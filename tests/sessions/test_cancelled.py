@@ -30,8 +30,8 @@ async def waiting(tmp_path):
     await journal.execute(_SESSION)
     await journal.execute(_MODEL)
     await journal.run(entries.promise, entries.Request("team-a", "s:train:0", 2, "forward_backward", b""), 1.0)
-    limits = Limits(gap=1e6)
-    model = Model(SimpleNamespace(journal=journal, config=SimpleNamespace(limits=limits), clock=time.time), "s:train:0")
+    config = Config(tmp_path, tmp_path, "base", 512, Limits(gap=1e6))
+    model = Model(SimpleNamespace(journal=journal, config=config, clock=time.time), "s:train:0")
     async with asyncio.timeout(60):
         while model._waiting is None:  # noqa: ASYNC110  # it is known on the journal's thread
             await asyncio.sleep(0.001)
