@@ -142,7 +142,7 @@ def _field(job: Job, request: ClaimRequest, path: Path, name: str) -> str:
     if job.kind == "JobSet":
         return template.field(*path[-2:], "resources", part, name)
     override = job.trainer.get("resourcesPerNode") or {}
-    if name in {**(override.get("limits") or {}), **(override.get("requests") or {})}:
+    if name in (override.get("limits") or ()) or name in (override.get("requests") or ()):
         return f"spec.trainer.resourcesPerNode.{part}[{name}]"
     kind = job.runtime.kind if job.runtime else names.CONTAINER_NODE
     return f"{kind} {template.field(*path[-2:], 'resources', part, name)}"
