@@ -14,9 +14,9 @@ from typing import Any
 from strategies.checks import images
 from strategies.documents import labels
 from strategies.documents.paths import Path
-from strategies.launches import endless
+from strategies.launches.endless import Reader
 
-__all__ = ["Fault", "faults"]
+__all__ = ["Fault", "endless_init", "faults"]
 
 Fault = tuple[Path, Any, str, str]
 """Place inside the pod spec, value, message and rule."""
@@ -55,8 +55,12 @@ def _of_containers(spec: Mapping[str, Any]) -> Iterator[Fault]:
         for index, container in enumerate(_list(spec.get(member))):
             for inside, value, message, rule in _of_container(container, spec):
                 yield (member, index, *inside), value, message, rule
+
+
+def endless_init(spec: Mapping[str, Any], reader: Reader) -> Iterator[Fault]:
+    """Yield the init containers that never end, so that their pod never starts."""
     for index, container in enumerate(_list(spec.get("initContainers"))):
-        if container.get("restartPolicy") != "Always" and endless.never_ends(container):
+        if container.get("restartPolicy") != "Always" and reader.never_ends(container):
             message = (
                 "never ends, and the other containers start when this init container has ended, so that the pod never "
                 "starts; write restartPolicy: Always, which makes it run beside them"

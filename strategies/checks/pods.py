@@ -35,7 +35,7 @@ from strategies.documents.findings import Finding, Severity, error
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template, list_patches, list_templates, pods_of
-from strategies.launches import launches
+from strategies.launches import endless, launches
 from strategies.launches.launches import Launcher
 
 __all__ = ["check_pods", "of_pod"]
@@ -72,7 +72,8 @@ def _of_template(job: Job, template: Template) -> Iterator[Finding]:
     for inside, value, message, rule in (*_claims(spec), *_restarts(template, spec), *_pod_resources(spec)):
         yield _placed(job, error(template.field(*inside), value, message, rule=rule))
     judges = (scheduling.faults, containers.faults, members.faults, surroundings.faults)
-    for inside, value, message, rule in itertools.chain.from_iterable(judge(spec) for judge in judges):
+    found = itertools.chain.from_iterable(judge(spec) for judge in judges)
+    for inside, value, message, rule in itertools.chain(found, members.endless_init(spec, endless.of_job(job))):
         yield of_pod(job, template, inside, error(template.field(*inside), value, message, rule=rule))
     for inside, value, message, severity in hosts.faults(template):
         yield of_pod(job, template, inside, Finding(severity, template.field(*inside), value, message, "core/no-node"))

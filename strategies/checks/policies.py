@@ -19,6 +19,7 @@ from strategies.documents.findings import Finding, error, warning
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
+from strategies.launches import endless
 
 __all__ = ["check"]
 
@@ -68,7 +69,7 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
             place = (*template.path, "template", "spec", *inside)
             yield error(paths.field(template.document, place), value, message, rule="core/job-policy")
     yield from _deleted(templates)
-    yield from successes.check(spec if isinstance(spec, dict) else {}, templates)
+    yield from successes.check(spec if isinstance(spec, dict) else {}, templates, endless.of_job(job))
 
 
 def _deleted(templates: Sequence[Template]) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from typing import Any
 from strategies.documents.findings import Finding, warning
 from strategies.documents.paths import Path, field
 from strategies.jobs.templates import Template
-from strategies.launches import endless
+from strategies.launches.endless import Reader
 
 __all__ = ["check", "faults"]
 
@@ -23,19 +23,20 @@ _DIGITS = 10
 _MOST = 20  # rules
 
 
-def check(spec: Mapping[str, Any], templates: Sequence[Template]) -> Iterator[Finding]:
+def check(spec: Mapping[str, Any], templates: Sequence[Template], reader: Reader) -> Iterator[Finding]:
     """Report a replicated job that never ends and that a JobSet waits for, beside one that may end.
 
     Args:
         spec: of the JobSet.
         templates: its replicated jobs.
+        reader: says which containers never end.
     """
     policy = _object(spec.get("successPolicy"))
     targets = policy.get("targetReplicatedJobs")
     named = set(map(str, targets)) if isinstance(targets, list) else set()
     if policy.get("operator", "All") != "All" or len(templates) < 2:
         return
-    waiting = {index for index, each in enumerate(templates) if _never_ends(each)}
+    waiting = {index for index, each in enumerate(templates) if _never_ends(each, reader)}
     if len(waiting) == len(templates):
         return
     for index in sorted(waiting):
@@ -53,8 +54,8 @@ def check(spec: Mapping[str, Any], templates: Sequence[Template]) -> Iterator[Fi
             )
 
 
-def _never_ends(template: Template) -> bool:
-    return any(endless.never_ends(each) for each in template.spec.get("containers") or ())
+def _never_ends(template: Template, reader: Reader) -> bool:
+    return any(map(reader.never_ends, template.spec.get("containers") or ()))
 
 
 def faults(policy: Any, completions: Any) -> Iterator[tuple[Path, Any, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from strategies.documents import pods
 from strategies.documents.findings import Finding, beginning, error, note, warning
 from strategies.jobs.jobs import Job
 from strategies.launches import endless, quotes, sites
@@ -47,7 +48,7 @@ def check(job: Job) -> Iterator[Finding]:
         place = site.locate_option(Launch(Launcher.NONE), "")
         yield error(place, beginning(" ".join(site.argv), 80), f"{fault}; correct the command", rule="core/no-start")
     if site.reading.launches and site.reading.launches[0].through:
-        yield from _endless(site)
+        yield from _endless(job, site)
     lost = next((launch for launch in site.reading.launches if launch.lost is not None), None)
     if lost is None or lost.lost is None:
         return
@@ -59,10 +60,11 @@ def check(job: Job) -> Iterator[Finding]:
     yield report(site.locate_option(lost, ""), quotes.launch(lost), message, rule=_RULE)
 
 
-def _endless(site: Site) -> Iterator[Finding]:
+def _endless(job: Job, site: Site) -> Iterator[Finding]:
     """Report a training behind which the container waits for ever, so that the pod never ends."""
     training = next((launch for launch in site.reading.launches if launch.launcher in _TRAINING), None)
-    if training is not None and endless.never_ends({"command": list(site.command), "args": list(site.args)}):
+    line: pods.Container = {"command": list(site.command), "args": list(site.args)}
+    if training is not None and endless.of_job(job).never_ends(line):
         message = (
             "the container waits for ever behind it, so the job never completes and keeps its devices; end with the "
             "training, or keep the pods by ttlSecondsAfterFinished"

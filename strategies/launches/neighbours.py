@@ -96,7 +96,7 @@ def _endless(job: Job, place: pods.Place) -> Iterator[Finding]:
     if place.pod_spec.get("shareProcessNamespace") is True or not _is_read(place.container):
         return
     for position, other in enumerate(place.pod_spec.get("containers") or ()):
-        if other is not place.container and endless.never_ends(other):
+        if other is not place.container and endless.of_job(job).never_ends(other):
             message = (
                 "waits for ever, and a pod has ended only when all of its containers have, so the job never completes "
                 "and keeps its devices; make it an init container with restartPolicy: Always"

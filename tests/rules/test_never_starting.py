@@ -71,9 +71,13 @@ NO_POD = {
 }
 
 
+def faults_of(spec):
+    return [*members.faults(spec), *members.endless_init(spec, endless.Reader())]
+
+
 @pytest.mark.parametrize("spec", NO_POD.values(), ids=NO_POD)
 def test_a_pod_that_never_starts_is_told(spec):
-    assert len(list(members.faults(spec))) == 1
+    assert len(faults_of(spec)) == 1
 
 
 RIGHT = {
@@ -93,7 +97,7 @@ RIGHT = {
 
 @pytest.mark.parametrize("spec", RIGHT.values(), ids=RIGHT)
 def test_a_pod_that_starts_is_passed_over(spec):
-    assert not list(members.faults(spec))
+    assert not faults_of(spec)
 
 
 def on(pods=2, gpus=1, podlabels=None, **pod):
@@ -189,4 +193,13 @@ def test_a_source_that_may_be_missing_has_any_name():
         "volumes": [{"name": "v", "configMap": {"name": "MY_MAP", "optional": True}}],
         "containers": [{"name": "c", "image": "x", "env": [{"name": "A", "valueFrom": {"configMapKeyRef": key}}]}],
     }
-    assert list(members.faults(spec)) == []
+    assert faults_of(spec) == []
+
+
+def test_of_command_lines_that_differ_only_so_many_characters_are_read_and_the_same_one_once():
+    reader, comment = endless.Reader(), "#" * 2_000
+    lines = [{"command": ["bash", "-c", f"{comment}\necho {number}\nsleep infinity"]} for number in range(40)]
+    found = [reader.never_ends(each) for each in lines]
+    assert found == sorted(found, reverse=True)
+    assert 30 < sum(found) < 40
+    assert [reader.never_ends(each) for each in lines] == found
