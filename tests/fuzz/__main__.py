@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import json
 import multiprocessing
 import re
@@ -77,22 +76,11 @@ def _results(processes, parts):
     if processes == 1:
         yield from map(batches.batch, parts)
         return
-    pool = futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin)
+    pool = futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), batches.begin)
     try:
         yield from pool.map(batches.batch, parts)
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def settle():
-    """Collect garbage rarely: nearly all that a case makes is freed without, and what the process has read stays."""
-    gc.freeze()
-    gc.set_threshold(100_000, 50, 1000)
-
-
-def _begin():
-    settle()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who counts is told
 
 
 class _Count:
@@ -210,5 +198,5 @@ def _shrunk(service, case):
 
 
 if __name__ == "__main__":
-    settle()
+    batches.settle()
     sys.exit(main())

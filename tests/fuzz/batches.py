@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import collections
+import gc
 import re
+import signal
 import time
 from pathlib import Path
 
 from tests.fuzz import cases, drawing, invariants, services, trials
 
-__all__ = ["BUILD", "batch", "faults_of", "one", "signature_of"]
+__all__ = ["BUILD", "batch", "begin", "faults_of", "one", "settle", "signature_of"]
 
 BUILD = Path(__file__).parents[2] / "build" / "fuzz"
 SHARE = 8
@@ -17,6 +19,18 @@ SHARE = 8
 each case with a secret."""
 _TRIES = 3
 _SLOW = invariants.a_decision_takes_no_longer_than_its_size_is_worth
+
+
+def settle():
+    """Collect garbage rarely: nearly all that a case makes is freed without, and what the process has read stays."""
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 1000)
+
+
+def begin():
+    """Begin a process of several; it is here because a new process knows no function of `__main__`."""
+    settle()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who counts is told
 
 
 def batch(asked, judged=invariants.INVARIANTS, **options):

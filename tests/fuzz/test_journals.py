@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
+import uuid
 
 import pytest
 
@@ -120,6 +122,13 @@ def test_a_count_that_was_stopped_goes_on_where_it_was(build, monkeypatch, capsy
     assert (summary["cases"], summary["faults"]) == (10, {})
     assert run("--count=10") == 0
     assert len(asked) == 3
+
+
+def test_two_processes_count_too():
+    seed = f"two-{uuid.uuid4()}"  # what is through would not be run again
+    words = [sys.executable, "-m", "tests.fuzz", "--seed", seed, "--count=2", "--processes=2"]
+    done = subprocess.run(words, cwd=fuzz._ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert "2 of 2 cases" in done.stdout, done.stderr
 
 
 def test_a_way_to_fail_is_told_with_the_command_that_runs_its_case_again(build, monkeypatch, capsys):
