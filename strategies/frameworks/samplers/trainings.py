@@ -144,9 +144,8 @@ def _training(site: Site, found: Invocation, *, certain: bool) -> Training:
     """Read the arguments; a word with a `$` is known only in the pod, in whatever notation a shell has for it."""
     last = site.argv[len(site.argv) - len(found.args) :] == found.args
     bare = last and (found.head == () or site.argv[: len(found.head)] == found.head or bool(found.prefix))
-    env = (
-        {} if not bare else {str(each.get("name")): pods.env_value([each], str(each.get("name"))) for each in site.env}
-    )
+    named = bare and any("$" in word for word in found.args)
+    env = {str(each.get("name")): pods.env_value([each], str(each.get("name"))) for each in site.env} if named else {}
     words = tuple(resolve_own(word, env) if bare else _unseen(word) for word in found.args)
     return Training(site, found, parsing.parse(found.method, words), bare and "--" not in found.args, certain)
 
