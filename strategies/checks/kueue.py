@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.documents import labels, paths
-from strategies.documents.findings import Finding, error, warning
+from strategies.documents.findings import Finding, error, quoted, warning
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template, list_patches
@@ -158,7 +158,7 @@ def _placed(  # noqa: PLR0913  # a finding, and the objects that its place depen
         if path[-1] in _object(_object(patch.get("metadata")).get("annotations")):
             own = paths.field(job.document, (*place, "metadata", "annotations", path[-1]))
             return report(own, value, message, rule=_RULE)
-    message = f"in the pods of this runtime, {paths.field(template.document, path)}: {value!r}: {message}"
+    message = f"in the pods of this runtime, {paths.field(template.document, path)}: {quoted(value)}: {message}"
     return report("spec.runtimeRef.name", job.runtime.name, message, rule=_RULE)
 
 

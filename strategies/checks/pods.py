@@ -31,7 +31,7 @@ from strategies.checks import (
     volumes,
 )
 from strategies.documents import labels, names, paths, pods
-from strategies.documents.findings import Finding, Severity, error
+from strategies.documents.findings import Finding, Severity, error, quoted
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template, list_patches, list_templates, pods_of
@@ -334,6 +334,6 @@ def _placed(job: Job, finding: Finding) -> Finding:
     """Report a finding about a runtime's pods on the TrainJob that will use them."""
     if job.kind == "JobSet" or job.runtime is None:
         return finding
-    value = "" if finding.value is None else f"{finding.value!r}: "
+    value = "" if finding.value is None else f"{quoted(finding.value)}: "
     message = f"in the pods of this runtime, {finding.field}: {value}{finding.message}"
     return Finding(finding.severity, "spec.runtimeRef.name", job.runtime.name, message, finding.rule)

@@ -9,7 +9,7 @@ from typing import Any
 from strategies.checks import contradictions
 from strategies.claims import requests
 from strategies.documents import paths
-from strategies.documents.findings import Finding, error, warning
+from strategies.documents.findings import Finding, error, quoted, warning
 from strategies.jobs import assignments
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template, list_templates
@@ -116,6 +116,6 @@ def _on_trainjob(job: Job, template: Template, finding: Finding) -> Finding:
         if finding.field.startswith(place):
             own = paths.field(job.document, path) + finding.field.removeprefix(place)
             return dataclasses.replace(finding, field=own)
-    value = "" if finding.value is None else f"{finding.value!r}: "
+    value = "" if finding.value is None else f"{quoted(finding.value)}: "
     message = f"in the pods of this runtime, {finding.field}: {value}{finding.message}"
     return dataclasses.replace(finding, field="spec.runtimeRef.name", value=job.runtime.name, message=message)

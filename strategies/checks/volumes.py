@@ -15,7 +15,7 @@ from typing import Any
 
 from strategies.checks import containers
 from strategies.documents import names, paths
-from strategies.documents.findings import Finding, error, warning
+from strategies.documents.findings import Finding, error, quoted, warning
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template, list_patches, pods_of
 from strategies.launches import topologies
@@ -258,7 +258,7 @@ def _told(job: Job, finding: Finding) -> Finding:
     if nodes > 1 and finding.rule == "core/shared-volume":
         message = f"{finding.message} ({job.runtime.kind} {finding.field})"  # kubectl truncates warnings at their end
         return dataclasses.replace(finding, field="spec.trainer.numNodes", value=nodes, message=message)
-    value = f"{finding.value!r}: " if finding.rule == "core/volume-mount" else ""
+    value = f"{quoted(finding.value)}: " if finding.rule == "core/volume-mount" else ""
     message = f"in the pods of this runtime, {finding.field}: {value}{finding.message}"
     return dataclasses.replace(finding, field="spec.runtimeRef.name", value=job.runtime.name, message=message)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-__all__ = ["MOST", "Finding", "Severity", "beginning", "error", "errors", "limited", "note", "warning"]
+__all__ = ["MOST", "Finding", "Severity", "beginning", "error", "errors", "limited", "note", "quoted", "warning"]
 
 MOST = 300
 """Findings of one decision; the others are counted."""
@@ -65,10 +65,7 @@ class Finding:
         """Return `field: value: message`, without the value when it is None, as the API server prints field errors."""
         if self.value is None:
             return f"{self.field}: {self.message}"
-        shown = repr(self.value)
-        if len(shown) > _SHOWN:
-            shown = shown[: _SHOWN - 1] + "…"
-        return f"{self.field}: {shown}: {self.message}"
+        return f"{self.field}: {quoted(self.value)}: {self.message}"
 
 
 def error(field: str, value: Any, message: str, *, rule: str) -> Finding:
@@ -141,6 +138,11 @@ def _short_entries(value: list[Any] | tuple[Any, ...], levels: int) -> list[Any]
     if len(value) > _ENTRIES:
         short.append(f"and {len(value) - _ENTRIES} more")
     return tuple(short) if isinstance(value, tuple) else short
+
+
+def quoted(value: Any) -> str:
+    """Return a value as a message quotes it: as Python writes it, and cut; an odd character may be ten there."""
+    return beginning(repr(value), _SHOWN)
 
 
 def beginning(text: str, longest: int) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from strategies.documents import names, paths, pods
-from strategies.documents.findings import Finding, error, warning
+from strategies.documents.findings import Finding, error, quoted, warning
 from strategies.jobs.jobs import Job
 from strategies.launches import coordinators, sites, topologies
 from strategies.launches.sites import Site
@@ -61,7 +61,7 @@ def _resolver(job: Job, place: pods.Place) -> Iterator[Finding]:
         where = paths.field(job.document, (*place.job_path, "template", "spec", "template", "spec", member))
         yield report(where, spec.get(member), message, rule="core/resolver")
     else:
-        message = f"in the pods of this runtime, {member} is {spec.get(member)!r}: {message}"
+        message = f"in the pods of this runtime, {member} is {quoted(spec.get(member))}: {message}"
         yield report("spec.runtimeRef.name", job.runtime.name, message, rule="core/resolver")
 
 

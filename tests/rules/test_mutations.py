@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,6 +93,11 @@ def test_the_place_of_muster_among_the_other_webhooks_does_not_matter(case):
         assert all(result == results[0] for result in results)
 
 
+def place_of(finding):
+    """The rule and the field; of a list that Muster wrote, which word it is may be told better afterwards."""
+    return finding.rule, re.sub(r"\[\d+\]$", "", finding.field)
+
+
 @limits.SOME
 @given(realistic.documents())
 def test_no_error_of_the_validation_comes_from_musters_own_change(case):
@@ -99,9 +105,9 @@ def test_no_error_of_the_validation_comes_from_musters_own_change(case):
     before = admissions.decide(document, CLAIM, *cluster, phase="validate").findings
     out = mutated(document, cluster)
     after = admissions.decide(out, CLAIM, *cluster, phase="validate").findings
-    known = {(found.field, found.rule) for found in findings.errors(before)}
+    known = {place_of(found) for found in findings.errors(before)}
     touched = {change.field for change in admissions.decide(document, CLAIM, *cluster).changes}
-    caused = [found for found in findings.errors(after) if (found.field, found.rule) not in known]
+    caused = [found for found in findings.errors(after) if place_of(found) not in known]
     assert [str(found) for found in caused if found.field in touched] == []
     assert [str(found) for found in caused] == []
 
