@@ -207,7 +207,7 @@ def _deepspeed(
 
 
 def _named_hosts(job: Job, site: Site, launch: Launch) -> Iterator[Finding]:
-    """Report hosts of --include and --exclude that are no line of Trainer's host file (parse_resource_filter)."""
+    """Report hosts of --include and --exclude that are not a line of Trainer's host file (parse_resource_filter)."""
     if job.name is None or launch.values.get("hostfile") != HOSTFILE:
         return
     known = (f"{job.name}-launcher-", f"{job.name}-{names.CONTAINER_NODE}-")

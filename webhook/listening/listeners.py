@@ -5,7 +5,7 @@ decision itself. A connection that has made a good request is kept for longer th
 client, so that the client closes it and not this process, except when it stops (`Listener.leave`) or has too many of
 them (`connections`).
 
-What is no HTTP/1 gets one sentence, which repeats nothing of what was sent, since a token may stand there; it is never
+What is not HTTP/1 gets one sentence, which repeats nothing of what was sent, since a token may stand there; it is never
 logged, because anybody may send it as often as they like. No answer tells of which versions it was made.
 """
 
@@ -175,7 +175,7 @@ class _Protocol(web.RequestHandler):
         self.force_close()
 
     def handle_error(self, request: web.BaseRequest, *_why: object, **_more: object) -> web.StreamResponse:
-        """Answer what is no HTTP."""
+        """Answer what is not HTTP."""
         if request.writer.output_size:
             raise ConnectionError("an answer is under way")
         response = web.Response(status=_BAD, text=_UNREADABLE, headers={"Server": NAME})
