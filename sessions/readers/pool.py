@@ -12,9 +12,9 @@ import signal
 import subprocess
 import sys
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 import orjson
@@ -166,18 +166,14 @@ class Readers:
         return await self._asked(tenant, self._most(tenant), reads, data)
 
     async def _asked(self, tenant: str, most: float, reads: Callable[..., object], data: bytes) -> bytes:
-        async with self._slot(tenant, most) as slot:
-            loop = asyncio.get_running_loop()
-            timer = loop.call_later(_SECONDS, slot.reader.kill)
-            try:
-                return await loop.run_in_executor(slot.thread, slot.reader.ask, named(reads), data)
-            finally:
-                timer.cancel()
+        slot = await self._slot(tenant, most)
+        timer = asyncio.get_running_loop().call_later(_SECONDS, slot.reader.kill)
+        return await self._done(tenant, slot, lambda: slot.reader.ask(named(reads), data), timer.cancel)
 
     async def beside(self, tenant: str, does: Callable[P, T], *args: P.args, **named_: P.kwargs) -> T:
         """Return what a function returns that lets go of the interpreter's lock; it has its turn as a body has."""
-        async with self._slot(tenant, self._most(tenant)) as slot:
-            return await asyncio.get_running_loop().run_in_executor(slot.thread, lambda: does(*args, **named_))
+        slot = await self._slot(tenant, self._most(tenant))
+        return await self._done(tenant, slot, lambda: does(*args, **named_))
 
     async def close(self) -> None:
         """End the processes."""
@@ -186,8 +182,7 @@ class Readers:
             await asyncio.get_running_loop().run_in_executor(slot.thread, slot.reader.close)
             slot.thread.shutdown()
 
-    @asynccontextmanager
-    async def _slot(self, tenant: str, most: float) -> AsyncIterator[_Slot]:
+    async def _slot(self, tenant: str, most: float) -> _Slot:
         if self._counts[tenant] >= most:
             told = f"reading_bodies: {most} of your large bodies wait to be read, as many as may"
             raise CrowdedError(told, is_own=True)
@@ -195,15 +190,28 @@ class Readers:
             raise CrowdedError("too many large bodies wait to be read at the moment", is_own=False)
         self._counts[tenant] += 1
         try:
-            slot = self._idle.pop() if self._idle else await self._turn(tenant)
-            try:
-                yield slot
-            finally:
-                self._free(slot)
-        finally:
-            self._counts[tenant] -= 1
-            if not self._counts[tenant]:
-                del self._counts[tenant]
+            return self._idle.pop() if self._idle else await self._turn(tenant)
+        except BaseException:
+            self._uncount(tenant)
+            raise
+
+    async def _done(self, tenant: str, slot: _Slot, does: Callable[[], T], *ends: Callable[[], None]) -> T:
+        work = asyncio.get_running_loop().run_in_executor(slot.thread, does)
+
+        def over(_: asyncio.Future[T]) -> None:
+            for each in ends:
+                each()
+            self._uncount(tenant)
+            self._free(slot)
+
+        # Who is cancelled ends no work: its process is nobody else's until it is done.
+        work.add_done_callback(over)
+        return await asyncio.shield(work)
+
+    def _uncount(self, tenant: str) -> None:
+        self._counts[tenant] -= 1
+        if not self._counts[tenant]:
+            del self._counts[tenant]
 
     async def _turn(self, tenant: str) -> _Slot:
         turn: asyncio.Future[_Slot] = asyncio.get_running_loop().create_future()

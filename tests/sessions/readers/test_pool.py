@@ -73,17 +73,40 @@ async def test_tenants_take_turns_however_many_bodies_one_has(held):
         assert held.asked == [b"a0", b"a1", b"b0", b"a3", b"b1"]
 
 
-async def test_who_is_given_a_turn_and_is_cancelled_at_once_passes_it_on(held):
+async def test_who_is_given_a_turn_and_is_cancelled_at_once_passes_it_on(held, monkeypatch):
+    waits = []
+
+    def free(readers, slot, frees=Readers._free):
+        frees(readers, slot)
+        waits[1].cancel()  # before it knows of its turn
+
+    monkeypatch.setattr(Readers, "_free", free)
     async with reading() as readers:
+        for number in range(3):
+            waits.append(asyncio.create_task(readers.told("a", errands.told, b"%d" % number)))
+            await asyncio.sleep(0)
+        held.go.release(2)
+        async with asyncio.timeout(60):
+            await asyncio.wait(waits)
+        assert waits[1].cancelled()
+        assert held.asked == [b"0", b"2"]
+
+
+async def test_a_process_that_reads_for_who_was_cancelled_is_nobody_elses_until_it_has_read(held):
+    async with reading(most=1) as readers:
         first = asyncio.create_task(readers.told("a", errands.told, b"1"))
         await asyncio.sleep(0)
-        second = asyncio.create_task(readers.told("a", errands.told, b"2"))
+        first.cancel()
+        await asyncio.wait([first])
+        with pytest.raises(CrowdedError):
+            await readers.told("a", errands.told, b"2")
+        other = asyncio.create_task(readers.told("b", errands.told, b"3"))
         await asyncio.sleep(0)
-        first.add_done_callback(lambda _: second.cancel())
-        held.go.release()
-        await asyncio.wait([first, second])
-        held.go.release()
-        assert await readers.told("b", errands.told, b"3") == b"null"
+        assert readers._waiting
+        held.go.release(2)
+        async with asyncio.timeout(60):
+            assert await other == b"null"
+        assert held.asked == [b"1", b"3"]
 
 
 async def test_beyond_its_limit_a_tenant_is_told_to_come_again_and_others_are_read(held, monkeypatch):
