@@ -84,7 +84,7 @@ _GRACE = 30  # seconds, the default of Kubernetes
 
 def _of_volumes(volumes: Any) -> Iterator[Fault]:
     for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
-        for place, value, message in (*_volume(volume), *_files(volume)) if isinstance(volume, dict) else ():
+        for place, value, message in _volume(volume) if isinstance(volume, dict) else ():
             yield ("volumes", index, *place), value, message, "core/volume-source"
 
 
@@ -297,39 +297,43 @@ def _volume(volume: Mapping[str, Any]) -> Iterator[_Inner]:
         held = " and ".join(beginning(each, _SHOWN) for each in sources[:3])
         message = f"a volume has one source, and this one has {held}, {_REFUSED}; keep one"
         yield (), None, message
-    claim, path = _object(volume.get("persistentVolumeClaim")), _object(volume.get("hostPath"))
-    if claim.get("claimName") == "":
-        yield ("persistentVolumeClaim", "claimName"), "", f"needs the name of a claim, {_REFUSED}; write it"
-    kind = path.get("type")
+    for source in sources:
+        if source in _OF_SOURCES and isinstance(volume[source], dict):
+            yield from _OF_SOURCES[source](source, volume[source])
+
+
+def _claim(place: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
+    if source.get("claimName") == "":
+        yield (place, "claimName"), "", f"needs the name of a claim, {_REFUSED}; write it"
+
+
+def _host_path(place: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
+    kind = source.get("type")
     if isinstance(kind, str) and kind and kind not in _HOST_PATHS:
-        yield ("hostPath", "type"), kind, f"is not {' or '.join(_HOST_PATHS)}, {_REFUSED}; use one of them"
-    size = _object(volume.get("emptyDir")).get("sizeLimit")
+        yield (place, "type"), kind, f"is not {' or '.join(_HOST_PATHS)}, {_REFUSED}; use one of them"
+
+
+def _empty(place: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
+    size = source.get("sizeLimit")
     if size is not None and _amount(size) < 0:
-        yield ("emptyDir", "sizeLimit"), size, f"is below 0, {_REFUSED}; raise it"
+        yield (place, "sizeLimit"), size, f"is below 0, {_REFUSED}; raise it"
     elif size is not None and 0 < _amount(size) < _LEAST:
         message = f"is {float(_amount(size)):g} bytes, in which nothing fits; write the unit, such as 64Gi"
-        yield ("emptyDir", "sizeLimit"), size, message
-    if "ephemeral" in volume:
-        yield from _ephemeral(_object(_object(volume["ephemeral"]).get("volumeClaimTemplate")).get("spec"))
-    medium = _object(volume.get("emptyDir")).get("medium")
+        yield (place, "sizeLimit"), size, message
+    medium = source.get("medium")
     if isinstance(medium, str) and medium not in _MEDIA and not medium.startswith("HugePages-"):
         near = next((each for each in _MEDIA[1:] if each.lower() == medium.lower()), "")
         hint = f"; {near} may be meant" if near else "; use Memory, or remove it"
         message = f"is not a medium that the kubelet knows, so the pod never starts{hint}"
-        yield ("emptyDir", "medium"), medium, message
+        yield (place, "medium"), medium, message
 
 
-_MODES = ("configMap", "secret", "downwardAPI", "projected")
 _MOST_MODE, _LEAST_TOKEN, _MOST_TOKEN = 0o777, 600, 2**32
 
 
-def _files(volume: Mapping[str, Any]) -> Iterator[_Inner]:
+def _files(place: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
     """Judge a source that makes files of an object of the API server."""
-    for member in _MODES:
-        if isinstance(volume.get(member), dict):
-            yield from _modes((member,), volume[member])
-    if isinstance(volume.get("projected"), dict):
-        yield from _projected(volume["projected"])
+    yield from _modes((place,), source)
 
 
 def _modes(place: Path, source: Mapping[str, Any]) -> Iterator[_Inner]:
@@ -344,28 +348,42 @@ def _modes(place: Path, source: Mapping[str, Any]) -> Iterator[_Inner]:
             yield (*place, *inside, name), mode, message
 
 
-def _projected(source: Mapping[str, Any]) -> Iterator[_Inner]:
-    """Judge the parts of a projected volume (validateProjectionSources)."""
+def _projected(member: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
+    """Judge a projected volume and its parts (validateProjectionSources)."""
+    yield from _modes((member,), source)
     parts = source.get("sources")
     for index, part in enumerate(parts if isinstance(parts, list) else ()):
-        place: Path = ("projected", "sources", index)
-        for member in _MODES[:3]:
-            yield from _modes((*place, member), _object(_object(part).get(member)))
+        place: Path = (member, "sources", index)
+        for each in ("configMap", "secret", "downwardAPI"):
+            yield from _modes((*place, each), _object(_object(part).get(each)))
         seconds = _object(_object(part).get("serviceAccountToken")).get("expirationSeconds")
         if type(seconds) is int and not _LEAST_TOKEN <= seconds <= _MOST_TOKEN:
             message = f"a token lives at least {_LEAST_TOKEN} seconds, {_REFUSED}; raise it"
             yield (*place, "serviceAccountToken", "expirationSeconds"), seconds, message
 
 
-def _ephemeral(claim: Any) -> Iterator[_Inner]:
+def _ephemeral(member: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
     """Judge the claim of a volume that lives as long as its pod (ValidatePersistentVolumeClaimSpec)."""
-    place: Path = ("ephemeral", "volumeClaimTemplate", "spec")
+    place: Path = (member, "volumeClaimTemplate", "spec")
+    claim = _object(source.get("volumeClaimTemplate")).get("spec")
     if not isinstance(claim, dict):
         return
     if not claim.get("accessModes"):
         yield (*place, "accessModes"), None, f"needs at least one access mode, {_REFUSED}; add accessModes"
     if not lists_storage(claim):
         yield (*place, "resources", "requests"), None, f"needs storage, {_REFUSED}; add requests: {{storage: 10Gi}}"
+
+
+_OF_SOURCES: Mapping[str, Callable[[str, Mapping[str, Any]], Iterator[_Inner]]] = {
+    "configMap": _files,
+    "downwardAPI": _files,
+    "emptyDir": _empty,
+    "ephemeral": _ephemeral,
+    "hostPath": _host_path,
+    "persistentVolumeClaim": _claim,
+    "projected": _projected,
+    "secret": _files,
+}
 
 
 def lists_storage(claim: Mapping[str, Any]) -> bool:

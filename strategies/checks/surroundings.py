@@ -101,10 +101,12 @@ def _security(member: str, spec: Mapping[str, Any]) -> Iterator[Fault]:
 
 def _volumes(member: str, spec: Mapping[str, Any]) -> Iterator[Fault]:
     for index, volume in enumerate(_list(spec[member])):
-        sources: list[tuple[Path, Mapping[str, Any]]] = [((), _object(volume))]
+        if not isinstance(volume, dict) or _OF_FILES.isdisjoint(volume):
+            continue
+        sources: list[tuple[Path, Mapping[str, Any]]] = [((), volume)]
         sources += [
             (("projected", "sources", number), _object(each))
-            for number, each in enumerate(_list(_object(_object(volume).get("projected")).get("sources")))
+            for number, each in enumerate(_list(_object(volume.get("projected")).get("sources")))
         ]
         for place, held in sources:
             for kind in [each for each in held if each in _KINDS]:
@@ -113,6 +115,7 @@ def _volumes(member: str, spec: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 _KINDS = frozenset({"configMap", "secret", "downwardAPI"})
+_OF_FILES = _KINDS | {"projected"}
 
 
 def _items(kind: str, source: Any) -> Iterator[tuple[Path, Any, str]]:

@@ -14,7 +14,7 @@ MOST = 160
 """Levels of objects and lists of a whole text."""
 
 _OTHERS = bytes(set(range(256)) - set(b"[]{}"))
-_LARGE = 16_384  # brackets, beyond which the value is walked instead
+_WORK = 4 << 20  # bytes that are looked through, beyond which the value is walked instead
 
 
 def is_too_deep(text: bytes | bytearray, value: Any) -> bool:
@@ -27,11 +27,13 @@ def is_too_deep(text: bytes | bytearray, value: Any) -> bool:
     if text.count(b"[") + text.count(b"{") <= MOST:
         return False
     left = bytes(text).translate(None, _OTHERS)
-    for _ in range(MOST if len(left) <= _LARGE else 0):
+    work = 0
+    for _ in range(MOST):
+        work += len(left)
         shorter = left.replace(b"[]", b"").replace(b"{}", b"")
         if not shorter:
             return False
-        if len(shorter) == len(left):
+        if len(shorter) == len(left) or work > _WORK:
             break
         left = shorter
     return _is_deep(value)

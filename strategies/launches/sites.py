@@ -7,6 +7,7 @@ from the runtime. Changes are always written to the object under admission: spec
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,17 @@ class Site:
         return dict(zip(map(_name, self.env), self.env, strict=True))
 
     @functools.cached_property
+    def values(self) -> Mapping[str, str | None]:
+        """The text of each variable by name, None for one that only the pod knows; most have nothing but a text."""
+        texts, sources = (list(map(read, self.variables.values())) for read in (_text_of, _source_of))
+        found = dict(zip(map(str, self.variables), texts, strict=True))
+        for name in itertools.compress(self.variables, map(operator.not_, texts)):
+            found[str(name)] = ""
+        for name in itertools.compress(self.variables, map(operator.is_not, sources, itertools.repeat(None))):
+            found[str(name)] = None
+        return found
+
+    @functools.cached_property
     def launch(self) -> Launch:
         """The bare launch: the first word decides, and wrappers and shells are not looked into."""
         return launches.parse(self.argv)
@@ -105,6 +117,7 @@ class Site:
 
 
 _name = operator.methodcaller("get", "name")
+_text_of, _source_of = operator.methodcaller("get", "value"), operator.methodcaller("get", "valueFrom")
 
 
 @remembered_for_part

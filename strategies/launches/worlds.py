@@ -8,8 +8,6 @@ accelerate see `strategies.launches.accelerate`.
 
 from __future__ import annotations
 
-import itertools
-import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,7 +15,6 @@ from typing import Any, NamedTuple
 
 from strategies.documents import names
 from strategies.documents.findings import beginning
-from strategies.documents.pods import EnvVar
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job, follow_parts, keep
 from strategies.launches import accelerate, accelerate_files, expansions, launches, ranks, sites, topologies
@@ -196,7 +193,7 @@ def _environment(job: Job, site: Site, topology: Topology) -> dict[str, str | No
 
     Trainer writes its five variables over those of a runtime; on a JobSet of a user, Muster adds those that lack.
     """
-    env = _values(site.variables)
+    env = dict(site.values)
     if job.container and topologies.sees_others(job.container.container):
         env.setdefault("NVIDIA_VISIBLE_DEVICES", "all")
     processes = "auto" if topology.processes is None else str(topology.processes)
@@ -208,20 +205,6 @@ def _environment(job: Job, site: Site, topology: Topology) -> dict[str, str | No
     if job.container is not None and ranks.is_a_sweep(job.container, site.reading.training or site.launch):
         return env
     return {**injected, **env}
-
-
-def _values(variables: Mapping[str | None, EnvVar]) -> dict[str, str | None]:
-    """Return the text of each variable, None for one that only the pod knows; most have nothing but a text."""
-    texts, sources = (list(map(read, variables.values())) for read in (_text_of, _source_of))
-    found = dict(zip(map(str, variables), texts, strict=True))
-    for name in itertools.compress(variables, map(operator.not_, texts)):
-        found[str(name)] = ""
-    for name in itertools.compress(variables, map(operator.is_not, sources, itertools.repeat(None))):
-        found[str(name)] = None
-    return found
-
-
-_text_of, _source_of = operator.methodcaller("get", "value"), operator.methodcaller("get", "valueFrom")
 
 
 def _setting(launch: Launch, env: _Env, name: str, default: str = "") -> str:

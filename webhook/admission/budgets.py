@@ -194,14 +194,28 @@ class _Walk:
         Raises:
             _BeyondError: at the first limit.
         """
+        values, text, limits = 0, 0, self._limits
         self._holders.append((_measured(document), -1, "", 1))
         for position, (holder, _, step, level) in enumerate(self._holders):  # grows on the way
             self._position = position
-            self._measure(holder, step, level)
+            size = len(holder)
+            values += size
+            if level > limits["nesting"]:
+                raise _BeyondError("nesting", level)
+            if size > limits["entries"]:
+                raise _BeyondError("entries", size)
+            if values > limits["values"]:
+                raise _BeyondError("values", values)
             if isinstance(holder, dict):
-                self._object(holder, level, annotations=step == "annotations")
+                _check_names(holder, limits["name"])
+                text += self._members(holder.items(), level + 1)
+                if step == "annotations":
+                    text -= _length_of_others(holder)
             else:
-                self._list(holder, level)
+                self._count(step, size)
+                text += self._members(enumerate(holder), level + 1)
+            if text > limits["text"]:
+                raise _BeyondError("text", text)
 
     def field(self, beyond: _BeyondError) -> str:
         """Return where the walk stopped; entries of lists go by their index, since naming them takes longer."""
@@ -213,46 +227,39 @@ class _Walk:
         told = "".join(f"[{step}]" if isinstance(step, int) else f".{step[:_SHORT_STEP]}" for step in steps)
         return told.removeprefix(".")[:_SHORT_FIELD] or "the object"
 
-    def _measure(self, holder: dict[str, Any] | list[Any], step: str | int, level: int) -> None:
-        size = len(holder)
-        if level > self._limits["nesting"]:
-            raise _BeyondError("nesting", level)
-        if size > self._limits["entries"]:
-            raise _BeyondError("entries", size)
-        self._add("values", size)
-        if isinstance(holder, list) and step in _LISTS:
-            self._add(_LISTS[str(step)], size)
+    def _count(self, step: str | int, size: int) -> None:
+        if step in _LISTS:
+            key = _LISTS[str(step)]
+            self._counts[key] += size
+            if self._counts[key] > self._limits[key]:
+                raise _BeyondError(key, self._counts[key])
 
-    def _add(self, key: str, amount: int) -> None:
-        self._counts[key] += amount
-        if self._counts[key] > self._limits[key]:
-            raise _BeyondError(key, self._counts[key])
-
-    def _object(self, holder: Mapping[str, Any], level: int, *, annotations: bool) -> None:
-        longest, text = self._limits["name"], 0
-        for key, value in holder.items():
-            if len(key) > longest:
-                raise _BeyondError("name", len(key), key)
-            kind = type(value)
-            if kind is str:
-                if key == "name" and len(value) > longest:
-                    raise _BeyondError("name", len(value), key)
-                if not annotations or key.startswith(_OWN):
-                    text += len(value)
-            elif kind is dict or kind is list:
-                self._holders.append((value, self._position, key, level + 1))
-            elif kind is int and not _SMALLEST <= value <= _LARGEST:
-                raise _BeyondError("number", value.bit_length(), key)
-        self._add("text", text)
-
-    def _list(self, holder: list[Any], level: int) -> None:
+    def _members(self, members: Iterable[tuple[str | int, Any]], level: int) -> int:
+        """Note the holders among the members of one, and return the characters of its strings."""
         text = 0
-        for index, value in enumerate(holder):
+        for step, value in members:
             kind = type(value)
             if kind is str:
                 text += len(value)
             elif kind is dict or kind is list:
-                self._holders.append((value, self._position, index, level + 1))
+                self._holders.append((value, self._position, step, level))
             elif kind is int and not _SMALLEST <= value <= _LARGEST:
-                raise _BeyondError("number", value.bit_length(), index)
-        self._add("text", text)
+                raise _BeyondError("number", value.bit_length(), step)
+        return text
+
+
+def _check_names(holder: Mapping[str, Any], longest: int) -> None:
+    """Raise for a member whose name is too long, or a `name` that is."""
+    if holder and max(map(len, holder)) > longest:
+        key = next(key for key in holder if len(key) > longest)
+        raise _BeyondError("name", len(key), key)
+    named = holder.get("name")
+    if isinstance(named, str) and len(named) > longest:
+        raise _BeyondError("name", len(named), "name")
+
+
+def _length_of_others(annotations: Mapping[str, Any] | list[Any]) -> int:
+    """Return the characters of annotations of other tools, which nothing reads."""
+    if not isinstance(annotations, dict):
+        return 0
+    return sum(len(text) for key, text in annotations.items() if isinstance(text, str) and not key.startswith(_OWN))

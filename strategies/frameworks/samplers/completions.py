@@ -126,8 +126,8 @@ def list_env(pair: Pair) -> Iterator[tuple[str, str, str]]:
     if server is None or server.form is Form.GRPC or not pair.is_asked:
         return
     yield DEV_MODE, "1", "the trainer sends weights to endpoints that vLLM opens only in this mode"
-    mine = transfers.folder(pair.node)
-    if mine and not transfers.folder(pair.sampler.place) and not parsing.hidden(mine):
+    mine = transfers.folder(pair.job, pair.node)
+    if mine and not transfers.folder(pair.job, pair.sampler.place) and not parsing.hidden(mine):
         yield transfers.FOLDER, mine, "the trainer writes weights into this folder"
     if adapters.find(pair) is not None and not adapters.by_files(pair):
         yield contradictions.LORA_UPDATES, "True", "vLLM loads adapters at run time only with this variable"

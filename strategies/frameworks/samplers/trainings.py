@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strategies.documents import pods
 from strategies.frameworks.trl import flags, invocations, parsing
 from strategies.frameworks.trl.invocations import Invocation
 from strategies.jobs.jobs import Job
@@ -145,8 +144,7 @@ def _training(site: Site, found: Invocation, *, certain: bool) -> Training:
     last = site.argv[len(site.argv) - len(found.args) :] == found.args
     bare = last and (found.head == () or site.argv[: len(found.head)] == found.head or bool(found.prefix))
     named = bare and any("$" in word for word in found.args)
-    env = {str(each.get("name")): pods.env_value([each], str(each.get("name"))) for each in site.env} if named else {}
-    words = tuple(resolve_own(word, env) if bare else _unseen(word) for word in found.args)
+    words = tuple(resolve_own(word, site.values if named else {}) if bare else _unseen(word) for word in found.args)
     return Training(site, found, parsing.parse(found.method, words), bare and "--" not in found.args, certain)
 
 

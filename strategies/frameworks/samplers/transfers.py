@@ -18,6 +18,7 @@ from strategies.frameworks.samplers import pairs
 from strategies.frameworks.samplers.pairs import Pair
 from strategies.frameworks.vllm import parsing
 from strategies.frameworks.vllm.servers import Server
+from strategies.jobs.jobs import Job, remembered_for_place
 
 __all__ = ["FILES", "FLAG", "FOLDER", "backend", "config", "folder", "folders", "is_nccl", "sends_files"]
 
@@ -62,7 +63,7 @@ def folders(pair: Pair) -> tuple[str, str]:
 
     The sampler's is the one that Muster will write where it names none: that of the first training that asks it.
     """
-    return _mine(pair), folder(pair.sampler.place) or _first(pair)
+    return folder(pair.job, pair.node), folder(pair.job, pair.sampler.place) or _first(pair)
 
 
 def _first(pair: Pair) -> str:
@@ -75,10 +76,11 @@ def _first(pair: Pair) -> str:
 
 
 def _mine(pair: Pair) -> str:
-    return folder(pair.node)
+    return folder(pair.job, pair.node)
 
 
-def folder(place: pods.Place) -> str:
+@remembered_for_place
+def folder(_job: Job, place: pods.Place) -> str:
     """Return the folder for weights that a container names, a reference to what its source says, or ""."""
     entry = pods.find_env(place.container.get("env"), FOLDER)
     return "" if entry is None else str(entry.get("value") or f"$({FOLDER})")
