@@ -53,6 +53,14 @@ def a_claim_of_more_devices_than_an_integer_of_trainers():
     return job, runtime, devices.device_class(), devices.template("two", 2**53 + 1)
 
 
+def a_recipe_without_a_config_for_a_runtime_without_a_command():
+    """The launch that Muster writes for the recipe has no config, which is said before it is written."""
+    runtime = jobs.make_runtime("own", framework="torchtune")
+    job = jobs.make_trainjob(runtime="own")
+    job["spec"]["trainer"] = {"args": ["lora_finetune_distributed"]}
+    return job, runtime
+
+
 def an_owned_job_that_trainer_gave_the_address_of_another():
     """The endpoint that corrects Trainer's address makes the size of the world known."""
     env = [{"name": "PET_MASTER_ADDR", "value": "train-node-0-0.train"}]
@@ -140,6 +148,7 @@ FOUND = (
     a_claim_template_whose_name_is_a_list,
     a_decode_context_that_divides_no_size,
     a_claim_of_more_devices_than_an_integer_of_trainers,
+    a_recipe_without_a_config_for_a_runtime_without_a_command,
     an_owned_job_that_trainer_gave_the_address_of_another,
     a_tune_run_with_a_negative_number_of_devices,
     a_job_that_is_taken_for_the_training_once_it_has_a_claim,

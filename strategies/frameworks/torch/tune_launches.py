@@ -30,18 +30,20 @@ _Fault = tuple[str, Any, str, str]
 """A word of the launch, the value to show, what is wrong, and the rule."""
 
 
-def check(job: Job, reported: Collection[str]) -> Iterator[Finding]:
+def check(job: Job, reported: Collection[str], written: Launch | None = None) -> Iterator[Finding]:
     """Check the launches of `tune run`: those that fail at their start, and those that train alone on several nodes.
 
     Args:
         job: the job as it will be stored.
         reported: config items about which something else is said.
+        written: the launch that Muster writes where the command line is none of `tune run` yet.
     """
     site = sites.find_site(job)
     if site is None or job.owner is not None:
         return
     topology = topologies.read_topology(job)
-    for launch in site.reading.launches:
+    found = site.reading.launches if written is None or is_run(site.launch) else (written,)
+    for launch in found:
         if is_run(launch) and launch.certain:
             for word, value, message, rule in _faults(launch, _own_words(job, site, launch), topology):
                 if rule != _TWICE or word.partition("=")[0] not in reported:

@@ -54,7 +54,7 @@ class TorchTuneStrategy(TorchFamily):
         if _is_bare(job):
             yield from tune_launches.check_arguments(job.trainer.get("args") or ())
         else:
-            yield from tune_launches.check(job, recipes.IMMUTABLE if completed else frozenset())
+            yield from tune_launches.check(job, recipes.IMMUTABLE if completed else frozenset(), rewrites.own(job))
         yield from tune_launches.check_names(job)
         if _is_bare(job) or completed:
             yield from _model_findings(job)
