@@ -100,6 +100,8 @@ def _into_args(random, document, places, plain, known):
 def _insert(random, words, flag, value):
     given = [f"{flag}={value}"] if random.random() < 0.5 else [flag, value]
     at = random.randint(0, len(words))
+    if at and words[at - 1] in _FLAGS:  # not between another flag and its secret
+        at -= 1
     words[at:at] = given
     return flag
 
