@@ -134,9 +134,10 @@ def runtime(
     return made
 
 
-def job(space: Space, steps: int = STEPS, **trainer: Any) -> dict[str, Any]:
+def job(space: Space, steps: int = STEPS, model: str = "untied", **trainer: Any) -> dict[str, Any]:
     """Return the TrainJob as people write it."""
-    args = ["--use_vllm", "--model_name_or_path", _MODEL, "--dataset_name", f"{runs.SHARED}/data/grpo"]
+    args = ["--use_vllm", "--model_name_or_path", f"{runs.SHARED}/{model}"]
+    args += ["--dataset_name", f"{runs.SHARED}/data/grpo"]
     args += ["--reward_funcs", "rewards.small_letters", "--output_dir", f"{folder(space)}/$(INDEX)"]
     args += ["--use_cpu", "--bf16", "false", "--dtype", "float32", "--report_to", "none", "--save_strategy", "no"]
     args += ["--per_device_train_batch_size", "8", "--num_generations", "8", "--max_completion_length", "16"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from e2e.suites.support import statuses, waits
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 from e2e.suites.support.spares import Spare
@@ -67,3 +70,21 @@ def test_a_sampler_that_serves_other_weights_ends_the_job_with_a_reason(
     assert "the sampler serves other weights than are trained" in rank.message
     assert len(grpos.logged(rank.log, "reward")) <= 2
     verdicts.told(space, kubectl, name, "weights-differ", "its sampler served other weights than were trained")
+
+
+def test_a_model_that_cannot_be_updated_on_cpus_is_never_trained_and_status_says_why(
+    space: Space, kubectl: Kubectl, models: None
+) -> None:
+    """vLLM on CPUs keeps an old copy of tied embeddings, so that each version but the first would be served wrongly."""
+    name = runs.start(space, grpos.runtime(space), grpos.job(space, model="llama"))
+
+    def told() -> dict[str, Any]:
+        story: dict[str, Any] = statuses.told(kubectl, name, "-n", space.name)
+        assert story["why"]["code"] == "crashing", story["why"]
+        return story
+
+    story = waits.until("the sampler to be refused again and again", told, grpos.PATIENCE)
+    assert story["phase"] == "Waiting"
+    assert "weights by files: " in story["why"]["text"]
+    assert "use an untied model, or a GPU" in story["why"]["text"]
+    assert [each for each in space.pods() if "-node-" in each["metadata"]["name"]] == []
