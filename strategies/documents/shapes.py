@@ -48,7 +48,7 @@ _CONTAINER = {
     "command": _STRINGS,
     "args": _STRINGS,
     "env": _ENV,
-    "envFrom": [{}],
+    "envFrom": [{"prefix": str, "configMapRef": {"name": str}}],
     "ports": [{}],
     "resources": _RESOURCES,
     "securityContext": {},

@@ -61,6 +61,15 @@ def a_recipe_without_a_config_for_a_runtime_without_a_command():
     return job, runtime
 
 
+def a_source_of_variables_whose_config_map_is_a_text():
+    """A runtime's container has all variables of a ConfigMap, whose reference is a text."""
+    runtime = jobs.make_runtime("own", framework="torch")
+    (node,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    (container,) = node["template"]["spec"]["template"]["spec"]["containers"]
+    container["envFrom"] = [{"configMapRef": ">"}]
+    return jobs.make_trainjob(runtime="own", command=["python", "x.py"], nodes=2), runtime
+
+
 def an_owned_job_that_trainer_gave_the_address_of_another():
     """The endpoint that corrects Trainer's address makes the size of the world known."""
     env = [{"name": "PET_MASTER_ADDR", "value": "train-node-0-0.train"}]
@@ -149,6 +158,7 @@ FOUND = (
     a_decode_context_that_divides_no_size,
     a_claim_of_more_devices_than_an_integer_of_trainers,
     a_recipe_without_a_config_for_a_runtime_without_a_command,
+    a_source_of_variables_whose_config_map_is_a_text,
     an_owned_job_that_trainer_gave_the_address_of_another,
     a_tune_run_with_a_negative_number_of_devices,
     a_job_that_is_taken_for_the_training_once_it_has_a_claim,
