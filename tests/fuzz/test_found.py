@@ -67,7 +67,7 @@ def a_source_of_variables_whose_config_map_is_a_text():
     (node,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     (container,) = node["template"]["spec"]["template"]["spec"]["containers"]
     container["envFrom"] = [{"configMapRef": ">"}]
-    return jobs.make_trainjob(runtime="own", command=["python", "x.py"], nodes=2), runtime
+    return jobs.make_trainjob(runtime="own", command=["python", "x.py"], numNodes=2), runtime
 
 
 def an_owned_job_that_trainer_gave_the_address_of_another():
