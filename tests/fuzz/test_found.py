@@ -70,6 +70,18 @@ def a_source_of_variables_whose_config_map_is_a_text():
     return jobs.make_trainjob(runtime="own", command=["python", "x.py"], numNodes=2), runtime
 
 
+def a_store_without_an_address_for_a_launch_that_is_not_torchrun_yet():
+    """`trl sft` reads no PET_RDZV_BACKEND, and torchrun, which Muster writes instead, needs an address for it."""
+    runtime = jobs.make_runtime("own", framework="trl")
+    args = ["--model_name_or_path=m", "--dataset_name=d", "--output_dir=/o"]
+    job = jobs.make_trainjob(runtime="own", command=["trl", "sft"], args=args, numNodes=2)
+    job["spec"]["trainer"] |= {
+        "resourcesPerNode": {"limits": {"nvidia.com/gpu": 1}},
+        "env": [{"name": "PET_RDZV_BACKEND", "value": "etcd"}],
+    }
+    return job, runtime
+
+
 def an_owned_job_that_trainer_gave_the_address_of_another():
     """The endpoint that corrects Trainer's address makes the size of the world known."""
     env = [{"name": "PET_MASTER_ADDR", "value": "train-node-0-0.train"}]
@@ -158,6 +170,7 @@ FOUND = (
     a_decode_context_that_divides_no_size,
     a_claim_of_more_devices_than_an_integer_of_trainers,
     a_recipe_without_a_config_for_a_runtime_without_a_command,
+    a_store_without_an_address_for_a_launch_that_is_not_torchrun_yet,
     a_source_of_variables_whose_config_map_is_a_text,
     an_owned_job_that_trainer_gave_the_address_of_another,
     a_tune_run_with_a_negative_number_of_devices,

@@ -22,7 +22,7 @@ from strategies.frameworks.trl import (
 )
 from strategies.frameworks.trl.invocations import Form
 from strategies.jobs.jobs import Job
-from strategies.launches import coordinators, counts, guesses, quotes, sites, topologies, worlds
+from strategies.launches import coordinators, counts, guesses, meetings, quotes, sites, topologies, worlds
 from strategies.launches.launches import Launch, Launcher
 
 __all__ = ["TRLStrategy"]
@@ -54,7 +54,7 @@ class TRLStrategy(TorchFamily):
         if isinstance(plan, launch_plans.LaunchPlan):
             _write(changes, sites.find_site(job) or site, site, found, plan)
 
-    def _stopped(self, job: Job, site: sites.Site) -> Iterator[Finding]:
+    def _stopped(self, job: Job, site: sites.Site, *, says_more: bool) -> Iterator[Finding]:
         """Refuse now what would be refused of the launch that Muster writes instead: it keeps options of the author's.
 
         A job comes here before Muster changed it where nothing is enforced, or where somebody only asks.
@@ -63,9 +63,13 @@ class TRLStrategy(TorchFamily):
         later = replace(job, changes=planned, memory={})
         TRLStrategy.enforce_command(self, later, planned)
         field = f"{site.place}.{'command' if site.command else 'args'}"
-        for finding in counts.check_counts(later):
+        for finding in counts.check_counts(later) if says_more else ():
             if finding.severity is Severity.ERROR:
                 yield replace(finding, field=field)
+        said = {(each.field, each.message) for each in meetings.check_meetings(job)}
+        for finding in meetings.check_meetings(later):
+            if finding.severity is Severity.ERROR and (finding.field, finding.message) not in said:
+                yield finding
 
     def validate(self, job: Job) -> Iterable[Finding]:
         """Check the runtime, the launch, and the script's own arguments."""
@@ -78,8 +82,8 @@ class TRLStrategy(TorchFamily):
             yield from counts.check_counts(job)
         if site is None:
             return
-        if isinstance(plan, launch_plans.LaunchPlan) and plan.says_more:
-            yield from self._stopped(job, site)
+        if isinstance(plan, launch_plans.LaunchPlan):
+            yield from self._stopped(job, site, says_more=plan.says_more)
         yield from _method_findings(job, site, found)
         yield from unknown
         if found is None:
