@@ -63,6 +63,7 @@ _SEGMENT = re.compile(r"\.?([A-Za-z0-9_-]+)|\[((?:[^\]\\]|\\.)*)\]", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _INDEXED = 32  # entries from which on a list is indexed
 _REMEMBERED = 4  # lists; each entry keeps its list alive, so that its id stays its own
+_LONGEST_KEY = 512  # characters; names have at most 253, and each change and finding tells its path
 _LONGEST_INDEX = 9  # digits; no list is longer, and int() of a million digits takes long
 
 
@@ -137,6 +138,8 @@ def _entry_step(entries: list[Any], member: str, index: int) -> str | int:
     if key is None:
         return index
     key = str(key)
+    if len(key) > _LONGEST_KEY:
+        return index
     if (index and _first(entries, member, key) != index) or (key.isdecimal() and _is_index(key, entries)):
         return index
     return _quoted(key) if "]" in key or "\\" in key else key

@@ -73,6 +73,12 @@ def test_a_name_that_looks_like_an_index_of_the_list_is_not_used():
     assert [paths.field(document, ("env", index)) for index in range(3)] == ["env[0]", "env[1]", "env[7]"]
 
 
+def test_an_entry_with_a_name_that_nothing_can_have_is_named_by_its_index():
+    document = {"env": [{"name": "A"}, {"name": "B" * 8000}]}
+    assert paths.field(document, ("env", 1)) == "env[1]"
+    assert paths.locate(document, "env[1]") == ("env", 1)
+
+
 def test_an_entry_is_found_in_a_reordered_list():
     field = paths.field(ENV, ("spec", "env", 1))
     assert paths.locate({"spec": {"env": [{"name": "B"}, {"name": "A"}]}}, field) == ("spec", "env", 0)
