@@ -62,10 +62,10 @@ def test_a_memory_longer_than_any_annotation_is_not_read():
 
 
 def test_a_memory_that_no_update_would_read_is_not_written():
-    name = "n" * (restores.MAX_TEXT // 2)
-    changes = Changes(jobs.make_trainjob(env=[{"name": f"{name}{number}", "value": "1"} for number in range(3)]))
-    for number in range(3):
-        changes.set(("spec", "trainer", "env", number, "value"), "2", **WHY)
+    members = ["n" * (restores.MAX_TEXT // 2) + str(number) for number in range(3)]
+    changes = Changes(jobs.make_trainjob(resourcesPerNode={"limits": dict.fromkeys(members, "1")}))
+    for member in members:
+        changes.set(("spec", "trainer", "resourcesPerNode", "limits", member), "2", **WHY)
     with pytest.raises(ValueError, match="shorter names"):
         restores.remember(changes, "x", "1")
 
