@@ -1,9 +1,8 @@
-"""Containers and volumes: members of a pod that the API server refuses, or the kubelet never starts.
+"""Containers: members of a pod that the API server refuses, or the kubelet never starts.
 
 JobSet's webhook looks at none of them. Source: kubernetes v1.36.3 `pkg/apis/core/validation/validation.go`
 (validateContainerCommon, validateInitContainers, validateEnvVarValueFrom, validateProbe, ValidateVolumeMounts,
-validateVolumeSource, ValidateSecurityContext), `pkg/volume/emptydir/empty_dir.go`,
-`pkg/kubelet/kuberuntime/security_context_others.go`.
+ValidateSecurityContext), `pkg/kubelet/kuberuntime/security_context_others.go`.
 
 Only members of the right type are judged: the API server refuses the others, and says so at once.
 """
@@ -13,18 +12,14 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
-from strategies.checks import surroundings
-from strategies.documents import labels, quantities
-from strategies.documents.findings import beginning
+from strategies.checks import sources, surroundings
+from strategies.checks.sources import Fault
+from strategies.documents import labels
 from strategies.documents.paths import Path
 
-__all__ = ["Fault", "environment", "faults", "lists_storage"]
-
-Fault = tuple[Path, Any, str, str]
-"""Place, value, message and rule."""
+__all__ = ["Fault", "environment", "faults"]
 
 _REFUSED = "so the API server refuses the pod"
 _FIELDS = frozenset(
@@ -44,10 +39,8 @@ _WORDS = {
 }
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _HIGHEST_PORT = 65_535
-_SHOWN = 63  # characters of a name
 _USERS = ("runAsUser", "runAsNonRoot")
 _ROOT = "user 0 is root, and runAsNonRoot forbids it, so the kubelet never starts the container; correct one of the two"
-_MEDIA = ("", "Memory", "HugePages")
 
 
 def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
@@ -66,7 +59,7 @@ def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
     if spec.get("hostNetwork") is True:
         yield from _host_ports(spec)
     yield from _of_init_containers(spec)
-    yield from _of_volumes(spec.get("volumes"))
+    yield from sources.faults(spec.get("volumes"))
 
 
 def _pauses(container: Mapping[str, Any], grace: Any) -> Iterator[Fault]:
@@ -80,12 +73,6 @@ def _pauses(container: Mapping[str, Any], grace: Any) -> Iterator[Fault]:
 
 
 _GRACE = 30  # seconds, the default of Kubernetes
-
-
-def _of_volumes(volumes: Any) -> Iterator[Fault]:
-    for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
-        for place, value, message in _volume(volume) if isinstance(volume, dict) else ():
-            yield ("volumes", index, *place), value, message, "core/volume-source"
 
 
 def _host_ports(spec: Mapping[str, Any]) -> Iterator[Fault]:
@@ -285,120 +272,6 @@ _JUDGES: Mapping[str, Callable[[str, Any, Mapping[str, Any]], Iterator[Fault]]] 
     **dict.fromkeys(_PROBES, _probe),
 }
 _JUDGED = frozenset(_JUDGES)
-
-
-_HOST_PATHS = ("DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice")
-
-
-def _volume(volume: Mapping[str, Any]) -> Iterator[_Inner]:
-    """Judge the source of a volume; one without a source is an emptyDir (SetDefaults_Volume)."""
-    sources = [name for name, value in volume.items() if name != "name" and value is not None]
-    if len(sources) > 1:
-        held = " and ".join(beginning(each, _SHOWN) for each in sources[:3])
-        message = f"a volume has one source, and this one has {held}, {_REFUSED}; keep one"
-        yield (), None, message
-    for source in sources:
-        if source in _OF_SOURCES and isinstance(volume[source], dict):
-            yield from _OF_SOURCES[source](source, volume[source])
-
-
-def _claim(place: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
-    if source.get("claimName") == "":
-        yield (place, "claimName"), "", f"needs the name of a claim, {_REFUSED}; write it"
-
-
-def _host_path(place: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
-    kind = source.get("type")
-    if isinstance(kind, str) and kind and kind not in _HOST_PATHS:
-        yield (place, "type"), kind, f"is not {' or '.join(_HOST_PATHS)}, {_REFUSED}; use one of them"
-
-
-def _empty(place: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
-    size = source.get("sizeLimit")
-    if size is not None and _amount(size) < 0:
-        yield (place, "sizeLimit"), size, f"is below 0, {_REFUSED}; raise it"
-    elif size is not None and 0 < _amount(size) < _LEAST:
-        message = f"is {float(_amount(size)):g} bytes, in which nothing fits; write the unit, such as 64Gi"
-        yield (place, "sizeLimit"), size, message
-    medium = source.get("medium")
-    if isinstance(medium, str) and medium not in _MEDIA and not medium.startswith("HugePages-"):
-        near = next((each for each in _MEDIA[1:] if each.lower() == medium.lower()), "")
-        hint = f"; {near} may be meant" if near else "; use Memory, or remove it"
-        message = f"is not a medium that the kubelet knows, so the pod never starts{hint}"
-        yield (place, "medium"), medium, message
-
-
-_MOST_MODE, _LEAST_TOKEN, _MOST_TOKEN = 0o777, 600, 2**32
-
-
-def _files(place: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
-    """Judge a source that makes files of an object of the API server."""
-    yield from _modes((place,), source)
-
-
-def _modes(place: Path, source: Mapping[str, Any]) -> Iterator[_Inner]:
-    """Judge the modes of files, which are numbers of YAML: 0755 and 493 are the same, and 755 is another."""
-    listed = source.get("items")
-    every: list[tuple[Path, str, Any]] = [((), "defaultMode", source)]
-    every += [(("items", index), "mode", each) for index, each in enumerate(listed if isinstance(listed, list) else ())]
-    for inside, name, held in every:
-        mode = _object(held).get(name)
-        if type(mode) is int and not 0 <= mode <= _MOST_MODE:
-            message = f"is above 0777 (511), {_REFUSED}; write an octal number such as 0755, which is 493"
-            yield (*place, *inside, name), mode, message
-
-
-def _projected(member: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
-    """Judge a projected volume and its parts (validateProjectionSources)."""
-    yield from _modes((member,), source)
-    parts = source.get("sources")
-    for index, part in enumerate(parts if isinstance(parts, list) else ()):
-        place: Path = (member, "sources", index)
-        for each in ("configMap", "secret", "downwardAPI"):
-            yield from _modes((*place, each), _object(_object(part).get(each)))
-        seconds = _object(_object(part).get("serviceAccountToken")).get("expirationSeconds")
-        if type(seconds) is int and not _LEAST_TOKEN <= seconds <= _MOST_TOKEN:
-            message = f"a token lives at least {_LEAST_TOKEN} seconds, {_REFUSED}; raise it"
-            yield (*place, "serviceAccountToken", "expirationSeconds"), seconds, message
-
-
-def _ephemeral(member: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
-    """Judge the claim of a volume that lives as long as its pod (ValidatePersistentVolumeClaimSpec)."""
-    place: Path = (member, "volumeClaimTemplate", "spec")
-    claim = _object(source.get("volumeClaimTemplate")).get("spec")
-    if not isinstance(claim, dict):
-        return
-    if not claim.get("accessModes"):
-        yield (*place, "accessModes"), None, f"needs at least one access mode, {_REFUSED}; add accessModes"
-    if not lists_storage(claim):
-        yield (*place, "resources", "requests"), None, f"needs storage, {_REFUSED}; add requests: {{storage: 10Gi}}"
-
-
-_OF_SOURCES: Mapping[str, Callable[[str, Mapping[str, Any]], Iterator[_Inner]]] = {
-    "configMap": _files,
-    "downwardAPI": _files,
-    "emptyDir": _empty,
-    "ephemeral": _ephemeral,
-    "hostPath": _host_path,
-    "persistentVolumeClaim": _claim,
-    "projected": _projected,
-    "secret": _files,
-}
-
-
-def lists_storage(claim: Mapping[str, Any]) -> bool:
-    """Whether a claim of a volume says how much storage it asks for."""
-    return "storage" in _object(_object(claim.get("resources")).get("requests"))
-
-
-def _amount(written: object) -> Fraction | int:
-    try:
-        return quantities.value(written) if isinstance(written, str | int) else 0
-    except ValueError:
-        return 0  # the API server says so at once
-
-
-_LEAST = 2**20  # bytes
 
 
 def _object(value: Any) -> Mapping[str, Any]:

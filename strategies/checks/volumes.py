@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.checks import containers
+from strategies.checks import sources
 from strategies.documents import names, paths
 from strategies.documents.findings import Finding, error, quoted, warning
 from strategies.jobs.jobs import Job
@@ -64,7 +64,7 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
             found = ((error, message, "core/volume-claim"),)
         for make, message, rule in found:
             yield _told(job, make(field, modes, message, rule=rule))
-        if not containers.lists_storage(_object(claim.get("spec"))):
+        if not sources.lists_storage(_object(claim.get("spec"))):
             place = paths.field(document, (*path, "spec", "resources", "requests"))
             yield _told(job, error(place, None, _UNSIZED, rule="core/volume-claim"))
 
