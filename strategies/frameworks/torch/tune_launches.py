@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from strategies.documents.findings import Finding, beginning, error, warning
-from strategies.frameworks.torch import tune_overrides
+from strategies.frameworks.torch import tune_configs, tune_overrides
 from strategies.jobs.jobs import Job
 from strategies.launches import sites, topologies
 from strategies.launches.guesses import Guesses
@@ -24,7 +24,7 @@ __all__ = ["alone", "check", "check_arguments", "check_names", "is_run", "takes_
 _SINGLE = "_single_device"
 _TRAINS = ("finetune", "dpo", "qat", "distillation")
 _CONFIG = "--config"
-_NO_CONFIG = "torchtune/no-config"
+_NO_CONFIG, _CONFIG_RULE = "torchtune/no-config", "torchtune/config"
 _TWICE = "torchtune/twice"
 _Fault = tuple[str, Any, str, str]
 """A word of the launch, the value to show, what is wrong, and the rule."""
@@ -68,12 +68,16 @@ def check_arguments(args: Sequence[str]) -> Iterator[Finding]:
 
 
 def check_names(job: Job) -> Iterator[Finding]:
-    """Warn about a recipe whose name is nearly that of one which torchtune has; a module may have any name."""
+    """Warn about recipes whose names are nearly those of torchtune, and about configs and models that it lacks."""
     site = sites.find_site(job)
     if site is None or job.owner is not None:
         return
     for launch in site.reading.launches:
         name = launch.target
+        if is_run(launch) and not any("$" in word for word in launch.rest):
+            configs, others = _split(launch.rest)
+            for word, message in tune_configs.unknown(configs[0] if configs else "", others):
+                yield warning(_place(site, launch, word), word, message, rule=_CONFIG_RULE)
         if not is_run(launch) or not _MODULE.fullmatch(name) or len(name) > _LONGEST or name in recipes.RECIPES:
             continue
         meant = _NAMES.closest(name)
@@ -176,6 +180,8 @@ def _overrides(launch: Launch, topology: Topology) -> Iterator[_Fault]:
     ranks = launched.world_size if recipes.RECIPES[launch.target] else 1
     for word, message in tune_overrides.faults(launch.target, configs[0] if configs else "", others, ranks):
         yield word, word, message, "torchtune/override"
+    for word, message in tune_configs.faults(launch.target, configs[0] if configs else "", others):
+        yield word, word, message, _CONFIG_RULE
 
 
 _ODD = "a recipe takes only key=value behind its config, with one =, and ends with an error; correct it"
