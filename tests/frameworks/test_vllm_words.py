@@ -152,3 +152,57 @@ def test_a_command_of_vllm_that_serves_nothing_is_no_reason_to_warn(command):
         ),
     )
     assert [(each.rule, each.severity) for each in done.changes.findings] == [("vllm/not-enforced", Severity.NOTE)]
+
+
+REFUSED = {
+    "a member that is misspelt": ('--structured-outputs-config={"bakend":"auto"}', "did you mean backend?"),
+    "a member of an earlier version": ('--compilation-config={"level":3}', "it has no member 'level' here"),
+    "a word that is none": ('--structured-outputs-config={"backend":"outline"}', "and not 'outline'"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_member_of_json_that_vllm_does_not_know_is_refused(words, said):
+    ((rule, severity, message),) = told(f"vllm serve m {words}")
+    assert (rule, severity) == ("vllm/value", Severity.ERROR)
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        ('--structured-outputs-config={"bakend":"auto"}', 1),
+        ('--structured-outputs-config={"backend":"outline"}', 0),  # perhaps a word of a later one
+        ('--compilation-config={"level":3}', 0),  # a member of an earlier one
+    ],
+)
+def test_an_image_of_ones_own_may_know_other_members(words, count):
+    said = told(f"vllm serve m {words}", THEIRS)
+    assert [(rule, severity) for rule, severity, _ in said] == [("vllm/value", WARNING)] * count
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        '--structured-outputs-config={"backend":"Guidance"}',
+        '--structured-outputs-config={"backend":"$(B)"}',
+        "--compilation-config.mode=3",
+        '--compilation-config={"mode":3} -cc.pass_config={"fuse_norm_quant":true}',
+        "--compilation-config={}",
+        "--hf-overrides=mine.overrides",
+        '--hf-overrides={"a":1}',
+    ],
+)
+def test_members_that_vllm_takes_or_that_cannot_be_seen_are_not_mentioned(words):
+    assert told(f"vllm serve m {words}") == []
+
+
+def test_of_thousands_of_unknown_members_a_few_are_told():
+    members = ",".join(f'"m{number}":1' for number in range(3000))
+    assert len(told(f"vllm serve m --compilation-config={{{members}}}")) == 6
+
+
+def test_an_object_that_is_not_json_is_refused():
+    ((rule, _, message),) = told("vllm serve m --hf-overrides={rope:4}")
+    assert rule == "vllm/arguments"
+    assert "is not JSON, though it has braces" in message

@@ -7,11 +7,9 @@ create_engine_config, `config/parallel.py`). A flag that admission cannot see is
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from strategies.frameworks.vllm import parsing, sizes
+from strategies.frameworks.vllm import members, parsing, sizes
 from strategies.frameworks.vllm.servers import Form, Server
 
 __all__ = ["LORA_UPDATES", "Contradiction", "find", "updates_adapters"]
@@ -189,7 +187,7 @@ def _updates(server: Server) -> Iterator[Contradiction]:
 
 def _transfer(server: Server) -> Iterator[Contradiction]:
     """Check the role in a transfer of KV caches (`config/kv_transfer.py`)."""
-    text, wanted = server.text(_TRANSFER), _members(server, _TRANSFER)
+    text, wanted = server.text(_TRANSFER), members.read(server, _TRANSFER)
     if not text or wanted is None:
         return
     role = wanted.get("kv_role")
@@ -200,21 +198,9 @@ def _transfer(server: Server) -> Iterator[Contradiction]:
         yield _TRANSFER, f"vLLM would not start: its kv_role is not {' or '.join(_ROLES)}; use one of them"
 
 
-def _members(server: Server, flag: str) -> Mapping[str, Any] | None:
-    """Return the members of a flag of JSON; None where they are not known, as with dotted flags that add some."""
-    text = server.text(flag)
-    if not text or parsing.hidden(text) or any(name.startswith(f"{flag}.") for name in server.parsed.values):
-        return None
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):  # the parser has said so
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def _experts(server: Server) -> Iterator[Contradiction]:
     """Check that redundant experts are balanced (`config/parallel.py` _validate_parallel_config)."""
-    wanted = _members(server, _BALANCE) or {}
+    wanted = members.read(server, _BALANCE) or {}
     count = wanted.get("num_redundant_experts")
     interval = wanted.get("log_balancedness_interval")
     if wanted.get("log_balancedness") is True and type(interval) is int and interval < 1:
@@ -228,7 +214,7 @@ _BALANCE = "eplb-config"
 
 def _speculation(server: Server) -> Iterator[Contradiction]:
     """Check numbers of speculative decoding (`config/speculative.py` _verify_args)."""
-    wanted = _members(server, _SPECULATION)
+    wanted = members.read(server, _SPECULATION)
     if wanted is None:
         return
     count = wanted.get("num_speculative_tokens")
@@ -268,7 +254,7 @@ def _observed(server: Server) -> Iterator[Contradiction]:
 
 def _profiled(server: Server) -> Iterator[Contradiction]:
     """Check that torch's profiler, and nothing else, has its folder (`config/profiler.py`)."""
-    wanted = _members(server, _PROFILER) or {}
+    wanted = members.read(server, _PROFILER) or {}
     folder, profiler = wanted.get("torch_profiler_dir"), wanted.get("profiler")
     if profiler == "torch" and not folder:
         yield _PROFILER, "vLLM would not start: the profiler of torch needs torch_profiler_dir; add it"
@@ -281,7 +267,7 @@ _PROFILER = "profiler-config"
 
 def _structured(server: Server) -> Iterator[Contradiction]:
     """Check options that few backends of structured outputs have (`config/structured_outputs.py`)."""
-    wanted = _members(server, _STRUCTURED) or {}
+    wanted = members.read(server, _STRUCTURED) or {}
     backend = wanted.get("backend", "auto")
     for option, backends in _OF_BACKENDS.items():
         if wanted.get(option) is True and backend not in backends:

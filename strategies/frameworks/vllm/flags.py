@@ -11,13 +11,13 @@ import functools
 import json
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 from strategies.launches.guesses import Guesses
 
-__all__ = ["FlagSpec", "Nargs", "closest", "completions", "elsewhere", "known", "spec", "version"]
+__all__ = ["FlagSpec", "Nargs", "closest", "completions", "elsewhere", "known", "spec", "structured", "version"]
 
 Nargs: TypeAlias = Literal[0, 1, "?", "+"]
 
@@ -34,6 +34,7 @@ class _Entry(TypedDict, total=False):
     choices: list[str]
     repeats: bool
     range: dict[str, float]
+    members: dict[str, list[str]]
 
 
 class _Table(TypedDict):
@@ -49,11 +50,14 @@ class FlagSpec:
     Attributes:
         name: its long name without dashes in front: `tensor-parallel-size` of `-tp`.
         nargs: how many values follow: none, exactly one, at most one, one or more.
-        kind: conversion of a value: `int`, `float`, `str`, `json`, `count` (`16k`), with `|none` where the word None is
+        kind: conversion of a value: `int`, `float`, `str`, `json`, `object` (JSON within braces, or a word), `count`
+            (`16k`), with `|none` where the word None is
             allowed and `|auto` where auto is; `own` is a function of vLLM's own and not checked here.
         choices: the allowed values; empty for any.
         repeats: whether each time adds a value, instead of replacing the one before.
         limits: what vLLM's configuration asks of a number: pairs of `gt`, `ge`, `lt` or `le` and the limit.
+        members: the members that its JSON may have, each with the words that it takes, () for any value; empty where
+            any member is taken.
     """
 
     name: str
@@ -62,6 +66,7 @@ class FlagSpec:
     choices: tuple[str, ...] = ()
     repeats: bool = False
     limits: tuple[tuple[str, float], ...] = ()
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @functools.cache
@@ -80,7 +85,8 @@ def _specs() -> Mapping[str, FlagSpec]:
     for name, entry in _table()["flags"].items():
         choices, repeats = tuple(entry.get("choices", ())), entry.get("repeats", False)
         limits = tuple(sorted(entry.get("range", {}).items()))
-        found = FlagSpec(name, entry["nargs"], entry["type"], choices, repeats, limits)
+        members = {member: tuple(words) for member, words in entry.get("members", {}).items()}
+        found = FlagSpec(name, entry["nargs"], entry["type"], choices, repeats, limits, members)
         out |= dict.fromkeys(entry.get("spellings", [f"--{name}"]), found)
     return out
 
@@ -107,6 +113,12 @@ def known(flag: str) -> FlagSpec:
         KeyError: vLLM has no such flag.
     """
     return _specs()[flag]
+
+
+@functools.cache
+def structured() -> frozenset[str]:
+    """Return the names of the flags whose JSON has members of its own."""
+    return frozenset(each.name for each in _specs().values() if each.members)
 
 
 def completions(prefix: str) -> list[str]:

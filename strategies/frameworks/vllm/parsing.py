@@ -61,11 +61,22 @@ def _json(raw: str) -> None:
             raise
 
 
+def _object(raw: str) -> None:
+    """Read JSON where braces hold it; anything else is a word (`engine/arg_utils.py` union_dict_and_str)."""
+    text = raw.strip()
+    if text.startswith("{") and text.endswith("}") and len(text) <= _LONGEST_JSON:
+        try:
+            json.loads(text)
+        except RecursionError as deep:
+            raise ValueError(raw) from deep
+
+
 _KINDS: dict[str, tuple[Callable[[str], object], str]] = {
     "int": (int, "a whole number"),
     "float": (float, "a number"),
     "count": (_count, "a whole number"),
     "json": (_json, 'JSON, such as {"image": 4}'),
+    "object": (_object, "JSON, though it has braces"),
 }
 
 
@@ -110,6 +121,7 @@ class Parsed:
         off: switches whose last word is their `no-` form; `values` does not have them.
         places: index of the flag that gave each of `values` or `off`.
         given: all places of each flag, in order; a member of JSON is none.
+        dotted: flags of which a member is written by itself: `-cc.mode 3`.
         unknown: flags that vLLM does not have.
         positionals: words without a flag; the first is the model of `vllm serve`.
         opaque: words that may still become flags: `$(EXTRA)`.
@@ -121,6 +133,7 @@ class Parsed:
     off: set[str] = field(default_factory=set)
     places: dict[str, int] = field(default_factory=dict)
     given: dict[str, list[Given]] = field(default_factory=dict)
+    dotted: set[str] = field(default_factory=set)
     unknown: list[tuple[int, str]] = field(default_factory=list)
     positionals: list[tuple[int, str]] = field(default_factory=list)
     opaque: list[tuple[int, str]] = field(default_factory=list)
@@ -216,6 +229,8 @@ class _Reader:
         parsed, name, found = self.parsed, given.name, flags.known(spelling)
         negated = found.nargs == 0 and spelling.startswith("--no-") and name != spelling[2:]
         parsed.places[name] = given.index
+        if dotted:
+            parsed.dotted.add(name)
         if negated:
             parsed.off.add(name)
             parsed.values.pop(name, None)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from strategies.documents.findings import Finding, Severity, beginning, error, note, warning
-from strategies.frameworks.vllm import contradictions, flags, heads, models, parsing, ranges, sizes, words
+from strategies.frameworks.vllm import contradictions, flags, heads, members, models, parsing, ranges, sizes, words
 from strategies.frameworks.vllm.authors import Authors
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.launches import topologies
@@ -77,6 +77,9 @@ def _check(server: Server, site: Site, around: Circumstances) -> Iterator[Findin
     yield from _repeated(server, where, around)
     for flag, message in contradictions.find(server):
         yield error(where.flag(flag), f"--{flag}", message, rule="vllm/contradiction")
+    for flag, message in members.find(server, foreign=around.own_image):
+        find = warning if around.own_image else error
+        yield find(where.flag(flag), f"--{flag}", message, rule="vllm/value")
     for flag, value, message in ranges.find(server):
         find = warning if around.own_image and flag not in ranges.ALWAYS else error
         yield find(where.flag(flag), value, message, rule="vllm/value")

@@ -9,10 +9,13 @@ a diff of one line per flag instead of as a server that is refused or let throug
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib
 import inspect
 import json
 import sys
+import types
+import typing
 from importlib import metadata
 from typing import Any  # argparse actions are untyped at their source
 
@@ -22,7 +25,7 @@ Entry = dict[str, Any]
 KINDS = {
     "loads": "json",
     "parse_dataclass": "json",
-    "union_dict_and_str": "str",
+    "union_dict_and_str": "object",
     "NoneType": "str",
     "human_readable_int": "count",
     "human_readable_int_or_auto": "count|auto",
@@ -39,17 +42,46 @@ def distribution() -> str:
     return metadata.version("vllm").partition("+")[0]
 
 
-def kind(action: argparse.Action) -> str:
-    """Name of the conversion that a value goes through; `|none` where the word None is accepted too."""
-    if action.nargs == 0:
-        return "flag"
+def converter(action: argparse.Action) -> tuple[Any, str, str]:
+    """The function that converts a value, its name, and `|none` where the word None is accepted too."""
     function: Any = action.type
     name, suffix = getattr(function, "__name__", type(function).__name__), ""
     while name in WRAPPERS:
         suffix += WRAPPERS[name]
         function = inspect.getclosurevars(function).nonlocals["return_type"]
         name = getattr(function, "__name__", type(function).__name__)
+    return function, name, suffix
+
+
+def kind(action: argparse.Action) -> str:
+    """Name of the conversion that a value goes through."""
+    if action.nargs == 0:
+        return "flag"
+    _, name, suffix = converter(action)
     return KINDS.get(name, "own" if name == "<lambda>" else name) + suffix
+
+
+def members(action: argparse.Action) -> dict[str, list[str]]:
+    """The members that the JSON of a configuration may have, each with its choices, [] for any value."""
+    function, name, _ = converter(action)
+    if name != "parse_dataclass":
+        return {}
+    cls = inspect.signature(function).parameters["cls"].default
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return {each.name: choices(hints[each.name]) for each in dataclasses.fields(cls) if each.init}
+
+
+def choices(hint: Any) -> list[str]:
+    """The texts that a type allows, [] where it allows others too."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return [each for each in inner if isinstance(each, str)] if str in map(type, inner) else []
+    if origin is typing.Annotated:
+        return choices(inner[0])
+    if origin in (typing.Union, types.UnionType):
+        found = [choices(each) for each in inner if each is not type(None)]
+        return [word for words in found for word in words] if all(found) else []
+    return []
 
 
 def entry(action: argparse.Action) -> tuple[str, Entry]:
@@ -63,6 +95,8 @@ def entry(action: argparse.Action) -> tuple[str, Entry]:
         found["choices"] = [str(choice) for choice in ordered if choice is not None]
     if isinstance(action, argparse._AppendAction):
         found["repeats"] = True
+    if found["type"].startswith("json") and (known := members(action)):
+        found["members"] = known
     if type(action.default) in (str, int, float) and action.default != argparse.SUPPRESS:
         found["default"] = action.default
     return name, found

@@ -111,3 +111,15 @@ def test_the_modules_take_a_model_that_they_do_not_read(run_with_vllm):
     assert [each.get("model") for each in answers["module"]] == [None, "m"]
     assert answers["serve"][0]["model_tag"] == "m"
     assert answers["serve"][1]["config"] == "f.yaml"
+
+
+def test_members_and_words_of_json_that_vllm_refuses_are_those_that_the_table_lacks(run_with_vllm):
+    table = {name: flags.known(f"--{name}").members for name in sorted(flags.structured())}
+    lines = [["m", f"--{name}", json.dumps({"zzz": 1})] for name in table]
+    lines += [
+        ["m", f"--{name}", json.dumps({each: "zzz"})] for name, held in table.items() for each in held if held[each]
+    ]
+    answers = json.loads(run_with_vllm("parse_probe.py", request={"serve": lines, "module": []}))
+    taken = [line for line, theirs in zip(lines, answers["serve"], strict=True) if "error" not in theirs]
+    assert len(lines) > 2 * len(table)
+    assert not taken
