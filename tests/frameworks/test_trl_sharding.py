@@ -57,6 +57,10 @@ REFUSED = {
         ("--attn_implementation=flash_attention_2", "--bf16=false"),
     ),
     "an option that is none": ("debug", ("--debug", "overflow")),
+    "all modules, misspelt": ("lora_target_modules", ("--use_peft", "--lora_target_modules", "all_linear")),
+    "an attention that is none": ("attn_implementation", ("--attn_implementation=flash_attention",)),
+    "a tracker that is none": ("report_to", ("--report_to=wandbb",)),
+    "a member of accelerate that is none": ("accelerator_config", ("--accelerator_config", '{"split_batchs": true}')),
 }
 
 
@@ -72,6 +76,9 @@ OF_METHODS = {
         "grpo",
         ("--vllm_importance_sampling_clip_min=4", "--vllm_importance_sampling_clip_max=3"),
     ),
+    "no temperature": ("grpo", ("--temperature=0",)),
+    "no tokens": ("rloo", ("--max_completion_length=0",)),
+    "more than the memory": ("grpo", ("--use_vllm", "--vllm_mode=colocate", "--vllm_gpu_memory_utilization=90")),
 }
 
 
@@ -115,6 +122,11 @@ SILENT = {
     "flash attention": ("--attn_implementation=flash_attention_2",),
     "flash attention in 16 bits": ("--attn_implementation=flash_attention_2", "--bf16=false", "--dtype=bfloat16"),
     "options that are": ("--debug", "underflow_overflow"),
+    "all modules": ("--use_peft", "--lora_target_modules", "all-linear"),
+    "a kernel of the hub": ("--attn_implementation=kernels-community/flash-attn3",),
+    "a tracker": ("--report_to=trackio",),
+    "members of accelerate": ("--accelerator_config", '{"split_batches": true}'),
+    "a file of accelerate": ("--accelerator_config", "accelerate.json"),
 }
 
 

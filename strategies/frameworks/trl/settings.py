@@ -3,15 +3,18 @@
 Each is looked at only where its flag is written. Sources: transformers 5.23 `training_args.py` (`_validate_args`),
 `trainer.py` (`_load_from_checkpoint`), `modeling_utils.py` (`_flash_attn_can_dispatch`); trl 1.16.0
 `trl/trainer/kto_trainer.py` (calculate_KL), `grpo_config.py` (`__post_init__`), `sft_trainer.py` and its like (no
-adapter on lm_head); peft 0.21 `tuners/lora/layer.py` (update_layer, ParamWrapper).
+adapter on lm_head); peft 0.21 `tuners/lora/layer.py` (update_layer, ParamWrapper), `utils/constants.py` (all-linear);
+transformers `integrations/integration_utils.py` (report_to), `trainer_pt_utils.py` (AcceleratorConfig).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 from strategies.documents.findings import Finding, beginning, error
 from strategies.frameworks.trl.arguments import Arguments
+from strategies.launches.guesses import Guesses
 
 __all__ = ["check"]
 
@@ -135,8 +138,12 @@ def _resumed(given: Arguments) -> str:
 
 
 def _head(given: Arguments) -> str:
-    named = "lm_head" in (given.words("lora_target_modules") or ())
-    if given.text("use_peft") != "True" or given.method == "reward" or not named:
+    named = given.words("lora_target_modules") or ()
+    if given.text("use_peft") != "True":
+        return ""
+    if any(word.lower().replace("_", "-") == _ALL and word != _ALL for word in named):
+        return f"is taken for the name of a module, which no model has, {_STOPS}; write {_ALL}"
+    if given.method == "reward" or "lm_head" not in named:
         return ""
     return f"names lm_head, which takes no adapter, {_STOPS}; leave it out, or use all-linear"
 
@@ -157,6 +164,8 @@ def _parameters(given: Arguments) -> str:
 
 def _attention(given: Arguments) -> str:
     name = given.text("attn_implementation") or ""
+    if name not in _ATTENTIONS and "/" not in name and not name.startswith("paged|"):
+        return f"is not an implementation of attention, {_STOPS}; use one of {', '.join(sorted(_ATTENTIONS - _UNSET))}"
     if not name.startswith("flash_attention"):
         return ""
     if given.text("use_cpu") == "True":
@@ -214,6 +223,47 @@ def _divergence(given: Arguments) -> str:
     return f"does not go with --loss_type {other[:_LONGEST]}, {_STOPS}; use reverse_kl, or another loss"
 
 
+def _reporting(given: Arguments) -> str:
+    word = given.text("report_to")
+    if word is None or word in _TRACKERS:
+        return ""
+    near = _NEAR_TRACKERS.closest(word[:_LONGEST])
+    return f"is not a tracker of transformers, {_STOPS}; " + (f"did you mean {near}?" if near else "use none, or one")
+
+
+def _accelerated(given: Arguments) -> str:
+    text = given.text("accelerator_config") or ""
+    try:
+        held = json.loads(text) if text.startswith("{") else None
+    except (ValueError, RecursionError):  # a path, or said elsewhere
+        return ""
+    unknown = next((each for each in held or () if each not in _ACCELERATED), None)
+    if unknown is None:
+        return ""
+    return f"has no member {beginning(unknown, _LONGEST)!r}, {_STOPS}; correct or remove it"
+
+
+def _sampled(given: Arguments) -> str:
+    value = _decimal(given, "temperature")
+    if value is None or value > 0:
+        return ""
+    return f"must be above 0, since log probabilities are divided by it, {_STOPS} or learns nothing; raise it"
+
+
+def _answers(given: Arguments) -> str:
+    count = given.number("max_completion_length")
+    if count is None or count > 0 or given.method not in _SAMPLING:
+        return ""
+    return f"leaves no token to generate, {_STOPS}; raise it"
+
+
+def _share(given: Arguments) -> str:
+    value = _decimal(given, "vllm_gpu_memory_utilization")
+    if value is None or 0 < value <= 1 or given.text("use_vllm") != "True" or given.text("vllm_mode") != "colocate":
+        return ""
+    return f"is a part of the memory, above 0 and at most 1, {_STOPS}; correct it"
+
+
 def _decimal(given: Arguments, name: str) -> float | None:
     """Return a number as it is written; None where it is none, or not known."""
     text = given.text(name) or ""
@@ -224,6 +274,27 @@ def _decimal(given: Arguments, name: str) -> float | None:
 
 
 _LONGEST = 40
+_ALL = "all-linear"
+_UNSET = frozenset({"", "None"})
+_ATTENTIONS = _UNSET | {
+    "eager",
+    "sdpa",
+    "flex_attention",
+    "flash_attention_2",
+    "flash_attention_3",
+    "flash_attention_4",
+}
+_INTEGRATIONS = frozenset(
+    {"azure_ml", "clearml", "codecarbon", "comet_ml", "dagshub", "dvclive", "flyte", "kubeflow", "mlflow", "neptune"}
+    | {"swanlab", "tensorboard", "trackio", "wandb"}
+)
+_TRACKERS = _INTEGRATIONS | _UNSET | {"none", "all"}
+_NEAR_TRACKERS = Guesses(_INTEGRATIONS, 0.6)
+_ACCELERATED = frozenset(
+    {"split_batches", "dispatch_batches", "even_batches", "use_seedable_sampler", "non_blocking"}
+    | {"gradient_accumulation_kwargs", "use_configured_state"}
+)
+_SAMPLING = frozenset({"grpo", "rloo"})
 _DIVERGING = frozenset({"sigmoid", "sigmoid_norm", "hinge", "ipo", "exo_pair", "robust", "discopop", "sft"})
 _JUDGES: dict[str, Callable[[Arguments], str]] = {
     "dataloader_prefetch_factor": _prefetch,
@@ -251,4 +322,9 @@ _JUDGES: dict[str, Callable[[Arguments], str]] = {
     "vllm_importance_sampling_clip_min": _clipping,
     "precompute_ref_log_probs": _computed,
     "f_divergence_type": _divergence,
+    "report_to": _reporting,
+    "accelerator_config": _accelerated,
+    "temperature": _sampled,
+    "max_completion_length": _answers,
+    "vllm_gpu_memory_utilization": _share,
 }
