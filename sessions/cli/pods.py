@@ -20,7 +20,10 @@ _OPTIONS = {
     "sampler_image": ("NAME", "of the sampler, where it is another, such as one with vLLM"),
     "volume": ("CLAIM[:FOLDER]", "PersistentVolumeClaim, or a folder of it, that is --root for this Gateway"),
     "base_volume": ("CLAIM[:FOLDER]", "the same for --base; without it the image holds the base model"),
-    "profile": ("NAME", "claim profile of both pods, whose device they share; no device by default"),
+    "profile": (
+        "NAME[,NAME...]",
+        "claim profile of both pods, whose device they share, and those taken while it is full; no device by default",
+    ),
     "memory": ("AMOUNT", "that each pod asks of its host, such as 16Gi; what the profile says by default"),
     "gateway": ("NAME", "of this Gateway, which its replicas share; gateway by default"),
     "gateway_namespace": ("NAME", "of this Gateway, from which alone the pods are reached; its account's by default"),
@@ -56,6 +59,7 @@ def chosen(args: argparse.Namespace) -> OnPods | None:
     from sessions.platforms.manifests import Settings  # noqa: PLC0415  # as above
     from sessions.runs.config import OnPods  # noqa: PLC0415  # as above
 
+    profiles = args.profile.split(",") if args.profile is not None else []
     account = Path(args.account) if args.account else ACCOUNT
     access = in_cluster(os.environ, account)
     settings = Settings(
@@ -68,7 +72,8 @@ def chosen(args: argparse.Namespace) -> OnPods | None:
         base=args.base.resolve(),
         base_volume=_volume("base_volume", args.base_volume) if args.base_volume else None,
         sampler_image=args.sampler_image,
-        profile=args.profile,
+        profile=next(iter(profiles), None),
+        spill=tuple(profiles[1:]),
         memory=args.memory,
         lease=args.device_lease,
     )

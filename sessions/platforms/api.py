@@ -112,6 +112,10 @@ class Api:
         """Make an object. Raises `ApiError`, `UnreachableError`."""
         return await self._ask("POST", self._path(document["kind"]), body=document)
 
+    async def tried(self, document: Document) -> list[str]:
+        """Have an object admitted and not stored; return the warnings. Raises `ApiError`, `UnreachableError`."""
+        return (await self._sent("POST", self._path(document["kind"]), document, params={"dryRun": "All"}))[1]
+
     async def apply(self, document: Document) -> Document:
         """Make an object, or have it again as it was made. Raises `ApiError`, `UnreachableError`."""
         path = f"{self._path(document['kind'])}/{document['metadata']['name']}"
@@ -201,13 +205,24 @@ class Api:
         form: str = "application/json",
         params: Mapping[str, str] | None = None,
     ) -> Document:
+        return (await self._sent(method, path, body, form, params))[0]
+
+    async def _sent(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        form: str = "application/json",
+        params: Mapping[str, str] | None = None,
+    ) -> tuple[Document, list[str]]:
+        """Return what was answered, and the warnings beside it (RFC 7234, `299 - "TEXT"`)."""
         data = None if body is None else orjson.dumps(body)
         try:
             headers = {**self._headers(), "Content-Type": form}
             url = self._access.url + path
             async with self._session.request(method, url, data=data, params=params, headers=headers) as answer:
                 await self._checked(answer)
-                return dict(orjson.loads(await answer.read()))
+                return dict(orjson.loads(await answer.read())), answer.headers.getall("Warning", [])
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
             raise UnreachableError(f"the API server does not answer: {type(error).__name__}: {error}") from error
 

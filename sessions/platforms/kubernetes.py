@@ -22,6 +22,7 @@ from sessions.platforms.api import Access, Api, ApiError, UnreachableError
 from sessions.platforms.manifests import Settings
 from sessions.platforms.pods import Engines, seen
 from sessions.platforms.queues import Queues, claim_of, is_gated
+from sessions.platforms.spills import Profiles
 
 __all__ = ["Pods"]
 
@@ -49,7 +50,7 @@ class Pods:
         self._settings, self._arguments, self._access = settings, arguments, access
         self.trainer, self.sampler = Engines("trainer", metrics), Engines("sampler", metrics)
         self._name, self._selector = manifests.name_of(settings), manifests.selector(settings)
-        self._digest = manifests.digest(settings, arguments)
+        self._profiles = Profiles(settings, arguments)
         self._api: Api | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_told = False
@@ -124,7 +125,8 @@ class Pods:
         if found is None:
             await self._lose("the engines are starting")
             self._forget()
-            await api.create(manifests.job_set(self._settings, self._arguments, await self._rights(api)))
+            chosen = await self._profiles.chosen(api)
+            await api.create(manifests.job_set(chosen, self._arguments, await self._rights(api)))
             return None
         if not manifests.is_ours(self._settings, found):
             raise ApiError(
@@ -145,7 +147,7 @@ class Pods:
         if found["spec"].get("suspend"):
             test = {"op": "test", "path": "/metadata/uid", "value": self._uid}
             await api.patch("JobSet", self._name, [test, {"op": "replace", "path": "/spec/suspend", "value": False}])
-        return await self._seen(api)
+        return await self._seen(api, found)
 
     async def _rights(self, api: Api) -> Mapping[str, Any] | None:
         """Return the RoleBinding of this Gateway; None where it is called otherwise, or may not be read."""
@@ -161,7 +163,7 @@ class Pods:
         return found["metadata"]["uid"] == self._uid and _term(found) == self._term
 
     def _is_over(self, found: Mapping[str, Any]) -> bool:
-        if (found["metadata"].get("annotations") or {}).get(manifests.DIGEST) != self._digest:
+        if self._profiles.of(found) is None:
             return True
         status = found.get("status") or {}
         ended = any(each["type"] in {"Completed", "Failed"} for each in _true(status.get("conditions") or ()))
@@ -219,27 +221,32 @@ class Pods:
             return ""
         return b64decode(kept["data"][manifests.TOKEN]).decode("ascii")
 
-    async def _seen(self, api: Api) -> str:
+    async def _seen(self, api: Api, found: Mapping[str, Any]) -> str | None:
         listed = await api.pods(self._selector)
-        queues = await self._queues(api, listed["items"])
+        if await self._profiles.leave(api, found, listed["items"]):
+            _LOG.info("JobSet %s waits for seats that a profile has elsewhere, and is made anew", self._name)
+            await api.delete("JobSet", dict(found))
+            return None
+        queues = await self._queues(api, listed["items"], self._profiles.of(found))
         for engine in (self.trainer, self.sampler):
             await engine.found(seen(engine.name, listed["items"], queues), self._token, self._term)
         return str(listed["metadata"]["resourceVersion"])
 
-    async def _queues(self, api: Api, pods: Sequence[Mapping[str, Any]]) -> Queues:
+    async def _queues(self, api: Api, pods: Sequence[Mapping[str, Any]], made: Settings | None) -> Queues:
         """Return what is known of the claim of pods that may wait for it; nothing where it may not be read."""
         gated, name = [pod for pod in pods if is_gated(pod)], claim_of(pods)
-        if name is None or not (gated or self._settings.lease):
-            return Queues()
+        full = self._profiles.full
+        if name is None or made is None or not (gated or self._settings.lease):
+            return Queues(full=full)
         try:
             claim = await api.get("ResourceClaim", name)
-            others = await api.pods(f"{manifests.PROFILE}={self._settings.profile}") if gated else {"items": ()}
+            others = await api.pods(f"{manifests.PROFILE}={made.profile}") if gated else {"items": ()}
         except ApiError as error:
             if not self._is_told:
                 _LOG.warning("who waits is not told for whom: the API server refuses: %s", error)
             self._is_told = True
-            return Queues()
-        return Queues(claim, others["items"], frozenset(str(pod["metadata"]["name"]) for pod in pods))
+            return Queues(full=full)
+        return Queues(claim, others["items"], frozenset(str(pod["metadata"]["name"]) for pod in pods), full)
 
     async def _lose(self, reason: str) -> None:
         for engine in (self.trainer, self.sampler):

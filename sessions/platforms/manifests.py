@@ -27,6 +27,7 @@ __all__ = [
     "PORT",
     "PROFILE",
     "ROLES",
+    "SEATED",
     "TERM",
     "TOKEN",
     "Settings",
@@ -56,6 +57,8 @@ TERM = "muster.dev/term"
 """Annotation of the JobSet: which of the Gateways that had it one after the other has it now."""
 DIGEST = "muster.dev/settings"
 """Annotation of the JobSet: of what it was made."""
+SEATED = "muster.dev/seated"
+"""Annotation of the JobSet: its engines have had seats, so that they stay with its profile."""
 
 _OURS = "app.kubernetes.io/managed-by"
 _ROLE = "muster.dev/role"
@@ -114,6 +117,7 @@ class Settings:
         base_volume: that holds it; None where the image does.
         sampler_image: where it is another.
         profile: of the claim that both engines share; None for none.
+        spill: further profiles, in the order in which they are taken while those before have no seats for the engines.
         memory: what each pod asks of its host; None leaves it to the profile.
         lease: socket of the agent of each node, at the same path in the pods; None where they take no turns.
         silence: seconds without a Gateway after which the pods end by themselves.
@@ -129,6 +133,7 @@ class Settings:
     base_volume: Volume | None = None
     sampler_image: str | None = None
     profile: str | None = None
+    spill: tuple[str, ...] = ()
     memory: str | None = None
     lease: Path | None = None
     silence: float = 600.0
@@ -139,13 +144,20 @@ class Settings:
             ("gateway", self.gateway, _NAME, "at most 40 small letters, digits and dashes, a letter first"),
             ("namespace", self.namespace, _LABEL, "the name of a namespace"),
             ("gateway-namespace", self.peers, _LABEL, "the name of a namespace"),
-            ("profile", self.profile, _DOMAIN, "the name of a profile"),
+            *(("profile", each, _DOMAIN, "the name of a profile") for each in (self.profile, *self.spill)),
             ("memory", self.memory, _QUANTITY, "an amount such as 16Gi"),
         ):
             if value is not None and not pattern.fullmatch(value):
                 raise ValueError(f"--{option}: {value[:80]!r}: pass {instead}")
         if not self.image or any(character.isspace() for character in self.image + (self.sampler_image or "")):
             raise ValueError(f"--image: {self.image[:80]!r}: pass the name of an image")
+        if twice := {each for each in self.profiles if self.profiles.count(each) > 1}:
+            raise ValueError(f"--profile: {min(twice)[:80]!r}: is named twice: pass each profile once")
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """The profiles, in the order in which they are tried; empty for none."""
+        return () if self.profile is None else (self.profile, *self.spill)
 
 
 def name_of(settings: Settings) -> str:

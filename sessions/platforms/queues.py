@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Queues", "claim_of", "is_gated"]
+__all__ = ["Queues", "claim_of", "have_seats", "is_gated"]
 
 _GATE = "muster.dev/seat"
 _SEATS, _LEASE = "muster.dev/seats", "muster.dev/lease"
@@ -32,11 +32,13 @@ class Queues:
         claim: the ResourceClaim; None where it is not known.
         pods: those of its profile in the namespace, of whomever; empty where nobody waits for a seat.
         own: names of the pods of this Gateway.
+        full: names of its profiles without seats for its engines, where it has several.
     """
 
     claim: Document | None = None
     pods: Sequence[Document] = ()
     own: frozenset[str] = frozenset()
+    full: tuple[str, ...] = ()
 
     def seat(self, role: str, pod: Document) -> str:
         """Return for what a pod waits that has no seat: its place in the line, and who has the seats.
@@ -44,15 +46,16 @@ class Queues:
         Muster seats jobs whole and the oldest first, so the place is that of its job by age. A younger job that fits
         may pass.
         """
+        full = f"; profiles without enough free seats: {', '.join(self.full)}" if self.full else ""
         if self.claim is None:
-            return f"the {role} waits for a seat on a shared device"
+            return f"the {role} waits for a seat on a shared device{full}"
         name, seats = self.claim["metadata"]["name"], _annotation(self.claim, _SEATS)
         held = Counter(_holder(seat) for seat in seats.values() if isinstance(seat, dict))
         line = _line(self.pods, str(name), seats.keys())
         told = f"the {role} waits for a seat on claim {name}"
         if (job := _job(pod)) in line:
             told += f", place {line.index(job) + 1} of {len(line)} in its line"
-        return f"{told}; {_those(held)}" if held else told
+        return f"{told}; {_those(held)}{full}" if held else f"{told}{full}"
 
     def turn(self, role: str, pod: Document) -> str:
         """Return for what a pod waits that has a seat: whose turn it is on the device; empty where it does not wait.
@@ -77,6 +80,12 @@ def claim_of(pods: Iterable[Document]) -> str | None:
         claim.get("resourceClaimName") for pod in pods for claim in (pod.get("spec") or {}).get("resourceClaims") or ()
     )
     return next((str(name) for name in named if name), None)
+
+
+def have_seats(claim: Document, pods: Iterable[Document]) -> bool:
+    """Whether any of these pods has a seat on a claim."""
+    seats = _annotation(claim, _SEATS)
+    return any(pod["metadata"].get("uid") in seats for pod in pods)
 
 
 def _annotation(claim: Document | None, name: str) -> dict[str, Any]:

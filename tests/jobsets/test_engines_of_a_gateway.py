@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import settings as how_many
 from hypothesis import strategies as st
 
-from sessions.platforms import manifests
+from sessions.platforms import manifests, spills
 from sessions.platforms.manifests import Settings, Volume
 from strategies.platform.placements import Role
 from strategies.platform.profiles import Profile
@@ -77,7 +77,7 @@ def test_what_a_gateway_changes_later_is_let_through_as_it_is(settings, placed):
     old = admissions.decide(manifests.job_set(settings, ARGUMENTS), devices.device_class(), **how).document
     new = copy.deepcopy(old)
     new["spec"]["suspend"] = False
-    new["metadata"]["annotations"][manifests.TERM] = "2"
+    new["metadata"]["annotations"] |= {manifests.TERM: "2", manifests.SEATED: "true"}
     update = {**how, "operation": "UPDATE", "old": old}
     assert admissions.decide(new, devices.device_class(), **update).verdict == "unchanged"
     found = admissions.decide(new, devices.device_class(), phase="validate", **update).findings
@@ -156,6 +156,7 @@ def test_only_the_gateway_reaches_the_pods_and_they_reach_nobody():
         ("namespace", "a.b"),
         ("peers", "a_b"),
         ("profile", "a/b"),
+        ("spill", ("a/b",)),
         ("memory", "16 GiB"),
         ("memory", "0"),
         ("image", ""),
@@ -171,6 +172,53 @@ def test_what_kubernetes_would_refuse_is_refused_with_what_to_pass(option, value
 def test_a_folder_outside_of_its_volume_is_refused(text):
     with pytest.raises(ValueError, match="pass CLAIM or CLAIM:FOLDER"):
         Volume.parsed(text)
+
+
+@pytest.mark.parametrize("profiles", [("a", ("a",)), ("a", ("b", "b"))])
+def test_a_profile_that_is_named_twice_is_refused(profiles):
+    with pytest.raises(ValueError, match=r"^--profile: '[ab]': is named twice: pass each profile once$"):
+        example(profile=profiles[0], spill=profiles[1])
+
+
+LONG = "p" * 40
+
+
+@pytest.mark.parametrize("when_full", ["wait", "deny"])
+@pytest.mark.parametrize("held", [0, 1, 2])
+def test_what_admission_says_of_seats_is_understood(when_full, held):
+    how = {
+        "policy": devices.policy(
+            Profile(LONG, devices.CLASS, sharing="shared", max_sessions=2, claims=2, when_full=when_full)
+        )
+    }
+    pods = ["x" * 253, "y" * 253][:held]
+    cluster = [devices.device_class(), *(devices.seated(f"muster-{LONG}-{number}", *pods) for number in (0, 1))]
+    asked = spills.unstored(example(), manifests.job_set(example(profile=LONG), ARGUMENTS))
+    made = admissions.decide(asked, *cluster, **how).document
+    answer = admissions.respond(made, *cluster, phase="validate", **how)
+    told = [*answer.get("warnings", ()), (answer.get("status") or {}).get("message", "")]
+    assert any(map(spills.is_full, told)) == (held > 0)
+    assert answer["allowed"] or (when_full, held > 0) == ("deny", True)
+
+
+def test_of_a_jobset_that_waits_admission_says_whether_its_own_claim_is_full():
+    how = {"policy": devices.policy(Profile("seats", devices.CLASS, sharing="shared", max_sessions=2, claims=2))}
+    settings, place = example(profile="seats", namespace=jobs.NAMESPACE), devices.device_class()
+    stored = admissions.decide(manifests.job_set(settings, ARGUMENTS), place, **how).document
+    stored = {**stored, "metadata": {**stored["metadata"], "uid": "u", "resourceVersion": "1"}, "status": {}}
+    (own,) = {devices.pod_of(stored, job)["resourceClaims"][0]["resourceClaimName"] for job in (0, 1)}
+
+    def told(document, claim, *pods):
+        asked, there = spills.unstored(settings, document), (place, devices.seated(claim, *pods))
+        decided = admissions.decide(asked, *there, **how)
+        answer = admissions.respond(decided.document, *there, phase="validate", **how)
+        assert answer["allowed"]
+        return any(map(spills.is_full, answer.get("warnings", ())))
+
+    assert told(stored, own, "x", "y")
+    assert not told(stored, own)
+    assert not told(stored, "muster-seats-1", "x", "y")
+    assert not told(manifests.job_set(settings, ARGUMENTS), own, "x", "y")  # anew, it would be given the other claim
 
 
 def test_other_settings_have_another_digest():

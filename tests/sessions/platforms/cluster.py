@@ -26,15 +26,16 @@ _NETWORK = f"127.{1 + os.getpid() % 250}.{os.getpid() // 250 % 256}"  # of this 
 class Cluster:
     """Objects by (kind, name); a JobSet that is not suspended has a pod for each of its jobs.
 
-    Pods name the claim `claim`, as an admission adds it; while `is_full`, they have no seat on it and do not begin.
+    Pods name a claim of the profile that they ask for, as Muster's admission adds it. While the profile is in `full`,
+    they have no seat on it and do not begin, and Muster says so beforehand; in `strict`, it refuses them.
     """
 
     def __init__(self, folder):
         self.folder = folder
         self.objects, self.pods, self.denied = {}, {}, {}
         self.version, self.numbers = 1, itertools.count(1)
-        self.claim, self.is_full = None, False
-        self.asked = []
+        self.full, self.strict = frozenset(), frozenset()
+        self.asked, self.tried = [], []
         self.changes = asyncio.Condition()
         self.url = ""
         self._runner = None
@@ -65,6 +66,8 @@ class Cluster:
             return self._refused(*told)
         if kind == "pods":
             return await (self._watched(request) if "watch" in request.query else self._listed())
+        if "dryRun" in request.query:
+            return self._tried(orjson.loads(await request.read()))
         return await getattr(self, f"_{request.method.lower()}")(kind, name, await request.read())
 
     def _refused(self, status, message=""):
@@ -72,6 +75,28 @@ class Cluster:
 
     def _document(self, found):
         return web.Response(body=orjson.dumps(found), content_type="application/json")
+
+    def _tried(self, document):
+        assert ("jobsets", document["metadata"]["name"]) not in self.objects
+        profile = _profile(document["spec"]["replicatedJobs"][0]["template"]["spec"]["template"])
+        self.tried.append(profile)
+        if told := self._refusal(document):
+            return self._refused(422, told)
+        answer = self._document(document)
+        if profile in self.full:
+            answer.headers["Warning"] = f'299 - "annotations: the pods wait for 2 free seats of profile {profile}; x"'
+        return answer
+
+    def _refusal(self, document):
+        for job in document["spec"]["replicatedJobs"]:
+            profile = _profile(job["template"]["spec"]["template"])
+            if profile == "unknown":
+                return "the platform has no profile of this name"
+            if profile in self.full & self.strict:
+                return (
+                    f"denied the request: the job needs 2 free seats, and no claim of profile {profile} has that many"
+                )
+        return None
 
     async def _get(self, kind, name, _):
         found = self.objects.get((kind, name))
@@ -81,6 +106,8 @@ class Cluster:
         made = orjson.loads(body)
         if (kind, made["metadata"]["name"]) in self.objects:
             return self._refused(409, "already exists")
+        if kind == "jobsets" and (told := self._refusal(made)):
+            return self._refused(422, told)
         return await self._kept(kind, made)
 
     async def _kept(self, kind, made):
@@ -162,23 +189,24 @@ class Cluster:
 
     async def _make(self, name, jobset, job):
         template = copy.deepcopy(job["template"]["spec"]["template"])
-        if self.claim:
-            template["spec"]["resourceClaims"] = [{"name": "devices", "resourceClaimName": self.claim}]
+        if profile := _profile(template):
+            template["spec"]["resourceClaims"] = [{"name": "devices", "resourceClaimName": f"muster-{profile}-0"}]
         template["metadata"]["labels"]["jobset.sigs.k8s.io/jobset-name"] = jobset["metadata"]["name"]
         secret = self.objects["secrets", jobset["metadata"]["name"]]
         file = self.folder / f"{name}.token"
         file.write_bytes(base64.b64decode(secret["data"]["token"]))
         self.pods[name] = Pod(name, jobset["metadata"]["uid"], template, file, self)
-        if self.is_full:
+        if profile in self.full:
             self.pods[name].wait()
         else:
             await self.pods[name].begin()
 
-    async def seat(self):
-        """Give seats to all pods that wait."""
-        self.is_full = False
+    async def free(self, profile):
+        """Have seats for all: those that wait in a profile have theirs, and whoever comes has one."""
+        self.full -= {profile}
         for each in self.pods.values():
-            await each.begin()
+            if _profile(each.document) == profile:
+                await each.begin()
         await self._told()
 
     async def remove(self, name, again=True):
@@ -191,6 +219,10 @@ class Cluster:
     def pod(self, role):
         (found,) = [pod for pod in self.pods.values() if pod.role == role]
         return found
+
+
+def _profile(pod):
+    return pod["metadata"].get("annotations", {}).get("muster.dev/claim-profile")
 
 
 class Pod:

@@ -322,7 +322,6 @@ def test_why_an_engine_is_not_there_is_told_from_its_pod(pods, address, reason, 
 
 
 async def test_for_whom_an_engine_waits_is_told_while_it_waits_also_when_it_answers(cluster, pair, tmp_path):
-    cluster.claim = "muster-seat-0"
     cluster.objects["resourceclaims", "muster-seat-0"] = claim = {
         "metadata": {"name": "muster-seat-0", "uid": "uid-claim", "annotations": {}}
     }
@@ -345,13 +344,13 @@ async def test_for_whom_an_engine_waits_is_told_while_it_waits_also_when_it_answ
 
 
 async def test_a_gateway_that_may_not_read_claims_has_its_engines_all_the_same(cluster, pair, caplog):
-    cluster.claim, cluster.is_full = "muster-seat-0", True
+    cluster.full = frozenset({"seat"})
     cluster.denied["GET", "resourceclaims"] = (403, "may not get resourceclaims")
     pods = pair(profile="seat")
     await pods.start()
     await until(lambda: pods.trainer.absence == "seat")
     assert pods.trainer.waits_for == "the trainer waits for a seat on a shared device"
-    await cluster.seat()
+    await cluster.free("seat")
     await up(pods)
     assert caplog.text.count("may not get resourceclaims") == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -60,6 +61,13 @@ def test_who_has_a_seat_and_waits_for_its_gate_only_is_in_no_line():
 def test_many_holders_are_counted():
     told = Queues(claim(seats=seats(*"abcdefg")), []).seat("sampler", pod("z"))
     assert told.endswith("its seats are taken by a, b, c, d, 3 more")
+
+
+def test_profiles_that_are_full_are_told_with_or_without_the_claim():
+    own, full = pod("c"), ("seat", "spare")
+    told = "; profiles without enough free seats: seat, spare"
+    for found in (Queues(claim(seats=seats("a")), [own], full=full), Queues(claim(), full=full), Queues(full=full)):
+        assert found.seat("trainer", own) == dataclasses.replace(found, full=()).seat("trainer", own) + told
 
 
 def test_without_the_claim_it_is_told_that_it_waits():

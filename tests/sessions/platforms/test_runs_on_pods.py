@@ -87,12 +87,12 @@ async def test_who_waits_for_a_seat_is_told_its_place_and_who_has_the_seats_and_
         return answer
 
     async with Cluster(tmp_path) as cluster:
-        cluster.claim, cluster.is_full = "muster-seat-0", True
+        cluster.full = frozenset({"seat"})
         cluster.objects["resourceclaims", "muster-seat-0"] = claim
         async with Gateway(tmp_path, cluster) as gateway:
             one = await asyncio.to_thread(Hand, gateway)
             id_, reason = await asyncio.to_thread(told, one)
-            await cluster.seat()
+            await cluster.free("seat")
             answer = await asyncio.to_thread(made, one, id_)
     assert reason == (
         "the trainer waits for a seat on claim muster-seat-0, place 1 of 1 in its line; "
