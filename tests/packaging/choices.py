@@ -185,13 +185,16 @@ CHOICES = {
     },
     "gateways whose engines take turns": {
         "config": {
-            "profiles": {"seat": {"deviceClass": "gpu.nvidia.com", "sharing": "shared", "maxSessions": 4, "claims": 2}}
+            "profiles": {
+                "seat": {"deviceClass": "gpu.nvidia.com", "sharing": "shared", "maxSessions": 4, "claims": 2},
+                "spare": {"deviceClass": "gpu.nvidia.com", "sharing": "shared", "maxSessions": 2},
+            }
         },
         "commonLabels": {"example.com/cost-center": "42"},
         "imagePullSecrets": [{"name": "registry"}],
         "gateway": {
             **GATEWAY,
-            "engines": {"namespace": "team-a", "profile": "seat"},
+            "engines": {"namespace": "team-a", "profile": "seat", "spillOver": ["spare"]},
             "devices": {
                 **ON,
                 "namespace": "muster-devices",

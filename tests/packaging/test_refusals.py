@@ -23,6 +23,12 @@ def gateway(**changes):
     return {"gateway": {**choices.GATEWAY, **changes}}
 
 
+def profiled(**engines):
+    """Values with a Gateway whose engines have these, where there is a profile `seat`."""
+    shared = {"deviceClass": "gpu.nvidia.com", "sharing": "shared", "maxSessions": 2}
+    return {**gateway(engines={"namespace": "team-a", **engines}), "config": {"profiles": {"seat": shared}}}
+
+
 def without(key):
     """Values with a Gateway that lacks something."""
     return {"gateway": {name: each for name, each in choices.GATEWAY.items() if name != key}}
@@ -139,6 +145,18 @@ REFUSALS = {
     "a profile that the configuration lacks": (
         gateway(engines={"namespace": "team-a", "profile": "seat"}),
         "gateway.engines.profile: config.profiles has no seat",
+    ),
+    "a spill-over from nothing": (
+        gateway(engines={"namespace": "team-a", "spillOver": ["seat"]}),
+        "gateway.engines.spillOver: comes after gateway.engines.profile, which is empty; give that the first of them",
+    ),
+    "a spill-over to where it comes from": (
+        profiled(profile="seat", spillOver=["seat"]),
+        "gateway.engines.spillOver: seat is gateway.engines.profile already; leave it out",
+    ),
+    "a spill-over to what the configuration lacks": (
+        profiled(profile="seat", spillOver=["spare"]),
+        "gateway.engines.spillOver: config.profiles has no spare",
     ),
     "a gateway whose name is too long": (gateway(name="a" * 41), "at '/gateway/name'"),
     "a folder out of a claim": (

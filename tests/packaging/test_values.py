@@ -503,6 +503,8 @@ def test_a_gateway_is_started_with_words_that_the_command_takes(helm, values, tm
     (peer,) = manifests.policy(made, "u")["spec"]["ingress"][0]["from"]
     labels = renders.one(own, "Deployment")["spec"]["template"]["metadata"]["labels"]
     assert peer["podSelector"]["matchLabels"].items() <= labels.items()
+    engines = settings["engines"]
+    assert made.profiles == (*filter(None, [engines.get("profile")]), *engines.get("spillOver", ()))
     assert made.peers == renders.one(own, "Deployment")["metadata"]["namespace"]
     mounts = {each["mountPath"]: each for each in container["volumeMounts"]}
     assert mounts[str(made.root)]["subPath"] == made.volume.path
@@ -551,7 +553,7 @@ def test_agents_of_devices_serve_the_engines_of_the_gateway_and_may_no_more_than
             {
                 "apiGroups": ["resource.k8s.io"],
                 "resources": ["resourceclaims"],
-                "resourceNames": ["muster-seat-0", "muster-seat-1"],
+                "resourceNames": ["muster-seat-0", "muster-seat-1", "muster-spare-0"],
                 "verbs": ["patch"],
             },
         ],

@@ -62,6 +62,17 @@ app.kubernetes.io/instance: {{ .Values.gateway.name }}
 {{- if and $gateway.engines.profile (not (hasKey (.Values.config.profiles | default dict) $gateway.engines.profile)) -}}
 {{- fail (printf "gateway.engines.profile: config.profiles has no %s, so that Muster would refuse the engines; add it there" $gateway.engines.profile) -}}
 {{- end -}}
+{{- if and $gateway.engines.spillOver (not $gateway.engines.profile) -}}
+{{- fail "gateway.engines.spillOver: comes after gateway.engines.profile, which is empty; give that the first of them" -}}
+{{- end -}}
+{{- range $name := $gateway.engines.spillOver -}}
+{{- if eq $name $gateway.engines.profile -}}
+{{- fail (printf "gateway.engines.spillOver: %s is gateway.engines.profile already; leave it out" $name) -}}
+{{- end -}}
+{{- if not (hasKey ($.Values.config.profiles | default dict) $name) -}}
+{{- fail (printf "gateway.engines.spillOver: config.profiles has no %s, so that Muster would refuse the engines; add it there" $name) -}}
+{{- end -}}
+{{- end -}}
 {{- if and $gateway.devices.enabled (not $gateway.engines.profile) -}}
 {{- fail "gateway.devices.enabled: engines have no device on which they could take turns; give a shared profile as gateway.engines.profile" -}}
 {{- end -}}
