@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from sessions.platforms.manifests import Settings, Volume
 from strategies.platform.placements import Role
 from strategies.platform.profiles import Profile
 from tests.support import admissions, devices, jobs
+from webhook.admission import accounts
 
 ADDED = {"applied", "claim", "seat", "profile-label", "memory", "node-affinity", "tolerations", "spread", "label"}
 TOLERATION = {"key": "dedicated", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}
@@ -219,6 +221,17 @@ def test_of_a_jobset_that_waits_admission_says_whether_its_own_claim_is_full():
     assert not told(stored, own)
     assert not told(stored, "muster-seats-1", "x", "y")
     assert not told(manifests.job_set(settings, ARGUMENTS), own, "x", "y")  # anew, it would be given the other claim
+
+
+def test_the_audit_log_names_the_profile_and_the_claim_that_both_engines_got():
+    how = {"policy": devices.policy(Profile("spare", devices.CLASS, sharing="shared", max_sessions=2))}
+    settings = example(profile="spare", namespace=jobs.NAMESPACE)
+    decision = admissions.decide(manifests.job_set(settings, ARGUMENTS), devices.device_class(), **how)
+    record = accounts.record(decision, datetime.datetime.now(datetime.UTC), 0.0)
+    told = {each["field"]: each["after"] for each in record["changes"]}
+    assert told["metadata.labels[muster.dev/profile]"] == "spare"
+    claims = [value for field, value in told.items() if field.endswith(".resourceClaims")]
+    assert claims == [[{"name": "devices", "resourceClaimName": "muster-spare-0"}]] * 2
 
 
 def test_other_settings_have_another_digest():
