@@ -25,12 +25,14 @@ _BUDGET = 384  # MiB of a device; an engine has 72 of its base model and up to 3
 
 @pytest.fixture(scope="session")
 def platform(kubectl: Kubectl, installation: Installation) -> Iterator[None]:
-    """Muster with the profile of the engines, whose claims have room for those of two Gateways."""
+    """Muster with the profile of the engines, whose claim has room for those of two Gateways, and with two for one."""
     nodeimages.need(kubectl, IMAGES.values())
     if kubectl.get("deviceclass", _CLASS) is None:
         pytest.skip(f"this cluster has no DeviceClass {_CLASS}")
-    profile = {"deviceClass": _CLASS, "sharing": "shared", "claims": 1, "maxSessions": 4}
-    with installation.configure({"profiles": {gateways.PROFILE: profile}, "controllers": jobs.CONTROLLERS}):
+    shared = {"deviceClass": _CLASS, "sharing": "shared", "claims": 1}
+    profiles = {name: {**shared, "maxSessions": 2} for name in gateways.NARROW}
+    profiles[gateways.PROFILE] = {**shared, "maxSessions": 4}
+    with installation.configure({"profiles": profiles, "controllers": jobs.CONTROLLERS}):
         yield
 
 
@@ -80,6 +82,23 @@ def restricted(kubectl: Kubectl, platform: None, tmp_path_factory: pytest.TempPa
     """The same under agents with no right but those of their manifest, on a device that is always found free."""
     with _paired(Agents(_ground(kubectl, tmp_path_factory.mktemp("restricted")), None)) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def spilling(
+    kubectl: Kubectl, platform: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Gateway, ...]]:
+    """Three Gateways without pods: one that waits for the first narrow profile, and two that take both."""
+    ground = _ground(kubectl, tmp_path_factory.mktemp("spilling"))
+    first, both = gateways.NARROW[0], ",".join(gateways.NARROW)
+    made = tuple(Gateway(ground, name, profile=each) for name, each in zip("abc", (first, both, both), strict=True))
+    try:
+        ground.prepare(*(each.state for each in made))
+        for each in made:
+            each.install()
+        yield made
+    finally:
+        ground.remove()
 
 
 @contextmanager

@@ -24,10 +24,12 @@ from e2e.suites.support import waits
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 
-__all__ = ["KINDS", "PROFILE", "Gateway", "Training", "is_ready", "restarts"]
+__all__ = ["KINDS", "NARROW", "PROFILE", "Gateway", "Training", "is_ready", "restarts"]
 
 PROFILE = "seat"
 """The claim profile of both engines; `manifests/sessions/devices` names it."""
+NARROW = ("narrow", "spare")
+"""Two profiles, each with one claim that has seats for the engines of one Gateway."""
 KINDS = ("pods", "jobs", "jobsets.jobset.x-k8s.io", "secrets", "networkpolicies", "serviceaccounts")
 """What a Gateway makes in the namespace of its engines, or what is made of that."""
 
@@ -43,11 +45,13 @@ class Gateway:
         ground: what it stands on.
         name: of it.
         lease: socket of the agents of devices on the nodes; empty where its engines take no turns.
+        profile: of its engines, and those that they take while it is full.
     """
 
     ground: Ground
     name: str = "gateway"
     lease: str = ""
+    profile: str = PROFILE
 
     @property
     def kubectl(self) -> Kubectl:
@@ -174,7 +178,7 @@ class Gateway:
             "image": IMAGES["engine"],
             "volume": f"{CLAIM}:{self.state}",
             "base_volume": f"{CLAIM}:{BASE}",
-            "profile": PROFILE,
+            "profile": self.profile,
         }
         if self.lease:
             changed["device_lease"] = self.lease
