@@ -27,10 +27,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::aiohttp.web_exceptions.NotAppKe
 class Gateway:
     """One in this loop, at a port."""
 
-    def __init__(self, folder, cluster):
+    def __init__(self, folder, cluster, **changed):
         root, self.base = folder / "root", folder / "base"
         self.base.mkdir()
-        settings = Settings("gateway", "team-a", "gateways", "engine", Volume("state"), root, self.base, profile="seat")
+        given = {"profile": "seat", **changed}
+        settings = Settings("gateway", "team-a", "gateways", "engine", Volume("state"), root, self.base, **given)
         engines = {"trainer": "tests.sessions.bigram:Trainer", "sampler": "tests.sessions.bigram:Sampler"}
         pods = OnPods(settings, Access(cluster.url, folder))
         root.mkdir()
@@ -69,29 +70,32 @@ async def test_a_run_whose_pods_are_lost_comes_to_what_it_comes_to_undisturbed(t
     assert (cluster.objects, cluster.pods) == ({}, {})
 
 
+def told(one, word):
+    """Ask for a model, and return the request with the reason for which it waits, as soon as that has a word."""
+    asked = {"session_id": one.session, "model_seq_id": 0, "base_model": one.base, "lora_config": {"rank": 4}}
+    id_ = one.post("create_model", asked)["request_id"]
+    while word not in (answer := one.poll(id_).json())["queue_state_reason"]:
+        assert answer["queue_state"] == "paused_capacity"
+    return id_, answer["queue_state_reason"]
+
+
+def made(one, id_):
+    while (answer := one.poll(id_).json()).get("type") == "try_again":
+        pass
+    return answer
+
+
 async def test_who_waits_for_a_seat_is_told_its_place_and_who_has_the_seats_and_goes_on_when_there_is_one(tmp_path):
     seats = {f"uid-{each}": {"pod": f"muster-a-{each}", "job": "muster-a", "since": "2026"} for each in "12"}
     annotations = {"muster.dev/seats": json.dumps(seats)}
     claim = {"metadata": {"name": "muster-seat-0", "uid": "uid-claim", "annotations": annotations}}
-
-    def told(one):
-        asked = {"session_id": one.session, "model_seq_id": 0, "base_model": one.base, "lora_config": {"rank": 4}}
-        id_ = one.post("create_model", asked)["request_id"]
-        while "claim" not in (answer := one.poll(id_).json())["queue_state_reason"]:
-            assert answer["queue_state"] == "paused_capacity"
-        return id_, answer["queue_state_reason"]
-
-    def made(one, id_):
-        while (answer := one.poll(id_).json()).get("type") == "try_again":
-            pass
-        return answer
 
     async with Cluster(tmp_path) as cluster:
         cluster.full = frozenset({"seat"})
         cluster.objects["resourceclaims", "muster-seat-0"] = claim
         async with Gateway(tmp_path, cluster) as gateway:
             one = await asyncio.to_thread(Hand, gateway)
-            id_, reason = await asyncio.to_thread(told, one)
+            id_, reason = await asyncio.to_thread(told, one, "claim")
             await cluster.free("seat")
             answer = await asyncio.to_thread(made, one, id_)
     assert reason == (
@@ -99,3 +103,19 @@ async def test_who_waits_for_a_seat_is_told_its_place_and_who_has_the_seats_and_
         "its seats are taken by muster-a (2)"
     )
     assert "error" not in answer
+
+
+async def test_a_client_that_finds_all_profiles_full_is_told_which_and_trains_where_seats_come_first(tmp_path):
+    async with Cluster(tmp_path) as cluster:
+        cluster.full = frozenset({"seat", "spare"})
+        async with Gateway(tmp_path, cluster, spill=("spare",)) as gateway:
+            one = await asyncio.to_thread(Hand, gateway)
+            id_, reason = await asyncio.to_thread(told, one, "profiles")
+            await cluster.free("spare")
+            answer = await asyncio.to_thread(made, one, id_)
+            claims = [pod.document["spec"]["resourceClaims"][0]["resourceClaimName"] for pod in cluster.pods.values()]
+            await asyncio.to_thread(lambda: trained(Hand(gateway)))
+    assert reason.endswith("; profiles without enough free seats: seat, spare")
+    assert "error" not in answer
+    assert claims == ["muster-spare-0"] * 2
+    assert (cluster.objects, cluster.pods) == ({}, {})
