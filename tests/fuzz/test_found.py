@@ -82,6 +82,16 @@ def a_store_without_an_address_for_a_launch_that_is_not_torchrun_yet():
     return job, runtime
 
 
+def an_item_of_a_runtime_that_no_recipe_takes():
+    """The launch that Muster completes has the runtime's dataset, with more than one =."""
+    runtime = jobs.make_runtime("torchtune-llama3.2-1b", framework="torchtune")
+    (node,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    (container,) = node["template"]["spec"]["template"]["spec"]["containers"]
+    recipe = ["tune", "run", "full_finetune_distributed", "--config", "llama3_2/1B_full"]
+    container["command"] = [*recipe, "dataset.packed=a=b"]
+    return jobs.make_trainjob(runtime="torchtune-llama3.2-1b", command=["tune", "run"]), runtime
+
+
 def an_owned_job_that_trainer_gave_the_address_of_another():
     """The endpoint that corrects Trainer's address makes the size of the world known."""
     env = [{"name": "PET_MASTER_ADDR", "value": "train-node-0-0.train"}]
@@ -170,6 +180,7 @@ FOUND = (
     a_decode_context_that_divides_no_size,
     a_claim_of_more_devices_than_an_integer_of_trainers,
     a_recipe_without_a_config_for_a_runtime_without_a_command,
+    an_item_of_a_runtime_that_no_recipe_takes,
     a_store_without_an_address_for_a_launch_that_is_not_torchrun_yet,
     a_source_of_variables_whose_config_map_is_a_text,
     an_owned_job_that_trainer_gave_the_address_of_another,

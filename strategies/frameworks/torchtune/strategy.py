@@ -7,9 +7,10 @@ decides, so a job without a command gets the same launch, and the dataset that t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from strategies.changes.changes import Changes
-from strategies.documents.findings import Finding, error, warning
+from strategies.documents.findings import Finding, Severity, error, warning
 from strategies.frameworks.torch import tune_launches
 from strategies.frameworks.torch.strategy import TorchFamily, unenforced
 from strategies.frameworks.torchtune import rewrites
@@ -47,12 +48,22 @@ class TorchTuneStrategy(TorchFamily):
             for finding in unenforced(site, topologies.read_topology(job), self.framework):
                 changes.report(finding)
 
+    def _written(self, job: Job) -> Iterator[Finding]:
+        """Refuse now what would be refused of the launch that Muster writes, with items of the runtime."""
+        planned = Changes(job.document)
+        later = replace(job, changes=planned, memory={})
+        TorchTuneStrategy.enforce_command(self, later, planned)
+        for finding in tune_launches.check(later, recipes.IMMUTABLE):
+            if finding.severity is Severity.ERROR:
+                yield replace(finding, field="spec.runtimeRef.name")
+
     def validate(self, job: Job) -> Iterable[Finding]:
         """Refuse what Trainer refuses for `tune run`, in every job whose launch Muster completes."""
         yield from super().validate(job)
         completed = _is_completed(job)
         if _is_bare(job):
-            yield from tune_launches.check_arguments(job.trainer.get("args") or ())
+            said = list(tune_launches.check_arguments(job.trainer.get("args") or ()))
+            yield from said or self._written(job)
         else:
             yield from tune_launches.check(job, recipes.IMMUTABLE if completed else frozenset(), rewrites.own(job))
         yield from tune_launches.check_names(job)
