@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.suites.releases import certmanagers
-from e2e.suites.releases.helms import NAMESPACE, Helm
 from e2e.suites.support import doctors
+from e2e.suites.support.helms import NAMESPACE, Helm
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.loads import Load
 from e2e.suites.support.shared import Shared

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from e2e.suites.releases.helms import NAMESPACE
 from e2e.suites.support import doctors
+from e2e.suites.support.helms import NAMESPACE
 from e2e.suites.support.loads import Load
 from e2e.suites.support.waits import until
 

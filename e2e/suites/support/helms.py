@@ -1,17 +1,24 @@
-"""helm, as a platform engineer types it."""
+"""helm, as a platform engineer types it, in a cluster from which Muster was taken for as long."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from e2e.cluster.places import REPOSITORY
 from e2e.suites.support import waits
 from e2e.suites.support.kubectls import Kubectl
+from webhook import installer
 
-__all__ = ["NAMESPACE", "RELEASE", "Helm"]
+__all__ = ["NAMESPACE", "RELEASE", "Helm", "alone"]
 
 NAMESPACE, RELEASE = "muster-system", "muster"
 
@@ -65,3 +72,34 @@ class Helm:
         )
         assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
         return done.stdout
+
+
+@contextmanager
+def alone(kubectl: Kubectl, home: Path) -> Iterator[Helm]:
+    """Take Muster out of the cluster, and give helm to install it; afterwards it is installed as before.
+
+    Skips the test where Muster is not a Deployment, and where there is no helm.
+
+    Args:
+        kubectl: kubectl for the cluster.
+        home: a folder for helm.
+    """
+    deployment = kubectl.get("deployment", "muster", NAMESPACE)
+    if deployment is None:
+        pytest.skip("Muster is a process in this cluster; the node tier runs it in pods")
+    binary = Path(kubectl.binary).with_name("helm")
+    found = str(binary) if binary.exists() else shutil.which("helm")
+    if found is None:
+        pytest.skip("helm is neither beside kubectl nor on PATH")
+    image = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+    program = installer.Kubectl(kubectl.binary, Path(kubectl.kubeconfig))
+    installer.uninstall(program, lambda _: None)
+    made = Helm(
+        found, kubectl, REPOSITORY / "manifests" / "chart", image, {"PATH": os.environ["PATH"], "HOME": str(home)}
+    )
+    try:
+        yield made
+    finally:
+        made.uninstall()
+        made.remove_namespace()
+        installer.install(program, installer.Installation(image=image), lambda _: None)
