@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import io
 import json
+import os
 import shutil
 import signal
 import socket
@@ -107,7 +108,12 @@ def parser() -> argparse.ArgumentParser:
     )
     serve.add_argument("--lease", type=_seconds, default=10.0, metavar="SECONDS", help="until another takes over; 10")
     for command, run in runs:
-        command.add_argument("--journal", metavar="URL", help="postgresql://…, where Gateways share a journal")
+        command.add_argument(
+            "--journal",
+            metavar="URL",
+            default=os.environ.get("MUSTER_JOURNAL") or None,
+            help="postgresql://…, where Gateways share a journal; $MUSTER_JOURNAL by default",
+        )
         command.add_argument("--root", type=Path, required=True, metavar="FOLDER", help="journal, weights and sockets")
         command.set_defaults(run=run)
     return top

@@ -520,9 +520,9 @@ def test_gateways_that_share_a_database_have_its_url_and_password_from_a_secret(
     deployment = renders.one(own, "Deployment")["spec"]
     (container,) = deployment["template"]["spec"]["containers"]
     read = {each["name"]: each["valueFrom"]["secretKeyRef"] for each in container["env"]}
-    assert read["JOURNAL"] == {"name": "journal", "key": "url"}
+    assert read["MUSTER_JOURNAL"] == {"name": "journal", "key": "url"}  # also for `keys create` in the pod
     assert read["PGPASSWORD"] == {"name": "journal", "key": "password", "optional": True}
-    assert "--journal=$(JOURNAL)" in container["args"]
+    assert "--journal=$(MUSTER_JOURNAL)" in container["args"]
     assert (deployment["replicas"], deployment["strategy"]["type"]) == (2, "RollingUpdate")
     assert renders.one(own, "NetworkPolicy")["spec"]["egress"][-1]["ports"] == [{"protocol": "TCP", "port": 6432}]
     assert renders.one(own, "ConfigMap")["data"] == {"limits.toml": "[default]\nmodels = 10\n"}

@@ -72,6 +72,24 @@ def test_a_slip_is_told_in_one_sentence(tmp_path, capfd, words, told):
     assert not (tmp_path / "state").exists()
 
 
+@pytest.mark.parametrize("words", [("keys", "create", "team-a"), ("keys", "ls"), ("ls",), ("serve", "--base", "model")])
+def test_without_a_journal_given_it_is_that_of_the_environment_and_no_file_is_made_instead(
+    tmp_path, monkeypatch, capfd, words
+):
+    monkeypatch.setenv("MUSTER_JOURNAL", f"mysql://a:{SECRET}@b/c")
+    assert main((*words, "--root", "state")) == 2
+    said = capfd.readouterr().err
+    assert "--journal: is not a URL such as postgresql://" in said
+    assert SECRET not in said
+    assert not (tmp_path / "state" / "journal.sqlite").exists()
+
+
+def test_an_empty_journal_in_the_environment_is_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("MUSTER_JOURNAL", "")
+    assert main(("keys", "create", "team-a", "--root", "state")) == 0
+    assert (tmp_path / "state" / "journal.sqlite").exists()
+
+
 @pytest.mark.parametrize(("typed", "told"), re.findall(r"^\| `(--[^`]*)` \| `([^`]*)` \|$", PAGE, re.MULTILINE))
 def test_what_the_page_lists_is_refused_in_these_words(capfd, typed, told):
     try:
