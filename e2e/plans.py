@@ -56,7 +56,7 @@ PACKAGING = ("helm", "kind")
 PACKAGING_IMAGES = ("engine", "gateway")
 """Images that the same tests run by themselves."""
 
-_MODULES = {"releases": ("helm", "certmanager")}
+_MODULES = {"releases": ("helm", "certmanager"), "sessions": ("helm",)}  # of thorough tests
 _SESSIONS = ("engine", "gateway")
 _IMAGES = {"training": ("trl", "torchtune", "vllm", "rl"), "sessions": _SESSIONS}  # large
 _QUICK_IMAGES = {"training": ("trl", "rl"), "sessions": _SESSIONS}
@@ -130,9 +130,9 @@ def everything(tiers: Collection[sites.Tier]) -> list[Run]:
     return [Run(tier, suites) for tier, suites in begun if tier in tiers]
 
 
-def modules(suites: Collection[str]) -> set[str]:
-    """Return the modules of `e2e/binaries` that suites need beside those of their cluster's tier."""
-    return {module for suite in suites for module in _MODULES.get(suite, ())}
+def modules(suites: Collection[str], *, quick: bool) -> set[str]:
+    """Return the modules of `e2e/binaries` that suites need beside those of their tier; quick ones need none."""
+    return set() if quick else {module for suite in suites for module in _MODULES.get(suite, ())}
 
 
 def images(suites: Collection[str], *, quick: bool) -> Sequence[str]:

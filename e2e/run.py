@@ -77,7 +77,7 @@ def _prepare(tiers: list[sites.Tier], options: argparse.Namespace) -> int:
         if options.prepare == "binaries":
             tests = () if options.quick else plans.PACKAGING
             modules = {module for tier in tiers for module in bringups.MODULES[tier]}
-            builds.binaries({*modules, *plans.modules(suites), *tests})
+            builds.binaries({*modules, *plans.modules(suites, quick=options.quick), *tests})
         elif "node" in tiers:
             tests = () if options.quick else plans.PACKAGING_IMAGES
             node.build(list(dict.fromkeys([*plans.images(suites, quick=options.quick), *tests])))
@@ -115,7 +115,7 @@ def _tier(tier: sites.Tier, options: argparse.Namespace, extra: list[str]) -> in
         chosen = _chosen(tier, options)
         wanted = _wanted(tier, chosen)
         images = plans.images(wanted, quick=options.quick) if tier == "node" else ()
-        bringups.up(where, tier, images, plans.modules(wanted))
+        bringups.up(where, tier, images, plans.modules(wanted, quick=options.quick))
         environment = {**os.environ, **_env(where.env)}
         code = _suites(tier, environment, chosen, [*_marks(tier, options), *extra])
     except ClusterError as error:

@@ -30,7 +30,7 @@ def test_the_quick_runs_have_a_cluster_of_each_tier_at_once_and_every_suite_that
     assert all(each.quick for each in runs)
     assert all(count == 1 for count in Counter((run.tier, suite) for run in runs for suite in run.suites).values())
     assert {suite for each in runs for suite in each.suites} == SUITES - {"releases", "load"}
-    assert plans.modules({suite for each in runs for suite in each.suites}) == set()
+    assert plans.modules({suite for each in runs for suite in each.suites}, quick=True) == set()
 
 
 def test_the_quick_runs_end_with_a_real_training_in_real_pods():
@@ -40,13 +40,17 @@ def test_the_quick_runs_end_with_a_real_training_in_real_pods():
     assert list(plans.images(node.suites, quick=True)) == ["trl", "rl", "engine", "gateway"]
 
 
+def test_thorough_tests_of_sessions_have_helm_beside_them():
+    assert plans.modules(["sessions"], quick=False) == {"helm"}
+
+
 def test_a_tier_that_this_machine_cannot_run_is_left_out():
     assert {each.tier for each in plans.everything(TIERS[:1])} == {"control-plane"}
     assert {each.tier for each in plans.quick(TIERS[:1])} == {"control-plane"}
 
 
 def test_what_suites_need_can_be_built():
-    assert plans.modules(SUITES) | {name for names in MODULES.values() for name in names} <= {
+    assert plans.modules(SUITES, quick=False) | {name for names in MODULES.values() for name in names} <= {
         each.name for each in builds.MODULES
     }
     assert {*plans.images(SUITES, quick=False), *plans.PACKAGING_IMAGES} == set(trainings.RECIPES)

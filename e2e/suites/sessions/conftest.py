@@ -1,20 +1,23 @@
-"""A Gateway for the tests of engines, and two on one device for those of turns, in a Muster with a profile for them."""
+"""A Gateway for the tests of engines, two on one device for those of turns, and that of the chart with its database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from e2e.suites.claims import jobs
-from e2e.suites.sessions import gateways
+from e2e.suites.sessions import charts, databases, gateways
 from e2e.suites.sessions.agents import Agents
+from e2e.suites.sessions.charts import Release
+from e2e.suites.sessions.databases import Database
 from e2e.suites.sessions.gateways import Gateway
 from e2e.suites.sessions.grounds import IMAGES, Ground
 from e2e.suites.sessions.pairs import Pair
-from e2e.suites.support import nodeimages, spaces
+from e2e.suites.support import helms, nodeimages, spaces
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
@@ -25,18 +28,23 @@ _BUDGET = 384  # MiB of a device; an engine has 72 of its base model and up to 3
 
 @pytest.fixture(scope="session")
 def platform(kubectl: Kubectl, installation: Installation) -> Iterator[None]:
-    """Muster with the profile of the engines, whose claim has room for those of two Gateways, and with two for one."""
-    nodeimages.need(kubectl, IMAGES.values())
-    if kubectl.get("deviceclass", _CLASS) is None:
-        pytest.skip(f"this cluster has no DeviceClass {_CLASS}")
-    shared = {"deviceClass": _CLASS, "sharing": "shared", "claims": 1}
-    profiles = {name: {**shared, "maxSessions": 2} for name in gateways.NARROW}
-    profiles[gateways.PROFILE] = {**shared, "maxSessions": 4}
+    """Muster with the profile of the engines, whose claims have room for those of two Gateways, and with two for one."""
+    profile = _profile(kubectl)
+    profiles = {name: {**profile, "maxSessions": 2, "claims": 1} for name in gateways.NARROW}
+    profiles[gateways.PROFILE] = profile
     with installation.configure({"profiles": profiles, "controllers": jobs.CONTROLLERS}):
         yield
 
 
-def _ground(kubectl: Kubectl, folder: Path, **more: int) -> Ground:
+def _profile(kubectl: Kubectl) -> dict[str, Any]:
+    """Return the profile; skips the test where the cluster lacks what it needs."""
+    nodeimages.need(kubectl, IMAGES.values())
+    if kubectl.get("deviceclass", _CLASS) is None:
+        pytest.skip(f"this cluster has no DeviceClass {_CLASS}")
+    return {"deviceClass": _CLASS, "sharing": "shared", "claims": 1, "maxSessions": 4}
+
+
+def _ground(kubectl: Kubectl, folder: Path, **more: Any) -> Ground:
     own, engines = (Space(spaces.named(name), kubectl).make() for name in ("gateways", "engines"))
     return Ground(kubectl, own, engines, folder / "models" / "muster" / "tiny", **more)
 
@@ -99,6 +107,25 @@ def spilling(
         yield made
     finally:
         ground.remove()
+
+
+@pytest.fixture(scope="module")
+def release(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
+    """Muster with a Gateway of two replicas by helm, instead of the Muster that is installed."""
+    databases.need()
+    profile, folder = _profile(kubectl), tmp_path_factory.mktemp("chart")
+    with helms.alone(kubectl, folder) as helm:
+        ground = _ground(kubectl, folder, names=(charts.address(kubectl),))
+        gateway, database = Gateway(ground), Database(ground)
+        made = Release(helm, gateway, database, profile)
+        try:
+            ground.prepare(gateway.state, databases.FOLDER)
+            database.install()
+            made.install()
+            yield made
+        finally:
+            helm.uninstall()
+            ground.remove()
 
 
 @contextmanager

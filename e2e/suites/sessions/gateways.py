@@ -6,25 +6,23 @@ The client is a process of this machine, which reaches the Gateway's Service by 
 from __future__ import annotations
 
 import json
-import os
-import re
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster.places import REPOSITORY
-from e2e.suites.sessions import kustomizations
-from e2e.suites.sessions.grounds import BASE, CLAIM, IMAGES, PATIENCE, Ground, python
+from e2e.suites.sessions import kustomizations, trainings
+from e2e.suites.sessions.grounds import BASE, CLAIM, IMAGES, PATIENCE, Ground
+from e2e.suites.sessions.trainings import Training
 from e2e.suites.support import waits
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 
-__all__ = ["KINDS", "NARROW", "PROFILE", "Gateway", "Training", "is_ready", "restarts"]
+__all__ = ["KINDS", "NARROW", "PROFILE", "Gateway", "is_ready", "restarts"]
 
 PROFILE = "seat"
 """The claim profile of both engines; `manifests/sessions/devices` names it."""
@@ -33,7 +31,7 @@ NARROW = ("narrow", "spare")
 KINDS = ("pods", "jobs", "jobsets.jobset.x-k8s.io", "secrets", "networkpolicies", "serviceaccounts")
 """What a Gateway makes in the namespace of its engines, or what is made of that."""
 
-_STEP = re.compile(r"step (\d+): ([0-9.]+)")
+_EVERYWHERE = {"default", "kube-root-ca.crt"}  # a ServiceAccount and a ConfigMap
 _PAUSE = 0.5  # seconds until a port is forwarded again
 
 
@@ -127,39 +125,31 @@ class Gateway:
         program = "import os, signal; os.kill(1, signal.SIGTERM)"
         self.kubectl.run("exec", "--namespace", self.engines.name, name, "--", "python", "-c", program)
 
-    def left(self) -> dict[str, list[str]]:
+    def left(self, kinds: Iterable[str] = KINDS) -> dict[str, list[str]]:
         """Return the names of what is in the namespace of the engines, by kind; without what each namespace has."""
-        found = {kind: [each["metadata"]["name"] for each in self.engines.all(kind)] for kind in KINDS}
-        found["serviceaccounts"] = [each for each in found["serviceaccounts"] if each != "default"]
+        found = {
+            kind: [name for each in self.engines.all(kind) if (name := each["metadata"]["name"]) not in _EVERYWHERE]
+            for kind in kinds
+        }
         return {kind: names for kind, names in found.items() if names}
+
+    def key(self) -> str:
+        """Make a key in a pod of the Gateway, as a person does, and return it."""
+        assert self.pod() is not None, "the Gateway does not serve"
+        inside = ("exec", "--namespace", self.space.name, f"deployment/{self.name}", "--")
+        created = ("python", "-m", "sessions.cli", "keys", "create", "team-a", "--root", "/state")
+        return self.kubectl.run(*inside, *created).expect().out.strip()
 
     @contextmanager
     def training(self) -> Iterator[Training]:
         """Train from outside the cluster, with a new key; what still runs at the end is stopped."""
-        pod = self.pod()
-        assert pod is not None, "the Gateway does not serve"
-        created = ("python", "-m", "sessions.cli", "keys", "create", "team-a", "--root", "/state")
-        inside = ("exec", "--namespace", self.space.name, pod["metadata"]["name"], "--")
-        key = self.kubectl.run(*inside, *created).expect().out.strip()
-        folder = self.ground.base.parent
-        with _forwarded(self.kubectl, self.space.name, self.name, folder / f"{self.name}.forward.log") as url:
-            own = {"TINKER_API_KEY": key, "TINKER_TELEMETRY": "0", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-            own["SSL_CERT_FILE"] = str(self.ground.authority)
-            program, log = Path(__file__).parent / "programs" / "laptop.py", folder / f"{self.name}.laptop.log"
-            with (
-                log.open("w") as errors,
-                subprocess.Popen(
-                    [python(), str(program), url, str(self.ground.base)],
-                    env={**os.environ, **own, "PYTHONPATH": str(REPOSITORY)},
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    text=True,
-                ) as process,
-            ):
-                try:
-                    yield Training(process, log)
-                finally:
-                    process.kill()
+        key = self.key()
+        log = self.ground.base.parent / f"{self.name}.forward.log"
+        with (
+            _forwarded(self.kubectl, self.space.name, self.name, log) as url,
+            trainings.through(url, key, self.ground, self.name) as training,
+        ):
+            yield training
 
     @property
     def _labels(self) -> str:
@@ -220,44 +210,6 @@ def _forwarded(kubectl: Kubectl, namespace: str, service: str, log: Path) -> Ite
         for each in running:
             each.terminate()
         thread.join()
-
-
-class Training:
-    """A run of the client.
-
-    Args:
-        process: of it.
-        log: where its errors are.
-
-    Attributes:
-        rewards: mean rewards of the steps until now, 0 to 1.
-    """
-
-    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
-        self._process, self._log = process, log
-        self.rewards: list[float] = []
-
-    def until(self, steps: int) -> None:
-        """Read until so many steps are over. Raises `AssertionError` where the client ends before."""
-        assert self._process.stdout is not None
-        while len(self.rewards) < steps:
-            line = self._process.stdout.readline()
-            assert line, f"the client ended with {self._process.wait()} after {self.rewards}: {self._log.read_text()}"
-            if found := _STEP.match(line):
-                self.rewards.append(float(found.group(2)))
-
-    def told(self, words: str) -> str:
-        """Return the last line in which the client told its user these words. Raises `AssertionError` without one."""
-        log = self._log.read_text()
-        said = [line for line in log.splitlines() if words in line]
-        assert said, log
-        return said[-1]
-
-    def end(self) -> list[float]:
-        """Read to the end, and return the mean reward of each step. Raises `AssertionError` where it fails."""
-        self.until(10)
-        assert self._process.wait() == 0, self._log.read_text()
-        return self.rewards
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:

@@ -18,7 +18,7 @@ from e2e.suites.support import waits
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 
-__all__ = ["BASE", "CLAIM", "IMAGES", "NODE_FOLDER", "PATIENCE", "SECRET", "Ground", "python", "run"]
+__all__ = ["BASE", "CLAIM", "IMAGES", "NODE_FOLDER", "PATIENCE", "SECRET", "USER", "Ground", "python", "run"]
 
 IMAGES = {
     name: os.environ.get(f"MUSTER_E2E_{name.upper()}_IMAGE", f"localhost/muster-{name}:e2e")
@@ -35,8 +35,9 @@ SECRET = "gateway-tls"  # the name of a Secret
 """The Secret with the certificate of a Gateway; `manifests/sessions` names it."""
 BASE = "models/muster/tiny"
 """The folder of the base model in the volume; `manifests/sessions` names it."""
+USER = 65532
+"""As whom all of them run; folders of the volume are this user's."""
 
-_USER = 65532
 _MAKE = """
 import os, pathlib, sys
 from sessions.demo import tiny
@@ -55,7 +56,7 @@ for each in pathlib.Path("/proc").glob("[0-9]*"):
         groups, command = (each / "cgroup").read_text(), (each / "cmdline").read_text()
     except OSError:
         continue
-    if pod_of(groups) == sys.argv[1] and "sessions." in command:
+    if pod_of(groups) == sys.argv[1] and sys.argv[3] in command:
         os.kill(int(each.name), signal.Signals[sys.argv[2]])
         print(each.name)
 """
@@ -72,6 +73,7 @@ class Ground:
         engines: the namespace of their engines.
         base: the base model, as the client names it and finds its tokenizer.
         hidden: size of its hidden states; the tokenizer is the same for all.
+        names: further names and addresses of the Gateway, for its certificate.
     """
 
     kubectl: Kubectl
@@ -79,6 +81,7 @@ class Ground:
     engines: Space
     base: Path
     hidden: int = 64
+    names: tuple[str, ...] = ()
 
     @property
     def authority(self) -> Path:
@@ -101,9 +104,15 @@ class Ground:
             space.remove()
             self.kubectl.delete("persistentvolume", space.name)
 
-    def kill(self, pod: Mapping[str, Any], sent: str = "SIGKILL") -> None:
-        """Send a signal to the program in a pod, from its node: from inside the first process cannot be killed."""
-        killer = _pod("kill", "gateway", _KILL, pod["metadata"]["uid"], sent)
+    def kill(self, pod: Mapping[str, Any], sent: str = "SIGKILL", command: str = "sessions.") -> None:
+        """Send a signal to the program in a pod, from its node: from inside the first process cannot be killed.
+
+        Args:
+            pod: with the program.
+            sent: the signal.
+            command: a part of the program's command line, and of no other one's in the pod.
+        """
+        killer = _pod("kill", "gateway", _KILL, pod["metadata"]["uid"], sent, command)
         killer["spec"] |= {"hostPID": True, "nodeName": pod["spec"]["nodeName"]}
         self.space.create(killer).expect()
         killed = waits.until("a program to be killed", lambda: self._printed("kill"), 60)
@@ -121,7 +130,7 @@ class Ground:
     def _secret(self) -> dict[str, Any]:
         now = datetime.datetime.now(datetime.UTC)
         authority = authorities.create(now)
-        leaf = leaves.issue(authority, ["localhost", "127.0.0.1"], now)
+        leaf = leaves.issue(authority, ["localhost", "127.0.0.1", *self.names], now)
         self.authority.write_bytes(authorities.bundle_pem(authority))
         data = {
             "tls.crt": pems.certificate_pem(leaf.certificate).decode(),
@@ -152,7 +161,7 @@ class Ground:
 
     def _maker(self, states: tuple[str, ...]) -> dict[str, Any]:
         """Return the pod that makes the base model; the kubelet made the folder for root alone."""
-        made = _pod("make", "engine", _MAKE, BASE, str(_USER), str(self.hidden), *states)
+        made = _pod("make", "engine", _MAKE, BASE, str(USER), str(self.hidden), *states)
         made["spec"]["containers"][0]["volumeMounts"] = [{"name": "store", "mountPath": "/store"}]
         made["spec"]["volumes"] = [{"name": "store", "persistentVolumeClaim": {"claimName": CLAIM}}]
         return made

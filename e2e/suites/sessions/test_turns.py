@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from e2e.cluster.places import REPOSITORY
-from e2e.suites.sessions.gateways import Training, restarts
+from e2e.suites.sessions.gateways import restarts
 from e2e.suites.sessions.pairs import Pair
+from e2e.suites.sessions.trainings import Training
 from e2e.suites.support import devices, waits
 from sessions.devices import timelines
 
