@@ -28,9 +28,9 @@ _BUDGET = 384  # MiB of a device; an engine has 72 of its base model and up to 3
 
 @pytest.fixture(scope="session")
 def platform(kubectl: Kubectl, installation: Installation) -> Iterator[None]:
-    """Muster with the profile of the engines, whose claims have room for those of two Gateways, and with two for one."""
+    """Muster with the profile of the engines, whose claim has room for those of two Gateways, and with two for one."""
     profile = _profile(kubectl)
-    profiles = {name: {**profile, "maxSessions": 2, "claims": 1} for name in gateways.NARROW}
+    profiles = {name: {**profile, "maxSessions": 2} for name in gateways.NARROW}
     profiles[gateways.PROFILE] = profile
     with installation.configure({"profiles": profiles, "controllers": jobs.CONTROLLERS}):
         yield
