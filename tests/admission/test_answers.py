@@ -140,7 +140,7 @@ def size(notes):
 
 
 @pytest.mark.parametrize("character", ["x", "é", '"', "\\", "\x00", "\U0001f600"])
-@pytest.mark.parametrize(("count", "length"), [(500, 1), (500, 60), (1, 20_000)])
+@pytest.mark.parametrize(("count", "length"), [(500, 1), (500, 60), (200, 500)])
 def test_audit_annotations_stay_below_their_limit_whatever_is_in_them(character, count, length):
     decision = decided("patched", changes=changed(count, character, length), message=character * 50_000)
     notes = answer(decision)["auditAnnotations"]
