@@ -196,7 +196,7 @@ def _names(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Any, str]]:
     for inside, container in _containers(spec):
         if isinstance(container.get("name"), str) and not _is_label(container["name"], _LABEL):
             yield (*inside, "name"), container["name"], _NO_LABEL
-        elif inside[0] == "initContainers" and container.get("name") in begun:
+        elif inside[0] == "initContainers" and isinstance(container.get("name"), str) and container["name"] in begun:
             yield (*inside, "name"), container["name"], _TAKEN
         for index, port in enumerate(_objects(container, "ports")):
             name = port.get("name")

@@ -135,7 +135,7 @@ def _quoted(text: str) -> str:
 def _entry_step(entries: list[Any], member: str, index: int) -> str | int:
     entry = entries[index] if 0 <= index < len(entries) else None
     key = entry.get(_MERGE_KEYS.get(member, "name")) if isinstance(entry, dict) else None
-    if key is None:
+    if not isinstance(key, str | int):  # an object may hold anything
         return index
     key = str(key)
     if len(key) > _LONGEST_KEY:

@@ -92,6 +92,41 @@ def an_item_of_a_runtime_that_no_recipe_takes():
     return jobs.make_trainjob(runtime="torchtune-llama3.2-1b", command=["tune", "run"]), runtime
 
 
+def an_init_container_without_a_name():
+    """Neither it nor the container beside it has one."""
+    made = _jobset(container={"command": ["torchrun", "x.py"]})
+    spec = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    spec["containers"], spec["initContainers"] = [{"image": "example.org/x:1"}], [{}]
+    return (made,)
+
+
+def devices_of_which_env_hides_some():
+    """Trainer does not count the devices, and env leaves half of them: as many processes are started."""
+    runtime = jobs.make_runtime("own", framework="torch")
+    job = jobs.make_trainjob(runtime="own", command=["bash", "-c", "torchrun x.py"])
+    job["spec"]["trainer"] |= {
+        "resourcesPerNode": {"limits": {"huawei.com/Ascend910": 8}},
+        "env": [{"name": "ASCEND_RT_VISIBLE_DEVICES", "value": "0,1,2,3"}],
+    }
+    return job, runtime
+
+
+def more_devices_than_torchrun_reads():
+    """The number of processes that Muster writes for them is one that torchrun does not take."""
+    args = ["--model_name_or_path=m", "--dataset_name=d", "--output_dir=/o"]
+    container = {"command": ["trl", "sft", *args], "resources": {"limits": {"nvidia.com/gpu": 2**63 - 1}}}
+    return (_jobset("trl", container=container),)
+
+
+def a_replicated_job_of_a_runtime_whose_name_is_an_object():
+    """The object holds env with a secret, and a field path names the job."""
+    runtime = jobs.make_runtime("own", framework="torch")
+    (node,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    secret = {"name": "AWS_SECRET_ACCESS_KEY", "value": SECRET}
+    node["name"], node["template"] = {"env": [secret]}, "node"
+    return jobs.make_trainjob(runtime="own", command=["torchrun", "x.py"]), runtime
+
+
 def an_owned_job_that_trainer_gave_the_address_of_another():
     """The endpoint that corrects Trainer's address makes the size of the world known."""
     env = [{"name": "PET_MASTER_ADDR", "value": "train-node-0-0.train"}]
@@ -180,6 +215,10 @@ FOUND = (
     a_decode_context_that_divides_no_size,
     a_claim_of_more_devices_than_an_integer_of_trainers,
     a_recipe_without_a_config_for_a_runtime_without_a_command,
+    an_init_container_without_a_name,
+    devices_of_which_env_hides_some,
+    more_devices_than_torchrun_reads,
+    a_replicated_job_of_a_runtime_whose_name_is_an_object,
     an_item_of_a_runtime_that_no_recipe_takes,
     a_store_without_an_address_for_a_launch_that_is_not_torchrun_yet,
     a_source_of_variables_whose_config_map_is_a_text,

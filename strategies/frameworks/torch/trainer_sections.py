@@ -79,11 +79,19 @@ def pin_processes(job: Job, changes: Changes, rule: str) -> None:
             "numNodes"
         )
         changes.report(warning(_FIELD, None, message, rule=f"{rule}/mig"))
-    reason = f"{_WHY[kind]}: it would start {counted} processes per node instead of {topology.processes}"
+    processes = min(topology.processes, _visible(job, topology) or topology.processes)
+    reason = f"{_WHY[kind]}: it would start {counted} processes per node instead of {processes}"
     if plan is not None:
         told = f"{plan.told} gives each node {topology.devices.count} devices"
         reason = f"{told}; Trainer does not count them and would start {counted} processes per node"
-    pin(job, changes, topology.processes, rule=rule, reason=reason)
+    pin(job, changes, processes, rule=rule, reason=reason)
+
+
+def _visible(job: Job, topology: topologies.Topology) -> int | None:
+    """Return how many devices of each node its programs see; None where that is not known."""
+    site, place, devices = sites.find_site(job), job.container, topology.devices
+    others = place is not None and topologies.sees_others(place.container)
+    return topologies.visible(devices.count, site.values if site else {}, others=others, maker=devices.maker)
 
 
 def _counts_itself(job: Job) -> bool:

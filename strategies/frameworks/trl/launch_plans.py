@@ -60,11 +60,6 @@ class LaunchPlan:
     env: Mapping[str, str] = field(default_factory=dict)
     caveat: str = ""
 
-    @property
-    def says_more(self) -> bool:
-        """Whether the launch has options, which may be wrong, and is not torchrun as Trainer's env alone starts it."""
-        return self.rule != "launch" or any(word.startswith("--") for word in self.head)
-
 
 @dataclass(frozen=True, slots=True)
 class Refused:

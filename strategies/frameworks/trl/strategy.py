@@ -54,7 +54,7 @@ class TRLStrategy(TorchFamily):
         if isinstance(plan, launch_plans.LaunchPlan):
             _write(changes, sites.find_site(job) or site, site, found, plan)
 
-    def _stopped(self, job: Job, site: sites.Site, *, says_more: bool) -> Iterator[Finding]:
+    def _stopped(self, job: Job, site: sites.Site) -> Iterator[Finding]:
         """Refuse now what would be refused of the launch that Muster writes instead: it keeps options of the author's.
 
         A job comes here before Muster changed it where nothing is enforced, or where somebody only asks.
@@ -63,7 +63,7 @@ class TRLStrategy(TorchFamily):
         later = replace(job, changes=planned, memory={})
         TRLStrategy.enforce_command(self, later, planned)
         field = f"{site.place}.{'command' if site.command else 'args'}"
-        for finding in counts.check_counts(later) if says_more else ():
+        for finding in counts.check_counts(later):
             if finding.severity is Severity.ERROR:
                 yield replace(finding, field=field)
         said = {(each.field, each.message) for each in meetings.check_meetings(job)}
@@ -83,7 +83,7 @@ class TRLStrategy(TorchFamily):
         if site is None:
             return
         if isinstance(plan, launch_plans.LaunchPlan):
-            yield from self._stopped(job, site, says_more=plan.says_more)
+            yield from self._stopped(job, site)
         yield from _method_findings(job, site, found)
         yield from unknown
         if found is None:
