@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from e2e.cluster import upstream
 from e2e.cluster.places import REPOSITORY
 from e2e.suites.support import waits
 from e2e.suites.support.kubectls import Kubectl
@@ -103,3 +104,4 @@ def alone(kubectl: Kubectl, home: Path) -> Iterator[Helm]:
         made.uninstall()
         made.remove_namespace()
         installer.install(program, installer.Installation(image=image), lambda _: None)
+        kubectl.apply(*upstream.writers(), server_side=True).expect()
