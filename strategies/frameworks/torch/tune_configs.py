@@ -60,7 +60,7 @@ def faults(recipe: str, config: str, words: Sequence[str]) -> Iterator[Fault]:
     written = registries.CONFIGS.get(config, "")
     item, lacks = _LACKS.get((_KINDS.get(recipe, ""), _KINDS.get(written, "")), ("", ""))
     if item and not any(word.startswith(item) for word in words):
-        yield config, f"was written for {written}: it {lacks}, and {recipe} ends with an error; use a config of its own"
+        yield config, f"was written for {written}: it {lacks}, and {recipe} ends with an error; use one for that recipe"
 
 
 def unknown(config: str, words: Sequence[str]) -> Iterator[Fault]:
