@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,6 +34,8 @@ KINDS = ("pods", "jobs", "jobsets.jobset.x-k8s.io", "secrets", "networkpolicies"
 
 _EVERYWHERE = {"default", "kube-root-ca.crt"}  # a ServiceAccount and a ConfigMap
 _PAUSE = 0.5  # seconds until a port is forwarded again
+_LOOKS = 3  # at the Gateway behind a forwarded port, in a row without an answer, before it is forwarded anew
+_LOOK = 5  # seconds for each of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +185,11 @@ class Gateway:
 
 @contextmanager
 def _forwarded(kubectl: Kubectl, namespace: str, service: str, log: Path) -> Iterator[str]:
-    """Forward a port of this machine to a Service, and again when the pod behind it is another; gives the URL."""
+    """Forward a port of this machine to a Service, and again when the pod behind it is another; gives the URL.
+
+    `kubectl port-forward` may go on when the container behind it was killed, and forward nothing any more. So the port
+    is looked at from this end.
+    """
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [kubectl.binary, "--kubeconfig", kubectl.kubeconfig, "port-forward", "--namespace", namespace]
@@ -197,6 +204,10 @@ def _forwarded(kubectl: Kubectl, namespace: str, service: str, log: Path) -> Ite
                 running[:] = [subprocess.Popen(command, stdout=written, stderr=subprocess.STDOUT)]
                 if over.is_set():
                     running[0].terminate()
+                deaf = 0
+                while running[0].poll() is None and deaf < _LOOKS and not over.wait(_PAUSE):
+                    deaf = deaf + 1 if _is_deaf(port) else 0
+                running[0].terminate()
                 running[0].wait()
                 over.wait(_PAUSE)
 
@@ -210,6 +221,22 @@ def _forwarded(kubectl: Kubectl, namespace: str, service: str, log: Path) -> Ite
         for each in running:
             each.terminate()
         thread.join()
+
+
+def _is_deaf(port: int) -> bool:
+    """Tell whether a port takes a connection, and nothing behind it shakes hands for TLS."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        plain = socket.create_connection(("127.0.0.1", port), timeout=_LOOK)
+    except OSError:
+        return False  # kubectl does not listen yet
+    with plain:
+        try:
+            context.wrap_socket(plain).close()
+        except OSError:
+            return True
+    return False
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
