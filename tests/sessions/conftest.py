@@ -17,7 +17,8 @@ IS_THERE = importlib.util.find_spec("tinker") is not None
 if not IS_THERE:
     collect_ignore_glob = ["*"]
 else:
-    os.environ |= {"HF_HUB_OFFLINE": "1", "TINKER_TELEMETRY": "0", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TINKER_TELEMETRY": "0", "OMP_NUM_THREADS": "1"}
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 
     import torch
     from hypothesis import HealthCheck, settings

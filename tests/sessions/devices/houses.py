@@ -1,4 +1,4 @@
-"""An agent and engines as real processes, on a budget of memory that a control group enforces."""
+"""An agent and engines as real processes, on a budget of memory that a control group enforces, or on a GPU."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ class Process:
                 stderr=file,
                 text=True,
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
             )
         self._lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
@@ -93,18 +92,20 @@ class Process:
 
 
 class House:
-    """A device, its agent, and engines."""
+    """A device, its agent, and engines; without a GPU the device is a budget."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, gpu=""):
         self.socket, self._log, self._options = folder / "device.sock", folder / "log", options
         self.name = uuid.uuid4().hex[:8]
         self.processes = []
         self.agent = None
         self.limit = LIMIT
+        self.gpu = gpu
 
     def start(self):
         options = ("--turn", "0.3", "--leaving", "2", "--freeing", "0.3", *self._options)  # the last of each counts
-        where = ("--device", f"budget:{self.name}:{self.limit}", "--socket", str(self.socket))
+        device = f"nvidia:{self.gpu}" if self.gpu else f"budget:{self.name}:{self.limit}"
+        where = ("--device", device, "--socket", str(self.socket))
         self.agent = Process("-m", "sessions.devices.agent", *where, *options, log=self._log)
         self.processes.append(self.agent)
         self.agent.told("serving")
@@ -112,7 +113,8 @@ class House:
 
     def engine(self, session, *lies, size=SIZE):
         program = ROOT / "tests/sessions/devices/programs/engine.py"
-        made = Process(str(program), str(self.socket), session, str(size), *lies, log=self._log)
+        words = (*lies, "cuda") if self.gpu else lies
+        made = Process(str(program), str(self.socket), session, str(size), *words, log=self._log)
         self.processes.append(made)
         made.told("joined")
         return made
@@ -141,4 +143,5 @@ class House:
     def __exit__(self, *_):
         for each in self.processes:
             each.end()
-        Budget(f"muster-device-{self.name}", LIMIT << 20).remove()
+        if not self.gpu:
+            Budget(f"muster-device-{self.name}", LIMIT << 20).remove()

@@ -1,6 +1,7 @@
 """An engine that does what it is told by its standard input: `hold`, `done`, `leave`, and lies when it is asked to.
 
-Its memory is real: so many bytes, which it copies to the device and to the host. What it did is on its output.
+Its memory is real: so many bytes, which it copies to the device and to the host; with the word `cuda` the device is a
+GPU. What it did is on its output.
 """
 
 import ctypes
@@ -12,6 +13,8 @@ from sessions.devices.client import Turn
 from sessions.devices.lines import Join
 
 path, session, size, *lies = sys.argv[1:]
+if "cuda" in lies:
+    import torch
 libc = ctypes.CDLL(None)
 place = {"host": bytearray(b"w" * (int(size) << 20)), "device": None}
 lock = threading.RLock()
@@ -21,10 +24,20 @@ def say(text):
     print(text, flush=True)
 
 
+def copied(data, target):
+    if "cuda" not in lies:
+        return bytearray(data)
+    if target == "device":
+        return torch.frombuffer(data, dtype=torch.uint8).cuda()
+    return bytearray(data.cpu().numpy())
+
+
 def move(source, target):
-    place[target] = bytearray(place[source])
+    place[target] = copied(place[source], target)
     place[source] = None
     libc.malloc_trim(0)
+    if "cuda" in lies:
+        torch.cuda.empty_cache()
 
 
 def enter():
@@ -63,3 +76,5 @@ for line in sys.stdin:
                     turn.leave()
             case "leave":
                 turn.leave()
+            case "steal":
+                move("host", "device")
