@@ -1,14 +1,15 @@
 """What it takes an engine to give its GPU up and to come back, and its weights to reach a sampler there.
 
 It needs a GPU. Models are random, of the sizes of Qwen3 (0.6, 4 and 8 billion parameters, bfloat16); BENCH_SIZES and
-BENCH_FOLDER say which of them, and on which storage they and the weights are. The first time that an engine leaves is
-told by itself: it copies what never changes, into host memory that is pinned then.
+BENCH_FOLDER say which of them, and on which storage weights are; BENCH_BASES, where the models are. The first time that
+an engine leaves is told by itself: it copies what never changes, into host memory that is pinned then.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,12 +24,12 @@ from bench import figures
 from sessions.demo import tiny
 from sessions.engines.sampler import TransformersSampler
 from sessions.engines.trainer import TorchTrainer
-from sessions.engines.whole import WholeSampler, WholeTrainer
+from sessions.engines.whole import MODEL, WholeSampler, WholeTrainer
 from sessions.seam import Adam, Datum, Lora, Sampling, Step
 
 __all__ = ["run"]
 
-_ROUNDS = 5
+_ROUNDS = 4
 _SHAPES = {  # layers, hidden, intermediate, heads, heads of keys and values, vocabulary
     "0.6": (28, 1024, 3072, 16, 8, 151_936),
     "4": (36, 2560, 9728, 32, 8, 151_936),
@@ -36,7 +37,7 @@ _SHAPES = {  # layers, hidden, intermediate, heads, heads of keys and values, vo
 }
 _WHOLE = ("0.6", "4")
 _LORA, _ALL = Lora(rank=32, seed=1), Lora(rank=0, seed=1)
-_ROWS, _LENGTH, _ANSWERS, _TOKENS = 16, 512, 64, 64
+_ROWS, _LENGTH, _ANSWERS, _TOKENS = 16, 512, 64, 32
 
 
 def run() -> None:
@@ -45,8 +46,11 @@ def run() -> None:
         raise SystemExit("bench.sessions moves: PyTorch sees no GPU here")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
     for size in os.environ.get("BENCH_SIZES", " ".join(_SHAPES)).split():
-        with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_FOLDER")) as folder:
-            base = _made(Path(folder) / "base", size)
+        with (
+            tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_FOLDER")) as folder,
+            tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_BASES")) as bases,
+        ):
+            base = _made(Path(bases) / "base", size)
             print(f"a model of {size} billion parameters, {_size(base) / 1e9:.2f} GB", flush=True)
             _adapters(base, Path(folder))
             if size in _WHOLE:
@@ -86,8 +90,9 @@ def _whole(base: Path, folder: Path) -> None:
     written = _size(base)
     saved = _timed(lambda: trainer.save("m", folder / "whole", optimizer=False), 3)
     _tell("all weights are saved", saved, written)
-    plain = folder / "whole" / "model.safetensors"
+    plain = folder / "whole" / MODEL
     _tell("as many bytes are read", _timed(lambda: _read(plain), 3), written)
+    _tell("and written", _timed(lambda: _write(folder / "plain", plain), 3), written)
     _tell("and taken by the sampler", list(_taken(sampler, folder / "whole")), written)
     trainer.away()
     sampler.away()
@@ -151,6 +156,13 @@ def _read(path: Path) -> None:
     with path.open("rb", buffering=0) as file:
         while file.readinto(buffer):
             pass
+
+
+def _write(path: Path, source: Path) -> None:
+    """Write what another file has, whose reading is cheap beside it, and have it on the storage."""
+    with source.open("rb") as given, path.open("wb", buffering=0) as file:
+        shutil.copyfileobj(given, file, 16 << 20)
+        os.fsync(file.fileno())
 
 
 def _size(folder: Path) -> int:

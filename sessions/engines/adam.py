@@ -39,8 +39,10 @@ class AdamW:
 
     def __init__(self, named: Mapping[str, Tensor]) -> None:
         self._named = dict(named)
-        # On a CPU, one pass over each tensor, where `foreach` makes a dozen, each of which costs an adapter its layers.
-        fused = all(each.device.type == "cpu" and each.is_contiguous() for each in named.values())
+        # One pass over each tensor, where `foreach` makes a dozen, each of which costs an adapter its layers, and which
+        # on a GPU raises for numbers that are too large for the type of a weight.
+        fused = all(each.device.type in {"cpu", "cuda"} and each.is_contiguous() for each in named.values())
+        self._is_fused = fused
         self._torch = torch.optim.AdamW(list(named.values()), foreach=not fused, fused=fused)
         self._most = float(min(torch.finfo(each.dtype).max for each in named.values()))
         self._reach: Reach | None = None  # measured before the first step, because weights may be set until then
@@ -84,7 +86,11 @@ class AdamW:
             raise Refused(f"weights: {source}: the optimizer does not fit its weights: load without the optimizer")
         self._reach = None
         for name, each in self._named.items() if state else ():
-            self._torch.state[each] = {part: self._placed(state[f"{name}.{part}"], part, name) for part in _PARTS}
+            found = {part: state[f"{name}.{part}"] for part in _PARTS}
+            placed = {part: self._placed(value, name) for part, value in found.items() if part != "step"}
+            # Torch counts steps on the host, but where one pass does all: there beside the weight.
+            counted = found["step"].to(each.device if self._is_fused else "cpu", copy=True)
+            self._torch.state[each] = {"step": counted, **placed}
 
     def _take(self, gradients: Sequence[Tensor], norm: Tensor, params: Adam) -> None:
         for each, gradient in zip(self._named.values(), gradients, strict=True):
@@ -142,8 +148,8 @@ class AdamW:
     def _norm(self, gradients: Sequence[Tensor]) -> Tensor:
         return torch.nn.utils.get_total_norm(gradients)
 
-    def _placed(self, tensor: Tensor, part: str, name: str) -> Tensor:
-        return tensor.clone() if part == "step" else tensor.to(self._named[name].device)
+    def _placed(self, tensor: Tensor, name: str) -> Tensor:
+        return tensor.to(self._named[name].device)
 
 
 def _number(name: str, value: float, below: float) -> None:

@@ -107,8 +107,8 @@ class _AdamW(AdamW):
         name, _, part = key.rpartition(".")
         return () if part == "step" else tuple(self._whole[name].shape)
 
-    def _placed(self, tensor: Tensor, part: str, name: str) -> Tensor:
-        return tensor.clone() if part == "step" else _part(tensor, self._whole[name]).clone()
+    def _placed(self, tensor: Tensor, name: str) -> Tensor:
+        return _part(tensor, self._whole[name]).clone()
 
     def _norm(self, gradients: Sequence[Tensor]) -> Tensor:
         return _norm(gradients, self._group)

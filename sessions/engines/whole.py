@@ -140,11 +140,13 @@ class WholeSampler:
         self._weights = named(self._inner.model)
         self._folders: dict[str, Path] = {}
         self._now: str | None = None
+        self._read: tuple[Path, dict[str, Tensor]] | None = None  # what was loaded last, until it is asked for
         self._shelf = Shelf()
 
     def load(self, weights: str, folder: Path) -> None:
         """Take a model that `WholeTrainer.save` wrote. Raises `Refused` for a torn one."""
-        whole_of(folder, self._weights)
+        self._read = None  # before another one is in memory
+        self._read = folder, whole_of(folder, self._weights)
         self._folders[weights] = folder
         if self._now == weights:
             self._now = ""  # of this name, but not these
@@ -155,6 +157,7 @@ class WholeSampler:
 
     def away(self) -> None:
         """Move the model in memory to the host."""
+        self._read = None
         self._shelf.away([], weights_of(self._inner.model))
 
     def back(self) -> None:
@@ -184,9 +187,11 @@ class WholeSampler:
         if weights is None:
             found = named(_read(self._folder, self._inner.model.dtype))
         elif weights in self._folders:
-            found = whole_of(self._folders[weights], self._weights)
+            folder = self._folders[weights]
+            found = self._read[1] if self._read and self._read[0] == folder else whole_of(folder, self._weights)
         else:
             raise Refused(f"model_path: {weights[:80]}: is not loaded: create the sampling client again")
+        self._read = None
         _take(self._weights, found)
         self._now = weights
 

@@ -29,8 +29,12 @@ class Digest:
     value: str
 
 
-def new(name: str | None = None) -> Any:
+def new(name: str | None = None, threads: int = 1) -> Any:
     """Return a hash with `name`, `update` and `hexdigest`; the best one where none is named.
+
+    Args:
+        name: of the function.
+        threads: for one update, where the function can be computed by several.
 
     Raises:
         Refused: for one that is not installed here.
@@ -39,7 +43,7 @@ def new(name: str | None = None) -> Any:
         return hashlib.sha256()
     if blake3 is None:
         raise Refused(f"weights: their manifest has {name} hashes: install {name} where they are read")
-    return blake3()
+    return blake3(max_threads=threads)
 
 
 def digest(data: bytes, name: str | None = None) -> Digest:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
+from io import RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,7 +27,10 @@ __all__ = ["name_of", "read", "write"]
 
 _TYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16, "F64": torch.float64}
 _NAMES = {kind: name for name, kind in _TYPES.items()}
-_PIECE = 1 << 20  # bytes that are read at a time, so that the processor still has them when they are hashed
+_PIECE = 16 << 20  # bytes that are read, or written, at a time
+_SMALL = 1 << 20  # bytes, below which another thread takes longer to begin than to hash them
+_LARGE = 8 << 20  # bytes, from which on several threads of a hash are worth their start
+_THREADS = min(4, len(os.sched_getaffinity(0)))  # the other cores are for who is served meanwhile
 _LINE = 64  # bytes; torch puts tensors at multiples of it, and what kernels round to may depend on that
 _MEMORY = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
 
@@ -37,18 +43,16 @@ def name_of(dtype: torch.dtype) -> str:
 def write(path: Path, tensors: Mapping[str, Tensor]) -> tuple[int, hashes.Digest]:
     """Write tensors to the storage, and return the size of the file and its hash.
 
-    It is hashed while the storage is at work, from the memory, and so is what was meant to be written.
+    It is hashed while the storage is at work, from the memory, and so is what was meant to be written; meanwhile the
+    next tensor comes from its device.
     """
-    plain = {name: each.detach().contiguous().cpu() for name, each in tensors.items()}
-    order = sorted(plain, key=lambda name: (-plain[name].itemsize, name))  # so that each lies at its own size
-    parts: list[bytes | memoryview] = [_header(plain, order), *(_bytes(plain[name]) for name in order)]
-    with ThreadPoolExecutor(1) as beside, path.open("wb") as file:
-        hashed = beside.submit(_hash, parts)
-        for part in parts:
-            file.write(part)
-        file.flush()
-        os.fsync(file.fileno())
-        return file.tell(), hashed.result()
+    order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))  # so that each lies at its own size
+    with ThreadPoolExecutor(2) as beside, path.open("wb", buffering=0) as file:
+        sink = _Sink(file, beside)
+        sink.put(memoryview(_header(tensors, order)))
+        for part in _plain([tensors[name] for name in order], beside):
+            sink.put(part)
+        return sink.end()
 
 
 def read(file: BinaryIO, size: int, name: str) -> tuple[dict[str, Tensor], hashes.Digest]:
@@ -63,7 +67,7 @@ def read(file: BinaryIO, size: int, name: str) -> tuple[dict[str, Tensor], hashe
         ValueError: for what is not a file of tensors of these types and this size; nothing larger is asked for then.
         Refused: for a hash that is not installed here.
     """
-    digest = hashes.new(name)
+    digest = hashes.new(name, _THREADS if size >= _LARGE else 1)
     head = _taken(file, 8, digest)
     length = int.from_bytes(head, "little")
     if length > size - 8:
@@ -71,18 +75,102 @@ def read(file: BinaryIO, size: int, name: str) -> tuple[dict[str, Tensor], hashe
     placed = _placed(_listed(_taken(file, length, digest)), size - 8 - length)
     # One mapping whose pages are made at once: to fault on each of them takes longer than to read and hash it.
     room = memoryview(mmap.mmap(-1, sum(_rounded(count) for _, _, count in placed.values()) or 1, flags=_MEMORY))
+    with ThreadPoolExecutor(1) as beside:
+        for begin, end in _spans([count for _, _, count in placed.values()]):
+            _fill(file, room[begin:end], digest, beside)
     tensors, at = {}, 0
     for key, (shape, kind, count) in placed.items():
         part = room[at : at + count]
-        for piece in _pieces(part):
-            if file.readinto(piece) != len(piece):  # type: ignore[attr-defined]  # of a file of bytes
-                raise ValueError("the file is shorter than its header says")
-            digest.update(piece)
         tensors[key] = torch.frombuffer(part, dtype=kind).view(shape) if count else torch.empty(shape, dtype=kind)
         at += _rounded(count)
     if file.read(1):
         raise ValueError("the file is longer than its header says")
     return tensors, hashes.Digest(name, digest.hexdigest())
+
+
+class _Sink:
+    """Bytes on their way to a file, in which small parts are gathered."""
+
+    def __init__(self, file: RawIOBase, beside: Executor) -> None:
+        self._file, self._beside, self._digest = file, beside, hashes.new()
+        self._gathered = bytearray()
+        self._written = self._begun = 0
+
+    def put(self, data: memoryview) -> None:
+        """Add bytes, which are not read any more when this returns."""
+        if len(data) < _SMALL:
+            self._gathered += data
+        if len(data) >= _SMALL or len(self._gathered) >= _SMALL:
+            self._release()
+        if len(data) >= _SMALL:
+            self._emit(data)
+
+    def end(self) -> tuple[int, hashes.Digest]:
+        """Have all of it on the storage, and return size and hash."""
+        self._release()
+        os.fsync(self._file.fileno())
+        return self._written, hashes.Digest(self._digest.name, self._digest.hexdigest())
+
+    def _release(self) -> None:
+        gathered, self._gathered = self._gathered, bytearray()
+        self._emit(memoryview(gathered))
+
+    def _emit(self, data: memoryview) -> None:
+        hashed = self._beside.submit(self._digest.update, data)
+        try:
+            for piece in _pieces(data):
+                self._write(piece)
+        finally:
+            hashed.result()
+
+    def _write(self, data: memoryview) -> None:
+        while len(data):
+            count = self._file.write(data) or 0
+            data, self._written = data[count:], self._written + count
+        if self._written - self._begun >= _PIECE:
+            # Linux begins to write these pages out and does not wait. They stay in its cache, since they are not clean.
+            os.posix_fadvise(self._file.fileno(), self._begun, self._written - self._begun, os.POSIX_FADV_DONTNEED)
+            self._begun = self._written
+
+
+def _plain(tensors: Sequence[Tensor], beside: Executor) -> Iterator[memoryview]:
+    """Yield the bytes of tensors; one that is on a device is copied while the one before it is used."""
+    coming: deque[Callable[[], memoryview]] = deque()
+    for each in tensors:
+        on_host = each.device.type == "cpu"
+        coming.append(partial(_bytes, each) if on_host else beside.submit(_bytes, each).result)
+        if len(coming) > 1:
+            yield coming.popleft()()
+    for last in coming:
+        yield last()
+
+
+def _spans(counts: Sequence[int]) -> list[tuple[int, int]]:
+    """Return where in memory the bytes of tensors go that lie one after the other there as in the file."""
+    spans: list[tuple[int, int]] = []
+    at = 0
+    for count in counts:
+        if spans and spans[-1][1] == at:
+            spans[-1] = spans[-1][0], at + count
+        else:
+            spans.append((at, at + count))
+        at += _rounded(count)
+    return spans
+
+
+def _fill(file: BinaryIO, room: memoryview, digest: Any, beside: Executor) -> None:
+    """Read as many bytes, each piece of which is hashed while the next one is read. Raises `ValueError` for fewer."""
+    hashed: Future[Any] = Future()
+    hashed.set_result(None)
+    for piece in _pieces(room):
+        if file.readinto(piece) != len(piece):  # type: ignore[attr-defined]  # of a file of bytes
+            raise ValueError("the file is shorter than its header says")
+        hashed.result()
+        if len(piece) < _SMALL:
+            digest.update(piece)
+        else:
+            hashed = beside.submit(digest.update, piece)
+    hashed.result()
 
 
 def _placed(listed: Mapping[str, Any], size: int) -> dict[str, tuple[list[int], torch.dtype, int]]:
@@ -133,7 +221,7 @@ def _count(shape: Sequence[int]) -> int:
 
 
 def _bytes(tensor: Tensor) -> memoryview:
-    return memoryview(tensor.reshape(-1).view(torch.uint8).numpy())
+    return memoryview(tensor.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy())
 
 
 def _taken(file: BinaryIO, size: int, digest: Any) -> bytes:
@@ -142,10 +230,3 @@ def _taken(file: BinaryIO, size: int, digest: Any) -> bytes:
         raise ValueError("the file is shorter than its header")
     digest.update(data)
     return data
-
-
-def _hash(parts: Sequence[bytes | memoryview]) -> hashes.Digest:
-    digest = hashes.new()
-    for part in parts:
-        digest.update(part)
-    return hashes.Digest(digest.name, digest.hexdigest())

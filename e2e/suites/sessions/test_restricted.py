@@ -47,6 +47,8 @@ def test_under_an_agent_with_the_rights_of_its_manifest_alone_a_session_that_han
         training.until(1)
         say(f"the other session had its first step {time.monotonic() - begun:.0f} s after the holder was stopped")
         assert training.end() == quiet
-    waits.until("the engine that hung to be another", lambda: restarts(hanging.engine(role)) == restarts(before) + 1, 60)
+    waits.until(
+        "the engine that hung to be another", lambda: restarts(hanging.engine(role)) == restarts(before) + 1, 60
+    )
     with hanging.training() as training:
         assert training.end() == quiet

@@ -1,14 +1,16 @@
 """Full fine-tuning: what it computes against transformers and torch, what it saves, and what it refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 import transformers
 
 from sessions.engines.trainer import TorchTrainer
-from sessions.engines.whole import WholeSampler, WholeTrainer
+from sessions.engines.whole import MODEL, WholeSampler, WholeTrainer
 from sessions.refusals import Refused
-from sessions.seam import Adam, Lora, Sampling
+from sessions.seam import Adam, Lora, Sampled, Sampling
 from tests.sessions.engines import drawn
 
 _WHOLE = Lora(rank=0, seed=1)
@@ -157,3 +159,19 @@ def test_a_sampler_takes_new_weights_under_an_old_name_and_refuses_torn_ones(who
     with pytest.raises(Refused, match="is torn or was changed"):
         sampler.load("v", tmp_path / "v")
     np.testing.assert_array_equal(sampler.sample([ask])[0].prompt_logprobs[1:], found[1])
+
+
+def test_a_sampler_answers_from_the_bytes_that_it_verified_and_verifies_again_what_it_gave_away(whole, base, tmp_path):
+    _trained(whole)
+    whole.save("m", tmp_path / "v", optimizer=False)
+    sampler, request = WholeSampler(base), Sampling("v", np.array([5, 6, 7]), max_tokens=4, seed=1)
+    sampler.load("v", tmp_path / "v")
+    with (tmp_path / "v" / MODEL).open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\xff")
+    (answer,) = sampler.sample([request])
+    assert len(answer.sequences) == 1
+    assert isinstance(sampler.sample([replace(request, weights=None)])[0], Sampled)
+    (answer,) = sampler.sample([request])
+    assert isinstance(answer, Refused)
+    assert "is torn or was changed" in str(answer)
