@@ -31,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LESS := $(if $(QUICK),-m "not thorough" --hypothesis-profile=repeatable)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo rl-demo sessions test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers costs fuzz mutants sbom fix clean
+.PHONY: help demo rl-demo sessions gpu test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers costs fuzz mutants sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -150,6 +150,10 @@ contract: $(VENV)/.dev $(TRL_VENV)/.done $(SDK_VENV)/.done $(if $(QUICK),,$(VLLM
 
 sessions: $(SESSIONS_VENV)/.done $(if $(QUICK),,$(COOKBOOK_VENV)/.done $(VLLM_VENV)/.done)
 	@$(SESSIONS_VENV)/bin/python -m pytest -q -n 2 --dist loadfile tests/sessions $(LESS)
+
+# One at a time, because each of them looks at who has memory on the GPU.
+gpu: $(SESSIONS_VENV)/.done ## engines and Gateways of RL sessions on the first GPU of this machine
+	@MUSTER_GPU=1 $(SESSIONS_VENV)/bin/python -m pytest -q tests/sessions/gpu
 
 # With the helm, kind and kubectl that e2e builds, without a cluster and without Docker; quick, with kubectl alone.
 packaging: $(VENV)/.dev $(if $(QUICK),,$(SESSIONS_VENV)/.done)

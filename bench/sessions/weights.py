@@ -20,7 +20,7 @@ from sessions.weights import tensors
 __all__ = ["run"]
 
 _ROUNDS = 9
-_SIZES = (1, 16, 128)  # MiB
+_SIZES = (1, 16, 128, 1024)  # MiB
 _TENSORS = 512  # about those of an adapter of a model with 36 layers
 
 

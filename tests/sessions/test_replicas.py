@@ -146,6 +146,21 @@ def test_a_server_that_ends_in_the_middle_loses_nothing_and_doubles_nothing(pair
     assert trained(anywhere(*pair), disturb) == undisturbed
 
 
+@pytest.mark.thorough
+def test_a_server_that_is_away_for_longer_than_the_lease_loses_nothing_and_doubles_nothing(
+    pair, hand, anywhere, database
+):
+    undisturbed = trained(hand(pair[0]))
+
+    def disturb(number):
+        if number == 2:
+            database.stop()
+            time.sleep(float(Gateway.LEASE) + 1)  # whoever has it afterwards, the weights are the same
+            database.start()
+
+    assert trained(anywhere(*pair), disturb) == undisturbed
+
+
 def test_the_client_goes_through_an_outage_of_the_server(pair, database):
     with tinker.ServiceClient(base_url=pair[1].url, api_key=pair[0].key) as service:
         client = service.create_lora_training_client(base_model=str(pair[0].base), rank=4).result()
