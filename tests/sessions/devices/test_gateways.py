@@ -160,16 +160,41 @@ def test_holders_that_are_killed_or_stopped_lose_the_device_and_all_train_to_the
     assert got["a"] == got["b"] == _undisturbed(tmp_path, a.base, 6)
 
 
-@pytest.mark.thorough
-def test_a_trainer_that_lies_fails_alone(tmp_path):
+@contextmanager
+def _with_liar(folder, *engines):
+    """Yield a device, a Gateway one of whose engines lies, and an honest one."""
     with ExitStack() as stack:
-        house = House(tmp_path, "--turn", "5", "--leaving", "120", "--freeing", "3")
+        house = House(folder, "--turn", "5", "--leaving", "120", "--freeing", "3")
         house.limit = _LIMIT
         stack.enter_context(house)
-        liar = Gateway(tmp_path / "liar").sharing(house.socket, "--trainer", "tests.sessions.devices.liars:Trainer")
-        honest = Gateway(tmp_path / "honest").sharing(house.socket)
-        stack.enter_context(liar)
-        stack.enter_context(honest)
+        liar = stack.enter_context(Gateway(folder / "liar").sharing(house.socket, *engines))
+        yield house, liar, stack.enter_context(Gateway(folder / "honest").sharing(house.socket))
+
+
+@pytest.mark.thorough
+def test_a_trainer_that_lies_fails_alone(tmp_path):
+    with _with_liar(tmp_path, "--trainer", "tests.sessions.devices.liars:Trainer") as (house, liar, honest):
         got = _at_once({"liar": lambda: _trained(liar, 2), "honest": lambda: _trained(honest, 2)})
     assert got["honest"] == _undisturbed(tmp_path, honest.base, 2)
     assert "engine trainer" in house.log()
+
+
+@pytest.mark.thorough
+def test_a_sampler_that_answers_from_its_first_weights_ends_its_run_alone(tmp_path):
+    def until_it_fails():
+        with tinker.ServiceClient(base_url=liar.url, api_key=liar.key) as service:
+            client = service.create_lora_training_client(base_model=str(liar.base), rank=8, seed=1).result()
+            client.save_weights_and_get_sampling_client().result()
+            while True:
+                for _ in range(3):
+                    client.forward_backward([_datum(each) for each in _TOKENS], "cross_entropy")
+                    client.optim_step(types.AdamParams(learning_rate=0.5)).result()
+                sampler = client.save_weights_and_get_sampling_client().result()
+                asked = types.ModelInput.from_ints(_TOKENS[0][:3])
+                for seed in range(4):
+                    sampler.sample(asked, 2, types.SamplingParams(max_tokens=12, seed=seed)).result()
+
+    with _with_liar(tmp_path, "--sampler", "tests.sessions.devices.liars:Sampler") as (_, liar, honest):
+        got = _at_once({"liar": until_it_fails, "honest": lambda: _trained(honest, 2)})
+    assert "the sampler answers from other weights than those it was asked for" in str(got["liar"])
+    assert got["honest"] == _undisturbed(tmp_path, honest.base, 2)
