@@ -9,7 +9,9 @@ import torch
 import transformers
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
+from sessions.engines.adam import AdamW
 from sessions.engines.batches import dealt, packed
 from sessions.engines.passes import added
 from sessions.engines.trainer import TorchTrainer
@@ -286,6 +288,21 @@ def test_training_goes_on_bit_for_bit_from_what_was_saved_with_the_optimizer(tra
     other.load("m", tmp_path / "v", optimizer=True)
     assert _same(_weights(trainer, "m"), _weights(other, "m"))
     assert _same(_continued(trainer, "m"), _continued(other, "m"))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_an_optimizer_that_was_restored_has_its_state_where_torch_has_it(device):
+    with FakeTensorMode(allow_non_fake_inputs=True):  # of which no GPU is needed
+        made = [torch.empty(3, 2, device=device, requires_grad=True) for _ in range(2)]
+        stepped, restored = (AdamW({"w": each}) for each in made)
+        made[0].grad = torch.empty(3, 2, device=device)
+        stepped._torch.step()
+        restored.restore({name: each.cpu() for name, each in stepped.state().items()}, "saved")
+        places = [
+            {part: (each.device, each.dtype, each.shape) for part, each in adam._torch.state[weight].items()}
+            for adam, weight in zip((stepped, restored), made, strict=True)
+        ]
+    assert places[0] == places[1]
 
 
 def test_without_the_optimizer_training_goes_on_with_a_new_one(trainer, tmp_path):
