@@ -41,10 +41,10 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 def write(path: Path, tensors: Mapping[str, Tensor]) -> tuple[int, hashes.Digest]:
-    """Write tensors to the storage, and return the size of the file and its hash.
+    """Write tensors into a file, which is to be flushed, and return its size and its hash.
 
-    It is hashed while the storage is at work, from the memory, and so is what was meant to be written; meanwhile the
-    next tensor comes from its device.
+    It is hashed while it is written, from the memory, and so is what was meant to be written; meanwhile the next tensor
+    comes from its device.
     """
     order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))  # so that each lies at its own size
     with ThreadPoolExecutor(2) as beside, path.open("wb", buffering=0) as file:
@@ -106,9 +106,8 @@ class _Sink:
             self._emit(data)
 
     def end(self) -> tuple[int, hashes.Digest]:
-        """Have all of it on the storage, and return size and hash."""
+        """Write what is left, and return size and hash."""
         self._release()
-        os.fsync(self._file.fileno())
         return self._written, hashes.Digest(self._digest.name, self._digest.hexdigest())
 
     def _release(self) -> None:
