@@ -26,15 +26,15 @@ def wrong(reference: str) -> str:
     if not reference or len(reference) > _LONGEST_REFERENCE:
         return ""
     if not _PLACEHOLDER.isdisjoint(reference):
-        return "a reference of an image is taken as it is, and nothing fills a placeholder in"
+        return "Kubernetes does not fill in placeholders; write the name of an image"
     if "://" in reference:
-        return "a reference of an image has no scheme; remove it"
+        return "an image is named without a scheme; remove what stands up to ://"
     rest, at, digest = reference.partition("@")
     path, tag = _tagged(rest)
     if at and not _DIGEST.fullmatch(digest):
-        return "what follows @ is not a digest, such as sha256: and 64 digits"
+        return "what follows the @ is not a digest; write sha256: and 64 hexadecimal digits"
     if tag is not None and not _TAG.fullmatch(tag):
-        return "what follows the last : is not a tag of letters, digits, _ . and -"
+        return "what follows the last : is not a tag; use letters, digits, _ . and -"
     return _wrong_name(path)
 
 
@@ -43,12 +43,12 @@ def _wrong_name(path: str) -> str:
     first, slash, others = path.partition("/")
     if slash and (first == "localhost" or "." in first or ":" in first or first.lower() != first):
         if not _DOMAIN.fullmatch(first):
-            return "the name of the registry is not one"
+            return "what stands before the first / is not the address of a registry"
         path = others
     if path.lower() != path:
-        return "the name of a repository has no capital letters; write it in small letters"
+        return "the name of a repository has capital letters; write it in small letters"
     if len(path) > _LONGEST or not all(_COMPONENT.fullmatch(each) for each in path.split("/")):
-        return "the name of a repository has small letters, digits and single separators . _ - / alone"
+        return "the name of a repository may have only small letters, digits and single separators . _ - /"
     return ""
 
 

@@ -91,7 +91,7 @@ def _of_container(container: Mapping[str, Any], spec: Mapping[str, Any]) -> Iter
     image = container.get("image")
     wrong = images.wrong(image) if isinstance(image, str) and image == image.strip() else ""
     if wrong:
-        yield ("image",), image, f"{wrong}, and the kubelet never starts the container", "core/image"
+        yield ("image",), image, f"the kubelet never starts this container: {wrong}", "core/image"
     for index, entry in enumerate(_list(container.get("env"))):
         if entry.get("valueFrom") is not None:
             yield from _reference(("env", index, "valueFrom"), entry["valueFrom"])

@@ -99,7 +99,7 @@ def _of_trainjob(job: Job) -> Iterator[Finding]:
         yield Finding(Severity.ERROR, "spec.trainer.command[0]", command[0], *_ONE_WORD)
     wrong = images.wrong(str(job.trainer.get("image") or ""))
     if wrong:
-        message = f"{wrong}, and the kubelet never starts the container"
+        message = f"the kubelet never starts this container: {wrong}"
         yield error("spec.trainer.image", job.trainer["image"], message, rule="core/image")
     for inside, value, message, rule in containers.environment(job.trainer.get("env") or ()):
         yield error(paths.field(job.document, ("spec", "trainer", "env", *inside)), value, message, rule=rule)
