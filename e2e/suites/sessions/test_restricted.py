@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections.abc import Callable
 
@@ -29,13 +30,16 @@ def test_under_an_agent_with_the_rights_of_its_manifest_alone_a_session_that_han
         quiet = training.end()
     assert quiet[-1] == 1.0
 
+    ended = datetime.datetime.now(datetime.UTC)
+
     def at_rest() -> dict[str, str]:
-        """Return who keeps the device because nobody asks for it."""
+        """Return who keeps the device because nobody asks for it, told after the training."""
         lease = restricted.lease()
         assert lease["phase"] == "idle", lease
+        assert datetime.datetime.fromisoformat(lease["at"]) > ended, lease
         return dict(lease)
 
-    holder = waits.until("the device to be at rest", at_rest, 60)["holder"]
+    holder = waits.until("the device to be at rest", at_rest, 120)["holder"]
     # An engine has the device also while it is made, so it may be one of the session that has not trained yet.
     engines = [(each, role) for each in (first, second) for role in ("trainer", "sampler")]
     hanging, role = next((each, role) for each, role in engines if each.engine(role)["metadata"]["name"] == holder)
@@ -47,8 +51,6 @@ def test_under_an_agent_with_the_rights_of_its_manifest_alone_a_session_that_han
         training.until(1)
         say(f"the other session had its first step {time.monotonic() - begun:.0f} s after the holder was stopped")
         assert training.end() == quiet
-    waits.until(
-        "the engine that hung to be another", lambda: restarts(hanging.engine(role)) == restarts(before) + 1, 60
-    )
+    waits.until("the engine that hung to be another", lambda: restarts(hanging.ready(role)) == restarts(before) + 1, 60)
     with hanging.training() as training:
         assert training.end() == quiet
