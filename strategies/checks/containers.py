@@ -1,8 +1,8 @@
 """Containers: members of a pod that the API server refuses, or the kubelet never starts.
 
 JobSet's webhook looks at none of them. Source: kubernetes v1.36.3 `pkg/apis/core/validation/validation.go`
-(validateContainerCommon, validateInitContainers, validateEnvVarValueFrom, validateProbe, ValidateVolumeMounts,
-ValidateSecurityContext), `pkg/kubelet/kuberuntime/security_context_others.go`.
+(validateContainerCommon, validateInitContainers, validateEnvVarValueFrom, validateProbe, ValidateSecurityContext),
+`pkg/kubelet/kuberuntime/security_context_others.go`.
 
 Only members of the right type are judged: the API server refuses the others, and says so at once.
 """
@@ -14,7 +14,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.checks import sources, surroundings
+from strategies.checks import mounts, profiles, sources, surroundings
 from strategies.checks.sources import Fault
 from strategies.documents import labels
 from strategies.documents.paths import Path
@@ -48,18 +48,25 @@ def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
     outer = _object(spec.get("securityContext"))
     if outer and _is_root(outer) and any(_inherits(each) for each in spec.get("containers") or ()):
         yield ("securityContext", "runAsUser"), 0, _ROOT, "core/security-context"
+    yield from _of_all(spec, outer)
+    if spec.get("hostNetwork") is True:
+        yield from _host_ports(spec)
+    yield from _of_init_containers(spec)
+    yield from sources.faults(spec.get("volumes"))
+
+
+def _of_all(spec: Mapping[str, Any], outer: Mapping[str, Any]) -> Iterator[Fault]:
     for member in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(member) or ()):
             if "lifecycle" in container:
                 for place, value, message, rule in _pauses(container, spec.get("terminationGracePeriodSeconds")):
                     yield (member, index, *place), value, message, rule
+            if "volumeMounts" in container:
+                for place, value, message, rule in mounts.faults(container):
+                    yield (member, index, *place), value, message, rule
             if not _JUDGED.isdisjoint(container):
                 for place, value, message, rule in _container(container, outer):
                     yield (member, index, *place), value, message, rule
-    if spec.get("hostNetwork") is True:
-        yield from _host_ports(spec)
-    yield from _of_init_containers(spec)
-    yield from sources.faults(spec.get("volumes"))
 
 
 def _pauses(container: Mapping[str, Any], grace: Any) -> Iterator[Fault]:
@@ -203,19 +210,6 @@ def _ports(_member: str, ports: Any, _outer: object) -> Iterator[Fault]:
             names.add(name)
 
 
-def _mounts(_member: str, mounts: Any, _outer: object) -> Iterator[Fault]:
-    for index, mount in enumerate(mounts if isinstance(mounts, list) else ()):
-        found = [name for name in ("subPath", "subPathExpr") if isinstance(mount, dict) and mount.get(name)]
-        if len(found) > 1:
-            message = f"a mount has a subPath or a subPathExpr, {_REFUSED}; remove one of the two"
-            yield (index, "subPath"), mount["subPath"], message, "core/sub-path"
-        for name in found:
-            path = mount[name]
-            if isinstance(path, str) and (path.startswith("/") or ".." in path.split("/")):
-                message = f"a path inside a volume is relative and has no .., {_REFUSED}; write it without"
-                yield (index, name), path, message, "core/sub-path"
-
-
 def _security(_member: str, context: Any, outer: Mapping[str, Any]) -> Iterator[Fault]:
     if not isinstance(context, dict):
         return
@@ -227,6 +221,7 @@ def _security(_member: str, context: Any, outer: Mapping[str, Any]) -> Iterator[
             what = "CAP_SYS_ADMIN" if raised else "privileged"
             message = f"{what} excludes allowPrivilegeEscalation: false, {_REFUSED}; remove one of the two"
             yield ("allowPrivilegeEscalation",), False, message, rule
+    yield from profiles.faults(context)
     own = next((name for name in _USERS if context.get(name) is not None), None)
     if own is not None and _is_root({**outer, **{name: context[name] for name in _USERS if name in context}}):
         yield (own,), context[own], _ROOT, rule
@@ -266,7 +261,6 @@ _JUDGES: Mapping[str, Callable[[str, Any, Mapping[str, Any]], Iterator[Fault]]] 
     "lifecycle": surroundings.hooks,
     "image": _image,
     "ports": _ports,
-    "volumeMounts": _mounts,
     "securityContext": _security,
     **dict.fromkeys(_WORDS, _word),
     **dict.fromkeys(_PROBES, _probe),

@@ -34,6 +34,9 @@ def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield what is wrong with the members of one pod, whose shape has been checked."""
     if spec.get("hostUsers") is False:
         yield from _host_users(spec)
+    if spec.get("shareProcessNamespace") is True and spec.get("hostPID") is True:
+        message = f"a pod cannot share the processes of the host too, {_REFUSED}; remove it, or hostPID"
+        yield ("shareProcessNamespace",), True, message, _CONFLICT
     if spec.get("priority") and not spec.get("priorityClassName"):
         message = (
             f"the number comes from a class of priorities alone, {_REFUSED}; write the name of the class into "

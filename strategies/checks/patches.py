@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from strategies.documents import names, pods
@@ -26,7 +27,7 @@ _SCHEMES = {"dataset": ("hf", "s3", "cache"), "model": ("hf", "s3")}
 """What Trainer's own initializers fetch (v2.3.0 `pkg/initializers/{dataset,model}/__main__.py`)."""
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
-_LONGEST = 253
+_LONGEST, _SHOWN = 253, 60
 
 
 def check(job: Job) -> Iterator[Finding]:
@@ -41,7 +42,7 @@ def check(job: Job) -> Iterator[Finding]:
         str(each.get("name")): _object(_object(_object(each, "template"), "spec"), "template")
         for each in _list(template, "replicatedJobs")
     }
-    known: dict[str, Mapping[str, Any]] = {}
+    known: dict[str, _Known] = {}
     for number, patch in enumerate(_list(spec, "runtimePatches")):
         yield from _manager(number, patch)
         yield from _patched(f"spec.runtimePatches[{number}]", patch, held, known, job.runtime.kind)
@@ -67,10 +68,10 @@ def _patched(
     place: str,
     patch: Mapping[str, Any],
     held: Mapping[str, Mapping[str, Any]],
-    known: dict[str, Mapping[str, Any]],
+    known: dict[str, _Known],
     kind: str,
 ) -> Iterator[Finding]:
-    """Check one patch; `known` gets the containers of each replicated job that is named."""
+    """Check one patch; `known` gets what each replicated job that is named has, the patches before included."""
     inside = _object(_object(_object(patch, "trainingRuntimeSpec"), "template"), "spec")
     for each in _list(inside, "replicatedJobs"):
         name = str(each.get("name"))
@@ -83,16 +84,50 @@ def _patched(
             continue
         pod = _object(_object(_object(each, "template"), "spec"), "template")
         if name not in known:
-            known[name] = _containers(held[name])
+            known[name] = _known(held[name])
+        where = f"{where}.template.spec.template.spec"
         for member in _MEMBERS:
             for container in _list(_object(pod, "spec"), member):
-                yield from _container(f"{where}.template.spec.template.spec.{member}", container, known[name], name)
+                yield from _container(f"{where}.{member}", container, known[name].containers[member], name)
+        for volume in _list(_object(pod, "spec"), "volumes"):
+            yield from _volume(f"{where}.volumes", volume, known[name].sources)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a pod of the runtime has: the names in its two lists of containers, and the sources of its volumes."""
+
+    containers: Mapping[str, Mapping[str, Any]]
+    sources: dict[str, set[str]]
+
+
+def _known(pod: Mapping[str, Any]) -> _Known:
+    spec = _object(pod, "spec")
+    own = {member: {str(each.get("name")): each for each in _list(spec, member)} for member in _MEMBERS}
+    return _Known(own, {str(each.get("name")): _sources(each) for each in _list(spec, "volumes")})
+
+
+def _sources(volume: Mapping[str, Any]) -> set[str]:
+    return {member for member in volume if member != "name" and volume[member] is not None}
+
+
+def _volume(place: str, volume: Mapping[str, Any], known: dict[str, set[str]]) -> Iterator[Finding]:
+    """Report a volume that gets a second source: volumes are merged by name, and nothing of the first is removed."""
+    name, own = str(volume.get("name")), _sources(volume)
+    before = known.setdefault(name, own)
+    if own - before and before:
+        message = (
+            f"is added to the {' and '.join(sorted(before))} of the volume of this name, which a patch does not take "
+            "away, so that it has two sources and the API server refuses the pod; give it a name of its own"
+        )
+        yield error(f"{place}[{name}]", " and ".join(sorted(own))[:_SHOWN], message, rule="core/patches")
+    known[name] = before | own
 
 
 def _container(place: str, container: Mapping[str, Any], known: Mapping[str, Any], job: str) -> Iterator[Finding]:
-    name = str(container.get("name"))
+    name, member = str(container.get("name")), "init container" if place.endswith("initContainers") else "container"
     if name not in known:
-        message = f"replicated job {job} of the runtime has no container of this name; use {_either(known)}"
+        message = f"replicated job {job} of the runtime has no {member} of this name; use {_either(known)}"
         yield error(f"{place}[{name}].name", name, message, rule="core/patches")
     elif container.get("env") and name in _OWN_ENV and place.endswith(".containers"):
         cure = "spec.trainer.env" if name == names.CONTAINER_NODE else "spec.initializer"

@@ -96,14 +96,29 @@ def _projected(member: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
     """Judge a projected volume and its parts (validateProjectionSources)."""
     yield from _modes((member,), source)
     parts = source.get("sources")
+    paths: set[str] = set()
     for index, part in enumerate(parts if isinstance(parts, list) else ()):
         place: Path = (member, "sources", index)
         for each in ("configMap", "secret", "downwardAPI"):
-            yield from _modes((*place, each), _object(_object(part).get(each)))
+            held = _object(_object(part).get(each))
+            yield from _modes((*place, each), held)
+            yield from _paths((*place, each), held, paths)
         seconds = _object(_object(part).get("serviceAccountToken")).get("expirationSeconds")
         if type(seconds) is int and not _LEAST_TOKEN <= seconds <= _MOST_TOKEN:
             message = f"a token lives at least {_LEAST_TOKEN} seconds, {_REFUSED}; raise it"
             yield (*place, "serviceAccountToken", "expirationSeconds"), seconds, message
+
+
+def _paths(place: Path, source: Mapping[str, Any], known: set[str]) -> Iterator[_Inner]:
+    """Judge the paths of the listed files of one part, each of which is added to those of the parts before."""
+    listed = source.get("items")
+    for index, item in enumerate(listed if isinstance(listed, list) else ()):
+        path = _object(item).get("path")
+        if isinstance(path, str) and path in known:
+            message = f"another file of the volume has this path, {_REFUSED}; rename one"
+            yield (*place, "items", index, "path"), path, message
+        elif isinstance(path, str):
+            known.add(path)
 
 
 def _ephemeral(member: str, source: Mapping[str, Any]) -> Iterator[_Inner]:

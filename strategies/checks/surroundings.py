@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from strategies.checks import profiles
 from strategies.documents import labels
 from strategies.documents.paths import Path
 
@@ -92,6 +93,8 @@ def _security(member: str, spec: Mapping[str, Any]) -> Iterator[Fault]:
     for name in _NUMBERS:
         if type(context.get(name)) is int and context[name] < 0:
             yield (member, name), context[name], f"is below 0, {_REFUSED}; correct it", "core/security-context"
+    for inside, value, message, rule in profiles.faults(context):
+        yield (member, *inside), value, message, rule
     for index, entry in enumerate(_list(context.get("sysctls"))):
         written = _object(entry).get("name")
         if isinstance(written, str) and not (len(written) <= _LONGEST_KEY and _SYSCTL.fullmatch(written)):
