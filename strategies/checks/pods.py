@@ -19,6 +19,7 @@ from typing import Any
 from strategies.checks import (
     amounts,
     containers,
+    fields,
     hosts,
     images,
     kueue,
@@ -77,6 +78,7 @@ def _of_template(job: Job, template: Template) -> Iterator[Finding]:
         yield of_pod(job, template, inside, error(template.field(*inside), value, message, rule=rule))
     for inside, value, message, severity in hosts.faults(template):
         yield of_pod(job, template, inside, Finding(severity, template.field(*inside), value, message, "core/no-node"))
+    yield from fields.check(job, template)
     yield from _labels(job, template)
     for inside, command in _commands(job, template):
         if _is_one_word(command):

@@ -9,57 +9,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from strategies.documents import names, pods
+from strategies.documents import names
 from strategies.documents.findings import Finding, beginning, error, note, warning
 from strategies.documents.paths import field
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
-from strategies.launches import coordinators, expansions, ranks, sites, topologies
+from strategies.launches import coordinators, probes, ranks, references, sites, topologies
 from strategies.launches.launches import Launch, Launcher
-from strategies.launches.sites import Site
+from strategies.launches.written import REFERENCE, Seen, Written
 
 __all__ = ["check_meetings"]
 
 _LOOPBACK = re.compile(r"(localhost|127(\.\d+){1,3}|\[?::1\]?|0\.0\.0\.0|0)(:\d+)?")
-_REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
-_OF_ONE_POD = frozenset({"HOSTNAME", "RANDOM", "SRANDOM", "BASHPID", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME"})
-"""Variables of a shell, or of every container, that differ from pod to pod."""
-_OWN_FIELDS = ("status.podIP", "status.hostIP", "metadata.name", "metadata.uid", "spec.nodeName")
-_OWN_COMMANDS = re.compile(
-    r"\$\(\([^)]{0,80}\bS?RANDOM\b|"
-    r"\$\(\s*(uuidgen|ip |ifconfig|shuf (?![^)]{0,200}--random-source)|"
-    r"hostname\b(?!\s*(?:(?:-[fs]|--fqdn|--short)\s*)?\|)|"  # cut, it may become the name of pod 0
-    r"date\b(?!\s+\+[\"']?[-_%YmdFjyGV]+[\"']?\s*\)))"  # a day is the same in all pods
-)
 _COPIED = re.compile(r"\$\(\( ?\$?\{?\w{1,60}\}? ?\)\)")
 _BACKENDS = ("", "c10d", "static", "etcd", "etcd-v2")
 """What torch registers (2.13 `torch/distributed/elastic/rendezvous/registry.py`); a package may register others."""
 _ADDRESSES = ("rdzv_endpoint", "master_addr")
 _READ_BY_PROGRAM = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK")
 _READ_BY_TORCHRUN = ("PET_RDZV_ENDPOINT", "PET_NODE_RANK", "PET_NNODES", "PET_STANDALONE", "PET_MASTER_ADDR")
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """A value that decides how nodes meet: where its field is told, how it is shown, and its text."""
-
-    place: Callable[[], str]
-    shown: str
-    text: str
-
-    @property
-    def field(self) -> str:
-        """The field path, which only a finding needs."""
-        return self.place()
-
-    @property
-    def is_unset(self) -> bool:
-        """Whether the launch takes the variable away, so that its reader uses 0."""
-        return not self.text
 
 
 def check_meetings(job: Job) -> Iterator[Finding]:
@@ -71,7 +41,7 @@ def check_meetings(job: Job) -> Iterator[Finding]:
         return
     if job.kind == "TrainJob" and not (job.runtime is not None and job.runtime.is_torch):
         return
-    seen = _Seen(job, site, place, nodes)
+    seen = Seen(job, site, place, nodes)
     reading = site.reading
     for launch in reading.launches:
         yield from _launch(seen, launch)
@@ -80,111 +50,24 @@ def check_meetings(job: Job) -> Iterator[Finding]:
     yield from _from_elsewhere(seen)
 
 
-def _launch(seen: _Seen, launch: Launch) -> Iterator[Finding]:
+def _launch(seen: Seen, launch: Launch) -> Iterator[Finding]:
     if launch.launcher is Launcher.TORCHRUN or (launch.launcher is Launcher.TUNE and launch.options):
         yield from _torchrun(seen, launch)
+        yield from _probes(seen, launch)
     elif launch.launcher in (Launcher.ACCELERATE, Launcher.TRL):
         yield from _accelerate(seen, launch)
     elif launch.launcher is Launcher.PYTHON:
         yield from _program(seen, launch)
     if launch.certain:
         yield from _read_rank(seen, launch)
+    for name, value, message in references.left_as_written(seen.job, seen.site, launch) if "$(" in seen.texts else ():
+        report = error if launch.launcher is Launcher.TORCHRUN and launch.certain else warning
+        yield report(seen.where(name), value, message, rule="core/unset-variable")
     if seen.job.kind == "TrainJob" and not coordinators.is_trainers(seen.job):
         yield from _trainers_address(seen, launch)
 
 
-class _Seen:
-    """The env of a job with the place of each entry."""
-
-    def __init__(self, job: Job, site: Site, place: pods.Place, nodes: int) -> None:
-        self.job, self.site, self.place, self.nodes = job, site, place, nodes
-        self.report = error
-
-    def entry(self, name: str) -> Mapping[str, Any] | None:
-        if self.job.kind == "TrainJob" and name in names.RESERVED_ENV:
-            return None  # Trainer writes its own over it, or refuses the job
-        return self.site.variables.get(name)
-
-    def variable(self, launch: Launch | None, name: str) -> _Written | None:
-        """Return the literal value of a variable as the launch sees it."""
-        if launch is not None and name in launch.env:
-            text = launch.env[name]
-            return None if text is None else _Written(lambda: f"{self.site.place}.command", f"{name}={text}", text)
-        entry = self.entry(name)
-        if entry is None or entry.get("valueFrom") is not None:
-            return None
-        text = str(entry.get("value") or "")
-        return _Written(partial(self.where, name), text, text)
-
-    def where(self, name: str) -> str:
-        if self.job.kind == "JobSet":
-            return f"{self.site.place}.env[{name}]"
-        own = pods.find_env(self.job.trainer.get("env"), name) is not None
-        return f"spec.trainer.env[{name}]" if own else "spec.runtimeRef.name"
-
-    def setting(self, launch: Launch, option: str) -> _Written | None:
-        """Return what torchrun reads for an option: its flag, else its PET_* variable."""
-        if option in launch.values:
-            text = self.defaulted(launch.values[option])
-            place = partial(self.site.locate_option, launch, option)
-            return _Written(place, f"--{option} {launch.values[option]}", self.expand(text))
-        found = self.variable(launch, f"PET_{option.upper()}")
-        return None if found is None else _Written(found.place, found.shown, self.expand(found.text))
-
-    def expand(self, text: str) -> str:
-        """Replace each variable of the container whose value is literal."""
-
-        def known(found: re.Match[str]) -> str:
-            value = self.variable(None, found[1])
-            return found[0] if value is None else value.text
-
-        return _REFERENCE.sub(known, text) if "$" in text else text
-
-    def defaulted(self, text: str) -> str:
-        """Take the defaults of variables that nothing sets; see `strategies.launches.expansions`."""
-        if "${" not in text or self.place.container.get("envFrom"):
-            return text
-        every = {name: self.variable(None, name) for name in self.site.variables if name is not None}
-        env = {name: value.text if value is not None else None for name, value in every.items()}
-        return expansions.take_defaults(text, env)[0]
-
-    def reference(self, launch: Launch, name: str) -> str:
-        """Return what a variable holds where it is read from elsewhere, as `$(NAME)`; else its text, "" for none."""
-        if name not in launch.env and (self.entry(name) or {}).get("valueFrom") is not None:
-            return f"$({name})"
-        found = self.variable(launch, name)
-        return "" if found is None else found.text
-
-    def source(self, text: str) -> str:
-        """Return the `fieldPath` of which a text is the value, "" where it is something else."""
-        found = _REFERENCE.fullmatch(self.expand(text.strip()))
-        if found is None:
-            return ""
-        entry = self.entry(found[1])
-        if entry is None:
-            return names.COMPLETION_INDEX_FIELD if found[1] == "JOB_COMPLETION_INDEX" else ""
-        return str(((entry.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath") or "")
-
-    def is_of_one_pod(self, text: str) -> bool:
-        """Whether a value differs from pod to pod: its name, its address, a random number."""
-        if _OWN_COMMANDS.search(text) or "$$" in text:
-            return True
-        for name in _REFERENCE.findall(text):
-            source = ((self.entry(name) or {}).get("valueFrom") or {}).get("fieldRef") or {}
-            if name in _OF_ONE_POD or str(source.get("fieldPath")) in _OWN_FIELDS:
-                return True
-        return False
-
-    def is_a_name(self, text: str) -> bool:
-        """Whether a value is a name or an address of the pod, whole."""
-        found = _REFERENCE.fullmatch(text)
-        if found is None:
-            return text == "$( hostname )"
-        source = ((self.entry(found[1]) or {}).get("valueFrom") or {}).get("fieldRef") or {}
-        return found[1] == "HOSTNAME" or str(source.get("fieldPath")) in _OWN_FIELDS
-
-
-def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
+def _torchrun(seen: Seen, launch: Launch) -> Iterator[Finding]:
     report = error if launch.certain else warning
     backend = seen.setting(launch, "rdzv_backend")
     kind = backend.text if backend else ""
@@ -226,7 +109,24 @@ def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
         yield report(backend.field if backend else "", f"--rdzv_backend {kind}", message, rule="core/endpoint")
 
 
-def _own_address(seen: _Seen, launch: Launch, kind: str, report: Callable[..., Finding]) -> Iterator[Finding]:
+def _probes(seen: Seen, launch: Launch) -> Iterator[Finding]:
+    """Report probes that ask each node for the port at which the first alone listens."""
+    if probes.ENDING.isdisjoint(seen.place.container):
+        return
+    endpoint = seen.setting(launch, "rdzv_endpoint")
+    port = seen.setting(launch, "master_port") if endpoint is None else None
+    text = endpoint.text.rpartition(":")[2] if endpoint is not None else port.text if port is not None else "29500"
+    number = whole(text.strip())
+    for member, kind in probes.of_the_meeting(seen.place.container, number) if number else ():
+        message = (
+            f"asks each node for port {number}, at which the first of the {seen.nodes} nodes alone listens, so the "
+            "kubelet ends the others; remove it, or ask for what each node has"
+        )
+        field_of = f"{seen.site.place}.{member}.{kind}" if seen.job.kind == "JobSet" else "spec.runtimeRef.name"
+        yield warning(field_of, None, message, rule="core/meeting-probe")
+
+
+def _own_address(seen: Seen, launch: Launch, kind: str, report: Callable[..., Finding]) -> Iterator[Finding]:
     """Report a loopback that the first node gives to the others (torch `elastic/rendezvous/api.py`, build)."""
     own = seen.setting(launch, "local_addr")
     if own is not None and kind == "c10d" and _LOOPBACK.fullmatch(own.text):
@@ -234,7 +134,7 @@ def _own_address(seen: _Seen, launch: Launch, kind: str, report: Callable[..., F
         yield report(own.field, own.shown, message, rule="core/loopback")
 
 
-def _accelerate(seen: _Seen, launch: Launch) -> Iterator[Finding]:
+def _accelerate(seen: Seen, launch: Launch) -> Iterator[Finding]:
     """Judge what a shell does to PET_NODE_RANK, which accelerate hands to torchrun where no flag names the machine."""
     rank = seen.variable(launch, names.PET_NODE_RANK) if names.PET_NODE_RANK in launch.env else None
     if rank is not None and "machine_rank" not in launch.values and launch.certain:
@@ -250,7 +150,7 @@ def _is_c10d(job: Job, launch: Launch) -> bool:
     return job.settings.rendezvous == "c10d" or bool(high and low != high) or "max_restarts" in launch.values
 
 
-def _address(seen: _Seen, written: _Written, report: Any, *, static: bool) -> Iterator[Finding]:
+def _address(seen: Seen, written: Written, report: Any, *, static: bool) -> Iterator[Finding]:
     host = written.text.strip()
     if _LOOPBACK.fullmatch(host):
         message = (
@@ -277,7 +177,7 @@ def _other_namespace(job: Job, host: str) -> str:
     return "" if "$" in namespace or namespace in ("", job.namespace) else namespace
 
 
-def _foreign(seen: _Seen, written: _Written, host: str) -> Iterator[Finding]:
+def _foreign(seen: Seen, written: Written, host: str) -> Iterator[Finding]:
     """Warn about an address that is not the one of pod 0, at which rank 0 listens."""
     coordinator = coordinators.find_coordinator(seen.job)
     if coordinator is None or not host or "$" in host or coordinator.host == "localhost":
@@ -287,12 +187,12 @@ def _foreign(seen: _Seen, written: _Written, host: str) -> Iterator[Finding]:
         yield warning(written.field, written.shown, message, rule="core/other-coordinator")
 
 
-def _trainers_address(seen: _Seen, launch: Launch) -> Iterator[Finding]:
+def _trainers_address(seen: Seen, launch: Launch) -> Iterator[Finding]:
     """Report Trainer's PET_MASTER_ADDR in a flag or a variable where it is the name of no pod."""
     report = error if launch.certain else warning
     written = {name: launch.values.get(name, "") for name in (*_ADDRESSES, "main_process_ip", "main_address")}
     for name, text in written.items():
-        if names.PET_MASTER_ADDR in _REFERENCE.findall(text):
+        if names.PET_MASTER_ADDR in REFERENCE.findall(text):
             message = (
                 "Trainer sets PET_MASTER_ADDR to the address of a replicated job called node, without the subdomain of "
                 "the runtime, and no pod has that name; use MASTER_ADDR, which Muster sets"
@@ -301,7 +201,7 @@ def _trainers_address(seen: _Seen, launch: Launch) -> Iterator[Finding]:
             yield report(place, beginning(shown, 80), message, rule="core/other-coordinator")
 
 
-def _fixed_rank(seen: _Seen, written: _Written, report: Any) -> Iterator[Finding]:
+def _fixed_rank(seen: Seen, written: Written, report: Any) -> Iterator[Finding]:
     if (
         (whole(written.text) is not None or written.is_unset)
         and topologies.pods_of(seen.job) > 1
@@ -314,7 +214,7 @@ def _fixed_rank(seen: _Seen, written: _Written, report: Any) -> Iterator[Finding
         yield report(written.field, written.shown, message, rule="core/fixed-rank")
 
 
-def _read_rank(seen: _Seen, launch: Launch) -> Iterator[Finding]:
+def _read_rank(seen: Seen, launch: Launch) -> Iterator[Finding]:
     """Report a rank that is read from a field which several nodes share."""
     if launch.starts_torchrun and _numbers_itself(seen, launch):
         return
@@ -339,6 +239,12 @@ def _read_rank(seen: _Seen, launch: Launch) -> Iterator[Finding]:
             message = f"{clash}, so several nodes would have one rank; {cure}"
             report = warning if launch.launcher is Launcher.PYTHON else error
             yield report(place(), beginning(shown, 80), message, rule="core/fixed-rank")
+        elif first := ranks.find_start(seen.job, seen.source(text)):
+            message = (
+                f"counts the Jobs of other parts too, so the ranks begin at {first}, and no node has rank 0; "
+                "remove it, and each node's index is used"
+            )
+            yield warning(place(), beginning(shown, 80), message, rule="core/fixed-rank")
 
 
 _RANKS_OF = {
@@ -350,12 +256,12 @@ _RANKS_OF = {
 """The variables from which a launch without a flag takes the rank of its node."""
 
 
-def _numbers_itself(seen: _Seen, launch: Launch) -> bool:
+def _numbers_itself(seen: Seen, launch: Launch) -> bool:
     backend = seen.setting(launch, "rdzv_backend")
     return _is_c10d(seen.job, launch) if backend is None else backend.text not in ("", "static")
 
 
-def _with_port(address: _Written, report: Any) -> Iterator[Finding]:
+def _with_port(address: Written, report: Any) -> Iterator[Finding]:
     """Report a host that holds a port, as an endpoint does; an address of IPv6 has more than one colon."""
     host, _, port = address.text.partition(":")
     if host and port.isdecimal():
@@ -365,10 +271,10 @@ def _with_port(address: _Written, report: Any) -> Iterator[Finding]:
         yield report(address.field, address.shown, message, rule="core/address-with-port")
 
 
-def _program(seen: _Seen, launch: Launch) -> Iterator[Finding]:
+def _program(seen: Seen, launch: Launch) -> Iterator[Finding]:
     address = seen.variable(launch, names.MASTER_ADDR)
     if address is not None:
-        expanded = _Written(address.place, address.shown, seen.expand(address.text))
+        expanded = Written(address.place, address.shown, seen.expand(address.text))
         yield from _address(seen, expanded, error, static=True)
         yield from _with_port(expanded, error)
     for name in ("RANK", "NODE_RANK"):
@@ -384,7 +290,7 @@ def _program(seen: _Seen, launch: Launch) -> Iterator[Finding]:
         yield error(size.field, size.shown, message, rule="core/world-size")
 
 
-def _unread(seen: _Seen) -> Iterator[Finding]:
+def _unread(seen: Seen) -> Iterator[Finding]:
     """Warn where the launch cannot be read: an address or a rank of the job is then probably what it uses."""
     for name in (names.MASTER_ADDR, names.PET_RDZV_ENDPOINT, names.PET_MASTER_ADDR):
         written = seen.variable(None, name)
@@ -396,7 +302,7 @@ def _unread(seen: _Seen) -> Iterator[Finding]:
             yield from _fixed_rank(seen, written, warning)
 
 
-def _from_elsewhere(seen: _Seen) -> Iterator[Finding]:
+def _from_elsewhere(seen: Seen) -> Iterator[Finding]:
     """Warn about env that comes whole from a ConfigMap: a name in it may be one that decides the meeting."""
     container: Mapping[str, Any] = seen.place.container
     base = f"{field(seen.job.document, seen.place.path)}.envFrom" if seen.job.kind == "JobSet" else ""

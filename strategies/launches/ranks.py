@@ -18,7 +18,16 @@ from strategies.jobs.jobs import Job, follow_parts, followed, keep, remembered_f
 from strategies.launches import topologies
 from strategies.launches.launches import Launch
 
-__all__ = ["Source", "are_given", "are_shared", "find_clash", "find_rank", "is_a_sweep", "shared_of_parts"]
+__all__ = [
+    "Source",
+    "are_given",
+    "are_shared",
+    "find_clash",
+    "find_rank",
+    "find_start",
+    "is_a_sweep",
+    "shared_of_parts",
+]
 
 Source = EnvVar
 """An env entry without its name: a value, or where it is read from."""
@@ -116,6 +125,19 @@ def _clash_of_rooms(job: Job, place: Place, key: str) -> str:
             if other.path != place.path and _given(job, other) == mine:
                 return f"starts at 0 in {place.job_name} and in {other.job_name}"
     return ""
+
+
+def find_start(job: Job, path: str) -> int:
+    """Return the rank of the first node of a training whose nodes read theirs from a field, 0 where that is unknown.
+
+    Indexes that count through all replicated jobs begin with those that the training does not use.
+    """
+    found = _KEY.fullmatch(path)
+    if job.kind != "JobSet" or found is None or found[1] not in (_GLOBAL_INDEX, _GROUP_INDEX) or not job.world:
+        return 0
+    starts = list(_starts(_shapes(job)))
+    first = min(int(place.job_path[-1]) for place in job.world)
+    return starts[first][0 if found[1] == _GLOBAL_INDEX else 1]
 
 
 def _all_given(job: Job) -> tuple[str, ...]:

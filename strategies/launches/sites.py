@@ -17,9 +17,10 @@ from strategies.changes.changes import Changes
 from strategies.documents.paths import Path, field
 from strategies.documents.pods import Container, EnvVar
 from strategies.jobs.jobs import Job, remembered_for_part
-from strategies.launches import launches, readings
+from strategies.launches import downward, launches, readings
 from strategies.launches.launches import Launch
 from strategies.launches.readings import Reading
+from strategies.trainer.resources import merge_resources
 
 __all__ = ["Site", "find_site"]
 
@@ -131,7 +132,8 @@ def _of_jobset(job: Job) -> Site | None:
     if place is None:
         return None
     own = place.container
-    command, args, env = (tuple(own.get("command") or ()), tuple(own.get("args") or ()), tuple(own.get("env") or ()))
+    command, args = tuple(own.get("command") or ()), tuple(own.get("args") or ())
+    env = downward.known(own.get("env") or (), own.get("name"), own.get("resources") or {})
     return Site(command, args, bool(command), place.path, job.document, env)
 
 
@@ -139,11 +141,13 @@ def _of_trainjob(job: Job) -> Site:
     place, trainer = job.container, job.trainer
     runtimes: Container = place.container if place else {}
     command, args = trainer.get("command"), trainer.get("args")
+    resources = merge_resources(runtimes.get("resources") or {}, trainer.get("resourcesPerNode"))
+    env = (*(runtimes.get("env") or ()), *(trainer.get("env") or ()))
     return Site(
         command=tuple((runtimes.get("command") if command is None else command) or ()),
         args=tuple((runtimes.get("args") if args is None else args) or ()),
         own_command=command is not None,
         path=("spec", "trainer"),
         document=job.document,
-        env=(*(runtimes.get("env") or ()), *(trainer.get("env") or ())),
+        env=downward.known(env, runtimes.get("name"), resources),
     )

@@ -1,0 +1,76 @@
+"""Fields: variables that are read from a label or an annotation of the pod that no pod has, so that they are empty.
+
+Kubernetes takes a missing label for an empty text (kubernetes v1.36.3 `pkg/fieldpath/fieldpath.go`
+ExtractFieldPathAsString). Only names in the domains of the Job controller and of JobSet are judged: what these two give
+to pods is known (`api/batch/v1/types.go`; jobset v0.12.0 `pkg/controllers/jobset_controller.go` labelAndAnnotateObject,
+`api/jobset/v1alpha2/jobset_types.go`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from strategies.documents.findings import Finding, warning
+from strategies.documents.paths import field
+from strategies.jobs.jobs import Job
+from strategies.jobs.templates import Template
+
+__all__ = ["check"]
+
+_BATCH, _JOBSET, _FORMER = "batch.kubernetes.io/", "jobset.sigs.k8s.io/", "jobset.x-k8s.io/"
+_OF_BATCH = (
+    *("job-name", "controller-uid", "job-completion-index", "cronjob-scheduled-timestamp"),
+    *("job-index-failure-count", "job-index-ignored-failure-count"),
+)
+_OF_JOBSET = (
+    *("jobset-name", "jobset-uid", "replicatedjob-name", "replicatedjob-replicas", "global-replicas", "job-index"),
+    *("job-global-index", "job-key", "coordinator", "group-name", "group-replicas", "job-group-index"),
+    *("restart-attempt", "job-restart-attempt", "in-place-restart-attempt", "disable-in-place-restart"),
+)
+_GIVEN = frozenset({*(_BATCH + each for each in _OF_BATCH), *(_JOBSET + each for each in _OF_JOBSET)})
+_MEMBERS = ("containers", "initContainers")
+_KEYED = ("metadata.labels['", "metadata.annotations['")
+_source: Callable[[Mapping[str, Any]], Any] = operator.methodcaller("get", "valueFrom")
+
+
+def check(job: Job, template: Template) -> Iterator[Finding]:
+    """Report the variables of the containers of a JobSet's pods that are read from what the pods do not have."""
+    if job.kind != "JobSet":
+        return
+    for member in _MEMBERS:
+        for index, container in enumerate(template.spec.get(member) or ()):
+            env = container.get("env")
+            for number, key in _unknown(env) if env else ():
+                if not any(
+                    key in written for part in ("labels", "annotations") for written, _ in template.metadata(part)
+                ):
+                    place = (*template.pod_path, member, index, "env", number, "valueFrom", "fieldRef", "fieldPath")
+                    message = (
+                        "neither Kubernetes nor JobSet gives it to pods, so the variable is empty; "
+                        f"use {_near(key)}, or write it into the labels of the pod template"
+                    )
+                    yield warning(field(template.document, place), key, message, rule="core/unset-field")
+
+
+def _unknown(env: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
+    """Yield the entries that name a key of these domains which nobody gives."""
+    sources = list(map(_source, env))
+    for index in itertools.compress(itertools.count(), sources):
+        reference = sources[index].get("fieldRef")
+        path = reference.get("fieldPath") if isinstance(reference, dict) else None
+        if isinstance(path, str) and path not in _USUAL and path.startswith(_KEYED) and path.endswith("']"):
+            key = path.partition("['")[2][:-2]
+            if key not in _GIVEN and key.startswith((_BATCH, _JOBSET, _FORMER)):
+                yield index, key
+
+
+_USUAL = frozenset(f"{start}{key}']" for start in _KEYED for key in _GIVEN)
+
+
+def _near(key: str) -> str:
+    """Return what may be meant: the key of the same name in the right domain, else the index of the pod."""
+    name = key.partition("/")[2]
+    return next((each for each in sorted(_GIVEN) if each.endswith(f"/{name}")), f"{_BATCH}job-completion-index")

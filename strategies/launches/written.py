@@ -1,0 +1,146 @@
+"""Written: what a job itself writes about how its nodes meet, in the flags of a launch and in the env around it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from strategies.documents import names, pods
+from strategies.jobs.jobs import Job
+from strategies.launches import expansions
+from strategies.launches.launches import Launch
+from strategies.launches.sites import Site
+
+__all__ = ["REFERENCE", "Seen", "Written"]
+
+REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
+"""How a text names a variable, as Kubernetes and the reader of shells write it."""
+_OF_ONE_POD = frozenset({"HOSTNAME", "RANDOM", "SRANDOM", "BASHPID", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME"})
+"""Variables of a shell, or of every container, that differ from pod to pod."""
+_OWN_FIELDS = ("status.podIP", "status.hostIP", "metadata.name", "metadata.uid", "spec.nodeName")
+_OWN_COMMANDS = re.compile(
+    r"\$\(\([^)]{0,80}\bS?RANDOM\b|"
+    r"\$\(\s*(uuidgen|ip |ifconfig|shuf (?![^)]{0,200}--random-source)|"
+    r"hostname\b(?!\s*(?:(?:-[fs]|--fqdn|--short)\s*)?\|)|"  # cut, it may become the name of pod 0
+    r"date\b(?!\s+\+[\"']?[-_%YmdFjyGV]+[\"']?\s*\)))"  # a day is the same in all pods
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A value that decides how nodes meet: where its field is told, how it is shown, and its text."""
+
+    place: Callable[[], str]
+    shown: str
+    text: str
+
+    @property
+    def field(self) -> str:
+        """The field path, which only a finding needs."""
+        return self.place()
+
+    @property
+    def is_unset(self) -> bool:
+        """Whether the launch takes the variable away, so that its reader uses 0."""
+        return not self.text
+
+
+class Seen:
+    """The env of a job with the place of each entry."""
+
+    def __init__(self, job: Job, site: Site, place: pods.Place, nodes: int) -> None:
+        self.job, self.site, self.place, self.nodes = job, site, place, nodes
+
+    @functools.cached_property
+    def texts(self) -> str:
+        """The texts of all variables, one behind the other."""
+        return "\n".join(map(str, filter(None, self.site.values.values())))
+
+    def entry(self, name: str) -> Mapping[str, Any] | None:
+        """Return the entry of a variable; None for one that Trainer writes over."""
+        if self.job.kind == "TrainJob" and name in names.RESERVED_ENV:
+            return None  # Trainer writes its own over it, or refuses the job
+        return self.site.variables.get(name)
+
+    def variable(self, launch: Launch | None, name: str) -> Written | None:
+        """Return the literal value of a variable as the launch sees it."""
+        if launch is not None and name in launch.env:
+            text = launch.env[name]
+            return None if text is None else Written(lambda: f"{self.site.place}.command", f"{name}={text}", text)
+        entry = self.entry(name)
+        if entry is None or entry.get("valueFrom") is not None:
+            return None
+        text = str(entry.get("value") or "")
+        return Written(partial(self.where, name), text, text)
+
+    def where(self, name: str) -> str:
+        """Return the field path of a variable."""
+        if self.job.kind == "JobSet":
+            return f"{self.site.place}.env[{name}]"
+        own = pods.find_env(self.job.trainer.get("env"), name) is not None
+        return f"spec.trainer.env[{name}]" if own else "spec.runtimeRef.name"
+
+    def setting(self, launch: Launch, option: str) -> Written | None:
+        """Return what torchrun reads for an option: its flag, else its PET_* variable."""
+        if option in launch.values:
+            text = self.defaulted(launch.values[option])
+            place = partial(self.site.locate_option, launch, option)
+            return Written(place, f"--{option} {launch.values[option]}", self.expand(text))
+        found = self.variable(launch, f"PET_{option.upper()}")
+        return None if found is None else Written(found.place, found.shown, self.expand(found.text))
+
+    def expand(self, text: str) -> str:
+        """Replace each variable of the container whose value is literal."""
+
+        def known(found: re.Match[str]) -> str:
+            value = self.variable(None, found[1])
+            return found[0] if value is None else value.text
+
+        return REFERENCE.sub(known, text) if "$" in text else text
+
+    def defaulted(self, text: str) -> str:
+        """Take the defaults of variables that nothing sets; see `strategies.launches.expansions`."""
+        if "${" not in text or self.place.container.get("envFrom"):
+            return text
+        every = {name: self.variable(None, name) for name in self.site.variables if name is not None}
+        env = {name: value.text if value is not None else None for name, value in every.items()}
+        return expansions.take_defaults(text, env)[0]
+
+    def reference(self, launch: Launch, name: str) -> str:
+        """Return what a variable holds where it is read from elsewhere, as `$(NAME)`; else its text, "" for none."""
+        if name not in launch.env and (self.entry(name) or {}).get("valueFrom") is not None:
+            return f"$({name})"
+        found = self.variable(launch, name)
+        return "" if found is None else found.text
+
+    def source(self, text: str) -> str:
+        """Return the `fieldPath` of which a text is the value, "" where it is something else."""
+        found = REFERENCE.fullmatch(self.expand(text.strip()))
+        if found is None:
+            return ""
+        entry = self.entry(found[1])
+        if entry is None:
+            return names.COMPLETION_INDEX_FIELD if found[1] == "JOB_COMPLETION_INDEX" else ""
+        return str(((entry.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath") or "")
+
+    def is_of_one_pod(self, text: str) -> bool:
+        """Whether a value differs from pod to pod: its name, its address, a random number."""
+        if _OWN_COMMANDS.search(text) or "$$" in text:
+            return True
+        for name in REFERENCE.findall(text):
+            source = ((self.entry(name) or {}).get("valueFrom") or {}).get("fieldRef") or {}
+            if name in _OF_ONE_POD or str(source.get("fieldPath")) in _OWN_FIELDS:
+                return True
+        return False
+
+    def is_a_name(self, text: str) -> bool:
+        """Whether a value is a name or an address of the pod, whole."""
+        found = REFERENCE.fullmatch(text)
+        if found is None:
+            return text == "$( hostname )"
+        source = ((self.entry(found[1]) or {}).get("valueFrom") or {}).get("fieldRef") or {}
+        return found[1] == "HOSTNAME" or str(source.get("fieldPath")) in _OWN_FIELDS
