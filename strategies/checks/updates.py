@@ -1,15 +1,17 @@
 """Updates: changes of a job that its API server or JobSet's webhook refuses.
 
 The refusal comes anyhow, so these are warnings; Muster says what to do instead. What controllers change is allowed:
-metadata, status, `suspend`, and of a suspended JobSet what Kueue writes into its pod templates. Sources: trainer v2.3.0
-`pkg/apis/trainer/v1alpha1/trainjob_types.go` (self == oldSelf, which is asked only where both exist) and
-`pkg/runtime/framework/plugins/jobset/jobset.go` checkRuntimePatchesImmutability; jobset v0.12.0
-`pkg/webhooks/jobset_webhook.go` ValidateUpdate and `api/jobset/v1alpha2/jobset_types.go`.
+metadata but for the queue, status, `suspend`, and of a suspended JobSet what Kueue writes into its pod templates.
+Sources: trainer v2.3.0 `pkg/apis/trainer/v1alpha1/trainjob_types.go` (self == oldSelf, which is asked only where both
+exist) and `pkg/runtime/framework/plugins/jobset/jobset.go` checkRuntimePatchesImmutability; jobset v0.12.0
+`pkg/webhooks/jobset_webhook.go` ValidateUpdate and `api/jobset/v1alpha2/jobset_types.go`; kueue of 2026-08-22
+`pkg/controller/jobframework/validation.go` validateUpdateForQueueName.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from strategies.documents import quantities, trainjobs
@@ -34,6 +36,7 @@ def check_update(kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> I
         new: the job as it would be stored.
     """
     before, after = old.get("spec") or {}, new.get("spec") or {}
+    yield from _queue(old, new, suspended=after.get("suspend") is True)
     if before == after:
         return
     if kind == "TrainJob":
@@ -59,12 +62,31 @@ def _of_trainjob(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Fin
     before, after = old.get("spec") or {}, new.get("spec") or {}
     if trainjobs.runtime_ref(old) != trainjobs.runtime_ref(new):
         yield warning("spec.runtimeRef", trainjobs.runtime_ref(new)[1], _NEW, rule=_RULE)
+    if (before.get("initializer") is None) != (after.get("initializer") is None):
+        message = (
+            "the API server takes it in and out, and Trainer could then never apply the JobSet again, so the job could "
+            "not be resumed; delete the job and create it again"
+        )
+        yield warning("spec.initializer", None, message, rule=_RULE)
     patches = [_timeless(each.get("runtimePatches")) for each in (before, after)]
     if not _same(*patches) and True not in (before.get("suspend"), after.get("suspend")):
         message = (
             "can be changed only while the job is suspended, so Trainer refuses the update; write suspend: true with it"
         )
         yield warning("spec.runtimePatches", None, message, rule=_RULE)
+
+
+def _queue(old: Mapping[str, Any], new: Mapping[str, Any], *, suspended: bool) -> Iterator[Finding]:
+    """Report another queue of a job that runs (Kueue `pkg/controller/jobframework/validation.go`)."""
+    one, other = ((each.get("metadata") or {}).get("labels") or {} for each in (old, new))
+    if not suspended and one.get(_QUEUE) and one[_QUEUE] != other.get(_QUEUE):
+        message = (
+            "can be changed only while the job is suspended, so Kueue refuses the update; write suspend: true first"
+        )
+        yield warning(f"metadata.labels[{_QUEUE}]", other.get(_QUEUE), message, rule=_RULE)
+
+
+_QUEUE = "kueue.x-k8s.io/queue-name"
 
 
 def _timeless(patches: Any) -> Any:
@@ -111,33 +133,39 @@ def _masked(job: Mapping[str, Any], *, suspended: bool, elastic: bool) -> Mappin
     return {**job, "template": {**outer, "spec": {**spec, "template": pod}}}
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: Any, other: Any, *, amounts: bool = False) -> bool:
     """Whether two values are equal as typed values: nothing is as good as empty, and 1000m of a resource is 1."""
     if one == other or (not one and not other and not isinstance(one, bool) and not isinstance(other, bool)):
         return True
     if isinstance(one, dict) and isinstance(other, dict):
-        return all(_same(one.get(key), other.get(key)) for key in {**one, **other})
+        every = {**one, **other}
+        return all(_same(one.get(key), other.get(key), amounts=amounts or key in _AMOUNTS) for key in every)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return _amount(one) is not None and _amount(one) == _amount(other)
+        return len(one) == len(other) and all(map(partial(_same, amounts=amounts), one, other))
+    return amounts and _amount(one) is not None and _amount(one) == _amount(other)
+
+
+_AMOUNTS = frozenset({"limits", "requests", "capacity", "sizeLimit", "divisor", "overhead"})
+"""Members that hold amounts, or objects of amounts."""
 
 
 def _amount(written: Any) -> Any:
     try:
-        return quantities.value(written) if isinstance(written, str | int) and not isinstance(written, bool) else None
+        return quantities.exact(written) if isinstance(written, str | int) and not isinstance(written, bool) else None
     except ValueError:
         return None
 
 
-def _first(one: Any, other: Any, field: str) -> str:
+def _first(one: Any, other: Any, field: str, *, amounts: bool = False) -> str:
     """Return the place of the first difference; the values there are not told, of which one may be a secret."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in {**one, **other}:
-            if not _same(one.get(key), other.get(key)):
-                return _first(one.get(key), other.get(key), f"{field}.{key}")
+            inside = amounts or key in _AMOUNTS
+            if not _same(one.get(key), other.get(key), amounts=inside):
+                return _first(one.get(key), other.get(key), f"{field}.{key}", amounts=inside)
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for index, (was, now) in enumerate(zip(one, other, strict=True)):
-            if not _same(was, now):
+            if not _same(was, now, amounts=amounts):
                 name = now.get("name") if isinstance(now, dict) else None
-                return _first(was, now, f"{field}[{index if name is None else name}]")
+                return _first(was, now, f"{field}[{index if name is None else name}]", amounts=amounts)
     return field
