@@ -17,7 +17,7 @@ from strategies.changes.changes import Changes
 from strategies.documents.paths import Path, field
 from strategies.documents.pods import Container, EnvVar
 from strategies.jobs.jobs import Job, remembered_for_part
-from strategies.launches import downward, launches, readings
+from strategies.launches import environments, launches, readings
 from strategies.launches.launches import Launch
 from strategies.launches.readings import Reading
 from strategies.trainer.resources import merge_resources
@@ -133,7 +133,7 @@ def _of_jobset(job: Job) -> Site | None:
         return None
     own = place.container
     command, args = tuple(own.get("command") or ()), tuple(own.get("args") or ())
-    env = downward.known(own.get("env") or (), own.get("name"), own.get("resources") or {})
+    env = environments.known(own.get("env") or (), own.get("name"), own.get("resources") or {})
     return Site(command, args, bool(command), place.path, job.document, env)
 
 
@@ -149,5 +149,5 @@ def _of_trainjob(job: Job) -> Site:
         own_command=command is not None,
         path=("spec", "trainer"),
         document=job.document,
-        env=downward.known(env, runtimes.get("name"), resources),
+        env=environments.known(env, runtimes.get("name"), resources),
     )

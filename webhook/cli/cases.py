@@ -42,6 +42,7 @@ class Case:
         mutated: the decision of the mutation.
         validated: the decision of the validation of the mutated object.
         own: what is wrong before any webhook is asked: what the API server refuses, what the files do not tell.
+        settled: rules and fields of warnings and notes that the other documents of the input answer.
         notes: what a prediction leaves out; empty for an object from a file.
         predicted: whether the object is a prediction of what Trainer makes, and not from a file.
         selection: the rules whose findings are shown; whether the cluster refuses the object does not depend on it.
@@ -51,6 +52,7 @@ class Case:
     mutated: Decision
     validated: Decision
     own: tuple[Finding, ...] = ()
+    settled: frozenset[tuple[str, str]] = frozenset()
     notes: tuple[str, ...] = ()
     predicted: bool = False
     selection: Selection = selections.ALL
@@ -94,7 +96,11 @@ class Case:
     @property
     def _decided(self) -> list[Finding]:
         found = list(self.mutated.findings)
-        return found + [each for each in self.validated.findings if each not in found]
+        found += [each for each in self.validated.findings if each not in found]
+        return [each for each in found if not self._is_settled(each)] if self.settled else found
+
+    def _is_settled(self, each: Finding) -> bool:
+        return each.severity is not Severity.ERROR and (each.rule, each.field) in self.settled
 
     @property
     def errors(self) -> list[Finding]:
@@ -171,8 +177,10 @@ class Setup:
             source, mutated, self.inputs, lambda other: self._found(source, other, cluster, old)
         )
         outside = offline.check(source, mutated, cluster, self.inputs)
-        own, _ = doors.findings((*outside, *inside), (), source.document)
-        return Case(source, answers.without_secrets(mutated), answers.without_secrets(validated), tuple(own))
+        own, _ = doors.findings((*outside, *inside.findings), (), source.document)
+        settled = inside.settled | beside.settled(mutated, validated, self.inputs)
+        first, second = answers.without_secrets(mutated), answers.without_secrets(validated)
+        return Case(source, first, second, tuple(own), settled)
 
     def _found(
         self,

@@ -8,7 +8,7 @@ name may be files for two environments, so that jobs are compared with each othe
 from __future__ import annotations
 
 from webhook.cli.beside import inlined
-from webhook.cli.beside.checks import check
+from webhook.cli.beside.checks import check, settled
 from webhook.cli.beside.inputs import Inputs
 
-__all__ = ["Inputs", "check", "inlined"]
+__all__ = ["Inputs", "check", "inlined", "settled"]

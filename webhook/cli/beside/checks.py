@@ -13,12 +13,12 @@ from strategies.jobs.jobs import Job, Kind
 from strategies.launches import kinds
 from webhook.admission.decisions import Decision
 from webhook.cli import schemas
-from webhook.cli.beside import claims, collisions, gangs, quotas, references
+from webhook.cli.beside import claims, collisions, devices, gangs, meetings, quotas, references
 from webhook.cli.beside.inputs import Inputs, member, name_of
 from webhook.cluster import readers
 from webhook.kubeyaml.sources import Source
 
-__all__ = ["check"]
+__all__ = ["check", "settled"]
 
 _SEVERAL = 2
 
@@ -45,10 +45,27 @@ def check(source: Source, decision: Decision, cluster: readers.ClusterReader, in
         yield from claims.check(job, inputs)
     if inputs.has(request.namespace, "PersistentVolumeClaim"):
         yield from volumes.named(job, templates.list_templates(job), _modes(inputs, request.namespace))
+        yield from devices.check(job, inputs)
     if inputs.has(request.namespace, "ConfigMap", "Secret"):
         yield from references.check(job, inputs)
     if inputs.has(request.namespace, "ResourceQuota"):
         yield from quotas.check(job, inputs)
+
+
+def settled(mutated: Decision, validated: Decision, inputs: Inputs) -> frozenset[tuple[str, str]]:
+    """Return the rules and fields of findings about a job that other documents of the input answer.
+
+    Args:
+        mutated: the decision of the mutation.
+        validated: that of the validation of the mutated job.
+        inputs: all documents of the input.
+    """
+    request, found = mutated.request, [*mutated.findings, *validated.findings]
+    if not inputs.has(request.namespace, "Service") or any(each.rule == "core/shape" for each in found):
+        return frozenset()
+    kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
+    job = Job(kind, Changes(mutated.document), request.namespace, mutated.governor.runtime, identify=kinds.identify)
+    return frozenset((each.rule, each.field) for each in meetings.settled(job, inputs, found))
 
 
 def _governing(job: Job, inputs: Inputs) -> Iterator[Finding]:

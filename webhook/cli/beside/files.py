@@ -16,7 +16,7 @@ from webhook.cli.beside import places
 from webhook.cli.beside.inputs import Inputs, items, member
 from webhook.cli.beside.places import Held
 
-__all__ = ["Payload", "Seen", "find", "parts", "payload"]
+__all__ = ["Payload", "Seen", "find", "parts", "payload", "values"]
 
 _KINDS = {"configMap": "ConfigMap", "secret": "Secret"}
 _TEXTS = {"ConfigMap": ("data", "binaryData"), "Secret": ("stringData", "data")}
@@ -50,6 +50,14 @@ def payload(inputs: Inputs, kind: str, namespace: str, name: object) -> Payload 
         inputs.memory[key] = _payload(inputs, kind, namespace, name)
     found: Payload | None = inputs.memory[key] if isinstance(name, str) else None
     return found
+
+
+def values(inputs: Inputs, kind: str, namespace: str, name: object) -> Payload | None:
+    """Return what variables are read from: the same without `binaryData` of a ConfigMap (makeEnvironmentVariables)."""
+    found = payload(inputs, kind, namespace, name)
+    if found is None or kind != "ConfigMap":
+        return found
+    return {key: text for key, text in found.items() if text is not None}
 
 
 def _payload(inputs: Inputs, kind: str, namespace: str, name: str) -> Payload | None:

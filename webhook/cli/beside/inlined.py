@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from strategies.changes.changes import Changes
@@ -24,7 +25,7 @@ from webhook.cli.beside.inputs import Inputs, items, member
 from webhook.cli.beside.places import Held
 from webhook.kubeyaml.sources import Source
 
-__all__ = ["check"]
+__all__ = ["Told", "check"]
 
 _LONGEST = 32_768  # characters of a script that is read
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -32,8 +33,21 @@ _OPTIONS = {"errexit": ("-e",), "pipefail": ("-o", "pipefail")}
 Decide = Callable[[Mapping[str, Any]], Iterable[Finding]]
 
 
-def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) -> Iterator[Finding]:
-    """Report what is found about the job only with what the ConfigMaps of the input hold.
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the ConfigMaps of the input tell about a job.
+
+    Attributes:
+        findings: about the job with what they hold in it.
+        settled: rules and fields of what is open only without them.
+    """
+
+    findings: Sequence[Finding] = ()
+    settled: frozenset[tuple[str, str]] = frozenset()
+
+
+def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) -> Told:
+    """Find out what is found about the job only with what the ConfigMaps of the input hold, and what only without.
 
     Args:
         source: the job as it was written.
@@ -43,26 +57,33 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
     """
     request, governor = decision.request, decision.governor
     if not inputs.has(request.namespace, "ConfigMap") or governor.owner is not None or decision.verdict == "skipped":
-        return
+        return Told()
     if (request.kind != "JobSet" and governor.runtime is None) or any(
         each.rule == "core/shape" for each in decision.findings
     ):
-        return
+        return Told()
     kind: Any = "JobSet" if request.kind == "JobSet" else "TrainJob"
     job = Job(kind, Changes(source.document), request.namespace, governor.runtime, identify=kinds.identify)
     written = {held: _written(held, inputs) for held in places.containers(job) if kind == "JobSet" or held.own}
     written = {held: found for held, found in written.items() if found[0]}
     if not written:
-        return
+        return Told()
     document = copy.deepcopy(dict(source.document))
     for held, (members, _) in written.items():
         inside = ("spec", "trainer") if kind == "TrainJob" else (*held.template.pod_path, *held.inside)
         place = paths.lookup(document, inside)
         place.update(members)
-    said = {(each.rule, each.field) for each in decide(source.document)}
-    for finding in decide(document):
-        if finding.severity is not Severity.NOTE and (finding.rule, finding.field) not in said:
-            yield _told(finding, written)
+    before, after = list(decide(source.document)), list(decide(document))
+    said, left = ({(each.rule, each.field) for each in part} for part in (before, after))
+    open_before = {
+        (each.rule, each.field) for each in before if each.rule in _OPEN and each.severity is not Severity.ERROR
+    }
+    found = [each for each in after if each.severity is not Severity.NOTE and (each.rule, each.field) not in said]
+    return Told([_told(each, written) for each in found], frozenset(open_before - left))
+
+
+_OPEN = frozenset({"core/env-from", "core/unknown-world", "core/unset-variable"})
+"""Rules of what Muster cannot see, of which a ConfigMap of the input may be what it cannot see."""
 
 
 def _told(finding: Finding, written: Mapping[Held, tuple[Mapping[str, Any], str]]) -> Finding:

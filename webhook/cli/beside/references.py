@@ -57,7 +57,7 @@ def _variables(held: Held, inputs: Inputs) -> Iterator[Finding]:
         for source, kind in _KEYS.items():
             named = member(entry, "valueFrom", source)
             key = named.get("key")
-            found = files.payload(inputs, kind, held.job.namespace, named.get("name")) if key else None
+            found = files.values(inputs, kind, held.job.namespace, named.get("name")) if key else None
             if found is not None and key not in found and named.get("optional") is not True:
                 message = (
                     f"{entry.get('name')} comes from this key, which the {kind} {named['name']} of the input lacks, so "
