@@ -13,7 +13,19 @@ from strategies.jobs.jobs import Job, Kind
 from strategies.launches import kinds
 from webhook.admission.decisions import Decision
 from webhook.cli import schemas
-from webhook.cli.beside import claims, collisions, devices, gangs, meetings, quotas, references
+from webhook.cli.beside import (
+    claims,
+    collisions,
+    devices,
+    gangs,
+    meetings,
+    networks,
+    queues,
+    quotas,
+    ranges,
+    references,
+    standards,
+)
 from webhook.cli.beside.inputs import Inputs, member, name_of
 from webhook.cluster import readers
 from webhook.kubeyaml.sources import Source
@@ -50,6 +62,19 @@ def check(source: Source, decision: Decision, cluster: readers.ClusterReader, in
         yield from references.check(job, inputs)
     if inputs.has(request.namespace, "ResourceQuota"):
         yield from quotas.check(job, inputs)
+    if inputs.has(request.namespace, "ResourceQuota", "LimitRange"):
+        yield from ranges.check(job, inputs)
+    if inputs.has(request.namespace, "NetworkPolicy"):
+        yield from networks.check(job, inputs)
+    yield from _of_the_cluster(job, inputs)
+
+
+def _of_the_cluster(job: Job, inputs: Inputs) -> Iterator[Finding]:
+    """Report what objects say that are in no namespace."""
+    if inputs.has("", "Namespace"):
+        yield from standards.check(job, inputs)
+    if inputs.has("", "ClusterQueue"):
+        yield from queues.check(job, inputs)
 
 
 def settled(mutated: Decision, validated: Decision, inputs: Inputs) -> frozenset[tuple[str, str]]:

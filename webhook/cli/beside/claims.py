@@ -14,9 +14,11 @@ from strategies.documents.findings import Finding, beginning, error
 from strategies.documents.pods import CLAIM_SOURCES
 from strategies.jobs import templates
 from strategies.jobs.jobs import Job
+from strategies.jobs.templates import Template
+from webhook.cli.beside import expressions
 from webhook.cli.beside.inputs import Inputs
 
-__all__ = ["check"]
+__all__ = ["asked", "check"]
 
 _TEMPLATE, _VERSION = "ResourceClaimTemplate", "resource.k8s.io/v1"
 _MOST_CHOICES, _MOST_REQUESTS = 8, 32
@@ -51,9 +53,49 @@ def _faults_of(inputs: Inputs, kind: str, namespace: str, name: object) -> Seque
     found = [each for each in inputs.named(kind, namespace, name) if each.document.get("apiVersion") == _VERSION]
     key = ("claims", kind, namespace, name)
     if found and key not in inputs.memory:
-        inputs.memory[key] = list(_faults(found[-1].document))
+        inputs.memory[key] = [*_faults(found[-1].document), *_forbidden(found[-1].document, inputs, namespace)]
     faults: Sequence[_Fault] = inputs.memory[key] if found else ()
     return faults
+
+
+def asked(template: Template, namespace: str, inputs: Inputs) -> Mapping[str, int]:
+    """Return how many devices of each class one pod claims by templates of the input, at most, as a quota counts."""
+    found: dict[str, int] = {}
+    for entry in template.spec.get("resourceClaims") or ():
+        documents = inputs.named(_TEMPLATE, namespace, _object(entry).get("resourceClaimTemplateName"))
+        for request in _requests(documents[-1].document) if documents else ():
+            most: dict[str, int] = {}
+            for each in [
+                _object(each) for each in (*_list(request.get("firstAvailable")), request.get("exactly") or {})
+            ]:
+                count = each.get("count", 1) if each.get("allocationMode") != _MODES[1] else _MOST_REQUESTS
+                name = each.get("deviceClassName")
+                if isinstance(name, str) and type(count) is int:
+                    most[name] = max(most.get(name, 0), count)
+            for name, count in most.items():
+                found[name] = found.get(name, 0) + count
+    return found
+
+
+def _requests(document: Document) -> list[Document]:
+    claimed = _object(_object(_object(document.get("spec")).get("spec")).get("devices"))
+    return [each for each in _list(claimed.get("requests")) if isinstance(each, dict)]
+
+
+def _forbidden(document: Document, inputs: Inputs, namespace: str) -> Iterator[_Fault]:
+    """Judge access to devices that are in use, which a label of the namespace allows (AuthorizedForAdmin)."""
+    found = inputs.named("Namespace", "", namespace)
+    if len(found) != 1:
+        return
+    labels = _object(_object(found[0].document.get("metadata")).get("labels"))
+    inner = _object(document.get("spec"))
+    claim = _object(inner.get("spec")) if document.get("kind") == _TEMPLATE else inner
+    requests = [_object(each) for each in _list(_object(claim.get("devices")).get("requests"))]
+    if labels.get(_ADMIN) != "true" and any(_object(each.get("exactly")).get("adminAccess") for each in requests):
+        yield "adminAccess: true", f"for which the namespace {namespace} of the input lacks the label {_ADMIN}: 'true'"
+
+
+_ADMIN = "resource.kubernetes.io/admin-access"
 
 
 def _faults(document: Document) -> Iterator[_Fault]:
@@ -95,6 +137,11 @@ def _request(request: Document, place: str) -> Iterator[_Fault]:
 
 
 def _wanted(wanted: Document, place: str) -> Iterator[_Fault]:
+    for index, selector in enumerate(_list(wanted.get("selectors"))):
+        text = _object(_object(selector).get("cel")).get("expression")
+        fault = expressions.wrong(text) if isinstance(text, str) else ""
+        if fault:
+            yield f"{place}.selectors[{index}].cel.expression", f"which {fault}"
     mode, count = wanted.get("allocationMode") or _MODES[0], wanted.get("count")
     if not wanted.get("deviceClassName"):
         yield f"{place}.deviceClassName", "which is missing"

@@ -16,6 +16,8 @@ _GROUPS = {
     "JobSet": names.JOBSET_GROUP,
     **dict.fromkeys(trainjobs.RUNTIME_KINDS, names.TRAINER_GROUP),
     **dict.fromkeys(CLAIM_SOURCES.values(), "resource.k8s.io"),
+    **dict.fromkeys(("LocalQueue", "ClusterQueue"), "kueue.x-k8s.io"),
+    "NetworkPolicy": "networking.k8s.io",
 }
 """Of kinds outside the core group; a Service of Knative is not a Service."""
 
@@ -54,13 +56,13 @@ class Inputs:
     def named(self, kind: str, namespace: str, name: object) -> list[Source]:
         """Return the documents of a kind, a namespace and a name; one that names no namespace is in any."""
         found: list[Source] = []
-        for where in (namespace, "") if isinstance(name, str) else ():
+        for where in dict.fromkeys((namespace, "")) if isinstance(name, str) else ():
             found += self._found.get((kind, where), {}).get(name, ())  # type: ignore[call-overload]  # a text
         return found
 
     def of_kind(self, kind: str, namespace: str) -> Iterator[Source]:
         """Yield the documents of a kind in a namespace that have a name."""
-        for where in (namespace, ""):
+        for where in dict.fromkeys((namespace, "")):
             for found in self._found.get((kind, where), {}).values():
                 yield from found
 

@@ -1,7 +1,7 @@
 """Quotas: ResourceQuotas of the input that all pods of a job together exceed.
 
 The quota admission refuses the pods that come last, and a training waits for them. Source: kubernetes v1.36.3
-`pkg/quota/v1/evaluator/core/pods.go` (PodUsageFunc, Constraints); a quota with a scope is left out.
+`pkg/quota/v1/evaluator/core/pods.go` (PodUsageFunc), `resource_claims.go` (Usage); a quota with a scope is left out.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from fractions import Fraction
 from typing import Any
 
 from strategies.checks import volumes
-from strategies.documents import quantities
+from strategies.documents import pods, quantities
 from strategies.documents.findings import Finding, error
 from strategies.jobs import templates
 from strategies.jobs.jobs import Job
+from webhook.cli.beside import claims
 from webhook.cli.beside.inputs import Inputs, items, member, name_of
 
-__all__ = ["check"]
+__all__ = ["check", "needed"]
 
 _PLAIN = {"cpu": "requests.cpu", "memory": "requests.memory", "ephemeral-storage": "requests.ephemeral-storage"}
 _SHOWN = 60
@@ -26,12 +27,13 @@ _SHOWN = 60
 def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """Report the quotas of the job's namespace that it needs more than."""
     limits = _limits(inputs, job.namespace)
-    needed = _needed(job) if limits else {}
+    asked = needed(job, inputs) if limits else {}
     for name, (most, quota) in limits.items():
-        if needed.get(name, 0) > most:
+        if asked.get(name, 0) > most:
+            who = "all Jobs" if name in _OF_JOBS else "all pods"
             message = (
-                f"all pods together need {float(needed[name]):g} of {name[:_SHOWN]}, and the ResourceQuota {quota} of "
-                f"the input allows {float(most):g}, so the last are never made; raise it, or ask for less"
+                f"{who} together need {float(asked[name]):g} of {name[:_SHOWN]}, and the ResourceQuota {quota} of the "
+                f"input allows {float(most):g}, so the last are never made; raise it, or ask for less"
             )
             yield error(*_place(job), message, rule="core/quota")
 
@@ -58,18 +60,25 @@ def _place(job: Job) -> tuple[str, Any]:
     return "spec.replicatedJobs", None
 
 
-def _needed(job: Job) -> Mapping[str, Fraction]:
-    """Return what the pods that run at the same time ask for, as a quota counts it."""
-    total: dict[str, Fraction] = {}
-    for template in volumes.together(templates.list_templates(job)):
-        pods = volumes.count(job, template)
-        total["pods"] = total.get("pods", Fraction(0)) + pods
+_OF_JOBS = ("count/jobs.batch",)
+
+
+def needed(job: Job, inputs: Inputs) -> Mapping[str, Fraction]:
+    """Return what the pods that run at the same time ask for, as a quota counts it; Jobs stay when they have ended."""
+    every = templates.list_templates(job)
+    total = {_OF_JOBS[0]: Fraction(sum(pods.replicas(each.job) for each in every))}
+    for template in volumes.together(every):
+        count = volumes.count(job, template)
+        total["pods"] = total.get("pods", Fraction(0)) + count
+        for name, devices in claims.asked(template, job.namespace, inputs).items():
+            key = f"{name}.deviceclass.resource.k8s.io/devices"
+            total[key] = total.get(key, Fraction(0)) + count * devices
         for container in items(template.spec, "containers"):
             resources = member(container, "resources")
             limits, requests = member(resources, "limits"), member(resources, "requests")
             asked = {f"requests.{name}": amount for name, amount in {**limits, **requests}.items()}
             for name, amount in {**asked, **{f"limits.{name}": amount for name, amount in limits.items()}}.items():
-                total[name] = total.get(name, Fraction(0)) + pods * (_value(amount) or 0)
+                total[name] = total.get(name, Fraction(0)) + count * (_value(amount) or 0)
     return total
 
 
