@@ -29,6 +29,7 @@ from strategies.checks import (
     readonly,
     scheduling,
     surroundings,
+    users,
     volumes,
 )
 from strategies.documents import labels, names, paths, pods
@@ -148,13 +149,20 @@ def _programs(job: Job, template: Template) -> Iterator[Finding]:
         own = job.trainer if mine else {}
         command = own.get("command") if own.get("command") is not None else container.get("command")
         args = own.get("args") if own.get("args") is not None else container.get("args")
+        if _is_secured(held, container):
+            yield from _root_image(job, template, (member, index), users.context_of(held, container), own)
         if not command:
             continue
         mounts = mounted.pop((str(member), str(container.get("name"))), [])  # no pod has two containers of a name
         context = container.get("securityContext")
         if context and isinstance(context, dict) and context.get("readOnlyRootFilesystem") is True:
             yield from _read_only(job, template, (member, index), ([*command, *(args or ())], own, mounts, held))
-        for place, message, rule, certain in programs.check([*command, *(args or ())], volumes_of, mounts):
+        found = list(programs.check([*command, *(args or ())], volumes_of, mounts))
+        if mounts and _is_secured(held, container):
+            context = users.context_of(held, container)
+            word_and_why = users.unreadable(context, [*command, *(args or ())], volumes_of, mounts)
+            found += [(*word_and_why, "core/unreadable-file", False)] if word_and_why else []
+        for place, message, rule, certain in found:
             part, number = ("command", place) if place < len(command) else ("args", place - len(command))
             word = [*command, *(args or ())][place]
             severity = Severity.ERROR if certain else Severity.WARNING
@@ -162,6 +170,22 @@ def _programs(job: Job, template: Template) -> Iterator[Finding]:
                 yield Finding(severity, f"spec.trainer.{part}[{number}]", word, message, rule)
             else:
                 yield _placed(job, Finding(severity, template.field(member, index, part, number), word, message, rule))
+
+
+def _is_secured(held: Sequence[Mapping[str, Any]], container: Mapping[str, Any]) -> bool:
+    return "securityContext" in container or any("securityContext" in pod for pod in held)
+
+
+def _root_image(
+    job: Job, template: Template, inside: Path, context: Mapping[str, Any], own: Mapping[str, Any]
+) -> Iterator[Finding]:
+    image = own.get("image") or _container(template, inside).get("image")
+    message = users.root_image(context, image)
+    if message and own.get("image"):
+        yield Finding(Severity.WARNING, "spec.trainer.image", image, message, "core/root-image")
+    elif message:
+        finding = Finding(Severity.WARNING, template.field(*inside, "image"), image, message, "core/root-image")
+        yield _placed(job, finding)
 
 
 def _read_only(

@@ -59,6 +59,15 @@ class Volumes:
             self._lacking[name] = _lacks_execute(self._named.get(name, {}))
         return self._lacking[name]
 
+    def mode_at(self, path: str, mounts: Sequence[Any]) -> int | None:
+        """Return the mode of the files of the volume that holds a path; None where there is none, or they differ."""
+        volume = self._named.get(_volume_of(path, mounts) or "", {})
+        source = next((volume[member] for member in _MODES if isinstance(volume.get(member), dict)), None)
+        if source is None or any("mode" in each for each in _objects(source, "items")) or source.get("sources"):
+            return None
+        mode = source.get("defaultMode", _MODE)
+        return mode if type(mode) is int else None
+
 
 def check(argv: Sequence[str], volumes: Volumes, mounts: Sequence[Any]) -> Iterator[Fault]:
     """Check one command line.

@@ -32,7 +32,7 @@ _MAX_CACHED_LONG = 64 * 1024
 _MAX_PROGRAMS = 64
 _DEPTH = 6
 _MAX_WRAPPERS = 64
-_ESCAPED = re.compile(r"\$\$(?!\()")
+_ESCAPED = re.compile(r"\$\$(?!\([A-Za-z_][A-Za-z0-9_]*\))")
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,7 +201,8 @@ def _accelerators(wanted: Mapping[str, Any], *, doubtful: bool) -> int | None:
 
 
 def _options(wanted: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    options: Sequence[Mapping[str, Any]] = wanted.get("firstAvailable") or [wanted.get("exactly") or {}]
+    """Return what one request may become; in v1beta1 its members stand beside the name."""
+    options: Sequence[Mapping[str, Any]] = wanted.get("firstAvailable") or [wanted.get("exactly") or wanted]
     return options
 
 
