@@ -193,6 +193,13 @@ def _image(_member: str, value: Any, _outer: object) -> Iterator[Fault]:
         yield (), value, f"begins or ends with white space, {_REFUSED}; remove it", "core/word"
 
 
+def _folder(_member: str, value: Any, _outer: object) -> Iterator[Fault]:
+    """Judge the folder that a container starts in (OCI runtime-spec `config.md`, process.cwd)."""
+    if isinstance(value, str) and value and not value.startswith("/"):
+        message = "is not an absolute path, so the container runtime never starts the container; begin it with /"
+        yield (), value, message, "core/working-dir"
+
+
 def _ports(_member: str, ports: Any, _outer: object) -> Iterator[Fault]:
     names = set()
     for index, port in enumerate(ports):
@@ -260,6 +267,7 @@ _JUDGES: Mapping[str, Callable[[str, Any, Mapping[str, Any]], Iterator[Fault]]] 
     "envFrom": surroundings.env_from,
     "lifecycle": surroundings.hooks,
     "image": _image,
+    "workingDir": _folder,
     "ports": _ports,
     "securityContext": _security,
     **dict.fromkeys(_WORDS, _word),

@@ -33,6 +33,9 @@ def faults(container: Mapping[str, Any]) -> Iterator[Fault]:
         place: Path = ("volumeMounts", index)
         for inside, value, message in _path(mount):
             yield (*place, inside), value, message, "core/sub-path"
+        path = mount.get("mountPath")
+        if isinstance(path, str) and ":" in path:
+            yield (*place, "mountPath"), path, f"a place of a mount has no :, {_REFUSED}; correct it", _RULE
         if whole and "recursiveReadOnly" in mount:
             for inside, value, message in _read_only(mount):
                 yield (*place, inside), value, message, _RULE

@@ -44,6 +44,12 @@ def check_update(kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> I
         yield from _of_trainjob(old, new)
     else:
         yield from _fixed(before, after, _OF_JOBSET)
+        if before.get("network") is not None and after.get("network") is None:
+            message = (
+                "the API server lets it be taken away, and the controller of JobSet v0.12.0 then panics at this job; "
+                "keep it"
+            )
+            yield warning("spec.network", None, message, rule=_RULE)
         if before.get("managedBy") != after.get("managedBy"):
             yield warning("spec.managedBy", after.get("managedBy"), _NEW, rule=_RULE)
         if before.get("replicatedJobs") != after.get("replicatedJobs"):

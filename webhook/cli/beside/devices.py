@@ -1,15 +1,19 @@
-"""Devices: claims of volumes of the input that are a device and are mounted as a folder, or the other way round.
+"""Devices: claims of volumes of the input that the API server refuses, or that are no folder where one is mounted.
 
-Such a pod is made, and its containers never start (kubernetes v1.36.3
-`pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go`).
+A pod that mounts a block device as a folder is made, and its containers never start (kubernetes v1.36.3
+`pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go`). A pod waits for a claim that was refused
+(`pkg/apis/core/validation/validation.go` ValidatePersistentVolumeClaimSpec).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from strategies.checks import pods as checks
+from strategies.checks import sources
 from strategies.documents.findings import Finding, error
+from strategies.jobs import templates
 from strategies.jobs.jobs import Job
 from webhook.cli.beside import places
 from webhook.cli.beside.inputs import Inputs, items, member
@@ -21,7 +25,17 @@ _CLAIM = "PersistentVolumeClaim"
 
 
 def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
-    """Report mounts of block devices, and devices that are file systems."""
+    """Report claims that are refused, mounts of block devices, and devices that are file systems."""
+    for template in templates.list_templates(job):
+        for index, volume in enumerate(items(template.spec, "volumes")):
+            name = member(volume, "persistentVolumeClaim").get("claimName")
+            found = inputs.named(_CLAIM, job.namespace, name)
+            message = _refused(member(found[0].document, "spec")) if len(found) == 1 else ""
+            if message:
+                place = ("volumes", index, "persistentVolumeClaim", "claimName")
+                said = f"this claim of the input {message}, so the API server refuses it and the pods wait; correct it"
+                finding = error(template.field(*place), name, said, rule="core/volume-claim")
+                yield checks.of_pod(job, template, place, finding)
     for held in places.containers(job):
         volumes = places.volumes(job, held.template)
         mounted = [("volumeMounts", "mountPath", each) for each in held.mounts()]
@@ -38,6 +52,16 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
             else:
                 continue
             yield held.report(error, part, each.get(path), f"{message}: the containers never start", _RULE)
+
+
+def _refused(spec: Mapping[str, Any]) -> str:
+    modes = spec.get("accessModes")
+    if isinstance(modes, list) and _ONE_POD in modes and len(modes) > 1:
+        return f"has {_ONE_POD} beside other access modes"
+    return "" if sources.lists_storage(spec) else "does not say how much storage it asks for"
+
+
+_ONE_POD = "ReadWriteOncePod"
 
 
 def _mode(inputs: Inputs, namespace: str, name: Any) -> str:

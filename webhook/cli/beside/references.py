@@ -6,6 +6,7 @@ The pods are made and wait for ever, or their containers end at once. Sources: k
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -34,7 +35,9 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
             for inside, name, message in _listed(volume, job.namespace, inputs):
                 place: Path = ("volumes", index, *inside)
                 yield checks.of_pod(job, template, place, error(template.field(*place), name, message, rule=_RULE_KEY))
+    told: set[str] = set()
     for held in places.containers(job):
+        yield from _unread(held, inputs, told)
         yield from _variables(held, inputs)
         yield from _programs(held, inputs)
 
@@ -64,6 +67,49 @@ def _variables(held: Held, inputs: Inputs) -> Iterator[Finding]:
                     "the container is never made; correct one of the two"
                 )
                 yield held.report(error, "env", key, message, _RULE_KEY)
+
+
+def _unread(held: Held, inputs: Inputs, told: set[str]) -> Iterator[Finding]:
+    """Report Secrets that the API server refuses, because what is in `data` is not base64; each once."""
+    named = [(member(each, "valueFrom", "secretKeyRef").get("name"), "env") for each in held.env]
+    named += [(member(each, "secretRef").get("name"), "envFrom") for each in items(held.container, "envFrom")]
+    for volume in places.volumes(held.job, held.template).values():
+        named += [
+            (source.get("secretName"), "volumeMounts") for _, kind, source in files.parts(volume) if kind == "Secret"
+        ]
+    for name, part in named:
+        if isinstance(name, str) and name not in told and (key := _plain(inputs, held.job.namespace, name)):
+            told.add(name)
+            message = (
+                f"the Secret {name} of the input has {key} in data as plain text, which the API server takes for "
+                "base64 and refuses, so the pods wait for it; write it into stringData"
+            )
+            yield held.report(error, part, name, message, "core/refused-secret")
+
+
+def _plain(inputs: Inputs, namespace: str, name: str) -> str:
+    """Return the key of a Secret's `data` that is not base64, "" for none; found out once."""
+    kept = ("plain", namespace, name)
+    if kept not in inputs.memory:
+        found = inputs.named("Secret", namespace, name)
+        data = member(found[0].document, "data") if len(found) == 1 else {}
+        inputs.memory[kept] = next((str(key) for key, text in data.items() if not _is_encoded(text)), "")
+    key: str = inputs.memory[kept]
+    return key[:_SHOWN]
+
+
+def _is_encoded(text: Any) -> bool:
+    """Whether Go's decoder takes a text (encoding/base64 StdEncoding, without line ends), or something fills it in."""
+    if not isinstance(text, str) or "$" in text or "{{" in text:
+        return True
+    try:
+        base64.b64decode("".join(text.split("\n")).replace("\r", ""), validate=True)
+    except ValueError:
+        return False
+    return True
+
+
+_SHOWN = 60
 
 
 def _programs(held: Held, inputs: Inputs) -> Iterator[Finding]:
