@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from math import ceil
 from typing import Any
 
@@ -27,17 +27,20 @@ _LONGEST, _MOST = 1024, 65_536
 """Characters of a value that is written or has others written into it, and of all that are written."""
 
 
-def known(env: Sequence[EnvVar], name: object, resources: Mapping[str, Any]) -> tuple[EnvVar, ...]:
+def known(
+    env: Sequence[EnvVar], name: object, resources: Mapping[str, Any], replaced: Set[str] = frozenset()
+) -> tuple[EnvVar, ...]:
     """Return an env with what is known of its values in it.
 
     Args:
         env: the variables of a container.
         name: of the container.
         resources: its limits and requests.
+        replaced: variables that get another value later.
     """
     sources = list(map(_source, env))
     found = _with_amounts(env, sources, name, resources) if any(sources) else env
-    return tuple(_expanded(found) if "$(" in "".join(map(str, map(_text, found))) else found)
+    return tuple(_expanded(found, replaced) if "$(" in "".join(map(str, map(_text, found))) else found)
 
 
 def _with_amounts(
@@ -66,7 +69,7 @@ def _amount(asked: Mapping[str, Any], resources: Mapping[str, Any]) -> str | Non
     return str(ceil(total / (divisor if divisor > 0 else 1))) if total > 0 else None
 
 
-def _expanded(env: Sequence[EnvVar]) -> Sequence[EnvVar]:
+def _expanded(env: Sequence[EnvVar], replaced: Set[str]) -> Sequence[EnvVar]:
     """Write the values of variables for references to them; others stay, as Kubernetes leaves them."""
     texts: dict[str, str] = {}
     found, written = list(env), 0
@@ -83,6 +86,6 @@ def _expanded(env: Sequence[EnvVar]) -> Sequence[EnvVar]:
                 text = _REFERENCE.sub(value, text)
                 found[index] = {**entry, "value": text}
                 written += len(text)
-            if len(text) <= _LONGEST:
+            if len(text) <= _LONGEST and name not in replaced:
                 texts[name] = text
     return found

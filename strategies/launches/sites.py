@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strategies.changes.changes import Changes
+from strategies.documents import names
 from strategies.documents.paths import Path, field
 from strategies.documents.pods import Container, EnvVar
 from strategies.jobs.jobs import Job, remembered_for_part
@@ -149,5 +150,5 @@ def _of_trainjob(job: Job) -> Site:
         own_command=command is not None,
         path=("spec", "trainer"),
         document=job.document,
-        env=environments.known(env, runtimes.get("name"), resources),
+        env=environments.known(env, runtimes.get("name"), resources, names.RESERVED_ENV),
     )
