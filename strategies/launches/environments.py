@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -28,7 +28,7 @@ _LONGEST, _MOST = 1024, 65_536
 
 
 def known(
-    env: Sequence[EnvVar], name: object, resources: Mapping[str, Any], replaced: Set[str] = frozenset()
+    env: Sequence[EnvVar], name: object, resources: Mapping[str, Any], replaced: frozenset[str] = frozenset()
 ) -> tuple[EnvVar, ...]:
     """Return an env with what is known of its values in it.
 
@@ -69,7 +69,7 @@ def _amount(asked: Mapping[str, Any], resources: Mapping[str, Any]) -> str | Non
     return str(ceil(total / (divisor if divisor > 0 else 1))) if total > 0 else None
 
 
-def _expanded(env: Sequence[EnvVar], replaced: Set[str]) -> Sequence[EnvVar]:
+def _expanded(env: Sequence[EnvVar], replaced: frozenset[str]) -> Sequence[EnvVar]:
     """Write the values of variables for references to them; others stay, as Kubernetes leaves them."""
     texts: dict[str, str] = {}
     found, written = list(env), 0

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from strategies.documents.findings import Finding, warning
+from strategies.jobs import templates
 from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template
 from strategies.launches import topologies
 from webhook.cli.beside.inputs import Inputs, items, member, name_of
 
@@ -28,7 +28,8 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
     place = job.container
     if place is None or topologies.pods_of(job) <= 1:
         return
-    own = next(Template(job.document, place.job, place.job_path).metadata("labels"))[0]
+    template = templates.find_template(job, place.job_path)
+    own = next(template.metadata("labels"))[0] if template is not None else {}
     labels = {**own, f"{_SET}jobset-name": job.name, f"{_SET}replicatedjob-name": place.job.get("name")}
     policies = [each.document for each in inputs.of_kind("NetworkPolicy", job.namespace)]
     for side, (rules, peers, verb) in _SIDES.items():

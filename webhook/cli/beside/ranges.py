@@ -40,7 +40,8 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
         resources = member(held.container, "resources")
         for name, item in ranges:
             yield from _outside(held, resources, name, item)
-        missing = [each for each in needed if not _is_said(resources, each)]
+        whole = held.template.spec.get("resources")  # of the pod, beside which its containers say nothing
+        missing = [each for each in needed if not whole and not _is_said(resources, each)]
         if missing:
             message = (
                 f"the ResourceQuota {needed[missing[0]]} of the input counts {' and '.join(missing)}, and a pod whose "
