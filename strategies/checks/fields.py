@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import itertools
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents.findings import Finding, warning
+from strategies.documents.findings import Finding, error, warning
 from strategies.documents.paths import field
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
@@ -43,6 +44,10 @@ def check(job: Job, template: Template) -> Iterator[Finding]:
     for member in _MEMBERS:
         for index, container in enumerate(template.spec.get(member) or ()):
             env = container.get("env")
+            for number, name in _unfilled(container) if "volumeMounts" in container else ():
+                place = (*template.pod_path, member, index, "volumeMounts", number, "subPathExpr")
+                message = "no variable of the container has this name, so the kubelet never makes it; add it to its env"
+                yield error(field(template.document, place), name, message, rule="core/sub-path")
             for number, key in _unknown(env) if env else ():
                 if not any(
                     key in written for part in ("labels", "annotations") for written, _ in template.metadata(part)
@@ -53,6 +58,24 @@ def check(job: Job, template: Template) -> Iterator[Finding]:
                         f"use {_near(key)}, or write it into the labels of the pod template"
                     )
                     yield warning(field(template.document, place), key, message, rule="core/unset-field")
+
+
+def _unfilled(container: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Yield the variables in the paths of mounts that nothing sets (kubelet ExpandContainerVolumeMounts)."""
+    mounts = container["volumeMounts"]
+    paths = [mount.get("subPathExpr") if isinstance(mount, dict) else None for mount in mounts]
+    if not any(paths) or container.get("envFrom"):
+        return
+    known = {entry.get("name") for entry in container.get("env") or ()} | _GIVEN_BY_KUBERNETES
+    for index, text in enumerate(paths):
+        for name in _REFERENCE.findall(text[:_LONGEST]) if isinstance(text, str) else ():
+            if name not in known and "_SERVICE_" not in name and "_PORT" not in name:
+                yield index, name
+
+
+_GIVEN_BY_KUBERNETES = {"JOB_COMPLETION_INDEX"}  # and what it gives of Services
+_REFERENCE = re.compile(r"(?<!\$)\$\(([A-Za-z_][\w.-]*)\)")
+_LONGEST = 4096
 
 
 def _unknown(env: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:

@@ -133,6 +133,8 @@ def _host(template: Template, selector: Mapping[str, Any]) -> tuple[Path, str, b
     annotations += [held for held, _ in template.metadata("annotations")]
     if any(held.get(_EXCLUSIVE) == names.HOSTNAME_LABEL for held in annotations):
         return (), _EXCLUSIVE, True
+    if _is_about_itself(template, "podAffinity"):
+        return ("affinity", "podAffinity"), "podAffinity", True
     return None
 
 
@@ -145,7 +147,7 @@ def _on_one_host(template: Template, place: Path, host: str, scheduled: bool) ->
     if port is not None:
         message = f"{count} pods with the host's port {port} cannot be on one host, {_WAITS}; remove one of the two"
         yield place, host, message, Severity.ERROR
-    elif scheduled and _excludes_itself(template):
+    elif scheduled and _is_about_itself(template, "podAntiAffinity"):
         message = f"{count} pods that keep each other from a host cannot be on one, {_WAITS}; remove one of the two"
         yield place, host, message, Severity.ERROR
     else:
@@ -165,9 +167,12 @@ def _port(spec: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _excludes_itself(template: Template) -> bool:
-    """Whether a required anti-affinity about hosts selects the pods of the job themselves."""
-    terms = _object(_object(template.spec.get("affinity")).get("podAntiAffinity")).get(REQUIRED)
+def _is_about_itself(template: Template, kind: str) -> bool:
+    """Whether a required affinity or anti-affinity of pods about hosts selects the pods of the job themselves."""
+    affinity = template.spec.get("affinity")
+    terms = _object(_object(affinity).get(kind)).get(REQUIRED) if affinity else None
+    if not terms:
+        return False
     labels = _labels(template)
     return any(
         _object(term).get("topologyKey") == names.HOSTNAME_LABEL

@@ -25,7 +25,7 @@ from strategies.launches.programs import is_preparation, is_training, runs_nothi
 from strategies.launches.statuses import Loss
 from strategies.launches.words import Loose, Scope
 
-__all__ = ["Reading", "read"]
+__all__ = ["FILES", "Reading", "read"]
 
 _MAX_CACHED = 16 * 1024
 _MAX_CACHED_LONG = 64 * 1024
@@ -336,7 +336,7 @@ _WHOLE = re.compile(r"\s*\$\([A-Za-z_][A-Za-z0-9_]*\)\s*")
 
 
 _WRITTEN_AND_READ = 2
-_FILES = ("config_file", "accelerate_config", "hostfile")
+FILES = ("config_file", "accelerate_config", "hostfile")
 """Options of launchers that name a file which decides what they start."""
 
 
@@ -347,7 +347,7 @@ def _written(launch: Launch, files: Mapping[str, str], text: str) -> dict[str, s
     """
     if not files or launch.launcher not in (Launcher.ACCELERATE, Launcher.TRL, Launcher.DEEPSPEED):
         return {}
-    names = {str(launch.values[option]) for option in _FILES if option in launch.values}
+    names = {str(launch.values[option]) for option in FILES if option in launch.values}
     found = {name: files[name] for name in names if name in files and text.count(name) == _WRITTEN_AND_READ}
     default = next((name for name in files if name.endswith(DEFAULT_PLACE) and text.count(name) == 1), None)
     if default is not None and launch.launcher is not Launcher.DEEPSPEED:

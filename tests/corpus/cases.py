@@ -57,7 +57,7 @@ class Outcome:
         refusals: further reasons why nothing would run, such as a document that cannot be read.
         changes: what was changed besides additions of bookkeeping and rendezvous: `path: reason`.
         reasons: of all changes.
-        jobsets: JobSets as the cluster would store them.
+        jobsets: JobSets as the cluster would store them, but for those of another shape.
         given: the JobSets before Muster's decision.
     """
 
@@ -130,7 +130,7 @@ def outcome(name: str) -> Outcome:
     except problems.CommandError as error:
         return Outcome([], [str(error)], [], [], [], [])
     found = list(_decided(setup)) if update is None else [_updated(setup, update)]
-    jobs = [case for case in found if case.source.kind == "JobSet"]
+    jobs = [case for case in found if case.source.kind == "JobSet" and not case.misfits]
     return Outcome(
         findings=[each for case in found for each in case.findings],
         refusals=[str(each) for each in setup.unreadable] + [case.failure for case in found if case.failure],
@@ -179,8 +179,8 @@ def _substantial(case: decided.Case) -> Iterator[str]:
 
 def containers(jobset: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the containers of a JobSet's pods."""
-    pods = (job["template"]["spec"]["template"]["spec"] for job in jobset["spec"]["replicatedJobs"])
-    return [container for pod in pods for container in pod["containers"]]
+    pods = (job["template"]["spec"]["template"].get("spec", {}) for job in jobset["spec"]["replicatedJobs"])
+    return [container for pod in pods for container in pod.get("containers", ())]
 
 
 def launches(found: Outcome) -> list[list[str]]:
