@@ -44,7 +44,7 @@ def check(job: Job, template: Template) -> Iterator[Finding]:
     for member in _MEMBERS:
         for index, container in enumerate(template.spec.get(member) or ()):
             env = container.get("env")
-            for number, name in _unfilled(container) if "volumeMounts" in container else ():
+            for number, name in _unfilled(container) if container.get("volumeMounts") else ():
                 place = (*template.pod_path, member, index, "volumeMounts", number, "subPathExpr")
                 message = "no variable of the container has this name, so the kubelet never makes it; add it to its env"
                 yield error(field(template.document, place), name, message, rule="core/sub-path")
