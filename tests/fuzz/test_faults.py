@@ -18,7 +18,7 @@ from webhook.audit.redaction import doors, redaction
 from webhook.notices import denials
 from webhook.server import endings, handlers
 
-_MOST = 400
+_MOST = 3000  # which jobs are drawn first changes with each file of the corpus
 _log = logging.getLogger(__name__)
 
 
