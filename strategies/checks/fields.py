@@ -63,8 +63,10 @@ def check(job: Job, template: Template) -> Iterator[Finding]:
 def _unfilled(container: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     """Yield the variables in the paths of mounts that nothing sets (kubelet ExpandContainerVolumeMounts)."""
     mounts = container["volumeMounts"]
+    if not isinstance(mounts, list) or container.get("envFrom"):
+        return
     paths = [mount.get("subPathExpr") if isinstance(mount, dict) else None for mount in mounts]
-    if not any(paths) or container.get("envFrom"):
+    if not any(paths):
         return
     known = {entry.get("name") for entry in container.get("env") or ()} | _GIVEN_BY_KUBERNETES
     for index, text in enumerate(paths):

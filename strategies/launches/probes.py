@@ -38,5 +38,7 @@ def _number(port: Any, container: Mapping[str, Any]) -> int | None:
     """Return the number of a port, which a probe may name (kubelet `prober.go` ResolveContainerPort)."""
     if isinstance(port, int):
         return port
-    named = (each.get("containerPort") for each in container.get("ports") or () if each.get("name") == port)
+    ports = container.get("ports")
+    listed = [each for each in ports if isinstance(each, dict)] if isinstance(ports, list) else []
+    named = (each.get("containerPort") for each in listed if each.get("name") == port)
     return next(named, whole(port) if isinstance(port, str) else None)

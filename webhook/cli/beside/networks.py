@@ -67,7 +67,8 @@ def _matches(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool | N
     if any(labels.get(key) != value for key, value in member(selector, "matchLabels").items()):
         return None if any(_is_of_controllers(key, labels) for key in member(selector, "matchLabels")) else False
     for each in items(selector, "matchExpressions"):
-        key, values = str(each.get("key")), each.get("values") or ()
+        key, values = str(each.get("key")), each.get("values")
+        values = values if isinstance(values, list) else []
         if _is_of_controllers(key, labels):
             return None
         held = {"In": labels.get(key) in values, "NotIn": labels.get(key) not in values}

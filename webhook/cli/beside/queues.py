@@ -52,7 +52,8 @@ def _covered(spec: Mapping[str, Any]) -> Mapping[str, Fraction | None]:
     """Return the quota of each resource in all flavors together, None for one that cannot be read."""
     found: dict[str, Fraction | None] = {}
     for group in items(spec, "resourceGroups"):
-        found.update({str(name): Fraction(0) for name in group.get("coveredResources") or () if isinstance(name, str)})
+        covered = group.get("coveredResources")
+        found.update({str(name): Fraction(0) for name in (covered if isinstance(covered, list) else ())})
         for flavor in items(group, "flavors"):
             for resource in items(flavor, "resources"):
                 name, before = str(resource.get("name")), found.get(str(resource.get("name")), Fraction(0))

@@ -90,7 +90,7 @@ def _baseline(pod: _Whole) -> Iterator[str]:
             yield "privileged: true"
         if any(port.get("hostPort") for port in items(container, "ports")):
             yield "a hostPort"
-        if not {str(each) for each in member(context, "capabilities").get("add") or ()} <= _ADDED:
+        if not _named(context, "add") <= _ADDED:
             yield "capabilities beyond the usual"
         if context.get("procMount") not in (None, "", "Default"):
             yield "another procMount"
@@ -104,10 +104,9 @@ def _restricted(pod: _Whole) -> Iterator[str]:
     for _, context in pod.containers:
         if context.get("allowPrivilegeEscalation") is not False:
             yield "no allowPrivilegeEscalation: false"
-        capabilities = member(context, "capabilities")
-        if "ALL" not in (capabilities.get("drop") or ()):
+        if "ALL" not in _named(context, "drop"):
             yield "no capabilities: {drop: [ALL]}"
-        if set(map(str, capabilities.get("add") or ())) - {"NET_BIND_SERVICE"}:
+        if _named(context, "add") - {"NET_BIND_SERVICE"}:
             yield "capabilities that are added"
         if pod.spec.get("hostUsers") is not False:
             if context.get("runAsNonRoot", pod.context.get("runAsNonRoot")) is not True:
@@ -117,6 +116,12 @@ def _restricted(pod: _Whole) -> Iterator[str]:
         profile = member(context, "seccompProfile") or member(pod.context, "seccompProfile")
         if profile.get("type") not in ("RuntimeDefault", "Localhost"):
             yield "no seccompProfile: {type: RuntimeDefault}"
+
+
+def _named(context: Mapping[str, Any], part: str) -> set[str]:
+    """Return the capabilities that a context adds or drops."""
+    found = member(context, "capabilities").get(part)
+    return set(map(str, found)) if isinstance(found, list) else set()
 
 
 def _contexts(pod: _Whole) -> Iterator[Mapping[str, Any]]:
