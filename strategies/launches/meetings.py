@@ -32,9 +32,13 @@ _OWN_FIELDS = ("status.podIP", "status.hostIP", "metadata.name", "metadata.uid",
 _OWN_COMMANDS = re.compile(
     r"\$\(\([^)]{0,80}\bS?RANDOM\b|"
     r"\$\(\s*(uuidgen|ip |ifconfig|shuf (?![^)]{0,200}--random-source)|"
+    r"uname (?:-n|--nodename)\s*\)|(?:cat|<) */etc/hostname\s*\)|cat /proc/sys/kernel/(?:hostname|random/uuid)\s*\)|"
     r"hostname\b(?!\s*(?:(?:-[fs]|--fqdn|--short)\s*)?\|)|"  # cut, it may become the name of pod 0
     r"date\b(?!\s+\+[\"']?[-_%YmdFjyGV]+[\"']?\s*\)))"  # a day is the same in all pods
 )
+_INDEX = r"\$?[({]*(?:JOB_COMPLETION_INDEX|PET_NODE_RANK)[)}]*"
+_SHIFTED = re.compile(rf"\$\(\( *(?:{_INDEX} *\+ *([1-9]\d{{0,5}})|([1-9]\d{{0,5}}) *\+ *{_INDEX}) *\)\)")
+"""The index of a pod with a number added to it."""
 _COPIED = re.compile(r"\$\(\( ?\$?\{?\w{1,60}\}? ?\)\)")
 _BACKENDS = ("", "c10d", "static", "etcd", "etcd-v2")
 """What torch registers (2.13 `torch/distributed/elastic/rendezvous/registry.py`); a package may register others."""
@@ -175,6 +179,15 @@ class _Seen:
                 return True
         return False
 
+    def is_shifted(self, text: str) -> str:
+        """Return the number that is added to the index of each pod of the only Job of a training, "" for none."""
+        found = _SHIFTED.fullmatch(text) if "$((" in text else None
+        if found is None or (
+            self.job.kind == "JobSet" and (len(self.job.world) > 1 or pods.replicas(self.place.job) > 1)
+        ):
+            return ""
+        return found[1] or found[2]
+
     def is_a_name(self, text: str) -> bool:
         """Whether a value is a name or an address of the pod, whole."""
         found = _REFERENCE.fullmatch(text)
@@ -202,20 +215,10 @@ def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     if port is not None and whole(port.text) == 0:
         message = "makes rank 0 listen to a port that the other nodes do not know; name a port, or remove it"
         yield report(port.field, port.shown, message, rule="core/own-port")
-    if port is not None and seen.is_of_one_pod(port.text):
+    if port is not None and (seen.is_of_one_pod(port.text) or seen.is_shifted(port.text)):
         message = "differs from node to node, so the nodes would never meet; use the same port on all, or remove it"
         yield report(port.field, port.shown, message, rule="core/own-port")
-    rank = seen.setting(launch, "node_rank")
-    if rank is not None and seen.is_a_name(rank.text):
-        message = "is a name or an address of the pod and no number, so torchrun would not start; use $(PET_NODE_RANK)"
-        yield report(rank.field, rank.shown, message, rule="core/named-rank")
-    # In a branch of a shell, each node may take its own.
-    if kind in ("", "static") and not _is_c10d(seen.job, launch) and rank is not None and launch.certain:
-        assumed = "${" in launch.values.get("node_rank", "")
-        yield from _fixed_rank(seen, rank, warning if assumed else report)
-    if rank is not None and "$((" in rank.text and not _COPIED.search(rank.text):
-        message = "is computed in the shell, and Muster cannot see whether each node gets its own rank, from 0 on"
-        yield note(rank.field, rank.shown, message, rule="core/unknown-world")
+    yield from _rank(seen, launch, kind, report, numbered=static)
     yield from _own_address(seen, launch, kind, report)
     identity = seen.setting(launch, "rdzv_id")
     if identity is not None and seen.is_of_one_pod(identity.text):
@@ -224,6 +227,26 @@ def _torchrun(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     if kind not in ("", "static", "c10d") and endpoint is None:
         message = f"needs --rdzv_endpoint, the address of the {kind} store; add it, or use c10d"
         yield report(backend.field if backend else "", f"--rdzv_backend {kind}", message, rule="core/endpoint")
+
+
+def _rank(
+    seen: _Seen, launch: Launch, kind: str, report: Callable[..., Finding], *, numbered: bool
+) -> Iterator[Finding]:
+    """Judge the rank that torchrun reads; `numbered` where the nodes are told apart by it and nothing else."""
+    rank = seen.setting(launch, "node_rank")
+    if rank is not None and seen.is_a_name(rank.text):
+        message = "is a name or an address of the pod and no number, so torchrun would not start; use $(PET_NODE_RANK)"
+        yield report(rank.field, rank.shown, message, rule="core/named-rank")
+    # In a branch of a shell, each node may take its own.
+    if kind in ("", "static") and not _is_c10d(seen.job, launch) and rank is not None and launch.certain:
+        assumed = "${" in launch.values.get("node_rank", "")
+        yield from _fixed_rank(seen, rank, warning if assumed else report)
+    if rank is not None and launch.certain and numbered and (low := seen.is_shifted(rank.text)):
+        message = f"gives the ranks from {low} on, and the nodes wait for the one of rank 0; add nothing to the index"
+        yield report(rank.field, rank.shown, message, rule="core/fixed-rank")
+    elif rank is not None and "$((" in rank.text and not _COPIED.search(rank.text):
+        message = "is computed in the shell, and Muster cannot see whether each node gets its own rank, from 0 on"
+        yield note(rank.field, rank.shown, message, rule="core/unknown-world")
 
 
 def _own_address(seen: _Seen, launch: Launch, kind: str, report: Callable[..., Finding]) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from strategies.claims import additions
 from strategies.documents import names, paths, pods
 from strategies.documents.findings import Finding, error, note, warning
 from strategies.documents.paths import Absent
-from strategies.frameworks.vllm import authors, flags, meetings, probes, servers, sizes, validation
+from strategies.frameworks.vllm import authors, backings, flags, meetings, probes, servers, sizes, validation
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.jobs.jobs import Job, remembered_for_all
 from strategies.launches import capabilities, endings, members, quotes, readings, sites, topologies
@@ -109,6 +109,9 @@ class VLLMStrategy:
         for server, flag, message in (*meetings.find(found, topologies.pods_of(job)), *_crowded(job, found)):
             shown = f"--{flag} {server.text(flag)}" if server.on(flag) else None
             yield warning(validation.place(server, site, flag), shown, message, rule="vllm/meeting")
+        for server, flag, message in _unbacked(job, found):
+            shown = f"--{flag} {server.text(flag)}"
+            yield warning(validation.place(server, site, flag), shown, message, rule="vllm/memory")
         idle = topologies.read_topology(job).devices.idle if len(found) == 1 else 0
         if idle and job.kind == "JobSet":
             message = f"a pod can use one MIG slice, and {idle} would be idle; ask for one, and for more pods"
@@ -117,6 +120,17 @@ class VLLMStrategy:
             yield from probes.check(
                 found[0], job.container.pod_spec, job.container.container, paths.field(job.document, job.container.path)
             )
+
+
+def _unbacked(job: Job, found: list[Server]) -> Iterator[meetings.Doubt]:
+    """Yield the servers of a JobSet that keep more in the memory of their pod than there is."""
+    place = job.container
+    if place is None or job.kind != "JobSet":
+        return
+    cuda = topologies.read_topology(job).devices.maker == "nvidia.com"
+    for server in found:
+        short = backings.find(server, place.pod_spec, place.container, cuda=cuda)
+        yield from ((server, flag, message) for flag, message in short)
 
 
 def _crowded(job: Job, found: list[Server]) -> Iterator[meetings.Doubt]:
@@ -202,7 +216,8 @@ def _unchanged(site: sites.Site) -> Finding:
         return note(f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced")
     message = "this program is not vllm serve, so it was not changed and gets neither flags nor probes"
     serves = site.launch.launcher is not Launcher.VLLM or site.launch.target not in _COMMANDS
-    return (warning if serves else note)(
+    spread = site.launch.launcher is Launcher.RAY and site.launch.target == "symmetric-run"  # vLLM stands behind it
+    return (warning if serves and not spread else note)(
         f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced"
     )
 
