@@ -74,8 +74,8 @@ def _shared(pod: Mapping[str, Any], container: Mapping[str, Any]) -> int | None:
     mount = mounts.holding(_SHARED, mounted)
     if mount is None:
         return None if pod.get("hostIPC") is True else _DEFAULT
-    volume = next((each for each in pod.get("volumes") or () if each.get("name") == mount.get("name")), {})
-    folder = volume.get("emptyDir")
+    named = (each for each in pod.get("volumes") or () if each.get("name") == mount.get("name"))
+    folder = next((each.get("emptyDir") for each in named), None)
     size = quantities.count(folder.get("sizeLimit")) if isinstance(folder, dict) else 0
     return size or None
 

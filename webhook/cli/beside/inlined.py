@@ -1,4 +1,4 @@
-"""Inlined: a job with the scripts and the variables that ConfigMaps of the input give it, written into its own fields.
+"""Inlined: a job with the scripts, settings and variables that ConfigMaps of the input give it, in its own fields.
 
 What is found out about it that was not about the job itself is a finding about the job. Texts of Secrets stay where
 they are.
@@ -19,7 +19,7 @@ from strategies.jobs.jobs import Job
 from strategies.launches import kinds, launches
 from strategies.launches.invocations import invoked
 from webhook.admission.decisions import Decision
-from webhook.cli.beside import files, places
+from webhook.cli.beside import configurations, files, places
 from webhook.cli.beside.inputs import Inputs, items, member
 from webhook.cli.beside.places import Held
 from webhook.kubeyaml.sources import Source
@@ -50,6 +50,9 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
         return
     kind: Any = "JobSet" if request.kind == "JobSet" else "TrainJob"
     job = Job(kind, Changes(source.document), request.namespace, governor.runtime, identify=kinds.identify)
+    for held in places.containers(job):
+        if kind == "JobSet" or held.own:
+            yield from configurations.faults(held, inputs)
     written = {held: _written(held, inputs) for held in places.containers(job) if kind == "JobSet" or held.own}
     written = {held: found for held, found in written.items() if found[0]}
     if not written:
@@ -59,10 +62,19 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
         inside = ("spec", "trainer") if kind == "TrainJob" else (*held.template.pod_path, *held.inside)
         place = paths.lookup(document, inside)
         place.update(members)
-    said = {(each.rule, each.field) for each in decide(source.document)}
+    said = {(each.rule, _place(each, written)) for each in decide(source.document)}
     for finding in decide(document):
-        if finding.severity is not Severity.NOTE and (finding.rule, finding.field) not in said:
+        if finding.severity is not Severity.NOTE and (finding.rule, _place(finding, written)) not in said:
             yield _told(finding, written)
+
+
+def _place(finding: Finding, written: Mapping[Held, tuple[Mapping[str, Any], str]]) -> str:
+    """Return the field of a finding; of a command line that was written anew, the container's."""
+    for held, (_, where) in written.items():
+        field = "spec.trainer" if held.own else held.template.field(*held.inside)
+        if where and finding.field.startswith((f"{field}.command", f"{field}.args")):
+            return field
+    return finding.field
 
 
 def _told(finding: Finding, written: Mapping[Held, tuple[Mapping[str, Any], str]]) -> Finding:
@@ -79,6 +91,9 @@ def _written(held: Held, inputs: Inputs) -> tuple[Mapping[str, Any], str]:
     """Return the members of a container with what they name in them, and the script that it starts."""
     members: dict[str, Any] = {}
     words, where = _script(held, inputs)
+    settled, named = configurations.apply(held, words or held.command, inputs)
+    if settled:
+        words, where = settled, f"{named}, with {where}" if where else named
     if words:
         members.update({"command": words, "args": []})
     env, left = _env(held, inputs)
