@@ -13,7 +13,7 @@ from strategies.jobs.jobs import Job, Kind
 from strategies.launches import kinds
 from webhook.admission.decisions import Decision
 from webhook.cli import schemas
-from webhook.cli.beside import claims, collisions, gangs, quotas, references
+from webhook.cli.beside import claims, collisions, gangs, quotas, references, routes
 from webhook.cli.beside.inputs import Inputs, member, name_of
 from webhook.cluster import readers
 from webhook.kubeyaml.sources import Source
@@ -47,6 +47,8 @@ def check(source: Source, decision: Decision, cluster: readers.ClusterReader, in
         yield from volumes.named(job, templates.list_templates(job), _modes(inputs, request.namespace))
     if inputs.has(request.namespace, "ConfigMap", "Secret"):
         yield from references.check(job, inputs)
+    if inputs.has(request.namespace, "Service"):
+        yield from routes.check(job, inputs)
     if inputs.has(request.namespace, "ResourceQuota"):
         yield from quotas.check(job, inputs)
 
