@@ -83,7 +83,7 @@ def faults(held: Held, inputs: Inputs) -> Iterator[Finding]:
                 hint = f"; did you mean {near[2:]}?" if near else "; remove it"
                 message = f"in {_told(seen)}: {script.called} has no argument of this name, and stops{hint}"
                 yield held.report(warning, "command", beginning(key, _SHOWN), message, "trl/unknown-flag")
-            elif spec is not None and spec.nargs == "+" and isinstance(value, str):
+            elif key in _LISTED and isinstance(value, str):
                 cure = f"write [{beginning(value, _SHOWN)}]"
                 message = f"in {_told(seen)}: the script takes a list, and each letter of a text; {cure}"
                 yield held.report(warning, "command", beginning(key, _SHOWN), message, "trl/arguments")
@@ -97,6 +97,8 @@ def _spec(launch: Launch, script: Invocation, key: str) -> trl_flags.FlagSpec | 
 
 _SHOWN = 40
 _OF_TRL = frozenset({"env", "accelerate_config"})
+_LISTED = frozenset({"reward_funcs"})
+"""Lists that no configuration of TRL makes of a text, as it does of `loss_type` or `lora_target_modules`."""
 
 
 def _told(seen: Seen) -> str:
