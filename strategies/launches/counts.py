@@ -145,7 +145,7 @@ def _faults(job: Job, site: Site, world: World, topology: Topology) -> Iterator[
     if world.waits:
         # Another replicated job of a JobSet may bring the missing ones.
         others = job.kind == "JobSet" and len((job.document.get("spec") or {}).get("replicatedJobs") or ()) > 1
-        report = warning if others else report
+        report = warning if others or world.launch.wave else report  # as may a launch that runs beside it
         shown = f"--nnodes {world.launch.values['nnodes']}" if "nnodes" in world.launch.values else f"{world.waits}"
         have = f"the job has {topology.nodes}"
         message = f"the launch would wait for {world.waits} nodes, and {have}; set numNodes, or remove the flag"

@@ -182,11 +182,10 @@ class _Seen:
     def is_shifted(self, text: str) -> str:
         """Return the number that is added to the index of each pod of the only Job of a training, "" for none."""
         found = _SHIFTED.fullmatch(text) if "$((" in text else None
-        if found is None or (
-            self.job.kind == "JobSet" and (len(self.job.world) > 1 or pods.replicas(self.place.job) > 1)
-        ):
+        if found is None or len(self.site.reading.launches) > 1:
             return ""
-        return found[1] or found[2]
+        several = self.job.kind == "JobSet" and (len(self.job.world) > 1 or pods.replicas(self.place.job) > 1)
+        return "" if several else found[1] or found[2]
 
     def is_a_name(self, text: str) -> bool:
         """Whether a value is a name or an address of the pod, whole."""
