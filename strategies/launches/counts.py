@@ -45,6 +45,8 @@ def compare(job: Job) -> Iterator[Finding]:
         yield from _faults(job, site, world, topology)
         yield from _too_many(job, site, world, topology)
         yield from _hidden(site, world, topology)
+        if world.launch.env and world.launch.launcher is Launcher.TORCHRUN:
+            yield from _unseen(site, world, topology)
         yield from _unset(job, site, world)
         yield from _word(job, site, world)
         yield from _unknown(site, world, topology)
@@ -301,6 +303,21 @@ def _hidden(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
             "from 0, so this would run on the CPU; remove it"
         )
         yield warning(site.locate_option(world.launch, ""), _shown(world), message, rule="core/idle-devices")
+
+
+def _unseen(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
+    """Warn about devices that are chosen by a variable which only the processes of the launch will have."""
+    chosen = [name for name in _DEVICES if _OF_PROCESSES.fullmatch(world.launch.env.get(name) or "")]
+    for name in chosen if topology.devices.count and "LOCAL_RANK" not in site.variables else ():
+        value = world.launch.env[name]
+        message = (
+            f"LOCAL_RANK is set by the launch for its processes alone, so {name} is empty here and no GPU is seen; "
+            "remove it, each process chooses its own"
+        )
+        yield warning(site.locate_option(world.launch, ""), f"{name}={value}", message, rule="core/unset-variable")
+
+
+_OF_PROCESSES = re.compile(r"\$\((?:LOCAL_RANK)\)")
 
 
 def _numbered(job: Job, site: Site, every: Sequence[World]) -> Iterator[Finding]:

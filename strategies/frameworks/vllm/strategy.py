@@ -106,7 +106,11 @@ class VLLMStrategy:
         yield from _feature_findings(job, found)
         for server in found:
             yield from validation.check(server, site, _circumstances(job, site, found))
-        for server, flag, message in (*meetings.find(found, topologies.pods_of(job)), *_crowded(job, found)):
+        for server, flag, message in (
+            *meetings.find(found, topologies.pods_of(job)),
+            *_numbered(job, found),
+            *_crowded(job, found),
+        ):
             shown = f"--{flag} {server.text(flag)}" if server.on(flag) else None
             yield warning(validation.place(server, site, flag), shown, message, rule="vllm/meeting")
         for server, flag, message in _unbacked(job, found):
@@ -120,6 +124,18 @@ class VLLMStrategy:
             yield from probes.check(
                 found[0], job.container.pod_spec, job.container.container, paths.field(job.document, job.container.path)
             )
+
+
+def _numbered(job: Job, found: list[Server]) -> Iterator[meetings.Doubt]:
+    """Yield what does not fit the pods of the only replicated job, of which each is a node of one engine."""
+    place = job.container
+    alone = place is not None and len((job.document.get("spec") or {}).get("replicatedJobs") or ()) == 1
+    if place is not None and alone and job.kind == "JobSet" and len(found) == 1:
+        names = [f"{job.name}-{place.job_name}-{index}-" for index in range(min(pods.replicas(place.job), _MOST))]
+        yield from meetings.numbered(found[0], pods.at_once(place.job), names)
+
+
+_MOST = 100  # Jobs whose names are compared
 
 
 def _unbacked(job: Job, found: list[Server]) -> Iterator[meetings.Doubt]:

@@ -29,11 +29,12 @@ from webhook.cli.beside.files import Seen
 from webhook.cli.beside.inputs import Inputs
 from webhook.cli.beside.places import Held
 
-__all__ = ["apply", "faults"]
+__all__ = ["apply", "faults", "named"]
 
 _LONGEST = 16_384  # characters of a file, which accelerate's reader takes too
 _MOST = 500  # values of a file
-_FILES = ("config_file", "accelerate_config")
+_FILES = ("config_file", "accelerate_config", "hostfile")
+_JSON = ("--deepspeed", "--fsdp_config", "--accelerator_config")
 _FLAG = "--config"
 _FOLDER = re.compile(r"\bcd +[\"']?(/[\w./-]*)")
 _END = "END_OF_SETTINGS"
@@ -47,22 +48,78 @@ def apply(held: Held, words: Sequence[str], inputs: Inputs) -> tuple[Sequence[st
         words: its command line.
         inputs: all documents of the input.
     """
-    if not any("config" in word for word in words):
-        return (), ""
+    told: list[str] = []
+    while len(told) < _FEW and any(mark in word for word in words for mark in _MARKS):
+        step = next(_steps(held, words, inputs), None)
+        if step is None or not step[0]:
+            break
+        words = step[0]
+        told.append(f"{step[1].path} of {step[1].where}")
+    return (words, " and ".join(told)) if told else ((), "")
+
+
+_FEW = 4  # files of one command line
+_MARKS = ("config", "deepspeed", "hostfile")
+
+
+def _steps(held: Held, words: Sequence[str], inputs: Inputs) -> Iterator[tuple[Sequence[str], Seen]]:
+    """Yield the command line with one of its files written into it, and that file."""
     for launch in readings.read(words).launches:
-        if launch.launcher in (Launcher.ACCELERATE, Launcher.TRL):
-            name = next((launch.values[option] for option in _FILES if option in launch.values), "")
+        for name in (launch.values[option] for option in _FILES if option in launch.values):
             seen = _find(held, name, words, inputs) if name not in launch.written else None
-            if seen is not None and seen.text and _END not in seen.text:
-                return _behind(words, f"cat > {name} <<'{_END}'\n{seen.text.rstrip()}\n{_END}\n"), _told(seen)
-        if _FLAG in launch.rest[:-1]:
-            name = launch.rest[launch.rest.index(_FLAG) + 1]
-            seen = _find(held, name, words, inputs)
-            flags = _flags(launch, seen.text) if seen is not None and seen.text else None
-            written = _replaced(words, name, flags) if flags else ()
+            text = f"cat > {name} <<'{_END}'\n"
+            if seen is not None and seen.text and _END not in seen.text and not any(text in word for word in words):
+                yield _behind(words, f"{text}{seen.text.rstrip()}\n{_END}\n"), seen
+        for flag in (_FLAG, *(_JSON if invocations.within(launch) is not None else ())):
+            name = launch.rest[launch.rest.index(flag) + 1] if flag in launch.rest[:-1] else ""
+            seen = _find(held, name, words, inputs) if name else None
+            flags = _written(launch, flag, name, seen.text) if seen is not None and seen.text else None
+            written = _replaced(words, flag, name, flags) if flags else ()
             if seen is not None and written:
-                return written, _told(seen)
-    return (), ""
+                yield written, seen
+
+
+def _written(launch: Launch, flag: str, name: str, text: str) -> Sequence[str] | None:
+    """Return the words that stand for a flag and its file; None where they are not known, or would be the same."""
+    if flag != _FLAG:
+        try:
+            return [flag, json.dumps(json.loads(text))] if name.endswith(".json") else None
+        except (ValueError, RecursionError):
+            return None
+    if launch.launcher is Launcher.TUNE:
+        items = list(_items(launch, _read(text) or {}))
+        return [flag, name, *items] if items else None
+    return _flags(launch, text)
+
+
+def _items(launch: Launch, found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a config of torchtune says of the items on which a recipe may stop, and the command line does not."""
+    given = {word.lstrip("~").partition("=")[0] for word in launch.rest}
+    for key in _JUDGED:
+        value: Any = found
+        for part in key.split("."):
+            value = value.get(part, found) if isinstance(value, dict) else found
+        if key not in given and type(value) in (str, int, float, bool):
+            yield f"{key}={value}"
+
+
+_JUDGED = (
+    *("batch_size", "gradient_accumulation_steps", "dtype", "device", "clip_grad_norm", "optimizer_in_bwd"),
+    *("enable_activation_checkpointing", "enable_activation_offloading", "tensor_parallel_dim"),
+    *("tensor_parallel_plan._component_", "optimizer.fused", "tokenizer.max_seq_len", "dataset.packed"),
+)
+"""Items of configs that `strategies.frameworks.torch.tune_overrides` judges."""
+
+
+def named(words: Sequence[str]) -> Iterator[str]:
+    """Yield the files of settings that a command line names, by whole paths."""
+    if not any(mark in word for word in words for mark in _MARKS):
+        return
+    for launch in readings.read(words).launches:
+        every = [launch.values[option] for option in _FILES if option in launch.values]
+        if launch.launcher is not Launcher.TUNE:
+            every += [launch.rest[launch.rest.index(flag) + 1] for flag in (_FLAG, *_JSON) if flag in launch.rest[:-1]]
+        yield from (name for name in every if name.startswith("/") and "$" not in name and name not in launch.written)
 
 
 def faults(held: Held, inputs: Inputs) -> Iterator[Finding]:
@@ -128,13 +185,13 @@ def _behind(words: Sequence[str], text: str) -> Sequence[str]:
     return [*words[:at], text + called.text, *words[at + 1 :]]
 
 
-def _replaced(words: Sequence[str], name: str, flags: Sequence[str]) -> Sequence[str]:
-    """Return a command line with flags in the place of `--config FILE`."""
+def _replaced(words: Sequence[str], flag: str, name: str, new: Sequence[str]) -> Sequence[str]:
+    """Return a command line with other words in the place of a flag and its file."""
     for index, word in enumerate(words):
-        if word == _FLAG and words[index + 1 : index + 2] == [name]:
-            return [*words[:index], *flags, *words[index + 2 :]]
-        if word.count(f"{_FLAG} {name}") == 1:
-            return [*words[:index], word.replace(f"{_FLAG} {name}", shlex.join(flags)), *words[index + 1 :]]
+        if word == flag and list(words[index + 1 : index + 2]) == [name]:
+            return [*words[:index], *new, *words[index + 2 :]]
+        if word.count(f"{flag} {name}") == 1:
+            return [*words[:index], word.replace(f"{flag} {name}", shlex.join(new)), *words[index + 1 :]]
     return ()
 
 
