@@ -45,8 +45,9 @@ def compare(job: Job) -> Iterator[Finding]:
         yield from _faults(job, site, world, topology)
         yield from _too_many(job, site, world, topology)
         yield from _hidden(site, world, topology)
-        if world.launch.env and world.launch.launcher is Launcher.TORCHRUN:
+        if world.launch.env and not _DEVICES.isdisjoint(world.launch.env):
             yield from _unseen(site, world, topology)
+            yield from _by_index(job, site, world, topology)
         yield from _unset(job, site, world)
         yield from _word(job, site, world)
         yield from _unknown(site, world, topology)
@@ -307,6 +308,8 @@ def _hidden(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
 
 def _unseen(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
     """Warn about devices that are chosen by a variable which only the processes of the launch will have."""
+    if world.launch.launcher is not Launcher.TORCHRUN:
+        return
     chosen = [name for name in _DEVICES if _OF_PROCESSES.fullmatch(world.launch.env.get(name) or "")]
     for name in chosen if topology.devices.count and "LOCAL_RANK" not in site.variables else ():
         value = world.launch.env[name]
@@ -317,6 +320,22 @@ def _unseen(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
         yield warning(site.locate_option(world.launch, ""), f"{name}={value}", message, rule="core/unset-variable")
 
 
+def _by_index(job: Job, site: Site, world: World, topology: Topology) -> Iterator[Finding]:
+    """Warn about devices that are chosen by the index of a pod, of which each numbers its own from 0."""
+    count, place = topology.devices.count, job.container
+    each = topologies.pods_of(job) if job.kind == "TrainJob" or place is None else pods.at_once(place.job)
+    if not count or each <= count or (place is not None and topologies.sees_others(place.container)):
+        return
+    for name in _DEVICES:
+        value = world.launch.env.get(name) or ""
+        if _OF_PODS.fullmatch(value):
+            message = (
+                f"each pod numbers its own {count} from 0, so that the pods from index {count} on see none; remove it"
+            )
+            yield warning(site.locate_option(world.launch, ""), f"{name}={value}", message, rule="core/idle-devices")
+
+
+_OF_PODS = re.compile(r"\$\((?:JOB_COMPLETION_INDEX|PET_NODE_RANK)\)")
 _OF_PROCESSES = re.compile(r"\$\((?:LOCAL_RANK)\)")
 
 

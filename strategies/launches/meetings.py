@@ -261,6 +261,23 @@ def _accelerate(seen: _Seen, launch: Launch) -> Iterator[Finding]:
     rank = seen.variable(launch, names.PET_NODE_RANK) if names.PET_NODE_RANK in launch.env else None
     if rank is not None and "machine_rank" not in launch.values and launch.certain:
         yield from _fixed_rank(seen, rank, error)
+    if whole(launch.values.get("num_machines", "1")) == 1:
+        return
+    report = error if launch.certain else warning
+    given = {name: launch.values[name] for name in _OF_MACHINES if name in launch.values}
+    for name, text in given.items():
+        place, shown = seen.site.locate_option(launch, name), beginning(f"--{name} {text}", 80)
+        shifted = seen.is_shifted(text)
+        if name == "machine_rank" and shifted and launch.values.get("rdzv_backend", "static") == "static":
+            message = f"gives the ranks from {shifted} on, and the machines wait for rank 0; add nothing to the index"
+            yield report(place, shown, message, rule="core/fixed-rank")
+        elif name != "machine_rank" and (shifted or seen.is_of_one_pod(text)):
+            message = "differs from node to node, so the nodes would never meet; use the same on all"
+            rule = "core/own-port" if name == "main_process_port" else "core/loopback"
+            yield report(place, shown, message, rule=rule)
+
+
+_OF_MACHINES = ("machine_rank", "main_process_port", "main_process_ip")
 
 
 def _is_c10d(job: Job, launch: Launch) -> bool:
@@ -397,6 +414,11 @@ def _program(seen: _Seen, launch: Launch) -> Iterator[Finding]:
         rank = seen.variable(launch, name)
         if rank is not None:
             yield from _fixed_rank(seen, rank, error)
+            yield from _shifted(seen, rank)
+    port = seen.variable(launch, names.MASTER_PORT)
+    if port is not None and (seen.is_of_one_pod(port.text) or seen.is_shifted(port.text)):
+        message = "differs from node to node, so the nodes would never meet; use the same port on all, or remove it"
+        yield (error if launch.certain else warning)(port.field, port.shown, message, rule="core/own-port")
     size = seen.variable(launch, "WORLD_SIZE")
     topology = topologies.read_topology(seen.job)
     number = whole(size.text) if size is not None else None
@@ -404,6 +426,13 @@ def _program(seen: _Seen, launch: Launch) -> Iterator[Finding]:
         effect = "would wait for more" if number > seen.nodes else "would leave the others out"
         message = f"is not the number of nodes, {seen.nodes}, so the ranks {effect}; remove it, and Muster sets it"
         yield error(size.field, size.shown, message, rule="core/world-size")
+
+
+def _shifted(seen: _Seen, rank: _Written) -> Iterator[Finding]:
+    """Report ranks of plain programs that begin above 0 (torch `distributed/rendezvous.py`, env://)."""
+    if low := seen.is_shifted(rank.text):
+        message = f"gives the ranks from {low} on, and the processes wait for rank 0; add nothing to the index"
+        yield error(rank.field, rank.shown, message, rule="core/fixed-rank")
 
 
 def _unread(seen: _Seen) -> Iterator[Finding]:

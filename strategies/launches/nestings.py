@@ -39,6 +39,11 @@ def find(launch: Launch, processes: int | None) -> Nesting | None:
     """
     if launch.module and "$" not in launch.target and ("/" in launch.target or launch.target.endswith(".py")):
         return _no_module(launch.target)
+    if launch.launcher in _OF_PYTHON and not launch.module and "no_python" not in launch.values:
+        kind = next((kind for end, kind in _FOREIGN.items() if launch.target.endswith(end)), "")
+        if kind:
+            name = beginning(launches.program(launch.target), 60)
+            return Nesting(doubt=f"python would read {name}, {kind}, and stop; start it as what it is")
     if launch.launcher not in _OF_PROGRAMS or not launch.target:
         return None
     words = ("python", "-m", launch.target, *launch.rest) if launch.module else (launch.target, *launch.rest)
@@ -49,6 +54,8 @@ def find(launch: Launch, processes: int | None) -> Nesting | None:
 
 
 _OF_PROGRAMS = frozenset({Launcher.TORCHRUN, Launcher.ACCELERATE, Launcher.DEEPSPEED})
+_OF_PYTHON = _OF_PROGRAMS | {Launcher.PYTHON}
+_FOREIGN = {".sh": "a script of a shell", ".bash": "a script of a shell", ".ipynb": "a notebook"}
 _STARTING = _OF_PROGRAMS
 _RUNNING = frozenset({Launcher.PYTHON, Launcher.SHELL})
 

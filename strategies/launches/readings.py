@@ -363,6 +363,8 @@ def _misread(called: Invocation) -> str:
     """Return why a shell does not run the launcher that stands in its command line, as a clause; "" where it may."""
     if called.text is None:
         first = (called.file or "").split()
+        if (called.file or "").endswith(".py"):
+            return f"the shell would read {first[-1]}, a script of python, as one of its own"
         is_line = len(first) > 1 and launches.parse(first[:2]).launcher not in _NO_LAUNCHER
         return f"the shell takes a whole line for the name of a file, which begins with {first[0]}" if is_line else ""
     whole = called.text.split()

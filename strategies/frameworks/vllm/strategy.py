@@ -113,6 +113,11 @@ class VLLMStrategy:
         ):
             shown = f"--{flag} {server.text(flag)}" if server.on(flag) else None
             yield warning(validation.place(server, site, flag), shown, message, rule="vllm/meeting")
+        if not site.command and site.args[:2] == ("vllm", "serve") and _image(job)[1].startswith(_UPSTREAM):
+            message = (
+                "the entrypoint of this image starts the server already; remove the two words, or make them the command"
+            )
+            yield warning(f"{site.place}.args[0]", "vllm", message, rule="vllm/arguments")
         for server, flag, message in _unbacked(job, found):
             shown = f"--{flag} {server.text(flag)}"
             yield warning(validation.place(server, site, flag), shown, message, rule="vllm/memory")
@@ -202,14 +207,20 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> validatio
 
 def _is_foreign(job: Job) -> bool:
     """Whether the image may hold another vLLM than the one whose flags Muster knows, by its tag or its owner."""
-    image = str(job.trainer.get("image") or (job.container.container.get("image") if job.container else "") or "")
-    owner, _, rest = image.rpartition("/")
-    name, _, tag = rest.partition(":")
+    owner, name, tag = _image(job)
     if name in {"muster-vllm", "muster-rl"} or (name in {"vllm", "rl"} and owner.endswith("muster-dev")):
         return False
     if name.startswith(_UPSTREAM) and _VERSIONED.match(tag):
         return not tag.removeprefix("v").startswith(flags.version())
     return job.brings_image
+
+
+def _image(job: Job) -> tuple[str, str, str]:
+    """Return the owner, the name and the tag of the image."""
+    image = str(job.trainer.get("image") or (job.container.container.get("image") if job.container else "") or "")
+    owner, _, rest = image.rpartition("/")
+    name, _, tag = rest.partition(":")
+    return owner, name, tag
 
 
 def _with(args: tuple[str, ...], new: list[str]) -> tuple[str, ...]:

@@ -237,6 +237,9 @@ _LEAST: Mapping[str, Mapping[str, tuple[int, int]]] = {
 
 
 def _model(server: Server, where: _Where, around: Circumstances) -> Iterator[Finding]:
+    if (server.model or "").startswith(("'", '"')):
+        message = "begins with a quote, which no shell takes away here, so no such model is found; remove the quotes"
+        yield warning(where.args, beginning(server.model or "", _SHOWN), message, rule="vllm/model")
     if server.model is not None or server.open:
         return
     words = server.parsed.positionals
