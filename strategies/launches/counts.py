@@ -13,7 +13,7 @@ from typing import Any
 from strategies.documents import names, pods, quantities
 from strategies.documents.findings import Finding, beginning, error, note, warning
 from strategies.jobs.jobs import Job
-from strategies.launches import choices, quotes, ranks, sites, topologies, variables, worlds
+from strategies.launches import choices, quotes, ranks, sites, topologies, variables, visibilities, worlds
 from strategies.launches.launches import Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
@@ -45,9 +45,8 @@ def compare(job: Job) -> Iterator[Finding]:
         yield from _faults(job, site, world, topology)
         yield from _too_many(job, site, world, topology)
         yield from _hidden(site, world, topology)
-        if world.launch.env and not _DEVICES.isdisjoint(world.launch.env):
-            yield from _unseen(site, world, topology)
-            yield from _by_index(job, site, world, topology)
+        if world.launch.env and not visibilities.VARIABLES.isdisjoint(world.launch.env):
+            yield from visibilities.check(job, site, world, topology)
         yield from _unset(job, site, world)
         yield from _word(job, site, world)
         yield from _unknown(site, world, topology)
@@ -70,7 +69,7 @@ def _side_by_side(site: Site, every: Sequence[World], topology: Topology) -> Ite
     """Report launches that run at the same time, and together have more processes than there are devices."""
     waves: dict[int, list[World]] = {}
     for world in every:
-        if world.launch.wave and world.processes and _DEVICES.isdisjoint(world.launch.env):
+        if world.launch.wave and world.processes and visibilities.VARIABLES.isdisjoint(world.launch.env):
             waves.setdefault(world.launch.wave, []).append(world)
     for together in waves.values():
         total = sum(world.processes or 0 for world in together)
@@ -83,9 +82,6 @@ def _side_by_side(site: Site, every: Sequence[World], topology: Topology) -> Ite
                 "with CUDA_VISIBLE_DEVICES"
             )
             yield warning(site.locate_option(last, ""), quotes.launch(last), message, rule="core/side-by-side")
-
-
-_DEVICES = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})
 
 
 def idle(used: int, devices: int, nodes: int) -> str:
@@ -304,39 +300,6 @@ def _hidden(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
             "from 0, so this would run on the CPU; remove it"
         )
         yield warning(site.locate_option(world.launch, ""), _shown(world), message, rule="core/idle-devices")
-
-
-def _unseen(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
-    """Warn about devices that are chosen by a variable which only the processes of the launch will have."""
-    if world.launch.launcher is not Launcher.TORCHRUN:
-        return
-    chosen = [name for name in _DEVICES if _OF_PROCESSES.fullmatch(world.launch.env.get(name) or "")]
-    for name in chosen if topology.devices.count and "LOCAL_RANK" not in site.variables else ():
-        value = world.launch.env[name]
-        message = (
-            f"LOCAL_RANK is set by the launch for its processes alone, so {name} is empty here and no GPU is seen; "
-            "remove it, each process chooses its own"
-        )
-        yield warning(site.locate_option(world.launch, ""), f"{name}={value}", message, rule="core/unset-variable")
-
-
-def _by_index(job: Job, site: Site, world: World, topology: Topology) -> Iterator[Finding]:
-    """Warn about devices that are chosen by the index of a pod, of which each numbers its own from 0."""
-    count, place = topology.devices.count, job.container
-    each = topologies.pods_of(job) if job.kind == "TrainJob" or place is None else pods.at_once(place.job)
-    if not count or each <= count or (place is not None and topologies.sees_others(place.container)):
-        return
-    for name in _DEVICES:
-        value = world.launch.env.get(name) or ""
-        if _OF_PODS.fullmatch(value):
-            message = (
-                f"each pod numbers its own {count} from 0, so that the pods from index {count} on see none; remove it"
-            )
-            yield warning(site.locate_option(world.launch, ""), f"{name}={value}", message, rule="core/idle-devices")
-
-
-_OF_PODS = re.compile(r"\$\((?:JOB_COMPLETION_INDEX|PET_NODE_RANK)\)")
-_OF_PROCESSES = re.compile(r"\$\((?:LOCAL_RANK)\)")
 
 
 def _numbered(job: Job, site: Site, every: Sequence[World]) -> Iterator[Finding]:
