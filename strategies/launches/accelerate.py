@@ -161,7 +161,8 @@ class _Case:
         if self.file:
             return None
         if self.config:
-            return str(self.config.get("distributed_type", "NO")).startswith("MULTI_")
+            kind = str(self.config.get("distributed_type", "NO"))
+            return kind.startswith("MULTI_") and kind != "MULTI_CPU"
         processes = self.processes()
         if self.devices in (0, 1) or (processes is not None and processes < 2):  # upstream's number
             return False
@@ -272,7 +273,7 @@ class _Case:
             return (
                 "--machine_rank is missing, and accelerate stops with a TypeError; add --machine_rank $(PET_NODE_RANK)"
             )
-        static = written.isdecimal() and self.text("rdzv_backend") in ("", "static")
+        static = written.isdecimal() and self.values.get("rdzv_backend", "") in ("", "static")  # a file's is not taken
         every = f"--machine_rank {written} makes every node the same one, and they cannot meet"
         return f"{every}; set --machine_rank $(PET_NODE_RANK)" if static else ""
 

@@ -13,7 +13,7 @@ from typing import Any
 from strategies.documents import names, pods, quantities
 from strategies.documents.findings import Finding, beginning, error, note, warning
 from strategies.jobs.jobs import Job
-from strategies.launches import choices, quotes, ranks, sites, topologies, variables, worlds
+from strategies.launches import choices, quotes, ranks, sites, topologies, variables, visibilities, worlds
 from strategies.launches.launches import Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
@@ -45,6 +45,8 @@ def compare(job: Job) -> Iterator[Finding]:
         yield from _faults(job, site, world, topology)
         yield from _too_many(job, site, world, topology)
         yield from _hidden(site, world, topology)
+        if world.launch.env and not visibilities.VARIABLES.isdisjoint(world.launch.env):
+            yield from visibilities.check(job, site, world, topology)
         yield from _unset(job, site, world)
         yield from _word(job, site, world)
         yield from _unknown(site, world, topology)
@@ -67,7 +69,7 @@ def _side_by_side(site: Site, every: Sequence[World], topology: Topology) -> Ite
     """Report launches that run at the same time, and together have more processes than there are devices."""
     waves: dict[int, list[World]] = {}
     for world in every:
-        if world.launch.wave and world.processes and _DEVICES.isdisjoint(world.launch.env):
+        if world.launch.wave and world.processes and visibilities.VARIABLES.isdisjoint(world.launch.env):
             waves.setdefault(world.launch.wave, []).append(world)
     for together in waves.values():
         total = sum(world.processes or 0 for world in together)
@@ -80,9 +82,6 @@ def _side_by_side(site: Site, every: Sequence[World], topology: Topology) -> Ite
                 "with CUDA_VISIBLE_DEVICES"
             )
             yield warning(site.locate_option(last, ""), quotes.launch(last), message, rule="core/side-by-side")
-
-
-_DEVICES = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})
 
 
 def idle(used: int, devices: int, nodes: int) -> str:
@@ -145,7 +144,7 @@ def _faults(job: Job, site: Site, world: World, topology: Topology) -> Iterator[
     if world.waits:
         # Another replicated job of a JobSet may bring the missing ones.
         others = job.kind == "JobSet" and len((job.document.get("spec") or {}).get("replicatedJobs") or ()) > 1
-        report = warning if others else report
+        report = warning if others or world.launch.wave else report  # as may a launch that runs beside it
         shown = f"--nnodes {world.launch.values['nnodes']}" if "nnodes" in world.launch.values else f"{world.waits}"
         have = f"the job has {topology.nodes}"
         message = f"the launch would wait for {world.waits} nodes, and {have}; set numNodes, or remove the flag"

@@ -85,20 +85,10 @@ def _torchrun(seen: Seen, launch: Launch) -> Iterator[Finding]:
     if port is not None and whole(port.text) == 0:
         message = "makes rank 0 listen to a port that the other nodes do not know; name a port, or remove it"
         yield report(port.field, port.shown, message, rule="core/own-port")
-    if port is not None and seen.is_of_one_pod(port.text):
+    if port is not None and (seen.is_of_one_pod(port.text) or seen.is_shifted(port.text)):
         message = "differs from node to node, so the nodes would never meet; use the same port on all, or remove it"
         yield report(port.field, port.shown, message, rule="core/own-port")
-    rank = seen.setting(launch, "node_rank")
-    if rank is not None and seen.is_a_name(rank.text):
-        message = "is a name or an address of the pod and no number, so torchrun would not start; use $(PET_NODE_RANK)"
-        yield report(rank.field, rank.shown, message, rule="core/named-rank")
-    # In a branch of a shell, each node may take its own.
-    if kind in ("", "static") and not _is_c10d(seen.job, launch) and rank is not None and launch.certain:
-        assumed = "${" in launch.values.get("node_rank", "")
-        yield from _fixed_rank(seen, rank, warning if assumed else report)
-    if rank is not None and "$((" in rank.text and not _COPIED.search(rank.text):
-        message = "is computed in the shell, and Muster cannot see whether each node gets its own rank, from 0 on"
-        yield note(rank.field, rank.shown, message, rule="core/unknown-world")
+    yield from _rank(seen, launch, kind, report, numbered=static)
     yield from _own_address(seen, launch, kind, report)
     identity = seen.setting(launch, "rdzv_id")
     if identity is not None and seen.is_of_one_pod(identity.text):
@@ -107,6 +97,26 @@ def _torchrun(seen: Seen, launch: Launch) -> Iterator[Finding]:
     if kind not in ("", "static", "c10d") and endpoint is None:
         message = f"needs --rdzv_endpoint, the address of the {kind} store; add it, or use c10d"
         yield report(backend.field if backend else "", f"--rdzv_backend {kind}", message, rule="core/endpoint")
+
+
+def _rank(
+    seen: Seen, launch: Launch, kind: str, report: Callable[..., Finding], *, numbered: bool
+) -> Iterator[Finding]:
+    """Judge the rank that torchrun reads; `numbered` where the nodes are told apart by it and nothing else."""
+    rank = seen.setting(launch, "node_rank")
+    if rank is not None and seen.is_a_name(rank.text):
+        message = "is a name or an address of the pod and no number, so torchrun would not start; use $(PET_NODE_RANK)"
+        yield report(rank.field, rank.shown, message, rule="core/named-rank")
+    # In a branch of a shell, each node may take its own.
+    if kind in ("", "static") and not _is_c10d(seen.job, launch) and rank is not None and launch.certain:
+        assumed = "${" in launch.values.get("node_rank", "")
+        yield from _fixed_rank(seen, rank, warning if assumed else report)
+    if rank is not None and launch.certain and numbered and (low := seen.is_shifted(rank.text)):
+        message = f"gives the ranks from {low} on, and the nodes wait for the one of rank 0; add nothing to the index"
+        yield report(rank.field, rank.shown, message, rule="core/fixed-rank")
+    elif rank is not None and "$((" in rank.text and not _COPIED.search(rank.text):
+        message = "is computed in the shell, and Muster cannot see whether each node gets its own rank, from 0 on"
+        yield note(rank.field, rank.shown, message, rule="core/unknown-world")
 
 
 def _probes(seen: Seen, launch: Launch) -> Iterator[Finding]:
@@ -139,6 +149,23 @@ def _accelerate(seen: Seen, launch: Launch) -> Iterator[Finding]:
     rank = seen.variable(launch, names.PET_NODE_RANK) if names.PET_NODE_RANK in launch.env else None
     if rank is not None and "machine_rank" not in launch.values and launch.certain:
         yield from _fixed_rank(seen, rank, error)
+    if whole(launch.values.get("num_machines", "1")) == 1:
+        return
+    report = error if launch.certain else warning
+    given = {name: launch.values[name] for name in _OF_MACHINES if name in launch.values}
+    for name, text in given.items():
+        place, shown = seen.site.locate_option(launch, name), beginning(f"--{name} {text}", 80)
+        shifted = seen.is_shifted(text)
+        if name == "machine_rank" and shifted and launch.values.get("rdzv_backend", "static") == "static":
+            message = f"gives the ranks from {shifted} on, and the machines wait for rank 0; add nothing to the index"
+            yield report(place, shown, message, rule="core/fixed-rank")
+        elif name != "machine_rank" and (shifted or seen.is_of_one_pod(text)):
+            message = "differs from node to node, so the nodes would never meet; use the same on all"
+            rule = "core/own-port" if name == "main_process_port" else "core/loopback"
+            yield report(place, shown, message, rule=rule)
+
+
+_OF_MACHINES = ("machine_rank", "main_process_port", "main_process_ip")
 
 
 def _is_c10d(job: Job, launch: Launch) -> bool:
@@ -281,6 +308,11 @@ def _program(seen: Seen, launch: Launch) -> Iterator[Finding]:
         rank = seen.variable(launch, name)
         if rank is not None:
             yield from _fixed_rank(seen, rank, error)
+            yield from _shifted(seen, rank)
+    port = seen.variable(launch, names.MASTER_PORT)
+    if port is not None and (seen.is_of_one_pod(port.text) or seen.is_shifted(port.text)):
+        message = "differs from node to node, so the nodes would never meet; use the same port on all, or remove it"
+        yield (error if launch.certain else warning)(port.field, port.shown, message, rule="core/own-port")
     size = seen.variable(launch, "WORLD_SIZE")
     topology = topologies.read_topology(seen.job)
     number = whole(size.text) if size is not None else None
@@ -288,6 +320,13 @@ def _program(seen: Seen, launch: Launch) -> Iterator[Finding]:
         effect = "would wait for more" if number > seen.nodes else "would leave the others out"
         message = f"is not the number of nodes, {seen.nodes}, so the ranks {effect}; remove it, and Muster sets it"
         yield error(size.field, size.shown, message, rule="core/world-size")
+
+
+def _shifted(seen: Seen, rank: Written) -> Iterator[Finding]:
+    """Report ranks of plain programs that begin above 0 (torch `distributed/rendezvous.py`, env://)."""
+    if low := seen.is_shifted(rank.text):
+        message = f"gives the ranks from {low} on, and the processes wait for rank 0; add nothing to the index"
+        yield error(rank.field, rank.shown, message, rule="core/fixed-rank")
 
 
 def _unread(seen: Seen) -> Iterator[Finding]:

@@ -254,6 +254,8 @@ class _Reader:
         if "$" in text and _WHOLE.fullmatch(text):
             self._say("the shell's text is known only in the pod")
             return
+        if "$$" in text and not around.shells:
+            text = _ESCAPED.sub("$", text)
         env = dict(around.env or {})
         scope = Scope(
             variables={**dict.fromkeys(around.assigned or {}), **env},
@@ -335,6 +337,8 @@ _HARMLESS = frozenset(
 _WHOLE = re.compile(r"\s*\$\([A-Za-z_][A-Za-z0-9_]*\)\s*")
 
 
+_ESCAPED = re.compile(r"\$\$(?!\([A-Za-z_][A-Za-z0-9_]*\))")
+"""What Kubernetes makes a single $ of before a shell runs; `$$(NAME)`, a program of that name, is left as it is."""
 _WRITTEN_AND_READ = 2
 FILES = ("config_file", "accelerate_config", "hostfile")
 """Options of launchers that name a file which decides what they start."""
@@ -359,6 +363,8 @@ def _misread(called: Invocation) -> str:
     """Return why a shell does not run the launcher that stands in its command line, as a clause; "" where it may."""
     if called.text is None:
         first = (called.file or "").split()
+        if (called.file or "").endswith(".py"):
+            return f"the shell would read {first[-1]}, a script of python, as one of its own"
         is_line = len(first) > 1 and launches.parse(first[:2]).launcher not in _NO_LAUNCHER
         return f"the shell takes a whole line for the name of a file, which begins with {first[0]}" if is_line else ""
     whole = called.text.split()

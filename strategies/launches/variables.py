@@ -1,9 +1,10 @@
-"""Variables: settings of Accelerate and torchrun that a job writes into its env, where others write flags.
+"""Variables: settings of Accelerate, torch and torchrun that a job writes into its env, where others write flags.
 
 torchrun reads PET_* as the defaults of its flags (torch 2.13 `distributed/argparse_util.py`). Accelerate reads
 ACCELERATE_* and FSDP_* in the training itself, and stops at words that it does not know (accelerate 1.15 `state.py`,
 `utils/dataclasses.py` FullyShardedDataParallelPlugin, `utils/environment.py` str_to_bool); `accelerate launch` writes
-its own values over most of them (`utils/launch.py`).
+its own values over most of them (`utils/launch.py`). torch.distributed reads TORCH_DISTRIBUTED_DEBUG at its import
+(torch 2.13 `csrc/distributed/c10d/debug.cpp`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ __all__ = ["check", "refused"]
 
 _YES, _NO = frozenset({"y", "yes", "t", "true", "on", "1"}), frozenset({"n", "no", "f", "false", "off", "0"})
 _USE_CPU, _USE_FSDP, _DEVICE = "ACCELERATE_USE_CPU", "ACCELERATE_USE_FSDP", "ACCELERATE_TORCH_DEVICE"
+_DEBUG = "TORCH_DISTRIBUTED_DEBUG"
 _TRUTHS = frozenset(
     {_USE_CPU, _USE_FSDP, "ACCELERATE_DEBUG_MODE", "ACCELERATE_CPU_AFFINITY"}
     | {f"FSDP_{name}" for name in ("OFFLOAD_PARAMS", "USE_ORIG_PARAMS", "SYNC_MODULE_STATES", "FORWARD_PREFETCH")}
@@ -34,6 +36,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "FSDP_BACKWARD_PREFETCH": ("BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH"),
     "FSDP_STATE_DICT_TYPE": ("FULL_STATE_DICT", "LOCAL_STATE_DICT", "SHARDED_STATE_DICT"),
     "FSDP_VERSION": ("1", "2"),
+    _DEBUG: ("OFF", "INFO", "DETAIL"),
 }
 _NUMBERED = frozenset({"FSDP_SHARDING_STRATEGY", "FSDP_BACKWARD_PREFETCH"})
 _NUMBERS = frozenset({"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "FSDP_MIN_NUM_PARAMS"})
@@ -101,7 +104,8 @@ def _wrong(name: str, value: str) -> str:
     known = _WORDS.get(name, ())
     fits = value.upper() in map(str.upper, known) or (name in _NUMBERED and value.isdecimal())
     if known and not fits:
-        return f"is not one of {', '.join(known)}, and Accelerate stops at its start; use one"
+        reader = "torch.distributed" if name == _DEBUG else "Accelerate"
+        return f"is not one of {', '.join(known)}, and {reader} stops at its start; use one"
     return ""
 
 

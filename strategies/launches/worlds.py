@@ -17,7 +17,7 @@ from strategies.documents import names
 from strategies.documents.findings import beginning
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job, follow_parts, keep
-from strategies.launches import accelerate, accelerate_files, expansions, launches, ranks, sites, topologies
+from strategies.launches import accelerate, accelerate_files, expansions, launches, nestings, ranks, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
@@ -165,27 +165,15 @@ _UNREAD = "Muster does not know how {} starts processes"
 
 
 def _nested(world: World) -> World:
-    """Tell of a launcher that each process would start again, or whose name python would take for a file."""
-    launch = world.launch
-    if launch.launcher not in _OF_PROGRAMS or world.fault or not launch.target:
+    """Tell of what stands behind a launcher; see `nestings`."""
+    if world.fault:
         return world
-    inner, bare = launches.parse((launch.target, *launch.rest)), "no_python" in launch.values
-    if launch.module:
-        inner = launches.parse(("python", "-m", launch.target, *launch.rest))
-    if inner.launcher not in _STARTING:
+    found = nestings.find(world.launch, world.processes)
+    if found is None:
         return world
-    name = launches.program(launch.target)
-    if not (bare or launch.module) and "/" not in launch.target:
-        fault = f"python would look for a file called {name}, and there is none; start {name} alone"
-        return world._replace(nodes=None, fault=fault)
-    if world.processes == 1:
-        return world._replace(own=True)  # it starts the others
-    fault = f"each of its processes would start a launcher of its own, {name}; start one of the two alone"
-    return world._replace(nodes=None, fault=fault) if world.processes else world._replace(doubt=fault)
-
-
-_OF_PROGRAMS = frozenset({Launcher.TORCHRUN, Launcher.ACCELERATE, Launcher.DEEPSPEED})
-_STARTING = frozenset({Launcher.TORCHRUN, Launcher.ACCELERATE, Launcher.DEEPSPEED})
+    if found.fault:
+        return world._replace(nodes=None, fault=found.fault)
+    return world._replace(doubt=found.doubt or world.doubt, own=found.own or world.own)
 
 
 def _environment(job: Job, site: Site, topology: Topology) -> dict[str, str | None]:

@@ -25,9 +25,13 @@ _OWN_FIELDS = ("status.podIP", "status.hostIP", "metadata.name", "metadata.uid",
 _OWN_COMMANDS = re.compile(
     r"\$\(\([^)]{0,80}\bS?RANDOM\b|"
     r"\$\(\s*(uuidgen|ip |ifconfig|shuf (?![^)]{0,200}--random-source)|"
+    r"uname (?:-n|--nodename)\s*\)|(?:cat|<) */etc/hostname\s*\)|cat /proc/sys/kernel/(?:hostname|random/uuid)\s*\)|"
     r"hostname\b(?!\s*(?:(?:-[fs]|--fqdn|--short)\s*)?\|)|"  # cut, it may become the name of pod 0
     r"date\b(?!\s+\+[\"']?[-_%YmdFjyGV]+[\"']?\s*\)))"  # a day is the same in all pods
 )
+_INDEX = r"\$?[({]*(?:JOB_COMPLETION_INDEX|PET_NODE_RANK)[)}]*"
+_SHIFTED = re.compile(rf"\$\(\( *(?:{_INDEX} *\+ *([1-9]\d{{0,5}})|([1-9]\d{{0,5}}) *\+ *{_INDEX}) *\)\)")
+"""The index of a pod with a number added to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +140,14 @@ class Seen:
             if name in _OF_ONE_POD or str(source.get("fieldPath")) in _OWN_FIELDS:
                 return True
         return False
+
+    def is_shifted(self, text: str) -> str:
+        """Return the number that is added to the index of each pod of the only Job of a training, "" for none."""
+        found = _SHIFTED.fullmatch(text) if "$((" in text else None
+        if found is None or len(self.site.reading.launches) > 1:
+            return ""
+        several = self.job.kind == "JobSet" and (len(self.job.world) > 1 or pods.replicas(self.place.job) > 1)
+        return "" if several else found[1] or found[2]
 
     def is_a_name(self, text: str) -> bool:
         """Whether a value is a name or an address of the pod, whole."""

@@ -22,8 +22,8 @@ TRL = runtime("trl")
 
 def devices(line):
     """The GPUs that a line is written for; a preset of trl starts 8 processes."""
-    written = re.search(r"--num_processes (\d+)|_(\d)gpu", line)
-    return int(written[1] or written[2]) if written else 8 if "--accelerate_config" in line else 1
+    written = re.search(r"--num_processes (\d+)|_(\d)gpu|vllm-serve .*--tensor-parallel-size (\d+)", line)
+    return int(written[1] or written[2] or written[3]) if written else 8 if "--accelerate_config" in line else 1
 
 
 def severities(trainer):

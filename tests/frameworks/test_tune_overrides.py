@@ -7,6 +7,7 @@ import pytest
 from strategies.frameworks.torch import tune_overrides
 
 FULL, OWN = "full_finetune_distributed", "/cfg/full.yaml"
+PLAN = "tensor_parallel_plan._component_=x.y"
 SMALL, LARGE = "llama3_2/1B_full", "llama3_3/70B_full"
 
 
@@ -25,6 +26,8 @@ REFUSED = {
     "offloading without a GPU": (["device=cpu", "enable_activation_offloading=True"], {}),
     "a size that does not divide": (["tensor_parallel_dim=3"], {"config": LARGE}),
     "a size without a plan": (["tensor_parallel_dim=2"], {}),
+    "a size with a plan and the fused optimizer of the config": (["tensor_parallel_dim=2", PLAN], {}),
+    "a size with a fused optimizer": (["tensor_parallel_dim=2", "optimizer.fused=True"], {"config": LARGE}),
     "a pack without a length": (["dataset.packed=True"], {}),
     "a collator": (["collate_fn=torchtune.data.left_pad_sequence"], {"config": OWN}),
 }
@@ -46,7 +49,8 @@ SILENT = {
         {"recipe": "lora_finetune_distributed"},
     ),
     "offloading with a file": (["enable_activation_offloading=True"], {"config": OWN}),
-    "a size with a plan": (["tensor_parallel_dim=2", "tensor_parallel_plan._component_=x.y"], {}),
+    "a size with a plan": (["tensor_parallel_dim=2", PLAN, "optimizer.fused=False"], {}),
+    "a size without the fused optimizer": (["tensor_parallel_dim=2", PLAN, "~optimizer.fused"], {}),
     "a size of a config with a plan": (["tensor_parallel_dim=2"], {"config": LARGE}),
     "a size of unknown ranks": (["tensor_parallel_dim=3"], {"config": OWN, "ranks": None}),
     "a pack with a length": (["dataset.packed=True", "tokenizer.max_seq_len=2048"], {}),

@@ -35,6 +35,8 @@ _UNPACKED = ("llama3_2/", "qwen2_5/", "qwen2/", "phi3/", "phi4/", "code_llama2/"
 """Models whose configs give the tokenizer no max_seq_len."""
 _PLANNED = "/70B_full"
 """The end of the configs that have a tensor_parallel_plan."""
+_WITH_FUSED = ("_full", "_full_multinode")
+"""The ends of the configs for several devices that have a fused optimizer, but for those that have a plan."""
 _TUNES = ("full_finetune_", "lora_finetune_")
 _TRUE, _FALSE, _NOTHING = ("true",), ("false",), ("", "none", "null", "~")
 _STOPS = "and the recipe stops"
@@ -56,7 +58,9 @@ def faults(recipe: str, config: str, words: Sequence[str], ranks: int | None) ->
     items = {word.partition("=")[0]: word for word in words if "=" in word and not word.startswith("~")}
     values = {key: word.partition("=")[2].strip().lower() for key, word in items.items()}
     unplanned = own and not config.endswith(_PLANNED)
-    for key, message in (*_settings(recipe, values), *_parallel(values, ranks, own=unplanned), *_data(values, config)):
+    fused = unplanned and config.endswith(_WITH_FUSED) and "~optimizer.fused" not in words
+    parallel = _parallel(values, ranks, own=unplanned, fused=fused)
+    for key, message in (*_settings(recipe, values), *parallel, *_data(values, config)):
         yield items[key], message
 
 
@@ -91,7 +95,8 @@ def _settings(recipe: str, values: Mapping[str, str]) -> Iterator[Fault]:
             yield "enable_activation_offloading", f"needs a GPU, and device is cpu, {_STOPS}; remove one"
 
 
-def _parallel(values: Mapping[str, str], ranks: int | None, *, own: bool) -> Iterator[Fault]:
+def _parallel(values: Mapping[str, str], ranks: int | None, *, own: bool, fused: bool) -> Iterator[Fault]:
+    """Judge tensor parallelism; `own` and `fused` say what the config lacks and has."""
     size = whole(values.get("tensor_parallel_dim", ""))
     if size is None or size <= 1:
         return
@@ -101,6 +106,11 @@ def _parallel(values: Mapping[str, str], ranks: int | None, *, own: bool) -> Ite
     elif own and not planned:
         message = f"needs a plan, which this config lacks, {_STOPS}; add tensor_parallel_plan._component_"
         yield "tensor_parallel_dim", message
+    elif values.get("optimizer.fused", "true" if fused else "") in _TRUE:
+        named = "optimizer.fused" in values
+        cure = "set it to False" if named else "add optimizer.fused=False"
+        reason = "does not go with tensor_parallel_dim" if named else "excludes the fused optimizer of this config"
+        yield "optimizer.fused" if named else "tensor_parallel_dim", f"{reason}, {_STOPS}; {cure}"
 
 
 def _data(values: Mapping[str, str], config: str) -> Iterator[Fault]:

@@ -53,9 +53,12 @@ class TorchTuneStrategy(TorchFamily):
         planned = Changes(job.document)
         later = replace(job, changes=planned, memory={})
         TorchTuneStrategy.enforce_command(self, later, planned)
+        own = list(job.trainer.get("args") or ())
         for finding in tune_launches.check(later, recipes.IMMUTABLE):
             if finding.severity is Severity.ERROR:
-                yield replace(finding, field="spec.runtimeRef.name")
+                mine = finding.value in own
+                field = f"spec.trainer.args[{own.index(finding.value)}]" if mine else "spec.runtimeRef.name"
+                yield replace(finding, field=field)
 
     def validate(self, job: Job) -> Iterable[Finding]:
         """Refuse what Trainer refuses for `tune run`, in every job whose launch Muster completes."""

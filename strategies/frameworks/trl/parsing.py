@@ -214,6 +214,8 @@ class _Reader:
             if (truth := _TRUTH.get(raw.lower())) is not None:
                 return truth
             self._fault(index, f"has the value {raw!r}, which is neither true nor false")
+        elif kind == "dict" and raw and not (none and raw.lower() in {"none", "null"}):
+            self._fault(index, f"has the value {raw!r}, and no text can be one; write it into the file of {CONFIG}")
         elif kind in _NUMBERS and not (none and raw.lower() in {"none", "null"}):
             convert, wanted = _NUMBERS[kind]
             try:

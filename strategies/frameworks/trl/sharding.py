@@ -85,6 +85,8 @@ def _sharded(given: Arguments, read: Mapping[str, Mapping[str, Any] | None]) -> 
     kinds = read.get("gradient_checkpointing_kwargs") or {}
     if given.method == "sft" and kinds.get("selective") is True and checkpoints == "False":
         yield "gradient_checkpointing_kwargs", f"is selective without --gradient_checkpointing, {_STOPS}; add it"
+    elif given.method == "sft" and kinds.get("selective") is True and kinds.get("use_reentrant") is True:
+        yield "gradient_checkpointing_kwargs", f"is selective, which excludes use_reentrant, {_STOPS}; remove one"
     settings = read.get("fsdp_config") or {}
     yield from _strategy(given, settings)
     if fsdp and _is_true(settings.get("activation_checkpointing")) and checkpoints == "True":

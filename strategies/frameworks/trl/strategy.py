@@ -18,6 +18,7 @@ from strategies.frameworks.trl import (
     launch_plans,
     outputs,
     parsing,
+    serving,
     validation,
 )
 from strategies.frameworks.trl.invocations import Form
@@ -105,6 +106,7 @@ class TRLStrategy(TorchFamily):
 
 def _unchanged(job: Job, site: sites.Site) -> Iterator[Finding]:
     """Check trainings that Muster cannot rewrite: in a shell, behind a wrapper, or started from a file of TRL's."""
+    yield from serving.check(job, site)
     for launch in site.reading.launches:
         found = invocations.within(launch)
         if found is None:

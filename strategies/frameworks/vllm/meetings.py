@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from strategies.frameworks.vllm import parsing, sizes
 from strategies.frameworks.vllm.servers import Server
 
-__all__ = ["crowded", "find"]
+__all__ = ["crowded", "find", "numbered"]
 
 _LOOPBACK = re.compile(r"localhost(?:\.localdomain)?|127\.\d+\.\d+\.\d+|::1|\[::1\]")
 _PART = "gpu-memory-utilization"
@@ -52,6 +52,33 @@ def find(found: Sequence[Server], pods: int) -> Iterator[Doubt]:
     if spread and len(spread) == len(found) and pods > 1 and len(ranks) == 1 and None not in ranks:
         message = f"is {ranks.pop()} in all {pods} pods, so that each waits for the others; use $(JOB_COMPLETION_INDEX)"
         yield spread[0], "node-rank", message
+
+
+def numbered(server: Server, pods: int, names: Sequence[str]) -> Iterator[Doubt]:
+    """Yield what does not fit nodes that are told apart by the index of their pod in its Job.
+
+    Args:
+        server: the server that each pod starts.
+        pods: how many pods each Job has.
+        names: how the names of the pods of each Job begin.
+    """
+    nodes = server.number("nnodes")
+    seen = server.parsed.config is None and all("--headless" in word for _, word in server.parsed.opaque)
+    if not seen or nodes is None or nodes < 2 or server.text("node-rank") not in _INDEXES:
+        return
+    if nodes > pods:
+        yield server, "nnodes", f"waits for {nodes} nodes, and there are {pods} pods; correct one of the two"
+    elif nodes < pods:
+        message = f"has no place for the pods from index {nodes} on, of {pods}, which stop; correct one of the two"
+        yield server, "nnodes", message
+    host = (server.text("master-addr") or "").partition(".")[0]
+    first = next((name for name in names if host.startswith(name)), None)
+    index = host.removeprefix(first) if first is not None else "0"
+    if index.isdecimal() and index != "0":
+        yield server, "master-addr", f"is the pod of node {index}, and the nodes meet at node 0; name {first}0"
+
+
+_INDEXES = ("$(JOB_COMPLETION_INDEX)", "$JOB_COMPLETION_INDEX", "${JOB_COMPLETION_INDEX}")
 
 
 def _replicas_elsewhere(server: Server) -> bool:

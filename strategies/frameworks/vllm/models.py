@@ -12,7 +12,7 @@ import re
 
 from strategies.frameworks.vllm import heads
 
-__all__ = ["context", "is_dense"]
+__all__ = ["context", "is_dense", "is_latent"]
 
 _LONGEST = 128
 _TUNED = r"(?:-(?:instruct|chat|it|hf|awq|fp8|bnb-4bit|gptq-int[48]|v0\.[123]))*"
@@ -51,6 +51,14 @@ def is_dense(model: str) -> bool:
     """Whether a model is known to have no experts."""
     name = _name(model)
     return heads.find(name) is not None and (_MIXTURES.match(name) is None or "distill" in name.lower())
+
+
+def is_latent(model: str) -> bool:
+    """Whether a model keeps its keys and values together in a latent form, so that it has no heads of them."""
+    return _LATENT.match(_name(model)) is not None
+
+
+_LATENT = re.compile(r"deepseek-(?:v[23]|r1(?!-distill|-0528-qwen3))", re.IGNORECASE)
 
 
 def _name(model: str) -> str:

@@ -15,7 +15,7 @@ from strategies.claims import additions
 from strategies.documents import names, paths, pods
 from strategies.documents.findings import Finding, error, note, warning
 from strategies.documents.paths import Absent
-from strategies.frameworks.vllm import authors, flags, meetings, probes, servers, sizes, validation
+from strategies.frameworks.vllm import authors, backings, flags, meetings, probes, servers, sizes, validation
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.jobs.jobs import Job, remembered_for_all
 from strategies.launches import capabilities, endings, members, quotes, readings, sites, topologies
@@ -106,9 +106,21 @@ class VLLMStrategy:
         yield from _feature_findings(job, found)
         for server in found:
             yield from validation.check(server, site, _circumstances(job, site, found))
-        for server, flag, message in (*meetings.find(found, topologies.pods_of(job)), *_crowded(job, found)):
+        for server, flag, message in (
+            *meetings.find(found, topologies.pods_of(job)),
+            *_numbered(job, found),
+            *_crowded(job, found),
+        ):
             shown = f"--{flag} {server.text(flag)}" if server.on(flag) else None
             yield warning(validation.place(server, site, flag), shown, message, rule="vllm/meeting")
+        if not site.command and site.args[:2] == ("vllm", "serve") and _image(job)[1].startswith(_UPSTREAM):
+            message = (
+                "the entrypoint of this image starts the server already; remove the two words, or make them the command"
+            )
+            yield warning(f"{site.place}.args[0]", "vllm", message, rule="vllm/arguments")
+        for server, flag, message in _unbacked(job, found):
+            shown = f"--{flag} {server.text(flag)}"
+            yield warning(validation.place(server, site, flag), shown, message, rule="vllm/memory")
         idle = topologies.read_topology(job).devices.idle if len(found) == 1 else 0
         if idle and job.kind == "JobSet":
             message = f"a pod can use one MIG slice, and {idle} would be idle; ask for one, and for more pods"
@@ -117,6 +129,29 @@ class VLLMStrategy:
             yield from probes.check(
                 found[0], job.container.pod_spec, job.container.container, paths.field(job.document, job.container.path)
             )
+
+
+def _numbered(job: Job, found: list[Server]) -> Iterator[meetings.Doubt]:
+    """Yield what does not fit the pods of the only replicated job, of which each is a node of one engine."""
+    place = job.container
+    alone = place is not None and len((job.document.get("spec") or {}).get("replicatedJobs") or ()) == 1
+    if place is not None and alone and job.kind == "JobSet" and len(found) == 1:
+        names = [f"{job.name}-{place.job_name}-{index}-" for index in range(min(pods.replicas(place.job), _MOST))]
+        yield from meetings.numbered(found[0], pods.at_once(place.job), names)
+
+
+_MOST = 100  # Jobs whose names are compared
+
+
+def _unbacked(job: Job, found: list[Server]) -> Iterator[meetings.Doubt]:
+    """Yield the servers of a JobSet that keep more in the memory of their pod than there is."""
+    place = job.container
+    if place is None or job.kind != "JobSet":
+        return
+    cuda = topologies.read_topology(job).devices.maker == "nvidia.com"
+    for server in found:
+        short = backings.find(server, place.pod_spec, place.container, cuda=cuda)
+        yield from ((server, flag, message) for flag, message in short)
 
 
 def _crowded(job: Job, found: list[Server]) -> Iterator[meetings.Doubt]:
@@ -172,14 +207,20 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> validatio
 
 def _is_foreign(job: Job) -> bool:
     """Whether the image may hold another vLLM than the one whose flags Muster knows, by its tag or its owner."""
-    image = str(job.trainer.get("image") or (job.container.container.get("image") if job.container else "") or "")
-    owner, _, rest = image.rpartition("/")
-    name, _, tag = rest.partition(":")
+    owner, name, tag = _image(job)
     if name in {"muster-vllm", "muster-rl"} or (name in {"vllm", "rl"} and owner.endswith("muster-dev")):
         return False
     if name.startswith(_UPSTREAM) and _VERSIONED.match(tag):
         return not tag.removeprefix("v").startswith(flags.version())
     return job.brings_image
+
+
+def _image(job: Job) -> tuple[str, str, str]:
+    """Return the owner, the name and the tag of the image."""
+    image = str(job.trainer.get("image") or (job.container.container.get("image") if job.container else "") or "")
+    owner, _, rest = image.rpartition("/")
+    name, _, tag = rest.partition(":")
+    return owner, name, tag
 
 
 def _with(args: tuple[str, ...], new: list[str]) -> tuple[str, ...]:
@@ -202,7 +243,8 @@ def _unchanged(site: sites.Site) -> Finding:
         return note(f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced")
     message = "this program is not vllm serve, so it was not changed and gets neither flags nor probes"
     serves = site.launch.launcher is not Launcher.VLLM or site.launch.target not in _COMMANDS
-    return (warning if serves else note)(
+    spread = site.launch.launcher is Launcher.RAY and site.launch.target == "symmetric-run"  # vLLM stands behind it
+    return (warning if serves and not spread else note)(
         f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced"
     )
 

@@ -6,11 +6,23 @@ Muster cannot see (`$(NAME)`, a `--config` file) is never checked, nor is a flag
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from strategies.documents.findings import Finding, Severity, beginning, error, note, warning
-from strategies.frameworks.vllm import contradictions, flags, heads, members, models, parsing, ranges, sizes, words
+from strategies.frameworks.vllm import (
+    contradictions,
+    exclusions,
+    flags,
+    heads,
+    members,
+    models,
+    parsing,
+    ranges,
+    sizes,
+    words,
+)
 from strategies.frameworks.vllm.authors import Authors
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.launches import topologies
@@ -75,8 +87,11 @@ def _check(server: Server, site: Site, around: Circumstances) -> Iterator[Findin
         yield from _unreadable(server, where)
         yield from _file(server, where)
     yield from _repeated(server, where, around)
-    for flag, message in contradictions.find(server):
+    for flag, message in itertools.chain(contradictions.find(server), exclusions.find(server)):
         yield error(where.flag(flag), f"--{flag}", message, rule="vllm/contradiction")
+    for flag, message in exclusions.recent(server):
+        find = warning if around.own_image else error
+        yield find(where.flag(flag), f"--{flag}", message, rule="vllm/contradiction")
     for flag, message in members.find(server, foreign=around.own_image):
         find = warning if around.own_image else error
         yield find(where.flag(flag), f"--{flag}", message, rule="vllm/value")
@@ -222,6 +237,9 @@ _LEAST: Mapping[str, Mapping[str, tuple[int, int]]] = {
 
 
 def _model(server: Server, where: _Where, around: Circumstances) -> Iterator[Finding]:
+    if (server.model or "").startswith(("'", '"')):
+        message = "begins with a quote, which no shell takes away here, so no such model is found; remove the quotes"
+        yield warning(where.args, beginning(server.model or "", _SHOWN), message, rule="vllm/model")
     if server.model is not None or server.open:
         return
     words = server.parsed.positionals
@@ -303,6 +321,36 @@ def _known_model(server: Server, where: _Where) -> Iterator[Finding]:
     if server.on("enable-expert-parallel") and models.is_dense(model):
         message = f"vLLM would not start: {beginning(model, _SHOWN)} has no experts; remove it"
         yield warning(where.flag("enable-expert-parallel"), None, message, rule="vllm/model")
+    outside = next((flag for flag in _OUTSIDE if server.on(flag)), None)
+    if outside and (server.number("data-parallel-size") or 1) > 1 and models.is_dense(model):
+        message = (
+            f"vLLM {flags.version()} would not start: {beginning(model, _SHOWN)} has no experts, and replicas of such "
+            "a model know nothing of each other; remove the --data-parallel flags"
+        )
+        yield warning(where.flag(outside), None, message, rule="vllm/model")
+    yield from _context(server, where, model)
+
+
+_OUTSIDE = ("data-parallel-rank", "data-parallel-external-lb")
+
+
+def _context(server: Server, where: _Where, model: str) -> Iterator[Finding]:
+    """Compare context parallelism with the heads of keys and values, which it divides where tensors repeat them."""
+    tensor, decode = server.number("tensor-parallel-size"), server.number("decode-context-parallel-size")
+    known = heads.find(model)
+    if not tensor or not decode or decode < 2 or known is None or models.is_latent(model):
+        return
+    most, queries = tensor // known.key_value, known.query // known.key_value
+    reason = f"vLLM would not start: {_of(server)}, "
+    if tensor <= known.key_value:
+        reason += f"and --tensor-parallel-size has to be above {known.key_value}; raise it, or remove this"
+    elif decode > most:
+        reason += f"so that {tensor} ranks allow {most} at most; lower it"
+    elif queries % decode:
+        reason += f"and it has to divide the {queries} of each; lower it"
+    else:
+        return
+    yield warning(where.flag("decode-context-parallel-size"), decode, reason, rule="vllm/heads")
 
 
 _CHANGING = frozenset({"hf-overrides", "hf-config-path", "rope-scaling", "rope-theta", "config-format", "model-impl"})

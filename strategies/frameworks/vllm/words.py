@@ -90,6 +90,11 @@ def _files(server: Server) -> Iterator[tuple[str, str]]:
     if text and not parsing.hidden(text) and not _OF_PATHS.search(text):
         message = "is neither a template nor the path of one, so vLLM would not start; write the path of a .jinja file"
         yield "chat-template", message
+    if _WITH_PORT.fullmatch(server.text("host") or ""):
+        yield "host", "holds a port, which is not a part of an address, so vLLM would not start; write it into --port"
+
+
+_WITH_PORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,80}:\d{1,5}")
 
 
 def find_env(server: Server) -> Iterator[tuple[str, str, str]]:

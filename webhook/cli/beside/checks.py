@@ -24,6 +24,7 @@ from webhook.cli.beside import (
     quotas,
     ranges,
     references,
+    routes,
     standards,
 )
 from webhook.cli.beside.inputs import Inputs, member, name_of
@@ -60,6 +61,8 @@ def check(source: Source, decision: Decision, cluster: readers.ClusterReader, in
         yield from devices.check(job, inputs)
     if inputs.has(request.namespace, "ConfigMap", "Secret"):
         yield from references.check(job, inputs)
+    if inputs.has(request.namespace, "Service"):
+        yield from routes.check(job, inputs)
     if inputs.has(request.namespace, "ResourceQuota"):
         yield from quotas.check(job, inputs)
     if inputs.has(request.namespace, "ResourceQuota", "LimitRange"):

@@ -21,7 +21,7 @@ from strategies.jobs.jobs import Job
 from strategies.launches import kinds, launches, readings
 from strategies.launches.invocations import invoked
 from webhook.admission.decisions import Decision
-from webhook.cli.beside import files, places
+from webhook.cli.beside import configurations, files, places
 from webhook.cli.beside.inputs import Inputs, items, member
 from webhook.cli.beside.places import Held
 from webhook.kubeyaml.sources import Source
@@ -65,26 +65,40 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
         return Told()
     kind: Any = "JobSet" if request.kind == "JobSet" else "TrainJob"
     job = Job(kind, Changes(source.document), request.namespace, governor.runtime, identify=kinds.identify)
-    written = {held: _written(held, inputs) for held in places.containers(job) if kind == "JobSet" or held.own}
+    containers = [held for held in places.containers(job) if kind == "JobSet" or held.own]
+    faults = [fault for held in containers for fault in configurations.faults(held, inputs)]
+    written = {held: _written(held, inputs) for held in containers}
     written = {held: found for held, found in written.items() if found[0]}
     if not written:
-        return Told()
+        return Told(faults)
     document = copy.deepcopy(dict(source.document))
     for held, (members, _) in written.items():
         inside = ("spec", "trainer") if kind == "TrainJob" else (*held.template.pod_path, *held.inside)
         place = paths.lookup(document, inside)
         place.update(members)
     before, after = list(decide(source.document)), list(decide(document))
-    said, left = ({(each.rule, each.field) for each in part} for part in (before, after))
+    said = {(each.rule, _place(each, written)) for each in before}
     open_before = {
         (each.rule, each.field) for each in before if each.rule in _OPEN and each.severity is not Severity.ERROR
     }
-    found = [each for each in after if each.severity is not Severity.NOTE and (each.rule, each.field) not in said]
-    return Told([_told(each, written) for each in found], frozenset(open_before - left))
+    found = [
+        each for each in after if each.severity is not Severity.NOTE and (each.rule, _place(each, written)) not in said
+    ]
+    still = {(each.rule, each.field) for each in after}
+    return Told([*faults, *(_told(each, written) for each in found)], frozenset(open_before - still))
 
 
 _OPEN = frozenset({"core/env-from", "core/unknown-world", "core/unset-variable"})
 """Rules of what Muster cannot see, of which a ConfigMap of the input may be what it cannot see."""
+
+
+def _place(finding: Finding, written: Mapping[Held, tuple[Mapping[str, Any], str]]) -> str:
+    """Return the field of a finding; of a command line that was written anew, the container's."""
+    for held, (_, where) in written.items():
+        field = "spec.trainer" if held.own else held.template.field(*held.inside)
+        if where and finding.field.startswith((f"{field}.command", f"{field}.args")):
+            return field
+    return finding.field
 
 
 def _told(finding: Finding, written: Mapping[Held, tuple[Mapping[str, Any], str]]) -> Finding:
@@ -101,6 +115,9 @@ def _written(held: Held, inputs: Inputs) -> tuple[Mapping[str, Any], str]:
     """Return the members of a container with what they name in them, and the script that it starts."""
     members: dict[str, Any] = {}
     words, where = _script(held, inputs)
+    settled, named = configurations.apply(held, words or held.command, inputs)
+    if settled:
+        words, where = settled, f"{named}, with {where}" if where else named
     if words:
         members.update({"command": words, "args": []})
     env, left = _env(held, inputs)

@@ -17,7 +17,7 @@ from strategies.jobs import templates
 from strategies.jobs.jobs import Job
 from strategies.launches import launches, readings
 from strategies.launches.invocations import invoked
-from webhook.cli.beside import files, places
+from webhook.cli.beside import configurations, files, places
 from webhook.cli.beside.files import Seen
 from webhook.cli.beside.inputs import Inputs, items, member
 from webhook.cli.beside.places import Held
@@ -132,6 +132,10 @@ def _programs(held: Held, inputs: Inputs) -> Iterator[Finding]:
             wrong = f"{wrong} of each last word; write the file with \\n alone"
         if wrong:
             yield held.report(error, "command", path, wrong, _RULE_FILE)
+    for path in configurations.named(words):
+        seen = files.find(held, path, inputs)
+        if seen is not None and not seen.exists:
+            yield held.report(error, "command", path, _missing(seen), _RULE_FILE)
 
 
 def _read(words: list[str] | Any) -> Iterator[str]:
