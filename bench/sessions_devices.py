@@ -277,7 +277,7 @@ class Queue:
 # Seconds of a step of 0.5B, 4B and 8B parameters, of which 40 % are on the device (docs/devices.md says where from).
 _PHASES = ((7.0, 5.0, 18.0), (14.0, 10.0, 36.0), (20.0, 14.0, 51.0))
 # Seconds in which an engine of each size leaves and comes back: as published elsewhere, and as `bench.sessions moves`
-# measured on an H200, whose 8B are by their bytes.
+# measured on an H200. Those of 8B, and of samplers of whole models, were not measured and are by their bytes.
 _SAMPLERS, _FULL, _ADAPTERS = (1.5, 3.0, 4.0), (3.13, 8.11, 10.83), (0.66, 1.05, 1.53)
 _MEASURED_SAMPLERS, _MEASURED_WHOLE = (0.14, 0.33, 0.67), (0.14, 0.42, 0.86)
 _MEASURED_FULL, _MEASURED_ADAPTERS = (0.27, 1.26, 2.57), (0.20, 0.54, 1.10)

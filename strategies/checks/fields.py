@@ -46,7 +46,7 @@ def check(job: Job, template: Template) -> Iterator[Finding]:
             env = container.get("env")
             for number, name in _unfilled(container) if container.get("volumeMounts") else ():
                 place = (*template.pod_path, member, index, "volumeMounts", number, "subPathExpr")
-                message = "no variable of the container has this name, so the kubelet never makes it; add it to its env"
+                message = "the container has no variable of this name, so the kubelet never starts it; add it to env"
                 yield error(field(template.document, place), name, message, rule="core/sub-path")
             for number, key in _unknown(env) if env else ():
                 if not any(

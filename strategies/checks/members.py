@@ -35,7 +35,7 @@ def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
     if spec.get("hostUsers") is False:
         yield from _host_users(spec)
     if spec.get("shareProcessNamespace") is True and spec.get("hostPID") is True:
-        message = f"a pod cannot share the processes of the host too, {_REFUSED}; remove it, or hostPID"
+        message = f"a pod cannot have this and hostPID at once, {_REFUSED}; remove it, or hostPID"
         yield ("shareProcessNamespace",), True, message, _CONFLICT
     if spec.get("priority") and not spec.get("priorityClassName"):
         message = (

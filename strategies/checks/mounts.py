@@ -35,12 +35,12 @@ def faults(container: Mapping[str, Any]) -> Iterator[Fault]:
             yield (*place, inside), value, message, "core/sub-path"
         path = mount.get("mountPath")
         if isinstance(path, str) and ":" in path:
-            yield (*place, "mountPath"), path, f"a place of a mount has no :, {_REFUSED}; correct it", _RULE
+            yield (*place, "mountPath"), path, f"a mountPath has no colon, {_REFUSED}; write it without", _RULE
         if whole and "recursiveReadOnly" in mount:
             for inside, value, message in _read_only(mount):
                 yield (*place, inside), value, message, _RULE
         if whole and mount.get("mountPropagation") == "Bidirectional" and not _is_privileged(container):
-            message = f"is for privileged containers alone, {_REFUSED}; use HostToContainer, or remove it"
+            message = f"is allowed only in a privileged container, {_REFUSED}; use HostToContainer, or remove it"
             yield (*place, "mountPropagation"), "Bidirectional", message, _RULE
 
 
@@ -59,7 +59,7 @@ def _read_only(mount: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
     if value not in ("Enabled", "IfPossible"):
         return
     if mount.get("readOnly") is not True:
-        yield "recursiveReadOnly", value, f"goes with readOnly: true alone, {_REFUSED}; add it, or remove this"
+        yield "recursiveReadOnly", value, f"needs readOnly: true, {_REFUSED}; add it, or remove this"
     elif mount.get("mountPropagation") not in (None, "None"):
         yield "recursiveReadOnly", value, f"excludes mountPropagation, {_REFUSED}; remove one of the two"
 

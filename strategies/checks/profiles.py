@@ -31,5 +31,5 @@ def faults(context: Mapping[str, Any]) -> Iterator[tuple[Path, Any, str, str]]:
         elif kind == "Localhost" and not file:
             yield (member, "type"), kind, f"needs localhostProfile, a file of the node, {_REFUSED}; add it", rule
         elif isinstance(kind, str) and kind != "Localhost" and file is not None:
-            message = f"goes with type: Localhost alone, {_REFUSED}; remove one of the two"
+            message = f"is allowed only with type: Localhost, {_REFUSED}; remove one of the two"
             yield (member, "localhostProfile"), file, message, rule

@@ -112,7 +112,7 @@ def _rank(
         assumed = "${" in launch.values.get("node_rank", "")
         yield from _fixed_rank(seen, rank, warning if assumed else report)
     if rank is not None and launch.certain and numbered and (low := seen.is_shifted(rank.text)):
-        message = f"gives the ranks from {low} on, and the nodes wait for the one of rank 0; add nothing to the index"
+        message = f"gives the ranks from {low} on, and the nodes wait for rank 0; use the index itself"
         yield report(rank.field, rank.shown, message, rule="core/fixed-rank")
     elif rank is not None and "$((" in rank.text and not _COPIED.search(rank.text):
         message = "is computed in the shell, and Muster cannot see whether each node gets its own rank, from 0 on"
@@ -157,7 +157,7 @@ def _accelerate(seen: Seen, launch: Launch) -> Iterator[Finding]:
         place, shown = seen.site.locate_option(launch, name), beginning(f"--{name} {text}", 80)
         shifted = seen.is_shifted(text)
         if name == "machine_rank" and shifted and launch.values.get("rdzv_backend", "static") == "static":
-            message = f"gives the ranks from {shifted} on, and the machines wait for rank 0; add nothing to the index"
+            message = f"gives the ranks from {shifted} on, and the machines wait for rank 0; use the index itself"
             yield report(place, shown, message, rule="core/fixed-rank")
         elif name != "machine_rank" and (shifted or seen.is_of_one_pod(text)):
             message = "differs from node to node, so the nodes would never meet; use the same on all"
@@ -325,7 +325,7 @@ def _program(seen: Seen, launch: Launch) -> Iterator[Finding]:
 def _shifted(seen: Seen, rank: Written) -> Iterator[Finding]:
     """Report ranks of plain programs that begin above 0 (torch `distributed/rendezvous.py`, env://)."""
     if low := seen.is_shifted(rank.text):
-        message = f"gives the ranks from {low} on, and the processes wait for rank 0; add nothing to the index"
+        message = f"gives the ranks from {low} on, and the processes wait for rank 0; use the index itself"
         yield error(rank.field, rank.shown, message, rule="core/fixed-rank")
 
 

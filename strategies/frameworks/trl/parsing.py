@@ -215,7 +215,8 @@ class _Reader:
                 return truth
             self._fault(index, f"has the value {raw!r}, which is neither true nor false")
         elif kind == "dict" and raw and not (none and raw.lower() in {"none", "null"}):
-            self._fault(index, f"has the value {raw!r}, and no text can be one; write it into the file of {CONFIG}")
+            cure = f"write it into the file of {CONFIG}"
+            self._fault(index, f"is a dictionary, which {raw!r} cannot be on a command line; {cure}")
         elif kind in _NUMBERS and not (none and raw.lower() in {"none", "null"}):
             convert, wanted = _NUMBERS[kind]
             try:

@@ -76,7 +76,7 @@ def _draft(server: Server) -> Iterator[Exclusion]:
         yield _SPECULATION, message
     least, most = wanted.get("prompt_lookup_min"), wanted.get("prompt_lookup_max")
     if wanted.get("method") in _LOOKUPS and type(least) is int and type(most) is int and least > most:
-        yield _SPECULATION, "vLLM would not start: prompt_lookup_min is above prompt_lookup_max; exchange them"
+        yield _SPECULATION, "vLLM would not start: prompt_lookup_min is above prompt_lookup_max; lower it"
     yield from _adapted(server, wanted)
 
 
@@ -98,7 +98,7 @@ def _layers(server: Server) -> Iterator[Exclusion]:
     group = server.number("offload-group-size") if server.on("offload-group-size") else None
     count = server.number("offload-num-in-group")
     if group and count is not None and count > group:
-        message = f"vLLM would not start: a group has {group} layers, --offload-group-size; lower it"
+        message = f"vLLM would not start: a group has only {group} layers (--offload-group-size); lower it"
         yield "offload-num-in-group", message
 
 

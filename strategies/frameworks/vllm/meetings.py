@@ -69,7 +69,7 @@ def numbered(server: Server, pods: int, names: Sequence[str]) -> Iterator[Doubt]
     if nodes > pods:
         yield server, "nnodes", f"waits for {nodes} nodes, and there are {pods} pods; correct one of the two"
     elif nodes < pods:
-        message = f"has no place for the pods from index {nodes} on, of {pods}, which stop; correct one of the two"
+        message = f"is below the number of pods, {pods}, so those from index {nodes} on stop; correct one"
         yield server, "nnodes", message
     host = (server.text("master-addr") or "").partition(".")[0]
     first = next((name for name in names if host.startswith(name)), None)

@@ -142,7 +142,9 @@ def faults(held: Held, inputs: Inputs) -> Iterator[Finding]:
                 yield held.report(warning, "command", beginning(key, _SHOWN), message, "trl/unknown-flag")
             elif key in _LISTED and isinstance(value, str):
                 cure = f"write [{beginning(value, _SHOWN)}]"
-                message = f"in {_told(seen)}: the script takes a list, and each letter of a text; {cure}"
+                message = (
+                    f"in {_told(seen)}: the script would take each letter of this text for an entry of a list; {cure}"
+                )
                 yield held.report(warning, "command", beginning(key, _SHOWN), message, "trl/arguments")
 
 

@@ -45,7 +45,7 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
         if missing:
             message = (
                 f"the ResourceQuota {needed[missing[0]]} of the input counts {' and '.join(missing)}, and a pod whose "
-                "containers do not say them is refused unless a LimitRange gives them; add them"
+                "containers do not set them is refused unless a LimitRange gives them; add them"
             )
             yield held.report(warning, "resources", held.name, message, "core/quota")
 

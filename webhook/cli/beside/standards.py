@@ -52,7 +52,7 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
             more = f" and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
             message = (
                 f"the namespace {job.namespace} of the input enforces {level}, and the pods of this replicated job "
-                f"have {', '.join(faults[:_SHOWN])}{more}, so that none is made; correct them, or the namespace"
+                f"have {', '.join(faults[:_SHOWN])}{more}, so no pod is created; correct them, or the namespace"
             )
             finding = error(template.field("containers"), template.job.get("name"), message, rule="core/pod-security")
             yield checks.of_pod(job, template, ("containers",), finding)
