@@ -31,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LESS := $(if $(QUICK),-m "not thorough" --hypothesis-profile=repeatable)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo rl-demo sessions gpu test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers costs fuzz mutants sbom fix clean
+.PHONY: help demo rl-demo sessions gpu test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers costs fuzz record mutants sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -192,6 +192,10 @@ costs: $(VENV)/.dev ## count what the interpreter does for a review, and keep th
 
 fuzz: $(VENV)/.dev ## 10^6 hostile reviews, and what must hold for each; ARGS: --seed, --count, --case FILE, ...
 	@nice -n 15 $(BIN)/python -m tests.fuzz $(ARGS)
+
+# Before and after a change of the house: the same input to both checkouts, and what they answer differently, by kind.
+record: $(VENV)/.dev ## what this checkout answers differently from BASE=commit, over corpus, manifests and 20,000 drawn reviews; ARGS: --seeds
+	@nice -n 15 $(BIN)/python -m tests.record $(or $(BASE),HEAD) $(ARGS)
 
 # Where faults are planted, and what the unit tier is; a low priority, for it takes every core for a while.
 MUTATED := strategies webhook/admission certs webhook/controllers webhook/audit webhook/server
