@@ -133,7 +133,7 @@ def find_named(job: Job, entry: Mapping[str, Any]) -> Named | None:
 
 def _place(job: Job, template: Template, *inside: str | int) -> str:
     field = template.field(*inside)
-    return field if job.kind == "JobSet" or job.runtime is None else f"{job.runtime.kind} {field}"
+    return field if templates.is_of_job(job, field) or job.runtime is None else f"{job.runtime.kind} {field}"
 
 
 def _doubled(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]]) -> Iterator[Finding]:
@@ -155,5 +155,4 @@ def _users(template: Template) -> dict[str | None, list[Path]]:
 
 
 def _field(job: Job, template: Template, index: int, member: str) -> str:
-    field = f"{template.field('resourceClaims', index)}.{member}"
-    return field if job.kind == "JobSet" or job.runtime is None else f"{job.runtime.kind} {field}"
+    return f"{_place(job, template, 'resourceClaims', index)}.{member}"

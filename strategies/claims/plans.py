@@ -17,7 +17,7 @@ from typing import Any
 from strategies.claims import leftovers, requests
 from strategies.claims.notations import AskedClaim
 from strategies.claims.requests import ClaimRequest
-from strategies.documents import names, paths
+from strategies.documents import names
 from strategies.documents.findings import Finding, Severity, error, warning
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job, remembered, remembered_for_part
@@ -261,6 +261,6 @@ def _clashes(request: ClaimRequest, uses: list[Use], profile: Profile | None) ->
     labels, path = next(iter(template.metadata("labels")))
     label = labels.get(names.PROFILE_LABEL)
     if profile is not None and label not in (None, profile.name):
-        where = paths.field(template.document, (*path, names.PROFILE_LABEL))
+        where = template.locate((*path, names.PROFILE_LABEL))
         message = f"Muster sets this label, to {profile.name}; remove it"
         yield error(where, label, message, rule="claims/profile-label")

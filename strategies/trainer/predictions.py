@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from strategies.documents import names, pods, trainjobs
 from strategies.documents.runtimes import Runtime
-from strategies.trainer import merges, resources, torch_plugin
+from strategies.trainer import merges, resources, runtime_patches, torch_plugin
 
 __all__ = ["TRAINER", "Prediction", "UnpredictableError", "job_name", "predict"]
 
@@ -57,7 +57,8 @@ def predict(trainjob: Mapping[str, Any], runtime: Runtime, namespace: str) -> Pr
 
 def _predicted(trainjob: Mapping[str, Any], runtime: Runtime, namespace: str) -> Prediction:
     name = job_name(trainjob)
-    template = _template(trainjob, runtime)
+    runtime = runtime_patches.apply(runtime, trainjob)
+    template: Mapping[str, Any] = (runtime.document.get("spec") or {}).get("template") or {}
     spec = copy.deepcopy(dict(template.get("spec") or {}))
     for job in spec.get("replicatedJobs") or ():
         _shape_job(job, trainjob, runtime)
@@ -82,14 +83,6 @@ def job_name(trainjob: Mapping[str, Any]) -> str:
     """Return the name of the TrainJob and its JobSet, with a placeholder for what the API server will generate."""
     metadata = trainjob.get("metadata") or {}
     return str(metadata.get("name") or f"{metadata.get('generateName') or 'unnamed-'}{_SUFFIX}")
-
-
-def _template(trainjob: Mapping[str, Any], runtime: Runtime) -> Mapping[str, Any]:
-    template: Mapping[str, Any] = (runtime.document.get("spec") or {}).get("template") or {}
-    for patch in (trainjob.get("spec") or {}).get("runtimePatches") or ():
-        patched = (patch.get("trainingRuntimeSpec") or {}).get("template") or {}
-        template = merges.merge(template, patched)
-    return template
 
 
 def _metadata(trainjob: Mapping[str, Any], template: Mapping[str, Any], name: str, namespace: str) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def _governing(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """Report what a runtime of the input is refused for on the TrainJob, which then has none; a cluster holds none."""
     runtime = job.runtime
     for each in inputs.named(runtime.kind, job.namespace, runtime.name) if runtime is not None else ():
-        if runtime is not None and each.document == runtime.document:
+        if runtime is not None and each.document == (runtime.bare or runtime.document):
             key = ("runtime", each.origin)
             if key not in inputs.memory:
                 inputs.memory[key] = list(schemas.check_runtime(each.document))

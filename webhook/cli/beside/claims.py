@@ -43,7 +43,7 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
                 for place, message in _faults_of(inputs, kind, job.namespace, entry.get(member)):
                     said = f"the {kind} has {place}, {message}, so the API server refuses it and the pods wait"
                     field = template.field("resourceClaims", index, member)
-                    if job.kind == "TrainJob":
+                    if not templates.is_of_job(job, field):
                         field = "spec.runtimeRef.name"
                     yield error(field, entry[member], f"{said}; correct it", rule="claims/refused-object")
 

@@ -10,7 +10,6 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.checks import pods as checks
 from strategies.documents.findings import Finding, error
 from strategies.documents.paths import Path
 from strategies.jobs import templates
@@ -34,7 +33,7 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
         for index, volume in enumerate(items(template.spec, "volumes")):
             for inside, name, message in _listed(volume, job.namespace, inputs):
                 place: Path = ("volumes", index, *inside)
-                yield checks.of_pod(job, template, place, error(template.field(*place), name, message, rule=_RULE_KEY))
+                yield templates.placed(job, error(template.field(*place), name, message, rule=_RULE_KEY))
     told: set[str] = set()
     for held in places.containers(job):
         yield from _unread(held, inputs, told)
@@ -73,7 +72,7 @@ def _unread(held: Held, inputs: Inputs, told: set[str]) -> Iterator[Finding]:
     """Report Secrets that the API server refuses, because what is in `data` is not base64; each once."""
     named = [(member(each, "valueFrom", "secretKeyRef").get("name"), "env") for each in held.env]
     named += [(member(each, "secretRef").get("name"), "envFrom") for each in items(held.container, "envFrom")]
-    for volume in places.volumes(held.job, held.template).values():
+    for volume in places.volumes(held.template).values():
         named += [
             (source.get("secretName"), "volumeMounts") for _, kind, source in files.parts(volume) if kind == "Secret"
         ]
