@@ -19,6 +19,7 @@ from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template, find_spec, is_of_job, placed
 from strategies.launches import topologies
+from strategies.trainer import plugins
 
 __all__ = ["check", "count", "named", "together"]
 
@@ -45,7 +46,7 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
     given = (_object(claim.get("metadata")).get("name") for _, claim in claims)
     names_ = {name for name in given if isinstance(name, str)}
     for template in replicated:
-        for inside, name in _unheld(template, names_):
+        for inside, name in _unheld(template, names_, job.name):
             yield _told(job, error(template.field(*inside), name, _UNHELD, rule="core/volume-mount"))
     if claims:
         yield from _unused(job, replicated, document, claims)
@@ -104,11 +105,17 @@ def _follows(template: Template) -> bool:
     return any(term.get("topologyKey") == names.HOSTNAME_LABEL for term in _objects(affinity.get(_REQUIRED)))
 
 
-def _unheld(template: Template, claimed: set[Any]) -> Iterator[tuple[paths.Path, Any]]:
-    """Yield the mounts of containers that name no volume (ValidateVolumeMounts)."""
+def _unheld(template: Template, claimed: set[Any], job_name: str | None) -> Iterator[tuple[paths.Path, Any]]:
+    """Yield the mounts of containers that name no volume: not one of the pod, of JobSet, or of a plugin of Trainer.
+
+    Webhooks for pods add volumes too late: the Job is refused before a pod is made (`pkg/apis/batch/validation`,
+    ValidatePodTemplateSpec and its ValidateVolumeMounts).
+    """
+    policy = template.runtime.ml_policy if template.runtime is not None else None
+    added = plugins.volumes(policy, template.job, job_name) if policy is not None else set()
     held: set[Any] | None = None
     for inside, name in _mounting(template.spec):
-        held = _held(template) | claimed if held is None else held
+        held = _held(template) | claimed | added if held is None else held
         if str(name) not in held:
             yield inside, name
 
@@ -221,11 +228,7 @@ def _are_apart(job: Job, template: Template) -> bool:
 
 def count(job: Job, template: Template) -> int:
     """Return the number of pods of a replicated job that run at once."""
-    if job.container is not None and template.path == job.container.job_path:
-        return topologies.pods_of(job)
-    spec = _object(_object(template.job.get("template")).get("spec"))
-    replicas, pods = template.job.get("replicas"), spec.get("parallelism")
-    return (1 if replicas is None else replicas) * (1 if pods is None else pods)
+    return topologies.pods_of_replicated_job(job, template.job)
 
 
 def _told(job: Job, finding: Finding) -> Finding:

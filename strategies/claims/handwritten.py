@@ -88,11 +88,11 @@ def _ungated(job: Job, template: Template) -> Iterator[Finding]:
 def _missing(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]]) -> Iterator[Finding]:
     for index, entry in own.items():
         for member, kind in CLAIM_SOURCES.items():
-            key = (kind, str(entry.get(member)))
-            if key in job.supply.named and job.supply.named[key] is None:
-                message = f"no {kind} of this name was found; the pods wait until it exists"
+            lacking = job.supply.lacks(kind, str(entry.get(member)))
+            if lacking is not None:
+                report, message = lacking
                 field = _field(job, template, index, member)
-                yield warning(field, entry.get(member), message, rule="claims/unknown-object")
+                yield report(field, entry.get(member), message, rule="claims/unknown-object")
 
 
 def _unrequested(job: Job, template: Template) -> Iterator[Finding]:

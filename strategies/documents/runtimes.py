@@ -62,12 +62,8 @@ class Runtime:
     @functools.cached_property
     def trainer(self) -> pods.Place | None:
         """The training container of the template."""
-        return pods.trainer(self.document, ("spec", "template", "spec"))
-
-    @property
-    def container_missing(self) -> bool:
-        """Whether a template exists in which Trainer would find no training container."""
-        return "spec" in self.document and self.trainer is None
+        starts = names.LAUNCHER if self.ml_policy.get("mpi") is not None else ""
+        return pods.trainer(self.document, ("spec", "template", "spec"), starts)
 
     @property
     def is_unlabelled(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from strategies.documents import names, pods, trainjobs
 from strategies.documents.runtimes import Runtime
-from strategies.trainer import merges, resources, runtime_patches, torch_plugin
+from strategies.trainer import merges, plugins, resources, runtime_patches, torch_plugin
 
 __all__ = ["TRAINER", "Prediction", "UnpredictableError", "job_name", "predict"]
 
@@ -102,20 +102,16 @@ def _shape_job(job: dict[str, Any], trainjob: Mapping[str, Any], runtime: Runtim
     """Set replicas, the number of pods, and the resources of the training container."""
     step, trainer = pods.labels(job).get(names.ANCESTOR_LABEL), trainjobs.trainer(trainjob)
     spec = job.setdefault("template", {}).setdefault("spec", {})
-    count = max(spec.get("parallelism") or 1, 1)
-    if step == names.ANCESTOR_TRAINER:
-        if runtime.ml_policy:
-            count = max(runtime.ml_policy.get("numNodes") or 1, 1)
-        written = trainer.get("numNodes")
-        count = count if written is None else written
+    count = plugins.parallelism(runtime.ml_policy, job, trainer)
     if step == names.ANCESTOR_TRAINER or step in _INITIALIZERS:
         job["replicas"] = 1
     spec["parallelism"] = spec["completions"] = count
     override = trainer.get("resourcesPerNode")
-    for container in torch_plugin.trainer_containers(job) if override is not None and runtime.ml_policy else ():
-        present = cast("pods.ResourceRequirements", container.get("resources") or {})
-        merged = resources.merge_resources(present, override)
-        container["resources"] = {part: amounts for part, amounts in merged.items() if amounts}
+    for container in torch_plugin.containers(job) if resources.takes(job, runtime.ml_policy) and override else ():
+        if container.get("name") == names.CONTAINER_NODE:
+            present = cast("pods.ResourceRequirements", container.get("resources") or {})
+            merged = resources.merge_resources(present, override)
+            container["resources"] = {part: amounts for part, amounts in merged.items() if amounts}
 
 
 def _initialize(job: dict[str, Any], trainjob: Mapping[str, Any]) -> None:
@@ -160,8 +156,8 @@ def _notes(trainjob: Mapping[str, Any], runtime: Runtime) -> Iterator[str]:
     metadata = trainjob.get("metadata") or {}
     if not metadata.get("name"):
         yield f"{_SUFFIX} in the name stands for the characters that the API server will generate"
-    plugins = [name for name in runtime.ml_policy if name not in ("numNodes", "torch")]
-    if plugins:
-        yield f"the prediction leaves out what Trainer's {', '.join(plugins)} plugin adds"
+    others = [name for name in runtime.ml_policy if name not in ("numNodes", "torch")]
+    if others:
+        yield f"the prediction leaves out what Trainer's {', '.join(others)} plugin adds"
     if (runtime.document.get("spec") or {}).get("podGroupPolicy"):
         yield "the prediction leaves out the labels and annotations of the runtime's podGroupPolicy"

@@ -23,6 +23,7 @@ PLURALS = {
     "ResourceClaimTemplate": "resourceclaimtemplates",
     "ResourceClaim": "resourceclaims",
     "DeviceClass": "deviceclasses",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
 }
 
 

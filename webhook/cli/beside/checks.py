@@ -89,11 +89,14 @@ def settled(mutated: Decision, validated: Decision, inputs: Inputs) -> frozenset
         inputs: all documents of the input.
     """
     request, found = mutated.request, [*mutated.findings, *validated.findings]
-    if not inputs.has(request.namespace, "Service") or any(each.rule == "core/shape" for each in found):
+    if not inputs.has(request.namespace, "Service", "ComputeDomain") or any(
+        each.rule == "core/shape" for each in found
+    ):
         return frozenset()
     kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
     job = Job(kind, Changes(mutated.document), request.namespace, mutated.governor.runtime, identify=kinds.identify)
-    return frozenset((each.rule, each.field) for each in meetings.settled(job, inputs, found))
+    every = (*meetings.settled(job, inputs, found), *claims.settled(job, inputs, found))
+    return frozenset((each.rule, each.field) for each in every)
 
 
 def _governing(job: Job, inputs: Inputs) -> Iterator[Finding]:
