@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from webhook.cli import cases, problems, wording
+from webhook.cli import cases, dry_runs, problems, wording
 from webhook.cli.cases import Case, Setup
 from webhook.cli.problems import CommandError
 from webhook.cluster import kinds, listings, live, readers, transports, writes
@@ -52,6 +52,10 @@ async def _check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
         if claims:
             setup = dataclasses.replace(setup, fetched=claims)
             decided = [await _decide(setup, source, asking) for source in judged]
+        if names:
+            asked = dry_runs.DryRuns(sender, setup)
+            decided = [await asked.ask(case) for case in decided]
+            asking.warnings.update(asked.warnings)
     finally:
         await sender.close()
     wording.warn(f"muster: {problems.one_line(each)}" for each in asking.warnings)
