@@ -40,8 +40,9 @@ def check(spec: Mapping[str, Any], templates: Sequence[Template], reader: Reader
     waiting = {index for index, each in enumerate(templates) if _never_ends(each, reader)}
     if len(waiting) == len(templates):
         return
-    # The launcher of MPI may end the daemons of its nodes itself, as its command does or the program that it starts.
-    daemons = templates[0].runtime is not None and templates[0].runtime.ml_policy.get("mpi") is not None
+    # By its name alone, the launcher of MPI may be another program than a training, and end the daemons of its nodes.
+    runtime = templates[0].runtime
+    daemons = runtime is not None and runtime.ml_policy.get("mpi") is not None and runtime.is_unlabelled
     for index in sorted(waiting):
         name = templates[index].job.get("name")
         if not named or name in named:
