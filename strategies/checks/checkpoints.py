@@ -82,7 +82,9 @@ def _volumes(job: Job, spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     claims = [
         each for policy in _objects(inner.get("volumeClaimPolicies")) for each in _objects(policy.get("templates"))
     ]
-    made = [{"name": (each.get("metadata") or {}).get("name"), mounts.CLAIM: {}} for each in claims]
+    made: list[Mapping[str, Any]] = [
+        {"name": (each.get("metadata") or {}).get("name"), mounts.CLAIM: {}} for each in claims
+    ]
     return [*_objects(spec.get("volumes")), *made]
 
 

@@ -83,7 +83,7 @@ _RUNTIME = {
         "template": {"metadata": {"labels": {}, "annotations": {}}, "spec": _JOBSET_SPEC},
     },
 }
-_PATCHED_METADATA = {"labels": {}, "annotations": {}}
+_PATCHED_METADATA: dict[str, Any] = {"labels": {}, "annotations": {}}
 _PATCHED_JOB = {"metadata": _PATCHED_METADATA, "spec": {"template": _POD}}
 _PATCHED = {"metadata": _PATCHED_METADATA, "spec": {"replicatedJobs": [{"name": str, "template": _PATCHED_JOB}]}}
 _TARGETS = [{"name": str}]

@@ -86,13 +86,13 @@ async def _claims(setup: Setup, decided: Iterable[Case], sender: transports.Send
         if setup.inputs.named(kind.name, namespace, name) or not kind.can_exist(ref):
             continue
         try:
-            document = await access.get(kind, namespace, name)
+            claim = await access.get(kind, namespace, name)
         except transports.RefusedError:
             text = f"volume claims in {namespace} may not be read, so their access modes were not looked at"
             asking.warnings[text] = None
             continue
-        if document is not None:
-            found.append(Source(Origin(f"cluster/{namespace}"), {**document, "kind": kind.name, "apiVersion": "v1"}))
+        if claim is not None:
+            found.append(Source(Origin(f"cluster/{namespace}"), {**claim, "kind": kind.name, "apiVersion": "v1"}))
     return found
 
 

@@ -118,7 +118,7 @@ def _pods(case: Case, jobset: Mapping[str, Any]) -> Iterator[tuple[str, dict[str
         held = {str(each.get("name")) for each in items(pod, "volumes")}
         made = [{"name": name, "emptyDir": {}} for name in sorted(added - held)]
         pod |= {"restartPolicy": pod.get("restartPolicy") or "OnFailure", "volumes": [*items(pod, "volumes"), *made]}
-        metadata = {key: member(template, "metadata", key) for key in ("labels", "annotations")}
+        metadata: dict[str, Any] = {key: member(template, "metadata", key) for key in ("labels", "annotations")}
         metadata |= {"generateName": f"{_name(jobset)}-{job.get('name')}-", "namespace": case.namespace}
         yield str(job.get("name")), {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}
 
