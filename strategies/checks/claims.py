@@ -11,7 +11,6 @@ from strategies.claims import handwritten, plans, requests
 from strategies.claims.plans import ClaimPlan
 from strategies.documents import paths
 from strategies.documents.findings import Finding, error, warning
-from strategies.documents.pods import at_once, replicas
 from strategies.jobs import assignments
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
@@ -153,9 +152,7 @@ def _held(job: Job, claim: str) -> str:
 
 
 def _pods(job: Job, template: Template) -> int:
-    if job.kind == "TrainJob" and job.container is not None and template.path == job.container.job_path:
-        return max(1, topologies.pods_of(job))
-    return max(1, replicas(template.job) * at_once(template.job))
+    return max(1, topologies.pods_of_replicated_job(job, template.job))
 
 
 def _alternatives(job: Job, site: Site, topology: Topology) -> Iterator[Finding]:

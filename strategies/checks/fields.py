@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.documents.findings import Finding, error, warning
-from strategies.documents.paths import field
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
 
@@ -47,7 +46,7 @@ def check(job: Job, template: Template) -> Iterator[Finding]:
             for number, name in _unfilled(container) if container.get("volumeMounts") else ():
                 place = (*template.pod_path, member, index, "volumeMounts", number, "subPathExpr")
                 message = "the container has no variable of this name, so the kubelet never starts it; add it to env"
-                yield error(field(template.document, place), name, message, rule="core/sub-path")
+                yield error(template.locate(place), name, message, rule="core/sub-path")
             for number, key in _unknown(env) if env else ():
                 if not any(
                     key in written for part in ("labels", "annotations") for written, _ in template.metadata(part)
@@ -57,7 +56,7 @@ def check(job: Job, template: Template) -> Iterator[Finding]:
                         "neither Kubernetes nor JobSet gives it to pods, so the variable is empty; "
                         f"use {_near(key)}, or write it into the labels of the pod template"
                     )
-                    yield warning(field(template.document, place), key, message, rule="core/unset-field")
+                    yield warning(template.locate(place), key, message, rule="core/unset-field")
 
 
 def _unfilled(container: Mapping[str, Any]) -> Iterator[tuple[int, str]]:

@@ -11,13 +11,14 @@ import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.checks import claims, patches, plugins
+from strategies.checks import checkpoints, claims, patches, plugins
 from strategies.checks.pods import check_pods
-from strategies.documents import labels, names, pods, quantities, trainjobs
+from strategies.documents import labels, names, quantities, trainjobs
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.runtimes import Runtime
 from strategies.jobs.jobs import Job
 from strategies.launches import coordinators, slots, topologies, untold
+from strategies.trainer import plugins as plugins_of_trainer
 
 __all__ = ["check_immutable", "check_job"]
 
@@ -41,6 +42,7 @@ def check_job(subject: Job) -> Iterator[Finding]:
         yield from plugins.check(subject)
     yield from claims.check_claims(subject)
     yield from check_pods(subject)
+    yield from checkpoints.check(subject)
     if subject.container is not None and subject.owner is None:
         nodes = max(topologies.read_topology(subject).nodes, 1)
         yield from coordinators.validate(subject, nodes)
@@ -136,29 +138,27 @@ def _runtime(subject: Job) -> Iterator[Finding]:
         yield error(
             "spec.runtimeRef.name", name, f"no {kind} of this name exists; create it first", rule="core/runtime"
         )
-    elif subject.runtime is None:
-        return
-    elif subject.runtime.container_missing:
-        message = (
-            f"{kind} has no replicated job labelled {names.ANCESTOR_LABEL}: {names.ANCESTOR_TRAINER} with a container "
-            f"named {names.CONTAINER_NODE}, so Trainer would change nothing in it; correct the runtime"
-        )
-        yield error("spec.runtimeRef.name", name, message, rule="core/runtime")
-    else:
+    elif subject.runtime is not None:
         yield from _ignored(subject, subject.runtime, name)
 
 
 def _ignored(subject: Job, runtime: Runtime, name: str) -> Iterator[Finding]:
     """Report members of `spec.trainer` that Trainer drops, because the runtime labels no training job."""
-    place, written = runtime.trainer, sorted(key for key, value in subject.trainer.items() if value)
-    if not written or place is None or not runtime.is_unlabelled:
+    place, dropped = runtime.trainer, plugins_of_trainer.ignored(runtime, subject.trainer)
+    if not dropped:
         return
-    nodes, runs = subject.trainer.get("numNodes"), pods.replicas(place.job) * pods.at_once(place.job)
-    message = (
-        f"Trainer would ignore {', '.join(written)} of spec.trainer: the runtime's job {place.job_name} has no label "
-        f"{names.ANCESTOR_LABEL}: {names.ANCESTOR_TRAINER}; label its template"
-    )
-    find = error if nodes is not None and nodes != runs else warning
+    what = f"Trainer would ignore {', '.join(dropped)} of spec.trainer"
+    label = f"{names.ANCESTOR_LABEL}: {names.ANCESTOR_TRAINER}"
+    if place is None:
+        message = (
+            f"{what}: the runtime has no replicated job labelled {label} with a container named "
+            f"{names.CONTAINER_NODE}; correct the runtime"
+        )
+        yield error("spec.runtimeRef.name", name, message, rule="core/runtime")
+        return
+    message = f"{what}: the runtime's job {place.job_name} has no label {label}; label its template"
+    nodes, runs = subject.trainer.get("numNodes"), topologies.pods_of_replicated_job(subject, place.job)
+    find = error if "numNodes" in dropped and nodes != runs else warning
     yield find("spec.runtimeRef.name", name, message, rule="core/runtime")
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import labels, paths
-from strategies.documents.findings import Finding, error, quoted, warning
-from strategies.documents.paths import Path
+from strategies.documents import labels
+from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template, list_patches
+from strategies.jobs.templates import Template, placed
 from strategies.launches import topologies
 
 __all__ = ["check"]
@@ -59,15 +58,15 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
                 *_faults(written),
                 *_above(written, topologies.pods_of_replicated_job(job, template.job)),
             ):
-                yield _placed(job, template, report, (*path, key), value, message)
+                yield placed(job, report(template.locate((*path, key)), value, message, rule=_RULE))
             if isinstance(written.get(_GROUP), str):
                 groups.setdefault(written[_GROUP], []).append((template, written))
     for name, group in groups.items():
         message = _ungrouped(job, group)
         if message:
             template = group[0][0]
-            path = template.annotations_path
-            yield _placed(job, template, report, (*path, _GROUP), name, message)
+            field = template.locate((*template.annotations_path, _GROUP))
+            yield placed(job, report(field, name, message, rule=_RULE))
 
 
 def _of_object(own: Mapping[str, Any], notes: Mapping[str, Any], report: Callable[..., Finding]) -> Iterator[Finding]:
@@ -146,20 +145,6 @@ def _ungrouped(job: Job, group: Sequence[tuple[Template, Mapping[str, Any]]]) ->
 def _number(text: Any) -> int:
     """Return a number of pods, 0 for what is none."""
     return int(text) if isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= _DIGITS else 0
-
-
-def _placed(  # noqa: PLR0913  # a finding, and the objects that its place depends on
-    job: Job, template: Template, report: Callable[..., Finding], path: Path, value: Any, message: str
-) -> Finding:
-    """Report at the place where the annotation was written: in the JobSet, in a patch, or in the runtime."""
-    if job.kind == "JobSet" or job.runtime is None:
-        return report(paths.field(template.document, path), value, message, rule=_RULE)
-    for patch, place in reversed(list_patches(job).get(template.job.get("name"), ())):
-        if path[-1] in _object(_object(patch.get("metadata")).get("annotations")):
-            own = paths.field(job.document, (*place, "metadata", "annotations", path[-1]))
-            return report(own, value, message, rule=_RULE)
-    message = f"in the pods of this runtime, {paths.field(template.document, path)}: {quoted(value)}: {message}"
-    return report("spec.runtimeRef.name", job.runtime.name, message, rule=_RULE)
 
 
 def _object(value: Any) -> Mapping[str, Any]:

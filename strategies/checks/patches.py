@@ -37,7 +37,8 @@ def check(job: Job) -> Iterator[Finding]:
     spec = job.document.get("spec") or {}
     if not spec.get("runtimePatches") and not spec.get("initializer"):
         return
-    template = _object(_object(_object(job.runtime.document, "spec"), "template"), "spec")
+    bare = job.runtime.document if job.runtime.bare is None else job.runtime.bare
+    template = _object(_object(_object(bare, "spec"), "template"), "spec")
     held = {
         str(each.get("name")): _object(_object(_object(each, "template"), "spec"), "template")
         for each in _list(template, "replicatedJobs")

@@ -20,7 +20,6 @@ from strategies.launches import coordinators, sites, topologies
 
 __all__ = ["check"]
 
-_LAUNCHER = "launcher"
 _LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0)(?::\d+)?")
 _COUNTING = ("torch", "mpi", "flux")
 _FIRST = {"jax": "JAX_COORDINATOR_ADDRESS", "xgboost": "DMLC_TRACKER_URI"}
@@ -119,13 +118,13 @@ def _mpi(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
     if mpi.get("mpiImplementation", "OpenMPI") == "":
         message = "Trainer knows no implementation of MPI but OpenMPI, and makes no JobSet; write OpenMPI"
         yield _of_runtime(job, f"mlPolicy.mpi.mpiImplementation is empty: {message}", error)
-    if nodes > 1 and mpi.get("runLauncherAsNode") and not {_LAUNCHER, names.CONTAINER_NODE} <= held:
+    if nodes > 1 and mpi.get("runLauncherAsNode") and not {names.LAUNCHER, names.CONTAINER_NODE} <= held:
         message = (
             "the runtime says runLauncherAsNode and lacks a replicated job launcher or node, so Trainer refuses more "
             "than 1; lower it, or use another runtime"
         )
         yield error("spec.trainer.numNodes", nodes, message, rule="core/plugin")
-    elif nodes > 1 and job.container is not None and job.container.job_name != _LAUNCHER:
+    elif nodes > 1 and job.container is not None and job.container.job_name != names.LAUNCHER:
         message = (
             f"the training runs in the replicated job {job.container.job_name}, and Trainer mounts the host file of "
             "MPI in one called launcher alone, so mpirun would find no other node; rename it"

@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from strategies.checks import (
@@ -33,14 +32,14 @@ from strategies.checks import (
     volumes,
 )
 from strategies.documents import labels, names, paths, pods
-from strategies.documents.findings import Finding, Severity, error, quoted
+from strategies.documents.findings import Finding, Severity, error
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template, list_patches, list_templates, pods_of
+from strategies.jobs.templates import Template, list_templates, placed
 from strategies.launches import endless, launches
 from strategies.launches.launches import Launcher
 
-__all__ = ["check_pods", "of_pod"]
+__all__ = ["check_pods"]
 
 _MEMBERS = ("containers", "initContainers")
 _RESTARTS = ("OnFailure", "Never")
@@ -58,7 +57,7 @@ def _found(job: Job) -> Iterator[Finding]:
     for template in templates:
         yield from _of_template(job, template)
     for finding in policies.check(job, templates):
-        yield _placed(job, finding)
+        yield placed(job, finding)
     yield from kueue.check(job, templates)
     if job.kind == "TrainJob":
         yield from _of_trainjob(job)
@@ -72,20 +71,20 @@ def _of_template(job: Job, template: Template) -> Iterator[Finding]:
         for problem in amounts.check(resources) if resources else ():
             yield _of_resources(job, template, inside, problem)
     for inside, value, message, rule in (*_claims(spec), *_restarts(template, spec), *_pod_resources(spec)):
-        yield _placed(job, error(template.field(*inside), value, message, rule=rule))
+        yield placed(job, error(template.field(*inside), value, message, rule=rule))
     judges = (scheduling.faults, containers.faults, members.faults, surroundings.faults)
     found = itertools.chain.from_iterable(judge(spec) for judge in judges)
     for inside, value, message, rule in itertools.chain(found, members.endless_init(spec, endless.of_job(job))):
-        yield of_pod(job, template, inside, error(template.field(*inside), value, message, rule=rule))
+        yield placed(job, error(template.field(*inside), value, message, rule=rule))
     for inside, value, message, severity in hosts.faults(template):
-        yield of_pod(job, template, inside, Finding(severity, template.field(*inside), value, message, "core/no-node"))
+        yield placed(job, Finding(severity, template.field(*inside), value, message, "core/no-node"))
     yield from fields.check(job, template)
     yield from _labels(job, template)
     for inside, command in _commands(job, template):
         if _is_one_word(command):
-            yield _placed(job, Finding(Severity.ERROR, template.field(*inside), command[0], *_ONE_WORD))
+            yield placed(job, Finding(Severity.ERROR, template.field(*inside), command[0], *_ONE_WORD))
     for inside, value, message in _names(spec):
-        yield _placed(job, error(template.field(*inside), value, message, rule="core/name"))
+        yield placed(job, error(template.field(*inside), value, message, rule="core/name"))
     yield from _programs(job, template)
 
 
@@ -96,7 +95,7 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, An
 
 
 def _of_trainjob(job: Job) -> Iterator[Finding]:
-    """Check what a TrainJob itself writes into the containers: its command, its env, and its patches."""
+    """Check what a TrainJob itself writes into the containers: its command and its env."""
     command = job.trainer.get("command")
     if command and _is_one_word(command):
         yield Finding(Severity.ERROR, "spec.trainer.command[0]", command[0], *_ONE_WORD)
@@ -106,11 +105,6 @@ def _of_trainjob(job: Job) -> Iterator[Finding]:
         yield error("spec.trainer.image", job.trainer["image"], message, rule="core/image")
     for inside, value, message, rule in containers.environment(job.trainer.get("env") or ()):
         yield error(paths.field(job.document, ("spec", "trainer", "env", *inside)), value, message, rule=rule)
-    for patched in list_patches(job).values():
-        for patch, place in patched:
-            spec = patch.get("spec") or {}
-            for inside, value, message, rule in (*containers.faults(spec), *surroundings.faults(spec)):
-                yield error(paths.field(job.document, (*place, "spec", *inside)), value, message, rule=rule)
 
 
 _Fault = tuple[Path, Any, str, str]
@@ -140,26 +134,25 @@ def _is_one_word(command: Sequence[str]) -> bool:
 
 def _programs(job: Job, template: Template) -> Iterator[Finding]:
     """Check the command lines of the containers; on a TrainJob that of its training has the words of the TrainJob."""
-    held = list(pods_of(job, template))
-    volumes_of = programs.Volumes([each for pod in held for each in _objects(pod, "volumes")])
-    mounted = _mounted(held)
+    pod = template.spec
+    volumes_of = programs.Volumes(_objects(pod, "volumes"))
     for (member, index), container in _containers(template.spec):
         mine = job.container is not None and template.path == job.container.job_path
         mine = mine and container.get("name") == names.CONTAINER_NODE and job.kind == "TrainJob"
         own = job.trainer if mine else {}
         command = own.get("command") if own.get("command") is not None else container.get("command")
         args = own.get("args") if own.get("args") is not None else container.get("args")
-        if _is_secured(held, container):
-            yield from _root_image(job, template, (member, index), users.context_of(held, container), own)
+        if _is_secured(pod, container):
+            yield from _root_image(job, template, (member, index), users.context_of(pod, container), own)
         if not command:
             continue
-        mounts = mounted.pop((str(member), str(container.get("name"))), [])  # no pod has two containers of a name
+        mounts = _objects(container, "volumeMounts")
         context = container.get("securityContext")
         if context and isinstance(context, dict) and context.get("readOnlyRootFilesystem") is True:
-            yield from _read_only(job, template, (member, index), ([*command, *(args or ())], own, mounts, held))
+            yield from _read_only(job, template, (member, index), ([*command, *(args or ())], own, mounts))
         found = list(programs.check([*command, *(args or ())], volumes_of, mounts))
-        if mounts and _is_secured(held, container):
-            context = users.context_of(held, container)
+        if mounts and _is_secured(pod, container):
+            context = users.context_of(pod, container)
             word_and_why = users.unreadable(context, [*command, *(args or ())], volumes_of, mounts)
             found += [(*word_and_why, "core/unreadable-file", False)] if word_and_why else []
         for place, message, rule, certain in found:
@@ -169,11 +162,11 @@ def _programs(job: Job, template: Template) -> Iterator[Finding]:
             if mine and own.get(part) is not None:
                 yield Finding(severity, f"spec.trainer.{part}[{number}]", word, message, rule)
             else:
-                yield _placed(job, Finding(severity, template.field(member, index, part, number), word, message, rule))
+                yield placed(job, Finding(severity, template.field(member, index, part, number), word, message, rule))
 
 
-def _is_secured(held: Sequence[Mapping[str, Any]], container: Mapping[str, Any]) -> bool:
-    return "securityContext" in container or any("securityContext" in pod for pod in held)
+def _is_secured(pod: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
+    return "securityContext" in container or "securityContext" in pod
 
 
 def _root_image(
@@ -185,32 +178,23 @@ def _root_image(
         yield Finding(Severity.WARNING, "spec.trainer.image", image, message, "core/root-image")
     elif message:
         finding = Finding(Severity.WARNING, template.field(*inside, "image"), image, message, "core/root-image")
-        yield _placed(job, finding)
+        yield placed(job, finding)
 
 
 def _read_only(
     job: Job,
     template: Template,
     inside: Path,
-    around: tuple[Sequence[str], Mapping[str, Any], Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]],
+    around: tuple[Sequence[str], Mapping[str, Any], Sequence[Mapping[str, Any]]],
 ) -> Iterator[Finding]:
     """Report a root that cannot be written where torchrun needs a folder; `around` is what the container has."""
     container = _container(template, inside)
-    argv, own, mounts, held = around
+    argv, own, mounts = around
     env = [*(container.get("env") or ()), *(own.get("env") or ())]
-    message = readonly.wrong(container, argv, env, mounts, [each for pod in held for each in _objects(pod, "volumes")])
+    message = readonly.wrong(container, argv, env, mounts, _objects(template.spec, "volumes"))
     if message:
         field = template.field(*inside, "securityContext", "readOnlyRootFilesystem")
-        yield _placed(job, Finding(Severity.WARNING, field, True, message, "core/read-only-root"))
-
-
-def _mounted(held: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
-    """Return the mounts of each container, by its list and name, from a pod and the patches of it."""
-    mounted: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for pod, member in itertools.product(held, _MEMBERS):
-        for container in _objects(pod, member):
-            mounted.setdefault((member, str(container.get("name"))), []).extend(_objects(container, "volumeMounts"))
-    return mounted
+        yield placed(job, Finding(Severity.WARNING, field, True, message, "core/read-only-root"))
 
 
 def _names(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Any, str]]:
@@ -239,9 +223,7 @@ def _labels(job: Job, template: Template) -> Iterator[Finding]:
                 message = (
                     "is not a valid label: keys and values have letters, digits, - _ and . alone, up to 63; correct it"
                 )
-                yield _placed(
-                    job, error(paths.field(template.document, (*path, key)), value, message, rule="core/label")
-                )
+                yield placed(job, error(template.locate((*path, key)), value, message, rule="core/label"))
     if template.is_annotated:
         yield from _annotations(job, template)
 
@@ -252,8 +234,8 @@ def _annotations(job: Job, template: Template) -> Iterator[Finding]:
         for key, value in written.items():
             if not labels.is_key(key.lower()):
                 message = "is not the key of an annotation: letters, digits, -, _ and ., or DOMAIN/ before; correct it"
-                field = paths.field(template.document, (*path, key))
-                yield _placed(job, error(field, value, message, rule="core/label"))
+                field = template.locate((*path, key))
+                yield placed(job, error(field, value, message, rule="core/label"))
 
 
 def _objects(document: Mapping[str, Any], member: str) -> list[Mapping[str, Any]]:
@@ -334,7 +316,7 @@ def _of_resources(job: Job, template: Template, inside: Path, problem: amounts.P
         field = f"spec.trainer.resourcesPerNode.{own}" + "".join(f"[{name}]" for name in problem.path[1:])
         return Finding(problem.severity, field, problem.value, problem.message, problem.rule)
     field = template.field(*inside, "resources", *problem.path)
-    return _placed(job, Finding(problem.severity, field, problem.value, problem.message, problem.rule))
+    return placed(job, Finding(problem.severity, field, problem.value, problem.message, problem.rule))
 
 
 def _own_part(job: Job, template: Template, inside: Path, path: tuple[str, ...]) -> str:
@@ -346,20 +328,3 @@ def _own_part(job: Job, template: Template, inside: Path, path: tuple[str, ...])
         return ""
     parts = (path[0], *(part for part in ("limits", "requests") if part != path[0]))
     return next((part for part in parts if override.get(part) and {*path[1:]} <= {*override[part]}), "")
-
-
-def of_pod(job: Job, template: Template, inside: Path, finding: Finding) -> Finding:
-    """Report a finding about a pod where it was written: in a patch of the TrainJob, else in its runtime."""
-    for place, patched in template.written.items():
-        if inside[: len(place)] == place:
-            return replace(finding, field=paths.field(job.document, (*patched, *inside[len(place) :])))
-    return _placed(job, finding)
-
-
-def _placed(job: Job, finding: Finding) -> Finding:
-    """Report a finding about a runtime's pods on the TrainJob that will use them."""
-    if job.kind == "JobSet" or job.runtime is None:
-        return finding
-    value = "" if finding.value is None else f"{quoted(finding.value)}: "
-    message = f"in the pods of this runtime, {finding.field}: {value}{finding.message}"
-    return Finding(finding.severity, "spec.runtimeRef.name", job.runtime.name, message, finding.rule)

@@ -18,8 +18,9 @@ from strategies.documents import paths, pods
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template
+from strategies.jobs.templates import Template, find_spec
 from strategies.launches import endless
+from strategies.trainer import runtime_patches
 
 __all__ = ["check"]
 
@@ -54,7 +55,7 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
     Returns:
         Findings at their places in the JobSet, or in the runtime.
     """
-    document, start = _spec(job)
+    document, start = find_spec(job)
     spec = paths.lookup(document, start) if start else document
     yield from _gang(job, templates)
     if isinstance(spec, dict):
@@ -67,7 +68,7 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
         own = _object(_object(template.job.get("template")).get("spec"))
         for inside, value, message in () if _JUDGED.isdisjoint(own) else _of_job(own, template.spec):
             place = (*template.path, "template", "spec", *inside)
-            yield error(paths.field(template.document, place), value, message, rule="core/job-policy")
+            yield error(template.locate(place), value, message, rule="core/job-policy")
     yield from _deleted(templates)
     yield from successes.check(spec if isinstance(spec, dict) else {}, templates, endless.of_job(job))
 
@@ -83,7 +84,7 @@ def _deleted(templates: Sequence[Template]) -> Iterator[Finding]:
                 "deletes a Job that has ended, and JobSet makes it again, and runs it again, as long as the set has "
                 "not ended; remove it, or write it into the spec of the JobSet"
             )
-            field = paths.field(template.document, place)
+            field = template.locate(place)
             yield warning(field, own["ttlSecondsAfterFinished"], message, rule="core/jobset-policy")
 
 
@@ -97,8 +98,9 @@ def _gang(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
         return
     policy = _object(job.runtime.document.get("spec")).get("podGroupPolicy")
     gang = next((each for each in _GANGS if _object(policy).get(each) is not None), None)
-    if gang == "volcano" and _queue(job) == "":
-        where = paths.field(job.runtime.document, ("spec", "template", "metadata", "annotations", _QUEUE))
+    if gang == "volcano" and paths.lookup(job.runtime.document, _QUEUE) == "":  # plugins/volcano/volcano.go Validate
+        patched = runtime_patches.find(job.runtime, _QUEUE)
+        where = paths.field(job.runtime.document, _QUEUE) if patched is None else paths.field(job.document, patched)
         message = "is not the name of a queue, so Trainer refuses the job; write one, or remove it"
         yield error(where, "", message, rule="core/gang")
     for template in templates if gang else ():
@@ -109,29 +111,13 @@ def _gang(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
                     f"{gang} starts no pod before all of them exist, and these are made when {item.get('name')} has "
                     "ended, so that the job never starts; remove podGroupPolicy, or dependsOn"
                 )
-                place = paths.field(template.document, (*template.path, "dependsOn", index))
+                place = template.locate((*template.path, "dependsOn", index))
                 yield error(place, item.get("name"), message, rule="core/gang")
                 return
 
 
 _GANGS = ("coscheduling", "volcano")
-_QUEUE = "scheduling.volcano.sh/queue-name"
-
-
-def _queue(job: Job) -> Any:
-    """Return the queue of Volcano that the runtime or a patch names (`plugins/volcano/volcano.go` Validate)."""
-    template = _object(_object(job.runtime.document.get("spec")).get("template")) if job.runtime is not None else {}
-    patches = (job.document.get("spec") or {}).get("runtimePatches")
-    every = [_object(_object(each).get("trainingRuntimeSpec")) for each in patches] if patches else []
-    named = [template, *(_object(each.get("template")) for each in every)]
-    found = [_object(_object(each.get("metadata")).get("annotations")).get(_QUEUE) for each in named]
-    return next((each for each in reversed(found) if each is not None), None)
-
-
-def _spec(job: Job) -> tuple[Mapping[str, Any], Path]:
-    if job.kind == "JobSet":
-        return job.document, ("spec",)
-    return (job.runtime.document if job.runtime else {}), ("spec", "template", "spec")
+_QUEUE: Path = ("spec", "template", "metadata", "annotations", "scheduling.volcano.sh/queue-name")
 
 
 def _of_jobset(spec: Mapping[str, Any], names: Sequence[Any]) -> Iterator[_Fault]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from strategies.checks import contradictions
 from strategies.claims import requests
-from strategies.documents import paths
-from strategies.documents.findings import Finding, error, quoted, warning
+from strategies.documents.findings import Finding, error, warning
 from strategies.jobs import assignments
 from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template, list_templates
+from strategies.jobs.templates import Template, list_templates, placed
 from strategies.platform.placements import KNOWN, Node, Role
 from strategies.roles import memories
 from strategies.roles.tolerations import tolerates
@@ -24,6 +22,7 @@ Nodes = Callable[[Role], Iterable[Node]]
 
 _TRANSIENT = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 _GIB = 1024**3
+_OF_RUNTIME = "spec.template."
 
 
 def check_roles(job: Job, nodes: Nodes) -> list[Finding]:
@@ -40,7 +39,7 @@ def check_roles(job: Job, nodes: Nodes) -> list[Finding]:
     for template in list_templates(job):
         profile = profiles.get(template.path)
         for each in _template(job, template, profile.memory if profile else None, nodes):
-            finding = each if job.kind == "JobSet" else _on_trainjob(job, template, each)
+            finding = placed(job, each) if each.field.startswith(_OF_RUNTIME) else each
             if finding not in found:  # one label may speak for several replicated jobs
                 found.append(finding)
     return found
@@ -105,17 +104,3 @@ def _too_large(template: Template, role: Role, wanted: int, largest: int, owned:
 def _stays(taint: Mapping[str, Any]) -> bool:
     """Whether a taint was set on purpose and is not a passing state of the node."""
     return not str(taint.get("key")).startswith(_TRANSIENT)
-
-
-def _on_trainjob(job: Job, template: Template, finding: Finding) -> Finding:
-    """Report a finding about the JobSet on the TrainJob: at the patch that wrote the field, or at its runtime."""
-    if not finding.field.startswith("spec.template.") or job.runtime is None:
-        return finding
-    for inside, path in template.written.items():
-        place = template.field(*inside)
-        if finding.field.startswith(place):
-            own = paths.field(job.document, path) + finding.field.removeprefix(place)
-            return dataclasses.replace(finding, field=own)
-    value = "" if finding.value is None else f"{quoted(finding.value)}: "
-    message = f"in the pods of this runtime, {finding.field}: {value}{finding.message}"
-    return dataclasses.replace(finding, field="spec.runtimeRef.name", value=job.runtime.name, message=message)

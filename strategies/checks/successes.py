@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents.findings import Finding, warning
-from strategies.documents.paths import Path, field
+from strategies.documents import names
+from strategies.documents.findings import Finding, note, warning
+from strategies.documents.paths import Path
 from strategies.jobs.templates import Template
 from strategies.launches.endless import Reader
 
@@ -39,6 +40,9 @@ def check(spec: Mapping[str, Any], templates: Sequence[Template], reader: Reader
     waiting = {index for index, each in enumerate(templates) if _never_ends(each, reader)}
     if len(waiting) == len(templates):
         return
+    # By its name alone, the launcher of MPI may be another program than a training, and end the daemons of its nodes.
+    runtime = templates[0].runtime
+    daemons = runtime is not None and runtime.ml_policy.get("mpi") is not None and runtime.is_unlabelled
     for index in sorted(waiting):
         name = templates[index].job.get("name")
         if not named or name in named:
@@ -46,11 +50,9 @@ def check(spec: Mapping[str, Any], templates: Sequence[Template], reader: Reader
                 "never ends, and the set is complete only when this replicated job has ended too, so that it keeps its "
                 "devices for ever; name the training in successPolicy.targetReplicatedJobs"
             )
-            yield warning(
-                field(templates[index].document, (*templates[index].path, "name")),
-                name,
-                message,
-                rule="core/endless-part",
+            place = templates[index].locate((*templates[index].path, "name"))
+            yield (note if daemons and name == names.CONTAINER_NODE else warning)(
+                place, name, message, rule="core/endless-part"
             )
 
 

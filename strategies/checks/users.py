@@ -20,10 +20,10 @@ _OTHERS, _GROUP = 0o004, 0o040
 _MOST = 64  # words
 
 
-def context_of(pods: Sequence[Mapping[str, Any]], container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the security context that holds for a container: that of its pod with its patches, and its own over it."""
+def context_of(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the security context that holds for a container: that of its pod, and its own over it."""
     found: dict[str, Any] = {}
-    for each in (*pods, container):
+    for each in (pod, container):
         context = each.get("securityContext")
         if isinstance(context, dict):
             found.update(context)

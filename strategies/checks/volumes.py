@@ -15,10 +15,11 @@ from typing import Any
 
 from strategies.checks import sources
 from strategies.documents import names, paths
-from strategies.documents.findings import Finding, error, quoted, warning
+from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template, list_patches, pods_of
+from strategies.jobs.templates import Template, find_spec, is_of_job, placed
 from strategies.launches import topologies
+from strategies.trainer import plugins
 
 __all__ = ["check", "count", "named", "together"]
 
@@ -40,14 +41,13 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
         job: the job as it will be stored.
         replicated: its replicated jobs.
     """
-    document, start = _spec(job)
+    document, start = find_spec(job)
     claims = list(_claims(document, start))
     given = (_object(claim.get("metadata")).get("name") for _, claim in claims)
     names_ = {name for name in given if isinstance(name, str)}
     for template in replicated:
-        for inside, name in _unheld(job, template, names_):
+        for inside, name in _unheld(template, names_, job.name):
             yield _told(job, error(template.field(*inside), name, _UNHELD, rule="core/volume-mount"))
-    yield from _patched(job, replicated, names_)
     if claims:
         yield from _unused(job, replicated, document, claims)
     crowds = _crowds(job, together(replicated)) if claims else {}
@@ -105,18 +105,27 @@ def _follows(template: Template) -> bool:
     return any(term.get("topologyKey") == names.HOSTNAME_LABEL for term in _objects(affinity.get(_REQUIRED)))
 
 
-def _unheld(job: Job, template: Template, claimed: set[Any]) -> Iterator[tuple[paths.Path, Any]]:
-    """Yield the mounts of containers that name no volume (ValidateVolumeMounts); those of patches are left out."""
-    if any(True for _ in _mounting(template.spec)):
-        yield from _missing(template.spec, claimed, _held(job, template))
+def _unheld(template: Template, claimed: set[Any], job_name: str | None) -> Iterator[tuple[paths.Path, Any]]:
+    """Yield the mounts of containers that name no volume: not one of the pod, of JobSet, or of a plugin of Trainer.
+
+    Webhooks for pods add volumes too late: the Job is refused before a pod is made (`pkg/apis/batch/validation`,
+    ValidatePodTemplateSpec and its ValidateVolumeMounts).
+    """
+    policy = template.runtime.ml_policy if template.runtime is not None else None
+    added = plugins.volumes(policy, template.job, job_name) if policy is not None else set()
+    held: set[Any] | None = None
+    for inside, name in _mounting(template.spec):
+        held = _held(template) | claimed | added if held is None else held
+        if str(name) not in held:
+            yield inside, name
 
 
 def _unused(
     job: Job, replicated: Sequence[Template], document: Mapping[str, Any], claims: Sequence[tuple[paths.Path, Any]]
 ) -> Iterator[Finding]:
     """Report claims that no container mounts, or whose name a volume has (validateReplicatedJobsVolumeClaims)."""
-    mounted = {str(name) for each in replicated for spec in pods_of(job, each) for _, name in _mounting(spec)}
-    taken = set[Any]().union(*(_held(job, each) for each in replicated))
+    mounted = {str(name) for each in replicated for _, name in _mounting(each.spec)}
+    taken = set[Any]().union(*(_held(each) for each in replicated))
     for path, claim in claims:
         name = _object(claim.get("metadata")).get("name")
         wrong = "no container mounts it" if str(name) not in mounted else ""
@@ -129,27 +138,9 @@ def _unused(
             yield _told(job, error(field, name, message, rule="core/volume-claim"))
 
 
-def _patched(job: Job, replicated: Sequence[Template], claimed: set[Any]) -> Iterator[Finding]:
-    """Report mounts that a patch of the TrainJob adds, and for which neither it nor the runtime has a volume."""
-    patches = list_patches(job)
-    for template in replicated if patches else ():
-        patched = patches.get(template.job.get("name"), ())
-        held = _held(job, template) if patched else set()
-        for patch, place in patched:
-            for inside, name in _missing(_object(patch.get("spec")), claimed, held):
-                field = paths.field(job.document, (*place, "spec", *inside))
-                yield error(field, name, _UNHELD, rule="core/volume-mount")
-
-
-def _missing(spec: Mapping[str, Any], claimed: set[Any], held: set[Any]) -> Iterator[tuple[paths.Path, Any]]:
-    for inside, name in _mounting(spec):
-        if str(name) not in held and str(name) not in claimed:
-            yield inside, name
-
-
-def _held(job: Job, template: Template) -> set[Any]:
-    """Return the names of the volumes of a pod, those of patches included."""
-    return {str(each.get("name")) for pod in pods_of(job, template) for each in _objects(pod.get("volumes"))}
+def _held(template: Template) -> set[Any]:
+    """Return the names of the volumes of a pod."""
+    return {str(each.get("name")) for each in _objects(template.spec.get("volumes"))}
 
 
 def _mounting(spec: Mapping[str, Any]) -> Iterator[tuple[paths.Path, Any]]:
@@ -176,12 +167,6 @@ def _claims(document: Mapping[str, Any], start: paths.Path) -> Iterator[tuple[pa
     for number, policy in enumerate(_objects(paths.lookup(document, (*start, "volumeClaimPolicies")))):
         for index, claim in enumerate(_objects(policy.get("templates"))):
             yield (*start, "volumeClaimPolicies", number, "templates", index), claim
-
-
-def _spec(job: Job) -> tuple[Mapping[str, Any], paths.Path]:
-    if job.kind == "JobSet":
-        return job.document, ("spec",)
-    return (job.runtime.document if job.runtime else {}), ("spec", "template", "spec")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,7 +206,7 @@ def _crowds(job: Job, templates: Sequence[Template]) -> dict[str, _Crowd]:
     users: dict[str, _Crowd] = {}
     for template in templates:
         mine = _Crowd.of(job, [template])
-        for name in {str(name) for spec in pods_of(job, template) for _, name in _mounting(spec)}:
+        for name in {str(name) for _, name in _mounting(template.spec)}:
             other = users.get(name, _Crowd())
             users[name] = _Crowd(other.count + mine.count, other.apart or mine.apart)
     return users
@@ -243,24 +228,16 @@ def _are_apart(job: Job, template: Template) -> bool:
 
 def count(job: Job, template: Template) -> int:
     """Return the number of pods of a replicated job that run at once."""
-    if job.container is not None and template.path == job.container.job_path:
-        return topologies.pods_of(job)
-    spec = _object(_object(template.job.get("template")).get("spec"))
-    replicas, pods = template.job.get("replicas"), spec.get("parallelism")
-    return (1 if replicas is None else replicas) * (1 if pods is None else pods)
+    return topologies.pods_of_replicated_job(job, template.job)
 
 
 def _told(job: Job, finding: Finding) -> Finding:
     """Report a finding about a runtime's volume on the TrainJob: at its number of nodes, else at its runtime."""
-    if job.kind == "JobSet" or job.runtime is None:
-        return finding
     nodes = job.trainer.get("numNodes") or 1
-    if nodes > 1 and finding.rule == "core/shared-volume":
+    if not is_of_job(job, finding.field) and nodes > 1 and finding.rule == "core/shared-volume" and job.runtime:
         message = f"{finding.message} ({job.runtime.kind} {finding.field})"  # kubectl truncates warnings at their end
         return dataclasses.replace(finding, field="spec.trainer.numNodes", value=nodes, message=message)
-    value = f"{quoted(finding.value)}: " if finding.rule == "core/volume-mount" else ""
-    message = f"in the pods of this runtime, {finding.field}: {value}{finding.message}"
-    return dataclasses.replace(finding, field="spec.runtimeRef.name", value=job.runtime.name, message=message)
+    return placed(job, finding)
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:

@@ -88,11 +88,11 @@ def _ungated(job: Job, template: Template) -> Iterator[Finding]:
 def _missing(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]]) -> Iterator[Finding]:
     for index, entry in own.items():
         for member, kind in CLAIM_SOURCES.items():
-            key = (kind, str(entry.get(member)))
-            if key in job.supply.named and job.supply.named[key] is None:
-                message = f"no {kind} of this name was found; the pods wait until it exists"
+            lacking = job.supply.lacks(kind, str(entry.get(member)))
+            if lacking is not None:
+                report, message = lacking
                 field = _field(job, template, index, member)
-                yield warning(field, entry.get(member), message, rule="claims/unknown-object")
+                yield report(field, entry.get(member), message, rule="claims/unknown-object")
 
 
 def _unrequested(job: Job, template: Template) -> Iterator[Finding]:
@@ -133,7 +133,7 @@ def find_named(job: Job, entry: Mapping[str, Any]) -> Named | None:
 
 def _place(job: Job, template: Template, *inside: str | int) -> str:
     field = template.field(*inside)
-    return field if job.kind == "JobSet" or job.runtime is None else f"{job.runtime.kind} {field}"
+    return field if templates.is_of_job(job, field) or job.runtime is None else f"{job.runtime.kind} {field}"
 
 
 def _doubled(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]]) -> Iterator[Finding]:
@@ -155,5 +155,4 @@ def _users(template: Template) -> dict[str | None, list[Path]]:
 
 
 def _field(job: Job, template: Template, index: int, member: str) -> str:
-    field = f"{template.field('resourceClaims', index)}.{member}"
-    return field if job.kind == "JobSet" or job.runtime is None else f"{job.runtime.kind} {field}"
+    return f"{_place(job, template, 'resourceClaims', index)}.{member}"

@@ -17,8 +17,8 @@ from typing import Any
 from strategies.claims import leftovers, requests
 from strategies.claims.notations import AskedClaim
 from strategies.claims.requests import ClaimRequest
-from strategies.documents import names, paths
-from strategies.documents.findings import Finding, Severity, error, warning
+from strategies.documents import names
+from strategies.documents.findings import Finding, Severity, error
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job, remembered, remembered_for_part
 from strategies.platform.profiles import Profile, template_name
@@ -239,9 +239,9 @@ def _unmet_name(job: Job, asked: AskedClaim, *, queued: bool) -> Iterator[Findin
             f"annotation {names.CLAIM_PROFILE_ANNOTATION}"
         )
         yield error(f"{asked.field}.{asked.member}", asked.object, message, rule="claims/seat")
-    elif (asked.kind, asked.object) in job.supply.named and job.supply.named[asked.kind, asked.object] is None:
-        message = f"no {asked.kind} of this name was found; the pods wait until it exists"
-        yield warning(f"{asked.field}.{asked.member}", asked.object, message, rule="claims/unknown-object")
+    elif lacking := job.supply.lacks(asked.kind, asked.object):
+        report, message = lacking
+        yield report(f"{asked.field}.{asked.member}", asked.object, message, rule="claims/unknown-object")
     elif (known := job.supply.named.get((asked.kind, asked.object))) is not None and known.is_empty:
         message = f"this {asked.kind} asks for 0 devices, so the pods would get none; name another"
         yield error(f"{asked.field}.{asked.member}", asked.object, message, rule="claims/no-devices")
@@ -261,6 +261,6 @@ def _clashes(request: ClaimRequest, uses: list[Use], profile: Profile | None) ->
     labels, path = next(iter(template.metadata("labels")))
     label = labels.get(names.PROFILE_LABEL)
     if profile is not None and label not in (None, profile.name):
-        where = paths.field(template.document, (*path, names.PROFILE_LABEL))
+        where = template.locate((*path, names.PROFILE_LABEL))
         message = f"Muster sets this label, to {profile.name}; remove it"
         yield error(where, label, message, rule="claims/profile-label")

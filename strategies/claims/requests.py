@@ -98,9 +98,7 @@ def _asks(job: Job) -> bool:
         return True
     if any(key in annotations for annotations, _, _ in _around(job) for key in _KEYS):
         return True
-    document, path = (job.document, ("spec",)) if job.kind == "JobSet" else _template(job)
-    if job.kind == "TrainJob" and (job.document.get("spec") or {}).get("runtimePatches"):
-        return True
+    document, path = templates.find_spec(job)
     every = _list(paths.lookup(document, (*path, "replicatedJobs")))
     return any(not _NAMED.isdisjoint(annotations) for each in every for annotations in _of_template(each))
 
@@ -204,7 +202,9 @@ def _levels(job: Job, template: Template, *, training: bool) -> Iterator[tuple[M
     """Yield annotations, where they are written, and the field path of the metadata around them; nearest first."""
     name = template.job.get("name")
     for (notes, path), part in zip(template.metadata("annotations"), ("pod template's", "template's"), strict=True):
-        place = paths.field(template.document, path[:-1]) if job.kind == "JobSet" else "spec.runtimeRef.name: metadata"
+        key = next((each for each in _KEYS if each in notes), _KEYS[0])
+        place = template.locate((*path, key)).rpartition(".annotations")[0]
+        place = place if templates.is_of_job(job, place) else "spec.runtimeRef.name: metadata"
         yield notes, f"the {part} annotation of job {name}", place
     if training:
         yield from _around(job)
@@ -225,10 +225,6 @@ def _around(job: Job) -> Iterator[tuple[Mapping[str, Any], str, str]]:
 
 def _annotations(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return (document.get("metadata") or {}).get("annotations") or {}
-
-
-def _template(job: Job) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    return (job.runtime.document if job.runtime else {}), ("spec", "template", "spec")
 
 
 def _list(value: Any) -> list[Any]:

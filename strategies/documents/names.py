@@ -21,6 +21,7 @@ __all__ = [
     "JOBSET_API_VERSION",
     "JOBSET_GROUP",
     "JOBSET_NAME_LABEL",
+    "LAUNCHER",
     "LEASE_ANNOTATION",
     "MASTER_ADDR",
     "MASTER_PORT",
@@ -65,6 +66,8 @@ ANCESTOR_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
 ANCESTOR_TRAINER = "trainer"
 CONTAINER_NODE = "node"
 """Name of the training container in every Trainer runtime, and of its replicated job."""
+LAUNCHER = "launcher"
+"""Name of the replicated job in which a runtime of MPI starts the training (trainer v2.3.0 `plugins/mpi/mpi.go`)."""
 
 SNAPSHOT_SUFFIX = "-runtime-snapshot"
 """Suffix of the ConfigMap in which Trainer freezes a TrainJob's runtime (`pkg/runtime/core/snapshot.go`)."""

@@ -137,15 +137,15 @@ def takes_turns(job: Document) -> bool:
     return completions is not None and 0 < at_once(job) < int(completions)
 
 
-def trainer(document: Document, spec_path: tuple[str, ...]) -> Place | None:
+def trainer(document: Document, spec_path: tuple[str, ...], first: str = "") -> Place | None:
     """Find the training container.
 
     Trainer's own rule first: container `node` of the job labelled `trainjob-ancestor-step: trainer`. For a JobSet
-    that Trainer did not make: the job with role `trainer`, else a job named `node` or `trainer`, else the only job;
-    and there container `node`, else the first one.
+    that Trainer did not make: the job with role `trainer`, else a job named `first`, `node` or `trainer`, else the only
+    job; and there container `node`, else the first one.
     """
     jobs = _dig(document, *spec_path).get("replicatedJobs") or ()
-    for wanted in (_is_ancestor, _is_role, _is_named):
+    for wanted in (_is_ancestor, _is_role, lambda job: first and job.get("name") == first, _is_named):
         for index, job in enumerate(jobs):
             if wanted(job) and _containers(job):
                 return _place(job, (*spec_path, "replicatedJobs", index))

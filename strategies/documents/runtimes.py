@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from strategies.documents import names, pods
+from strategies.documents.paths import Path
 
 __all__ = ["Runtime", "Source"]
 
@@ -22,10 +23,14 @@ class Runtime:
         document: the raw runtime.
         source: `snapshot` (frozen by Trainer for this job) or `live`; `label` when a JobSet has no runtime but a
             framework label of its own (the document then holds only that label).
+        bare: the runtime without the patches of a TrainJob that are merged into `document`; None where none are.
+        written: places in `document` that such a patch wrote, each with its place in the TrainJob.
     """
 
     document: Mapping[str, Any]
     source: Source
+    bare: Mapping[str, Any] | None = None
+    written: Mapping[Path, Path] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -57,12 +62,8 @@ class Runtime:
     @functools.cached_property
     def trainer(self) -> pods.Place | None:
         """The training container of the template."""
-        return pods.trainer(self.document, ("spec", "template", "spec"))
-
-    @property
-    def container_missing(self) -> bool:
-        """Whether a template exists in which Trainer would find no training container."""
-        return "spec" in self.document and self.trainer is None
+        starts = names.LAUNCHER if self.ml_policy.get("mpi") is not None else ""
+        return pods.trainer(self.document, ("spec", "template", "spec"), starts)
 
     @property
     def is_unlabelled(self) -> bool:

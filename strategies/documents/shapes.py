@@ -83,7 +83,10 @@ _RUNTIME = {
         "template": {"metadata": {"labels": {}, "annotations": {}}, "spec": _JOBSET_SPEC},
     },
 }
-_PATCHED = {"replicatedJobs": [{"name": str, "template": {"spec": {"template": _POD}}}]}
+_PATCHED_METADATA: dict[str, Any] = {"labels": {}, "annotations": {}}
+_PATCHED_JOB = {"metadata": _PATCHED_METADATA, "spec": {"template": _POD}}
+_PATCHED = {"metadata": _PATCHED_METADATA, "spec": {"replicatedJobs": [{"name": str, "template": _PATCHED_JOB}]}}
+_TARGETS = [{"name": str}]
 _MOST = 50  # naming the last of a hundred thousand list entries takes a search of the whole list
 _DEVICES = {"count": int, "allocationMode": str, "deviceClassName": str}
 _CLAIM = {"devices": {"requests": [{"exactly": _DEVICES, "firstAvailable": [_DEVICES]}]}}
@@ -92,7 +95,9 @@ _SHAPES: dict[str, Any] = {
         "metadata": _METADATA,
         "spec": {
             "runtimeRef": {"name": str, "kind": str, "apiGroup": str},
-            "runtimePatches": [{"manager": str, "trainingRuntimeSpec": {"template": {"spec": _PATCHED}}}],
+            "runtimePatches": [{"manager": str, "trainingRuntimeSpec": {"template": _PATCHED}}],
+            "podTemplateOverrides": [{"targetJobs": _TARGETS, **_POD}],
+            "podSpecOverrides": [{"targetJobs": _TARGETS, **_POD_SPEC}],
             "trainer": {
                 "image": str,
                 "command": _STRINGS,

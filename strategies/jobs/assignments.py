@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from strategies.documents import names
-from strategies.documents.paths import field
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
 
@@ -49,7 +48,7 @@ def within(template: Template) -> Iterator[Assignment]:
     for (labels, path), where in zip(template.metadata("labels"), whose, strict=True):
         word = labels.get(names.ROLE_LABEL)
         if word is not None:
-            yield Assignment(str(word), where, field(template.document, (*path, names.ROLE_LABEL)))
+            yield Assignment(str(word), where, template.locate((*path, names.ROLE_LABEL)))
 
 
 def _around(job: Job) -> Iterator[Assignment]:

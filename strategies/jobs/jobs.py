@@ -21,6 +21,7 @@ from strategies.jobs.memories import remembered, remembered_for_all
 from strategies.jobs.parts import Parts
 from strategies.platform.placements import Role
 from strategies.platform.supplies import NOTHING, Supply
+from strategies.trainer import runtime_patches
 
 __all__ = [
     "MOST_TOGETHER",
@@ -64,7 +65,7 @@ class Job:
         kind: which of the two.
         changes: the recorded changes; its `document` is the incoming object with the changes so far.
         namespace: namespace of the request, also when the document holds none.
-        runtime: the runtime that governs the job, None when there is none.
+        runtime: the runtime that governs the job, with the patches of a TrainJob merged in; None when there is none.
         owner: the TrainJob that controls a JobSet, None for any other.
         claim_devices: devices per ResourceClaimTemplate of this namespace that the job's pods use, None if unknown.
         settings: the configuration of the job's framework.
@@ -89,6 +90,11 @@ class Job:
     identify: programs.Identify = programs.unknown
     part: int = 0
     memory: dict[Any, tuple[Any, ...]] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Merge the patches of a TrainJob into its runtime, so that nothing reads the one without the other."""
+        if self.kind == "TrainJob" and self.runtime is not None:
+            object.__setattr__(self, "runtime", runtime_patches.apply(self.runtime, self.document))
 
     @property
     def document(self) -> Mapping[str, Any]:

@@ -1,24 +1,26 @@
 """Templates: each replicated job of a JobSet with the document around it, as claims and placement read it.
 
-For a TrainJob they are those of its runtime, with the TrainJob's patches and resources applied. So the person who
-applies the TrainJob learns why the JobSet would be refused; the answer to Trainer's own request reaches no person.
+For a TrainJob they are those of its runtime, with the TrainJob's patches (`trainer.runtime_patches`) and resources
+applied. So the person who applies the TrainJob learns why the JobSet would be refused; the answer to Trainer's own
+request reaches no person.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import names, paths, pods
+from strategies.documents import names, paths, pods, trainjobs
+from strategies.documents.findings import Finding, quoted
 from strategies.documents.paths import Absent, Path
+from strategies.documents.runtimes import Runtime
 from strategies.jobs import containers, programs
 from strategies.jobs.jobs import Job, remembered_for_all
-from strategies.trainer import runtime_patches
+from strategies.trainer import resources, runtime_patches
 
-__all__ = ["Template", "find_template", "list_patches", "list_templates", "pods_of"]
+__all__ = ["Template", "find_spec", "find_template", "is_of_job", "list_templates", "placed"]
 
 _POD = ("template", "spec", "template")
 
@@ -31,15 +33,17 @@ class Template:
         document: the document that holds it.
         job: the replicated job itself.
         path: its place in `document`.
-        written: paths of its pod spec that a TrainJob's patches wrote, with their places in the TrainJob.
         identify: tells what a command line starts.
+        trainjob: the TrainJob whose runtime holds it, None for a JobSet.
+        runtime: that runtime.
     """
 
     document: Mapping[str, Any]
     job: Mapping[str, Any]
     path: Path
-    written: Mapping[Path, Path] = dataclasses.field(default_factory=dict)
     identify: programs.Identify = programs.unknown
+    trainjob: Mapping[str, Any] | None = None
+    runtime: Runtime | None = None
 
     @property
     def pod_path(self) -> Path:
@@ -95,19 +99,28 @@ class Template:
         return (*self.path, *_POD, "metadata", "annotations")
 
     def field(self, *inside: str | int) -> str:
-        """Return the field path of the place `inside` the pod spec."""
-        return paths.field(self.document, (*self.pod_path, *inside))
+        """Return the field path of the place `inside` the pod spec, or in the patch that wrote it."""
+        return self.locate((*self.pod_path, *inside))
+
+    def locate(self, path: Path) -> str:
+        """Return the field path of a place in the document, or in the patch of a TrainJob that wrote it."""
+        patched = runtime_patches.find(self.runtime, path) if self.runtime is not None else None
+        return paths.field(self.document, path) if patched is None else paths.field(self.trainjob, patched)
 
 
 @remembered_for_all
 def list_templates(job: Job) -> Sequence[Template]:
     """Return the replicated jobs of a JobSet, or those that the JobSet of a TrainJob will have."""
-    document, path = (job.document, _OF_JOBSET) if job.kind == "JobSet" else (_runtime(job), _OF_RUNTIME)
+    document, path = find_spec(job)
     every = enumerate(_object(document, *path).get("replicatedJobs") or ())
     if job.kind == "JobSet":
-        return [Template(document, each, (*path, "replicatedJobs", n), {}, job.identify) for n, each in every]
-    patches = runtime_patches.find_patches(job.document)
-    return [_patched(job, document, each, (*path, "replicatedJobs", n), patches) for n, each in every]
+        return [Template(document, each, (*path, "replicatedJobs", n), job.identify) for n, each in every]
+    trainer, policy = trainjobs.trainer(job.document), job.runtime.ml_policy if job.runtime else {}
+    made = ((n, resources.of_replicated_job(each, trainer, policy)) for n, each in every)
+    return [
+        Template(document, each, (*path, "replicatedJobs", n), job.identify, job.document, job.runtime)
+        for n, each in made
+    ]
 
 
 def find_template(job: Job, path: Path) -> Template | None:
@@ -115,38 +128,28 @@ def find_template(job: Job, path: Path) -> Template | None:
     if job.kind != "JobSet":
         return next((each for each in list_templates(job) if each.path == path), None)
     found = paths.lookup(job.document, path)
-    return None if isinstance(found, Absent) else Template(job.document, found, path, {}, job.identify)
+    return None if isinstance(found, Absent) else Template(job.document, found, path, job.identify)
 
 
-def list_patches(job: Job) -> runtime_patches.Patches:
-    """Return what a TrainJob's runtimePatches add to pods, by the name of a replicated job; nothing for a JobSet."""
-    patched = job.kind == "TrainJob" and (job.document.get("spec") or {}).get("runtimePatches")
-    return runtime_patches.find_patches(job.document) if patched else {}
+def find_spec(job: Job) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return the document that holds the JobSetSpec of a job, and its place there: the job's own, or its runtime's."""
+    if job.kind == "JobSet":
+        return job.document, ("spec",)
+    return (job.runtime.document if job.runtime is not None else {}), ("spec", "template", "spec")
 
 
-def pods_of(job: Job, template: Template) -> Iterator[Mapping[str, Any]]:
-    """Yield the pod spec of a template, and what the patches of a TrainJob add to it."""
-    yield template.spec
-    for patch, _ in list_patches(job).get(template.job.get("name"), ()):
-        yield _object(patch, "spec")
+def placed(job: Job, finding: Finding) -> Finding:
+    """Report a finding about the pods of a TrainJob where the TrainJob wrote it: in its patch, else at its runtime."""
+    if is_of_job(job, finding.field) or job.runtime is None:
+        return finding
+    value = "" if finding.value is None else f"{quoted(finding.value)}: "
+    message = f"in the pods of this runtime, {finding.field}: {value}{finding.message}"
+    return Finding(finding.severity, "spec.runtimeRef.name", job.runtime.name, message, finding.rule)
 
 
-_OF_JOBSET, _OF_RUNTIME = ("spec",), ("spec", "template", "spec")
-
-
-def _runtime(job: Job) -> Mapping[str, Any]:
-    return job.runtime.document if job.runtime is not None else {}
-
-
-def _patched(
-    job: Job,
-    document: Mapping[str, Any],
-    replicated: Mapping[str, Any],
-    path: Path,
-    patches: runtime_patches.Patches,
-) -> Template:
-    replicated, written = runtime_patches.patch_replicated_job(replicated, job.document, patches)
-    return Template(document, replicated, path, written, job.identify)
+def is_of_job(job: Job, field: str) -> bool:
+    """Whether the field of a template is one of the job's own document, and not of its runtime."""
+    return job.kind == "JobSet" or job.runtime is None or field.startswith(runtime_patches.FIELDS)
 
 
 def _object(document: Any, *members: str) -> Mapping[str, Any]:

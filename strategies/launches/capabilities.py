@@ -15,7 +15,6 @@ from typing import Any
 from strategies.documents import paths
 from strategies.documents.findings import Finding, warning
 from strategies.jobs.jobs import Job
-from strategies.jobs.templates import find_template
 from strategies.launches import sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
@@ -41,9 +40,6 @@ def bound(job: Job) -> Generation | None:
     """Return the bound of the GPUs of the training's nodes; None where no label of them says one."""
     place = job.container
     spec: Mapping[str, Any] = place.pod_spec if place is not None else {}
-    if place is not None and job.kind == "TrainJob" and (job.document.get("spec") or {}).get("runtimePatches"):
-        template = find_template(job, place.job_path)
-        spec = template.spec if template is not None else spec
     return generations.find(spec) if "nodeSelector" in spec or "affinity" in spec else None
 
 

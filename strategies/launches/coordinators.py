@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from strategies.documents import names, pods, quantities
 from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job, follow_parts, remembered
+from strategies.jobs.templates import find_spec
 from strategies.launches import topologies
 
 __all__ = ["Coordinator", "find_coordinator", "is_elsewhere", "is_trainers", "validate"]
@@ -144,7 +145,7 @@ def _pod_names(job: Job, name: str, nodes: int) -> Iterator[tuple[int, str]]:
 
     JobSet checks them all (`pkg/webhooks/jobset_webhook.go` ValidateCreate); an initializer's are longer than `node`'s.
     """
-    document, path = (job.document, ("spec",)) if job.kind == "JobSet" else _template(job)
+    document, path = find_spec(job)
     training = job.container.job_name if job.container else ""
     for place in pods.places(document, path):
         spec = place.job["template"]["spec"]
@@ -154,10 +155,6 @@ def _pod_names(job: Job, name: str, nodes: int) -> Iterator[tuple[int, str]]:
         longest = f"{name}-{place.job_name}-{pods.replicas(place.job) - 1}"
         indexed = spec.get("completionMode") != "NonIndexed"  # the names of other pods are cut where they are too long
         yield len(f"{longest}-{max(pods_each - 1, 0)}") + _POD_SUFFIX if indexed else len(longest), place.job_name
-
-
-def _template(job: Job) -> tuple[pods.Document, tuple[str, ...]]:
-    return (job.runtime.document if job.runtime else {}), ("spec", "template", "spec")
 
 
 def _network_findings(job: Job) -> Iterator[Finding]:

@@ -224,11 +224,7 @@ def _named_hosts(job: Job, site: Site, launch: Launch) -> Iterator[Finding]:
 def _is_mounted(job: Job) -> bool:
     """Whether a volume may bring the file that deepspeed reads by default."""
     container = job.container.container if job.container is not None else {}
-    mounts = list(container.get("volumeMounts") or ())  # type: ignore[call-overload]  # of any container
-    for patched in templates.list_patches(job).values():
-        for patch, _ in patched:
-            for each in (patch.get("spec") or {}).get("containers") or ():
-                mounts += each.get("volumeMounts") or ()
+    mounts: Any = container.get("volumeMounts") or ()
     return any(str(each.get("mountPath", "")).startswith(_JOB) for each in mounts)
 
 

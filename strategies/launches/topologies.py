@@ -17,7 +17,7 @@ from strategies.documents import names, pods, quantities
 from strategies.jobs.jobs import Job, follow_parts, keep, remembered, remembered_for_part, remembered_for_place
 from strategies.launches.launches import Launch, Launcher
 from strategies.platform import devices
-from strategies.trainer import resources
+from strategies.trainer import plugins, resources
 
 __all__ = [
     "Topology",
@@ -185,9 +185,9 @@ def pods_of(job: Job) -> int:
 
 
 def pods_of_replicated_job(job: Job, replicated: Mapping[str, Any]) -> int:
-    """Return the pods of a replicated job that exist at once; those of the training of a TrainJob are its nodes."""
-    if job.kind == "TrainJob" and pods.labels(replicated).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
-        return pods_of(job)
+    """Return the pods of a replicated job that exist at once; those of a TrainJob are as many as Trainer makes."""
+    if job.kind == "TrainJob":
+        return plugins.count(job.runtime.ml_policy if job.runtime else {}, replicated, job.trainer)
     return pods.replicas(replicated) * pods.at_once(replicated)
 
 

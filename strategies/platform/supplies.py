@@ -6,10 +6,11 @@ to report who holds its seats; only the controller assigns seats.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from strategies.documents.findings import Finding, note, warning
 from strategies.platform.devices import is_accelerator
 from strategies.platform.profiles import Profile, claim_names, has_claim
 from strategies.platform.seats import count_of, seat_entries
@@ -88,6 +89,7 @@ class Supply:
         drained: names of shared claims whose profile has changed; no pod gets a seat there until they are replaced.
         named: claims and templates that jobs name themselves, by kind and name; None for one that does not exist.
         asked: whether any job may ask for a claim; False skips all reading of jobs for claims.
+        whole: whether what was looked up and not found does not exist; else somebody may make it, or have made it.
     """
 
     profiles: Mapping[str, Profile] = field(default_factory=dict)
@@ -96,6 +98,15 @@ class Supply:
     drained: frozenset[str] = frozenset()
     named: Mapping[tuple[str, str], Named | None] = field(default_factory=dict)
     asked: bool = True
+    whole: bool = True
+
+    def lacks(self, kind: str, name: str) -> tuple[Callable[..., Finding], str] | None:
+        """Return how to report that no claim or template of a name was found, and why; None where one may be."""
+        if (kind, name) not in self.named or self.named[kind, name] is not None:
+            return None
+        if self.whole:
+            return warning, f"no {kind} of this name was found; the pods wait until it exists"
+        return note, f"no {kind} of this name is among these files; the pods wait until the cluster has one"
 
     def free(self, profile: Profile, claim: str) -> int:
         """Return the free seats of one shared claim."""

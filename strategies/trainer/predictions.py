@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from strategies.documents import names, pods, trainjobs
 from strategies.documents.runtimes import Runtime
-from strategies.trainer import merges, resources, torch_plugin
+from strategies.trainer import merges, plugins, resources, runtime_patches, torch_plugin
 
 __all__ = ["TRAINER", "Prediction", "UnpredictableError", "job_name", "predict"]
 
@@ -57,7 +57,8 @@ def predict(trainjob: Mapping[str, Any], runtime: Runtime, namespace: str) -> Pr
 
 def _predicted(trainjob: Mapping[str, Any], runtime: Runtime, namespace: str) -> Prediction:
     name = job_name(trainjob)
-    template = _template(trainjob, runtime)
+    runtime = runtime_patches.apply(runtime, trainjob)
+    template: Mapping[str, Any] = (runtime.document.get("spec") or {}).get("template") or {}
     spec = copy.deepcopy(dict(template.get("spec") or {}))
     for job in spec.get("replicatedJobs") or ():
         _shape_job(job, trainjob, runtime)
@@ -84,14 +85,6 @@ def job_name(trainjob: Mapping[str, Any]) -> str:
     return str(metadata.get("name") or f"{metadata.get('generateName') or 'unnamed-'}{_SUFFIX}")
 
 
-def _template(trainjob: Mapping[str, Any], runtime: Runtime) -> Mapping[str, Any]:
-    template: Mapping[str, Any] = (runtime.document.get("spec") or {}).get("template") or {}
-    for patch in (trainjob.get("spec") or {}).get("runtimePatches") or ():
-        patched = (patch.get("trainingRuntimeSpec") or {}).get("template") or {}
-        template = merges.merge(template, patched)
-    return template
-
-
 def _metadata(trainjob: Mapping[str, Any], template: Mapping[str, Any], name: str, namespace: str) -> dict[str, Any]:
     owner = {"apiVersion": names.TRAINER_API_VERSION, "kind": "TrainJob", "name": name}
     uid = (trainjob.get("metadata") or {}).get("uid")
@@ -109,20 +102,16 @@ def _shape_job(job: dict[str, Any], trainjob: Mapping[str, Any], runtime: Runtim
     """Set replicas, the number of pods, and the resources of the training container."""
     step, trainer = pods.labels(job).get(names.ANCESTOR_LABEL), trainjobs.trainer(trainjob)
     spec = job.setdefault("template", {}).setdefault("spec", {})
-    count = max(spec.get("parallelism") or 1, 1)
-    if step == names.ANCESTOR_TRAINER:
-        if runtime.ml_policy:
-            count = max(runtime.ml_policy.get("numNodes") or 1, 1)
-        written = trainer.get("numNodes")
-        count = count if written is None else written
+    count = plugins.parallelism(runtime.ml_policy, job, trainer)
     if step == names.ANCESTOR_TRAINER or step in _INITIALIZERS:
         job["replicas"] = 1
     spec["parallelism"] = spec["completions"] = count
     override = trainer.get("resourcesPerNode")
-    for container in torch_plugin.trainer_containers(job) if override is not None and runtime.ml_policy else ():
-        present = cast("pods.ResourceRequirements", container.get("resources") or {})
-        merged = resources.merge_resources(present, override)
-        container["resources"] = {part: amounts for part, amounts in merged.items() if amounts}
+    for container in torch_plugin.containers(job) if resources.takes(job, runtime.ml_policy) and override else ():
+        if container.get("name") == names.CONTAINER_NODE:
+            present = cast("pods.ResourceRequirements", container.get("resources") or {})
+            merged = resources.merge_resources(present, override)
+            container["resources"] = {part: amounts for part, amounts in merged.items() if amounts}
 
 
 def _initialize(job: dict[str, Any], trainjob: Mapping[str, Any]) -> None:
@@ -167,8 +156,8 @@ def _notes(trainjob: Mapping[str, Any], runtime: Runtime) -> Iterator[str]:
     metadata = trainjob.get("metadata") or {}
     if not metadata.get("name"):
         yield f"{_SUFFIX} in the name stands for the characters that the API server will generate"
-    plugins = [name for name in runtime.ml_policy if name not in ("numNodes", "torch")]
-    if plugins:
-        yield f"the prediction leaves out what Trainer's {', '.join(plugins)} plugin adds"
+    others = [name for name in runtime.ml_policy if name not in ("numNodes", "torch")]
+    if others:
+        yield f"the prediction leaves out what Trainer's {', '.join(others)} plugin adds"
     if (runtime.document.get("spec") or {}).get("podGroupPolicy"):
         yield "the prediction leaves out the labels and annotations of the runtime's podGroupPolicy"

@@ -7,11 +7,14 @@ see MIG slices or DRA claims. What a pod really gets is counted in `strategies.p
 
 from __future__ import annotations
 
-from strategies.documents import quantities
+from collections.abc import Mapping
+from typing import Any, cast
+
+from strategies.documents import names, pods, quantities
 from strategies.documents.pods import ResourceRequirements
 from strategies.documents.trainjobs import Trainer
 
-__all__ = ["AUTO", "count_cpus", "count_gpus", "count_processes", "merge_resources"]
+__all__ = ["AUTO", "count_cpus", "count_gpus", "count_processes", "merge_resources", "of_replicated_job", "takes"]
 
 AUTO = "auto"
 """What Trainer writes when it finds GPUs: torchrun then starts one process per visible device."""
@@ -66,3 +69,37 @@ def merge_resources(runtime: ResourceRequirements, override: ResourceRequirement
         "limits": {**(runtime.get("limits") or {}), **(override.get("limits") or {})},
         "requests": {**(runtime.get("requests") or {}), **(override.get("requests") or {})},
     }
+
+
+def of_replicated_job(replicated: Mapping[str, Any], trainer: Trainer, policy: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a replicated job of a runtime with `resourcesPerNode` in its container `node`, where Trainer puts it.
+
+    Args:
+        replicated: an entry of `replicatedJobs` of the runtime's template.
+        trainer: `spec.trainer` of the TrainJob.
+        policy: `mlPolicy` of the runtime.
+    """
+    override = trainer.get("resourcesPerNode")
+    if not override or not takes(replicated, policy):
+        return replicated
+    outer = replicated.get("template") or {}
+    inner = outer.get("spec") or {}
+    pod = inner.get("template") or {}
+    spec = pod.get("spec") or {}
+    own = [_with(each, override) for each in spec.get("containers") or ()]
+    pod = {**pod, "spec": {**spec, "containers": own}}
+    return {**replicated, "template": {**outer, "spec": {**inner, "template": pod}}}
+
+
+def takes(replicated: Mapping[str, Any], policy: Mapping[str, Any]) -> bool:
+    """Whether `resourcesPerNode` and `env` of a TrainJob go into a replicated job of its runtime."""
+    if pods.labels(replicated).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
+        return bool(policy)
+    return bool((policy.get("mpi") or {}).get("runLauncherAsNode")) and replicated.get("name") == names.CONTAINER_NODE
+
+
+def _with(container: Mapping[str, Any], override: ResourceRequirements) -> Mapping[str, Any]:
+    if container.get("name") != names.CONTAINER_NODE:
+        return container
+    present = cast("ResourceRequirements", container.get("resources") or {})
+    return {**container, "resources": merge_resources(present, override)}

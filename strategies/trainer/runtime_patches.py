@@ -1,87 +1,75 @@
-"""Patches: a TrainJob's `runtimePatches` and `resourcesPerNode` applied to one replicated job of its runtime.
+"""Runtime patches: the template of a runtime with what one TrainJob changes in it, made once and read by every check.
 
-This covers only a part of what `merges` does for the whole template: labels, annotations, placement and resources. It
-also records which patch wrote what, so that a finding can name the field that the user wrote.
+Trainer merges the patches before it does anything else (v2.3.0 `pkg/runtime/core/trainingruntime.go`
+mergeRuntimePatches). They were called `podTemplateOverrides` in v2.1 (mergePodTemplateOverrides) and `podSpecOverrides`
+in v2.0 (mergePodSpecOverrides), and merged in the same way. A replicated job or a container that the runtime lacks is
+left out: Trainer refuses such a TrainJob (`checks.patches`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, cast
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from strategies.documents import names, paths, pods, trainjobs
-from strategies.documents.paths import Absent, Path
-from strategies.trainer import resources
+from strategies.documents.paths import Path
+from strategies.documents.runtimes import Runtime
+from strategies.trainer import merges
 
-__all__ = ["Patches", "find_patches", "patch_replicated_job"]
+__all__ = ["FIELDS", "apply", "find"]
 
-Patches: TypeAlias = Mapping[str | None, Sequence[tuple[Mapping[str, Any], Path]]]
-"""By the name of a replicated job: each patch of its pod template, and its place in the TrainJob."""
+FIELDS = ("spec.runtimePatches", "spec.podTemplateOverrides", "spec.podSpecOverrides")
+"""Where a TrainJob writes what it changes in the template."""
 
-_POD = ("template", "spec", "template")
-_INSIDE = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
-_REPLACED = ("nodeSelector", "tolerations")
-
-
-def find_patches(trainjob: Mapping[str, Any]) -> Patches:
-    """Return the `runtimePatches` of a TrainJob, in their order."""
-    found: dict[str | None, list[tuple[Mapping[str, Any], Path]]] = {}
-    for number, patch in enumerate((trainjob.get("spec") or {}).get("runtimePatches") or ()):
-        for index, each in enumerate(_list(patch, *_INSIDE)):
-            name = each.get("name") if isinstance(each, dict) else False
-            if name is None or isinstance(name, str):
-                place = ("spec", "runtimePatches", number, *_INSIDE, index, *_POD)
-                found.setdefault(name, []).append((_object(each, *_POD), place))
-    return found
+_TEMPLATE: Path = ("spec", "template")
+_POD: Path = ("template", "spec", "template")
+_OLDER: dict[str, Path] = {"podTemplateOverrides": _POD, "podSpecOverrides": (*_POD, "spec")}
 
 
-def patch_replicated_job(
-    replicated: Mapping[str, Any], trainjob: Mapping[str, Any], patches: Patches
-) -> tuple[Mapping[str, Any], Mapping[Path, Path]]:
-    """Apply placement and resources of a TrainJob to a replicated job of its runtime.
-
-    Args:
-        replicated: an entry of `replicatedJobs` of the runtime's template.
-        trainjob: the TrainJob with `resourcesPerNode`.
-        patches: its `find_patches`.
-
-    Returns:
-        A copy of the replicated job, and the place in the TrainJob of each path of its pod spec that a patch wrote.
-    """
+def apply(runtime: Runtime, trainjob: Mapping[str, Any]) -> Runtime:
+    """Return the runtime as a TrainJob patches it; the same one where nothing is patched, or it was done before."""
+    spec = trainjob.get("spec") or {}
+    if runtime.bare is not None or not any(spec.get(field.removeprefix("spec.")) for field in FIELDS):
+        return runtime
     written = dict[Path, Path]()
-    pod = _object(replicated, *_POD)
-    metadata, spec = dict(pod.get("metadata") or {}), dict(pod.get("spec") or {})
-    for patch, path in patches.get(replicated.get("name"), ()):
-        for member in ("labels", "annotations"):
-            if patched := _object(patch, "metadata", member):
-                metadata[member] = {**(metadata.get(member) or {}), **patched}
-        own = patch.get("spec") or {}
-        replaced = {member: own[member] for member in _REPLACED if own.get(member)}
-        spec |= replaced
-        written |= {(member,): (*path, "spec", member) for member in replaced}
-        if own.get("affinity"):
-            spec["affinity"] = {**(spec.get("affinity") or {}), **own["affinity"]}
-            written |= {("affinity", kind): (*path, "spec", "affinity", kind) for kind in own["affinity"]}
-    override = trainjobs.trainer(trainjob).get("resourcesPerNode")
-    if override and pods.labels(replicated).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
-        spec["containers"] = [_with_resources(each, override) for each in spec.get("containers") or ()]
-    inner = {**_object(replicated, "template", "spec"), "template": {**pod, "metadata": metadata, "spec": spec}}
-    made = {**replicated, "template": {**_object(replicated, "template"), "spec": inner}}
-    return made, written
+    outer = runtime.document.get("spec") or {}
+    template = outer.get("template") or {}
+    for place, patch, of in _patches(spec, (template.get("spec") or {}).get("replicatedJobs") or ()):
+        template = _merged(template, place, patch, (written, of), _TEMPLATE)
+    document = {**runtime.document, "spec": {**outer, "template": template}}
+    return dataclasses.replace(runtime, document=document, bare=runtime.document, written=written)
 
 
-def _with_resources(container: Mapping[str, Any], override: pods.ResourceRequirements) -> Mapping[str, Any]:
-    if container.get("name") != names.CONTAINER_NODE:
-        return container
-    present = cast("pods.ResourceRequirements", container.get("resources") or {})
-    return {**container, "resources": resources.merge_resources(present, override)}
+def find(runtime: Runtime, path: Path) -> Path | None:
+    """Return where a TrainJob wrote what is at a path of its patched runtime; None where the runtime did."""
+    for length in range(len(path), len(_TEMPLATE), -1) if runtime.written else ():
+        of = runtime.written.get(path[:length])
+        if of is not None:
+            return (*of, *path[length:])
+    return None
 
 
-def _list(document: Any, *members: str) -> list[Any]:
-    found = paths.lookup(document, members)
-    return found if isinstance(found, list) else []
+def _patches(spec: Mapping[str, Any], jobs: Sequence[Any]) -> Iterator[tuple[Path, Mapping[str, Any], Path]]:
+    """Yield the places in the template, what is merged there, and where a TrainJob wrote it."""
+    for number, patch in enumerate(spec.get("runtimePatches") or ()):
+        template = (patch.get("trainingRuntimeSpec") or {}).get("template")
+        if template:
+            yield (), template, ("spec", "runtimePatches", number, "trainingRuntimeSpec", "template")
+    for member, inside in _OLDER.items():
+        for number, override in enumerate(spec.get(member) or ()):
+            targets = {each.get("name") for each in override.get("targetJobs") or ()}
+            patch = {key: value for key, value in override.items() if key != "targetJobs"}
+            for index, job in enumerate(jobs):
+                if job.get("name") in targets:
+                    yield ("spec", "replicatedJobs", index, *inside), patch, ("spec", member, number)
 
 
-def _object(document: Any, *members: str) -> Mapping[str, Any]:
-    found = paths.lookup(document, members)
-    return {} if isinstance(found, Absent) or not isinstance(found, dict) else found
+def _merged(value: Any, place: Path, patch: Mapping[str, Any], notes: tuple[dict[Path, Path], Path], at: Path) -> Any:
+    """Return a value in which a patch is merged at a place inside of it."""
+    if not place:
+        written, of = notes
+        return merges.merge(value or {}, patch, written.__setitem__, at, of)
+    step = place[0]
+    made: Any = list(value) if isinstance(step, int) else dict(value or {})
+    made[step] = _merged(made[step] if isinstance(step, int) else made.get(step), place[1:], patch, notes, (*at, step))
+    return made

@@ -26,6 +26,8 @@ CLASS = devices.device_class()
 class Uncached:
     """A live cluster in which nobody has made the claims yet."""
 
+    whole = True
+
     def __init__(self, *documents):
         self._known = admissions.make_reader(*documents)
 

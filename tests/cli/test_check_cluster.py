@@ -206,3 +206,40 @@ def test_all_outputs_tell_of_a_job_that_has_no_file(cluster, check, output):
     assert result.code == 1
     assert "core/numbers" in result.out
     assert "cluster/team-a" in result.out
+
+
+def claim_of(mode):
+    metadata = {"name": "work"}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": {"accessModes": [mode]}}
+
+
+def mounting(name="mine"):
+    volumes = [{"name": "work", "persistentVolumeClaim": {"claimName": "work"}}]
+    pod = {"volumes": volumes, "containers": [{"name": "node", "volumeMounts": [{"name": "work", "mountPath": "/w"}]}]}
+    template = {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": {"template": {"spec": pod}}}}]}}
+    job = jobs.two_nodes(name)
+    job["spec"]["runtimePatches"] = [{"manager": "example.org/w", "trainingRuntimeSpec": {"template": template}}]
+    return job
+
+
+@pytest.mark.parametrize(("mode", "told"), [("ReadWriteOnce", True), ("ReadWriteMany", False)])
+def test_the_access_modes_of_a_claim_of_the_cluster_count(cluster, check, mode, told):
+    cluster.put(claim_of(mode))
+    result = check("-n", "team-a", "-", stdin=jobs.stream(mounting()))
+    assert ("core/shared-volume" in result.out) is told
+    assert result.err.startswith("1 job: ")
+    assert "ignored" not in result.err
+
+
+def test_a_claim_of_the_files_wins_over_that_of_the_cluster(cluster, check):
+    cluster.put(claim_of("ReadWriteOnce"))
+    result = check("-n", "team-a", "-", stdin=jobs.stream(mounting(), claim_of("ReadWriteMany")))
+    assert "core/shared-volume" not in result.out
+    assert cluster.asked("persistentvolumeclaims") == 0
+
+
+def test_claims_that_may_not_be_read_are_told_and_the_check_goes_on(cluster, check):
+    cluster.server.forbidden.add("/api/v1/namespaces/team-a/persistentvolumeclaims/work")
+    result = check("-n", "team-a", "-", stdin=jobs.stream(mounting()))
+    assert "their access modes were not looked at" in result.err
+    assert "1 job: " in result.err

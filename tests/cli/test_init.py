@@ -66,7 +66,7 @@ def test_with_a_volume_it_is_right_too_and_writes_to_the_volume(muster, kind, no
 @pytest.mark.parametrize("kind", VOLUMES)
 def test_the_volume_that_stands_in_a_comment_is_the_one_that_the_option_writes(muster, kind):
     plain, with_volume = (muster("init", kind, *each).out for each in ((), ("--volume", "claim")))
-    lines = plain.replace("CLAIM", "claim").replace("/tmp/output", f"/results/{kind}").splitlines()
+    lines = plain.replace("your-claim", "claim").replace("/tmp/output", f"/results/{kind}").splitlines()
     start = max(number for number, line in enumerate(lines) if "What a pod writes is gone" in line) + 1
     bare = [re.sub("^  # ", "  ", line) for line in lines[start:]]
     assert [*lines[:start], *bare] == with_volume.splitlines()

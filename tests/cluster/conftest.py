@@ -23,6 +23,7 @@ PLURALS = {
     "ResourceClaimTemplate": "resourceclaimtemplates",
     "ResourceClaim": "resourceclaims",
     "DeviceClass": "deviceclasses",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
 }
 
 
@@ -41,12 +42,15 @@ class FakeApiServer:
         self.tokens = None
         self.not_served = set()
         self.forbidden = set()
+        self.refusals = {}
+        self.created = []
         self._objects = defaultdict(dict)
         self._history = []
         self._watchers = defaultdict(list)
         self._faults = defaultdict(deque)
         app = web.Application()
         app.router.add_get("/{path:.*}", self._answer)
+        app.router.add_post("/{path:.*}", self._answer)
         self._server = TestServer(app)
 
     async def start(self):
@@ -122,6 +126,7 @@ class FakeApiServer:
         namespace = parts[1] if len(parts) > 2 else ""
         plural, *name = parts[2:] if namespace else parts
         verb = "get" if name else "watch" if request.query.get("watch") else "list"
+        verb = "create" if request.method == "POST" else verb
         self.seen.append((verb, plural, dict(request.query)))
         self.seen_headers.append(request.headers)
         if self.tokens is not None and request.headers.get("Authorization", "")[7:] not in self.tokens:
@@ -132,9 +137,15 @@ class FakeApiServer:
             return status(403, f"{plural} is forbidden")
         if plural in self.not_served:
             return web.Response(status=404, text="404 page not found\n")
-        if verb == "get":
-            return self._get(plural, namespace, name[0])
-        return await self._watch(request, plural) if verb == "watch" else self._list(request, plural, namespace)
+        if verb in ("get", "list"):
+            return self._get(plural, namespace, name[0]) if name else self._list(request, plural, namespace)
+        return await (self._create if verb == "create" else self._watch)(request, plural)
+
+    async def _create(self, request, plural):
+        """Answer a creation by the refusal of its plural, and keep what was sent; nothing is stored."""
+        document = await request.json()
+        self.created.append((plural, dict(request.query), document))
+        return status(*self.refusals[plural]) if plural in self.refusals else web.json_response(document, status=201)
 
     def _get(self, plural, namespace, name):
         document = self._objects[plural].get((namespace, name))

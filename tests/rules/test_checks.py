@@ -98,15 +98,11 @@ def test_a_reader_without_everything_leaves_open_whether_a_runtime_exists():
     assert not admissions.decide(job, phase="validate").governor.runtime_open
 
 
-def test_a_runtime_in_which_trainer_finds_no_container_is_an_error():
-    runtime = jobs.make_runtime(framework=None)
-    runtime["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0][
-        "name"
-    ] = "main"
-    assert (
-        "no replicated job labelled"
-        in found_in(jobs.make_trainjob(), runtime)["spec.runtimeRef.name", "core/runtime"].message
-    )
+def test_a_runtime_in_which_trainer_finds_no_container_is_an_error_where_the_job_would_change_it():
+    runtime = jobs.make_runtime(framework=None, container={"name": "main"})
+    told = found_in(jobs.make_trainjob(image="example.org/other:1"), runtime)["spec.runtimeRef.name", "core/runtime"]
+    assert "Trainer would ignore image of spec.trainer: the runtime has no replicated job labelled" in told.message
+    assert ("spec.runtimeRef.name", "core/runtime") not in found_in(jobs.make_trainjob(), runtime)
 
 
 @pytest.mark.parametrize(

@@ -69,13 +69,15 @@ def _find(request: Request, governor: Governor, policy: Policy, cluster: readers
     named = {each: _named(Ref(each[0], request.namespace, each[1]), cluster) for each in objects}
     classes = {profile.device_class for profile in wanted}
     classes |= {name for found in named.values() if found is not None for name in found.classes}
+    known = {name: _device_class(name, cluster) for name in sorted(classes)}
     claims = dict(_shared(wanted, request.namespace, cluster))
     return Supply(
         profiles=policy.profiles,
-        classes={name: _device_class(name, cluster) for name in sorted(classes)},
+        classes={name: each for name, each in known.items() if each is not None or cluster.whole},
         seats={claim: holders(document) for claim, (_, document) in claims.items()},
         drained=frozenset(claim for claim, (profile, document) in claims.items() if _is_older(document, profile)),
         named=named,
+        whole=cluster.whole,
     )
 
 

@@ -6,7 +6,7 @@ As in the cluster, `Setup.decide` first mutates the object and then validates th
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -142,6 +142,7 @@ class Setup:
         cluster: the reader for decisions.
         policy: the policy for decisions.
         namespace: the namespace of documents that name none.
+        fetched: documents of a cluster that the jobs name, beside those that decisions read.
         inputs: the documents again, by their names.
     """
 
@@ -150,11 +151,12 @@ class Setup:
     cluster: GatheredCluster
     policy: Policy
     namespace: str
+    fetched: Sequence[Source] = ()
     inputs: Inputs = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Sort the documents by their names, once for all jobs."""
-        object.__setattr__(self, "inputs", Inputs(self.sources, self.namespace))
+        object.__setattr__(self, "inputs", Inputs([*self.sources, *self.fetched], self.namespace))
 
     def decide(
         self,

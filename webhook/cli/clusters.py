@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from webhook.cli import cases, problems, wording
+from webhook.cli import cases, dry_runs, problems, wording
 from webhook.cli.cases import Case, Setup
 from webhook.cli.problems import CommandError
-from webhook.cluster import kinds, listings, live, readers, transports
+from webhook.cluster import kinds, listings, live, readers, transports, writes
 from webhook.kubeyaml import sources
 from webhook.kubeyaml.sources import Input, Origin, Source
 
@@ -47,6 +48,14 @@ async def _check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
         asking = _Asking(setup.cluster.reader, live.LiveReader((), sender, _DEADLINE))
         judged = [source for source in setup.sources if cases.is_judged(source)]
         decided = [await _decide(setup, source, asking) for source in judged]
+        claims = await _claims(setup, decided, sender, asking)
+        if claims:
+            setup = dataclasses.replace(setup, fetched=claims)
+            decided = [await _decide(setup, source, asking) for source in judged]
+        if names:
+            asked = dry_runs.DryRuns(sender, setup)
+            decided = [await asked.ask(case) for case in decided]
+            asking.warnings.update(asked.warnings)
     finally:
         await sender.close()
     wording.warn(f"muster: {problems.one_line(each)}" for each in asking.warnings)
@@ -60,6 +69,41 @@ async def _jobs(sender: transports.Sender, namespace: str) -> Input:
         for document in await listings.read(sender, kind, namespace, _DEADLINE)
     ]
     return Input(sorted(found, key=lambda each: each.origin.file))
+
+
+async def _claims(setup: Setup, decided: Iterable[Case], sender: transports.Sender, asking: _Asking) -> list[Source]:
+    """Return the claims of volumes that the jobs name, as the cluster has them; those of the files win."""
+    named: dict[tuple[str, str], None] = {}
+    for case in decided:
+        runtime = case.mutated.governor.runtime
+        for document in (case.document, runtime.document if runtime is not None else {}):
+            named.update(((case.namespace, name), None) for name in _claim_names(document))
+    found: list[Source] = []
+    access = writes.Writes(sender)
+    for namespace, name in named:
+        kind = kinds.VOLUME_CLAIM
+        ref = readers.Ref(kind.name, namespace, name)
+        if setup.inputs.named(kind.name, namespace, name) or not kind.can_exist(ref):
+            continue
+        try:
+            claim = await access.get(kind, namespace, name)
+        except transports.RefusedError:
+            text = f"volume claims in {namespace} may not be read, so their access modes were not looked at"
+            asking.warnings[text] = None
+            continue
+        if claim is not None:
+            found.append(Source(Origin(f"cluster/{namespace}"), {**claim, "kind": kind.name, "apiVersion": "v1"}))
+    return found
+
+
+def _claim_names(value: Any) -> Iterator[str]:
+    """Yield the names of claims of volumes anywhere in a document."""
+    if isinstance(value, dict):
+        claim = value.get("persistentVolumeClaim")
+        if isinstance(claim, dict) and isinstance(claim.get("claimName"), str):
+            yield claim["claimName"]
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _claim_names(each)
 
 
 async def _decide(setup: Setup, source: Source, asking: _Asking) -> Case:

@@ -31,6 +31,7 @@ __all__ = [
     "SECRET",
     "TEMPLATE",
     "TRAINER_GROUP",
+    "VOLUME_CLAIM",
     "kind_of",
     "named",
 ]
@@ -107,6 +108,7 @@ OBJECTS: Final[Mapping[str, Kind]] = {"ResourceClaim": CLAIM, "ResourceClaimTemp
 LEASE: Final = _simple("Lease", "coordination.k8s.io", "v1")
 EVENT: Final = _simple("Event", "", "v1")
 SECRET: Final = _simple("Secret", "", "v1")
+VOLUME_CLAIM: Final = _simple("PersistentVolumeClaim", "", "v1")
 CONFIG_MAP: Final = _simple("ConfigMap", "", "v1")
 CONFIGURATIONS: Final = tuple(
     _simple(f"{each}WebhookConfiguration", "admissionregistration.k8s.io", "v1", namespaced=False)

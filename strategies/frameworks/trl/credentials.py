@@ -8,12 +8,10 @@ key, and TRL's documentation pushes without a word of one, so this is a note. So
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from strategies.documents.findings import Finding, note
 from strategies.frameworks.trl.parsing import Value
 from strategies.jobs.jobs import Job
-from strategies.jobs.templates import find_template, pods_of
 
 __all__ = ["check"]
 
@@ -58,8 +56,5 @@ def _is_hidden(job: Job) -> bool:
     """Whether a whole ConfigMap or Secret, or a volume of keys, may give what is looked for."""
     if job.container is None or job.container.container.get("envFrom"):
         return True
-    template = find_template(job, job.container.job_path)
-    volumes: list[Any] = (
-        [each for pod in pods_of(job, template) for each in pod.get("volumes") or ()] if template else []
-    )
+    volumes = job.container.pod_spec.get("volumes") or ()
     return any(isinstance(each, dict) and any(each.get(kind) is not None for kind in _HOLDING) for each in volumes)

@@ -8,13 +8,13 @@ volume read-only, whatever `readOnly` says ("Volumes").
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from strategies.documents import mounts
 from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
-from strategies.jobs.templates import find_template, pods_of
+from strategies.jobs.templates import find_template
 
 __all__ = ["check"]
 
@@ -37,8 +37,7 @@ def check(job: Job, folder: object, field: str) -> Iterator[Finding]:
     template = find_template(job, job.container.job_path)
     if template is None or not path.startswith("/"):
         return
-    held = list(pods_of(job, template))
-    mount = mounts.holding(path, [each for pod in held for each in _mounts(pod, container.get("name"))])
+    mount = mounts.holding(path, _objects(container.get("volumeMounts")))
     shown = f"--output_dir {folder}"
     if mount is None:
         if _object(container.get("securityContext")).get("readOnlyRootFilesystem") is True:
@@ -46,13 +45,13 @@ def check(job: Job, folder: object, field: str) -> Iterator[Finding]:
                 "no volume is mounted there, and readOnlyRootFilesystem lets nothing be written elsewhere; mount one"
             )
             yield warning(field, shown, message, rule=_RULE)
-        elif mounts.holds("/root", path) and _user(container, held) > 0:
+        elif mounts.holds("/root", path) and _user(container, template.spec) > 0:
             message = (
                 "the home of root is closed to the user as whom the container runs; mount a volume, and write there"
             )
             yield warning(field, shown, message, rule=_RULE)
         return
-    why = mounts.why_fixed(mount, [each for pod in held for each in _objects(pod.get("volumes"))])
+    why = mounts.why_fixed(mount, _objects(template.spec.get("volumes")))
     if why:
         message = (
             f"the volume at {mount['mountPath']} {why}, and TRL cannot save there; use a volume that can be written"
@@ -60,17 +59,10 @@ def check(job: Job, folder: object, field: str) -> Iterator[Finding]:
         yield error(field, shown, message, rule=_RULE)
 
 
-def _user(container: Mapping[str, Any], held: Sequence[Mapping[str, Any]]) -> int:
+def _user(container: Mapping[str, Any], pod: Mapping[str, Any]) -> int:
     """Return the number of the user as whom a container runs, 0 where it is the image's or root."""
-    contexts = [container.get("securityContext"), *(pod.get("securityContext") for pod in held)]
-    users = [_object(each).get("runAsUser") for each in contexts]
+    users = [_object(each.get("securityContext")).get("runAsUser") for each in (container, pod)]
     return next((each for each in users if type(each) is int), 0)
-
-
-def _mounts(pod: Mapping[str, Any], name: object) -> Iterator[Mapping[str, Any]]:
-    for container in _objects(pod.get("containers")):
-        if container.get("name") == name:
-            yield from _objects(container.get("volumeMounts"))
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:

@@ -18,6 +18,7 @@ from strategies.documents.paths import Absent
 from strategies.frameworks.vllm import authors, backings, flags, meetings, probes, servers, sizes, validation
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.jobs.jobs import Job, remembered_for_all
+from strategies.jobs.templates import find_spec
 from strategies.launches import capabilities, endings, members, quotes, readings, sites, topologies
 from strategies.launches.launches import Launcher
 from strategies.plugins import registry
@@ -323,13 +324,9 @@ def _words(found: tuple[str, str] | None) -> list[str]:
 
 @remembered_for_all
 def _has_model_initializer(job: Job) -> bool:
-    document, path = (job.document, ("spec",)) if job.kind == "JobSet" else _template(job)
+    document, path = find_spec(job)
     steps = (pods.labels(place.job).get(names.ANCESTOR_LABEL) for place in pods.places(document, path))
     return "model-initializer" in steps
-
-
-def _template(job: Job) -> tuple[pods.Document, tuple[str, ...]]:
-    return (job.runtime.document if job.runtime else {}), ("spec", "template", "spec")
 
 
 def _feature_findings(job: Job, found: list[Server]) -> Iterator[Finding]:

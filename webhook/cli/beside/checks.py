@@ -89,18 +89,21 @@ def settled(mutated: Decision, validated: Decision, inputs: Inputs) -> frozenset
         inputs: all documents of the input.
     """
     request, found = mutated.request, [*mutated.findings, *validated.findings]
-    if not inputs.has(request.namespace, "Service") or any(each.rule == "core/shape" for each in found):
+    if not inputs.has(request.namespace, "Service", "ComputeDomain") or any(
+        each.rule == "core/shape" for each in found
+    ):
         return frozenset()
     kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
     job = Job(kind, Changes(mutated.document), request.namespace, mutated.governor.runtime, identify=kinds.identify)
-    return frozenset((each.rule, each.field) for each in meetings.settled(job, inputs, found))
+    every = (*meetings.settled(job, inputs, found), *claims.settled(job, inputs, found))
+    return frozenset((each.rule, each.field) for each in every)
 
 
 def _governing(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """Report what a runtime of the input is refused for on the TrainJob, which then has none; a cluster holds none."""
     runtime = job.runtime
     for each in inputs.named(runtime.kind, job.namespace, runtime.name) if runtime is not None else ():
-        if runtime is not None and each.document == runtime.document:
+        if runtime is not None and each.document == (runtime.bare or runtime.document):
             key = ("runtime", each.origin)
             if key not in inputs.memory:
                 inputs.memory[key] = list(schemas.check_runtime(each.document))

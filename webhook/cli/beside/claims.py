@@ -16,9 +16,9 @@ from strategies.jobs import templates
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
 from webhook.cli.beside import expressions
-from webhook.cli.beside.inputs import Inputs
+from webhook.cli.beside.inputs import Inputs, member
 
-__all__ = ["asked", "check"]
+__all__ = ["asked", "check", "settled"]
 
 _TEMPLATE, _VERSION = "ResourceClaimTemplate", "resource.k8s.io/v1"
 _MOST_CHOICES, _MOST_REQUESTS = 8, 32
@@ -39,13 +39,26 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """
     for template in templates.list_templates(job):
         for index, entry in enumerate(template.spec.get("resourceClaims") or ()):
-            for member, kind in CLAIM_SOURCES.items():
-                for place, message in _faults_of(inputs, kind, job.namespace, entry.get(member)):
+            for source, kind in CLAIM_SOURCES.items():
+                for place, message in _faults_of(inputs, kind, job.namespace, entry.get(source)):
                     said = f"the {kind} has {place}, {message}, so the API server refuses it and the pods wait"
-                    field = template.field("resourceClaims", index, member)
-                    if job.kind == "TrainJob":
+                    field = template.field("resourceClaims", index, source)
+                    if not templates.is_of_job(job, field):
                         field = "spec.runtimeRef.name"
-                    yield error(field, entry[member], f"{said}; correct it", rule="claims/refused-object")
+                    yield error(field, entry[source], f"{said}; correct it", rule="claims/refused-object")
+
+
+def settled(job: Job, inputs: Inputs, found: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield those findings about missing templates that a controller makes for a document of the input."""
+    for finding in found:
+        if finding.rule == "claims/unknown-object" and finding.value in _made(inputs, job.namespace):
+            yield finding
+
+
+def _made(inputs: Inputs, namespace: str) -> frozenset[str]:
+    """Return the names of the templates that NVIDIA's DRA driver makes, for its ComputeDomains."""
+    channels = (member(each.document, "spec", "channel") for each in inputs.of_kind("ComputeDomain", namespace))
+    return frozenset(str(member(each, "resourceClaimTemplate").get("name")) for each in channels)
 
 
 def _faults_of(inputs: Inputs, kind: str, namespace: str, name: object) -> Sequence[_Fault]:
@@ -163,10 +176,10 @@ def _named_requests(part: Document, names: Mapping[str, set[str]], place: str) -
 
 def _constraint(constraint: Document, names: Mapping[str, set[str]], place: str) -> Iterator[_Fault]:
     yield from _named_requests(constraint, names, place)
-    for member in ("matchAttribute", "distinctAttribute"):
-        name = constraint.get(member)
+    for part in ("matchAttribute", "distinctAttribute"):
+        name = constraint.get(part)
         if isinstance(name, str) and "/" not in name:
-            yield f"{place}.{member}", f"which is {beginning(name, _SHOWN)} and needs a domain, domain/name"
+            yield f"{place}.{part}", f"which is {beginning(name, _SHOWN)} and needs a domain, domain/name"
 
 
 def _list(value: Any) -> list[Any]:

@@ -29,7 +29,7 @@ from webhook.cli.beside.files import Seen
 from webhook.cli.beside.inputs import Inputs
 from webhook.cli.beside.places import Held
 
-__all__ = ["apply", "faults", "named"]
+__all__ = ["apply", "faults", "named", "read"]
 
 _LONGEST = 16_384  # characters of a file, which accelerate's reader takes too
 _MOST = 500  # values of a file
@@ -87,7 +87,7 @@ def _written(launch: Launch, flag: str, name: str, text: str) -> Sequence[str] |
         except (ValueError, RecursionError):
             return None
     if launch.launcher is Launcher.TUNE:
-        items = list(_items(launch, _read(text) or {}))
+        items = list(_items(launch, read(text) or {}))
         return [flag, name, *items] if items else None
     return _flags(launch, text)
 
@@ -133,7 +133,7 @@ def faults(held: Held, inputs: Inputs) -> Iterator[Finding]:
         seen = _find(held, launch.rest[launch.rest.index(_FLAG) + 1], words, inputs) if script else None
         if script is None or seen is None:
             continue
-        for key, value in (_read(seen.text) or {}).items():
+        for key, value in (read(seen.text) or {}).items():
             spec = _spec(launch, script, key)
             if spec is None and key not in _OF_TRL:
                 near = trl_flags.closest(script.method, key)
@@ -199,7 +199,7 @@ def _replaced(words: Sequence[str], flag: str, name: str, new: Sequence[str]) ->
 
 def _flags(launch: Launch, text: str) -> Sequence[str] | None:
     """Return the settings of a file as flags, but for those that the command line has; None where it is not read."""
-    found = _read(text)
+    found = read(text)
     if found is None:
         return None
     if servers.starts(launch):
@@ -215,7 +215,8 @@ def _flags(launch: Launch, text: str) -> Sequence[str] | None:
     return [word for key, spec in left.items() for word in _of_trl(spec, found[key])]
 
 
-def _read(text: str | None) -> Mapping[str, Any] | None:
+def read(text: str | None) -> Mapping[str, Any] | None:
+    """Return the members of a file of settings, YAML or JSON; None where it cannot be read."""
     try:
         found = kubeyaml.load(text or "", most=_MOST)
     except kubeyaml.YamlError:

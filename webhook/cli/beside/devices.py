@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.checks import pods as checks
 from strategies.checks import sources
 from strategies.documents.findings import Finding, error
 from strategies.jobs import templates
@@ -35,9 +34,9 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
                 place = ("volumes", index, "persistentVolumeClaim", "claimName")
                 said = f"this claim of the input {message}, so the API server refuses it and the pods wait; correct it"
                 finding = error(template.field(*place), name, said, rule="core/volume-claim")
-                yield checks.of_pod(job, template, place, finding)
+                yield templates.placed(job, finding)
     for held in places.containers(job):
-        volumes = places.volumes(job, held.template)
+        volumes = places.volumes(held.template)
         mounted = [("volumeMounts", "mountPath", each) for each in held.mounts()]
         mounted += [("volumeDevices", "devicePath", each) for each in items(held.container, "volumeDevices")]
         for part, path, each in mounted:

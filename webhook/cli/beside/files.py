@@ -97,7 +97,7 @@ def find(held: Held, path: str, inputs: Inputs) -> Seen | None:
     mount = max(mounts, key=lambda each: len(_place(each)), default=None)
     if mount is None or mount.get("subPathExpr"):
         return None
-    volume = places.volumes(held.job, held.template).get(mount.get("name"), {})
+    volume = places.volumes(held.template).get(mount.get("name"), {})
     files = _files(volume, held.job.namespace, inputs)
     if files is None:
         return None

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import paths
 from strategies.documents.findings import Finding, warning
 from strategies.documents.paths import Path
 from strategies.jobs import templates
 from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template
+from strategies.jobs.templates import Template, placed
 from strategies.launches import topologies
 from webhook.cli.beside.inputs import Inputs, member, name_of
 
@@ -49,7 +48,7 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
         least = member(groups[named], "spec").get("minMember")
         if type(least) is int and least > count:
             message = f"this PodGroup starts no pod before {least} exist, and the job has {count}; correct minMember"
-            yield _placed(job, template, path, named[1], message)
+            yield placed(job, warning(template.locate(path), named[1], message, rule="core/gang-size"))
 
 
 def _groups(inputs: Inputs, namespace: str) -> Mapping[tuple[str, str], Mapping[str, Any]]:
@@ -62,10 +61,3 @@ def _groups(inputs: Inputs, namespace: str) -> Mapping[tuple[str, str], Mapping[
                 if each.kind == "PodGroup" and each.group in _MEMBERS and inputs.is_in(each.document, namespace):
                     groups[each.group, name_of(each.document)] = each.document
     return groups
-
-
-def _placed(job: Job, template: Template, path: Path, name: str, message: str) -> Finding:
-    if job.kind == "JobSet" or job.runtime is None:
-        return warning(paths.field(template.document, path), name, message, rule="core/gang-size")
-    message = f"in the pods of this runtime, {paths.field(template.document, path)}: {name!r}: {message}"
-    return warning("spec.runtimeRef.name", job.runtime.name, message, rule="core/gang-size")

@@ -18,6 +18,7 @@ _GROUPS = {
     **dict.fromkeys(CLAIM_SOURCES.values(), "resource.k8s.io"),
     **dict.fromkeys(("LocalQueue", "ClusterQueue"), "kueue.x-k8s.io"),
     "NetworkPolicy": "networking.k8s.io",
+    "ComputeDomain": "resource.nvidia.com",
 }
 """Of kinds outside the core group; a Service of Knative is not a Service."""
 

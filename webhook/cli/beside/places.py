@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.checks import pods as checks
 from strategies.documents import names
 from strategies.documents.findings import Finding
 from strategies.documents.paths import Path
@@ -52,10 +51,8 @@ class Held:
         return [*items(self.container, "env"), *items(self.own, "env")]
 
     def mounts(self) -> Sequence[Mapping[str, Any]]:
-        """Return what the container mounts, patches included."""
-        pods = templates.pods_of(self.job, self.template)
-        mine = (each for pod in pods for each in items(pod, str(self.inside[0])) if each.get("name") == self.name)
-        return [mount for each in mine for mount in items(each, "volumeMounts")]
+        """Return what the container mounts."""
+        return items(self.container, "volumeMounts")
 
     @property
     def name(self) -> object:
@@ -71,7 +68,7 @@ class Held:
         """Report a finding about a member of the container."""
         field, mine = self.field(part)
         found = make(field, value, message, rule=rule)
-        return found if mine else checks.of_pod(self.job, self.template, (*self.inside, part), found)
+        return found if mine else templates.placed(self.job, found)
 
     def _part(self, name: str) -> Sequence[str]:
         own = self.own.get(name)
@@ -88,6 +85,6 @@ def containers(job: Job) -> Iterator[Held]:
                 yield Held(job, template, (member, index), container, job.trainer if own else {})
 
 
-def volumes(job: Job, template: Template) -> Mapping[object, Mapping[str, Any]]:
-    """Return the volumes of the pods of a replicated job by their names, patches included."""
-    return {each.get("name"): each for pod in templates.pods_of(job, template) for each in items(pod, "volumes")}
+def volumes(template: Template) -> Mapping[object, Mapping[str, Any]]:
+    """Return the volumes of the pods of a replicated job by their names."""
+    return {each.get("name"): each for each in items(template.spec, "volumes")}

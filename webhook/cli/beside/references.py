@@ -10,14 +10,13 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.checks import pods as checks
 from strategies.documents.findings import Finding, error
 from strategies.documents.paths import Path
 from strategies.jobs import templates
 from strategies.jobs.jobs import Job
 from strategies.launches import launches, readings
 from strategies.launches.invocations import invoked
-from webhook.cli.beside import configurations, files, places
+from webhook.cli.beside import checkpoints, configurations, files, places
 from webhook.cli.beside.files import Seen
 from webhook.cli.beside.inputs import Inputs, items, member
 from webhook.cli.beside.places import Held
@@ -34,12 +33,13 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
         for index, volume in enumerate(items(template.spec, "volumes")):
             for inside, name, message in _listed(volume, job.namespace, inputs):
                 place: Path = ("volumes", index, *inside)
-                yield checks.of_pod(job, template, place, error(template.field(*place), name, message, rule=_RULE_KEY))
+                yield templates.placed(job, error(template.field(*place), name, message, rule=_RULE_KEY))
     told: set[str] = set()
     for held in places.containers(job):
         yield from _unread(held, inputs, told)
         yield from _variables(held, inputs)
         yield from _programs(held, inputs)
+        yield from checkpoints.check(held, inputs)
 
 
 def _listed(volume: Mapping[str, Any], namespace: str, inputs: Inputs) -> Iterator[tuple[Path, str, str]]:
@@ -73,7 +73,7 @@ def _unread(held: Held, inputs: Inputs, told: set[str]) -> Iterator[Finding]:
     """Report Secrets that the API server refuses, because what is in `data` is not base64; each once."""
     named = [(member(each, "valueFrom", "secretKeyRef").get("name"), "env") for each in held.env]
     named += [(member(each, "secretRef").get("name"), "envFrom") for each in items(held.container, "envFrom")]
-    for volume in places.volumes(held.job, held.template).values():
+    for volume in places.volumes(held.template).values():
         named += [
             (source.get("secretName"), "volumeMounts") for _, kind, source in files.parts(volume) if kind == "Secret"
         ]

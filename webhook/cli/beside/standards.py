@@ -5,10 +5,9 @@ Source: kubernetes v1.36.3 `staging/src/k8s.io/pod-security-admission/policy` (c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.checks import pods as checks
 from strategies.documents.findings import Finding, error
 from strategies.jobs import templates
 from strategies.jobs.jobs import Job
@@ -46,7 +45,7 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
     if level not in ("baseline", "restricted"):
         return
     for template in templates.list_templates(job):
-        spec = _Whole(template.spec, list(templates.pods_of(job, template))[1:])
+        spec = _Whole(template.spec)
         faults = list(dict.fromkeys((*_baseline(spec), *(_restricted(spec) if level == "restricted" else ()))))
         if faults:
             more = f" and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
@@ -55,30 +54,17 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
                 f"have {', '.join(faults[:_SHOWN])}{more}, so no pod is created; correct them, or the namespace"
             )
             finding = error(template.field("containers"), template.job.get("name"), message, rule="core/pod-security")
-            yield checks.of_pod(job, template, ("containers",), finding)
+            yield templates.placed(job, finding)
 
 
 class _Whole:
-    """A pod with what patches add to its security contexts; later ones win."""
+    """A pod with its security contexts."""
 
-    def __init__(self, spec: Mapping[str, Any], patches: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, spec: Mapping[str, Any]) -> None:
         self.spec = spec
-        self.volumes = [each for part in (spec, *patches) for each in items(part, "volumes")]
-        self.context = _merged([member(part, "securityContext") for part in (spec, *patches)])
-        self.containers = [
-            (each, _merged([member(other, "securityContext") for other in (each, *_same(patches, name, each))]))
-            for name in _MEMBERS
-            for each in items(spec, name)
-        ]
-
-
-def _same(patches: Sequence[Mapping[str, Any]], part: str, container: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for patch in patches:
-        yield from (each for each in items(patch, part) if each.get("name") == container.get("name"))
-
-
-def _merged(contexts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    return {key: value for each in contexts for key, value in each.items()}
+        self.volumes = items(spec, "volumes")
+        self.context = member(spec, "securityContext")
+        self.containers = [(each, member(each, "securityContext")) for name in _MEMBERS for each in items(spec, name)]
 
 
 def _baseline(pod: _Whole) -> Iterator[str]:

@@ -44,7 +44,7 @@ def text(kind: str, wish: Wish) -> str:
         "nodes": wish.nodes,
         "gpus": wish.gpus,
         "world": wish.nodes * wish.gpus,
-        "volume": wish.volume or "CLAIM",
+        "volume": wish.volume or "your-claim",
         "output": f"/results/{wish.name}" if wish.volume else "/tmp/output",  # noqa: S108 - in the pod
     }
     results = "\n".join(_MARK + line for line in _read("results.part").splitlines())
