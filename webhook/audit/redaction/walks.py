@@ -22,6 +22,8 @@ _SECRET_VOLUME = frozenset({"defaultMode", "items", "name", "optional", "secretN
 _SECRET_DATA = ("data", "stringData")
 # Deeper values, also of documents in texts of documents, are concealed as a whole: no manifest nests like this.
 _DEEPEST = 48
+# A value in quotes, or a word.
+_QUOTES = re.compile(r"(?<!\w)(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|\S+")
 
 
 class TooMuchError(ValueError):
@@ -120,6 +122,21 @@ class Walk:
             known = self._read[text] = self._unread(text)
         return text if known == text else known
 
+    def sentence(self, sentence: str) -> str:
+        """Return a sentence of Muster without the secrets that it quotes.
+
+        Each value stands in it as one word, or in quotes. A name of one value says nothing about the words around it,
+        which are Muster's own, unless they are a secret that was found where it was written.
+        """
+        whole = self._scrubbed(sentence)
+        if whole == sentence:
+            return sentence
+        hidden: set[str] = set()
+        texts.scrub(sentence, self.judge, hidden)
+        if not self._found.isdisjoint(hidden):
+            return self.text(sentence)
+        return _QUOTES.sub(lambda match: self.text(match.group()), sentence)
+
     def _unread(self, text: str) -> str:
         if self._room is not None:
             self._room -= len(text)
@@ -132,6 +149,11 @@ class Walk:
                 return text if inner is document else orjson.dumps(inner).decode()
         text = texts.scrub(text, self.judge, self._found)
         return self._formats.sub(self._mark, text) if self._formats else text
+
+    def _scrubbed(self, text: str) -> str:
+        """Return a text as `text` does, and remember nothing."""
+        text = texts.scrub(text, self.judge)
+        return self._formats.sub(texts.MARK, text) if self._formats else text
 
     def mapping(self, value: dict[str, object]) -> dict[str, object]:
         """Return a mapping without its secrets, by key and, for an entry `{name, value}`, by name."""
