@@ -11,7 +11,7 @@ from strategies.documents import names, pods
 
 __all__ = ["Runtime", "Source"]
 
-Source = Literal["snapshot", "live", "label"]
+Source = Literal["snapshot", "live", "label", "launch"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Runtime:
     Attributes:
         document: the raw runtime.
         source: `snapshot` (frozen by Trainer for this job) or `live`; `label` when a JobSet has no runtime but a
-            framework label of its own (the document then holds only that label).
+            framework label of its own (the document then holds only that label); `launch` when it has not even that,
+            and is judged from files as what its launch is: then Muster adds nothing to it.
     """
 
     document: Mapping[str, Any]
