@@ -145,6 +145,7 @@ def _unjudged(each: Unjudged) -> dict[str, Any]:
         "name": metadata.get("name") if isinstance(metadata, dict) else None,
         "notJudged": problems.one_line(each),
         "trains": each.trains,
+        "findings": [],
     }
 
 
