@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
 
 from strategies import warning
 from tests.corpus import cases
+from tests.support import admissions, jobs
+from webhook.admission import answers
+from webhook.admission.policies import Mode, Policy
 from webhook.audit.redaction import doors, texts, walks
 
 SAMPLE = [
@@ -55,6 +59,14 @@ def test_a_secret_that_a_sentence_quotes_is_hidden(message, secret):
     shown = told(message, document)
     assert secret not in shown
     assert texts.MARK in shown
+
+
+def test_in_mode_warn_a_finding_keeps_its_words_behind_its_value():
+    decision = admissions.decide(jobs.make_trainjob(), phase="validate", policy=Policy(mode=Mode.WARN))
+    found = (warning("volumes[a].name", "mpi-ssh-auth", "the pod has no volume of this name", rule="a/b"),)
+    assert answers.warnings(dataclasses.replace(decision, findings=found)) == [
+        "volumes[a].name: 'mpi-ssh-auth': the pod has no volume of this name"
+    ]
 
 
 @pytest.mark.parametrize("name", SAMPLE[:: max(len(SAMPLE) // 40, 1)])
