@@ -359,6 +359,8 @@ def _alone(job: Job, site: Site, every: Sequence[World], topology: Topology) -> 
     cure = "remove the flag" if flag else "start it with torchrun, which reads what Trainer sets"
     if job.is_untold:
         cure = f"write {topology.nodes}" if flag and job.is_untouched else _cure_of_others(job)
+    if job.is_untouched and "standalone" in world.launch.values:
+        cure = "where they train together, write --nnodes and the flags of a rendezvous instead of --standalone"
     shown = f"--{flag} {world.launch.values[flag]}" if flag else _shown(world)
     if world.assumed:
         cause = "sudo takes variables away" if "sudo" in world.launch.through and world.launch.cleared else ""

@@ -53,6 +53,7 @@ def check(muster, *documents, options=()):
         ),
         (plain_job("torchrun", "train.py"), "(1 Job)", True),
         (jobset("./train.sh"), "(1 JobSet without a framework label)", True),
+        (jobset("sleep", "infinity"), "(1 JobSet without a framework label)", False),
         (DOMAIN, "(1 ComputeDomain)", False),
         (plain_job("./load.sh"), "1 other document ignored", False),
         (jobs.configmap(), "1 other document ignored", False),

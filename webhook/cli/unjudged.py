@@ -83,7 +83,7 @@ def find(sources: Iterable[Source], decided: Iterable[Case]) -> list[Unjudged]:
 def _found(sources: Iterable[Source], unread: set[int]) -> Iterator[Unjudged]:
     for source in sources:
         if id(source) in unread:
-            yield Unjudged(source, _UNREAD, trains=True)
+            yield Unjudged(source, _UNREAD, unlabelled.may_train(source.document))
         elif not cases.is_judged(source):
             kind, group = source.kind, source.group
             trains = kind in _TRAINING.get(group, ()) or kind.lower() in _OURS or _starts_training(source.document)

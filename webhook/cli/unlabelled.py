@@ -12,11 +12,12 @@ from typing import Any
 from strategies.documents import names, pods
 from strategies.documents.findings import note
 from strategies.jobs import containers, parts
+from strategies.jobs.programs import Kind
 from strategies.launches import kinds
 from strategies.launches.launches import Launcher
 from webhook.admission.decisions import Decision
 
-__all__ = ["framework", "judged", "of_container"]
+__all__ = ["framework", "judged", "may_train", "of_container"]
 
 _FRAMEWORKS = {
     **dict.fromkeys((Launcher.TORCHRUN, Launcher.ACCELERATE, Launcher.DEEPSPEED, Launcher.COMPOSER), "torch"),
@@ -57,6 +58,15 @@ def of_container(container: pods.Container) -> str:
     if program.target == _TRL_SERVER:
         return ""
     return "trl" if program.target.startswith("trl.scripts.") else _LAUNCHERS.get(program.launcher, "")
+
+
+def may_train(jobset: Mapping[str, Any]) -> bool:
+    """Whether any container of a JobSet, which has the shape of its kind, starts a program that may train."""
+    every = (
+        (job.get("template") or {}).get("spec") or {} for job in (jobset.get("spec") or {}).get("replicatedJobs") or ()
+    )
+    held = (((each.get("template") or {}).get("spec") or {}).get("containers") or () for each in every)
+    return any(containers.program(each, kinds.identify).kind is not Kind.IDLE for inside in held for each in inside)
 
 
 def judged(plain: Decision, assumed: Decision) -> Decision:
