@@ -38,8 +38,8 @@ def check_job(subject: Job) -> Iterator[Finding]:
         yield from patches.check(subject)
         if subject.runtime is not None and not subject.runtime.is_torch:
             yield from slots.check(subject)
-            yield from untold.check(subject)
         yield from plugins.check(subject)
+    yield from untold.check(subject)
     yield from claims.check_claims(subject)
     yield from check_pods(subject)
     yield from checkpoints.check(subject)

@@ -103,7 +103,7 @@ def _faults(written: Mapping[str, Any]) -> Iterator[_Fault]:
         yield _SLICE, written[_SLICE], f"needs {_SIZE}, the pods of one slice, {_REFUSED}; add it"
     if _SIZE in written and _SLICE not in written and _LAYERS not in written:
         yield _SIZE, written[_SIZE], f"needs {_SLICE}, {_REFUSED}; add it, or remove this"
-    if _SIZE in written and not _number(written[_SIZE]):
+    if isinstance(written.get(_SIZE), str) and not _number(written[_SIZE]):
         yield _SIZE, written[_SIZE], f"is a number of pods from 1 on, {_REFUSED}; correct it"
     if _LAYERS in written and (_SLICE in written or _SIZE in written):
         other = _SLICE if _SLICE in written else _SIZE

@@ -12,7 +12,7 @@ from strategies.documents.paths import Path
 
 __all__ = ["Runtime", "Source"]
 
-Source = Literal["snapshot", "live", "label"]
+Source = Literal["snapshot", "live", "label", "launch"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Runtime:
     Attributes:
         document: the raw runtime.
         source: `snapshot` (frozen by Trainer for this job) or `live`; `label` when a JobSet has no runtime but a
-            framework label of its own (the document then holds only that label).
+            framework label of its own (the document then holds only that label); `launch` when it has not even that,
+            and is judged from files as what its launch is: then Muster adds nothing to it.
         bare: the runtime without the patches of a TrainJob that are merged into `document`; None where none are.
         written: places in `document` that such a patch wrote, each with its place in the TrainJob.
     """

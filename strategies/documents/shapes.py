@@ -19,21 +19,23 @@ from strategies.documents.paths import Path
 __all__ = ["check"]
 
 _STRINGS = [str]
+_TEXTS = {"": str}
+"""An object whose members may have any name and are strings."""
 _ENV = [{"name": str, "value": str, "valueFrom": {"fieldRef": {"fieldPath": str}}}]
 _RESOURCES = {"limits": {}, "requests": {}, "claims": [{"name": str, "request": str}]}
 _METADATA = {
     "name": str,
     "namespace": str,
     "generateName": str,
-    "labels": {},
-    "annotations": {},
+    "labels": _TEXTS,
+    "annotations": _TEXTS,
     "ownerReferences": [{"apiVersion": str, "kind": str, "name": str, "uid": str}],
 }
-_SELECTOR = {"matchLabels": {}, "matchExpressions": [{"key": str, "operator": str, "values": _STRINGS}]}
+_SELECTOR = {"matchLabels": _TEXTS, "matchExpressions": [{"key": str, "operator": str, "values": _STRINGS}]}
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PODS = {_REQUIRED: [{"topologyKey": str, "labelSelector": _SELECTOR}]}
 _PLACEMENT = {
-    "nodeSelector": {},
+    "nodeSelector": _TEXTS,
     "tolerations": [{"key": str, "operator": str, "value": str, "effect": str}],
     "topologySpreadConstraints": [{"topologyKey": str}],
     "affinity": {
@@ -63,9 +65,9 @@ _POD_SPEC = {
     "securityContext": {},
     **_PLACEMENT,
 }
-_POD = {"metadata": {"labels": {}, "annotations": {}}, "spec": _POD_SPEC}
+_POD = {"metadata": {"labels": _TEXTS, "annotations": _TEXTS}, "spec": _POD_SPEC}
 _JOB = {
-    "metadata": {"labels": {}, "annotations": {}},
+    "metadata": {"labels": _TEXTS, "annotations": _TEXTS},
     "spec": {"parallelism": int, "completions": int, "template": _POD},
 }
 _JOBSET_SPEC = {
@@ -76,11 +78,20 @@ _JOBSET_SPEC = {
     ],
     "volumeClaimPolicies": [{"templates": [{"metadata": {"name": str}, "spec": {"accessModes": _STRINGS}}]}],
 }
+
+
+def _loose(shape: Any) -> Any:
+    """Return a shape in which such members may be anything: a runtime is of use all the same, and has its own check."""
+    if isinstance(shape, dict):
+        return {} if shape is _TEXTS else {member: _loose(inner) for member, inner in shape.items()}
+    return [_loose(shape[0])] if isinstance(shape, list) else shape
+
+
 _RUNTIME = {
-    "metadata": _METADATA,
+    "metadata": _loose(_METADATA),
     "spec": {
         "mlPolicy": {"numNodes": int, "torch": {}},
-        "template": {"metadata": {"labels": {}, "annotations": {}}, "spec": _JOBSET_SPEC},
+        "template": {"metadata": {"labels": {}, "annotations": {}}, "spec": _loose(_JOBSET_SPEC)},
     },
 }
 _PATCHED_METADATA: dict[str, Any] = {"labels": {}, "annotations": {}}
@@ -147,13 +158,16 @@ def _misfit(field: str, value: Any, wanted: str) -> Finding:
     if isinstance(value, dict | list):
         kind = "an object" if isinstance(value, dict) else "a list"
         return error(field, None, f"is {kind}, and must be {wanted}", rule="core/shape")
-    return error(field, value, f"must be {wanted}", rule="core/shape")
+    quote = "; quote it" if wanted == _WORDS[str] else ""
+    return error(field, value, f"must be {wanted}{quote}", rule="core/shape")
 
 
 def _fits(shape: Any) -> Callable[[Any], bool]:
     """Return a quick check for documents that fit, as nearly all do; `_misfits` says where one does not."""
     if shape == {}:
         return _is_object
+    if shape is _TEXTS:
+        return _are_texts
     if isinstance(shape, list):
         return _fits_list(shape[0])
     return _fits_object(shape)[0] if isinstance(shape, dict) else lambda value: type(value) is shape
@@ -231,6 +245,11 @@ def _is_object(value: Any) -> bool:
     return type(value) is dict
 
 
+def _are_texts(value: Any) -> bool:
+    return type(value) is dict and _TEXT_TYPES.issuperset(map(type, value.values()))
+
+
+_TEXT_TYPES = {str, type(None)}
 _Form = tuple[tuple[str, ...], tuple[type, ...]]
 """The members of an object in their order, and the types of their values; few are all that most documents have."""
 _MOST_FORMS, _LONGEST_FORM = 64, 256
@@ -241,7 +260,7 @@ def _misfits(value: Any, shape: Any, path: Path) -> Iterator[tuple[Path, str]]:
         if not isinstance(value, dict):
             yield path, "an object"
             return
-        for member, inner in shape.items():
+        for member, inner in dict.fromkeys(value, str).items() if shape is _TEXTS else shape.items():
             child = value.get(member)
             if child is not None:
                 yield from _misfits(child, inner, (*path, member))

@@ -125,6 +125,16 @@ class Job:
         return self._place(self.part) if self.parts.places else None
 
     @property
+    def is_untold(self) -> bool:
+        """Whether neither Trainer nor Muster sets PET_* and MASTER_ADDR for the launch."""
+        return self.is_untouched or (self.kind == "TrainJob" and self.runtime is not None and not self.runtime.is_torch)
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether it is a JobSet without a label, which is judged and which Muster will not change."""
+        return self.runtime is not None and self.runtime.source == "launch"
+
+    @property
     def brings_image(self) -> bool:
         """Whether the author chose the image: in a JobSet, or in a TrainJob another one than the runtime's.
 

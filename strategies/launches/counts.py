@@ -157,7 +157,7 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
         return
     container: Mapping[str, Any] = job.container.container if job.container else {}
     known = _ALWAYS_SET | {str(entry.get("name")) for entry in site.env} | set(world.launch.env) | names.RESERVED_ENV
-    if _is_untold(job):
+    if job.is_untold:
         known = known - (names.RESERVED_ENV | {names.MASTER_ADDR, names.MASTER_PORT}) | _told(job, site)
     held: _Held | None = None
     for option in _NUMBERS:
@@ -170,15 +170,10 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
             if container.get("envFrom") and name not in _NEVER_SET:
                 continue  # the ConfigMap or the Secret may
             report = error if name in _NEVER_SET and not container.get("envFrom") else warning
-            cure = _CURE_OF_OTHERS if _is_untold(job) else _CURE
+            cure = _cure_of_others(job) if job.is_untold else _CURE
             message = f"no env of the job sets {name}, so the launch would fail unless the image does; {cure}"
             place, shown = site.locate_option(world.launch, option), f"--{option} {world.launch.values[option]}"
             yield report(place, beginning(shown, 80), message, rule="core/unset-variable")
-
-
-def _is_untold(job: Job) -> bool:
-    """Whether neither Trainer nor Muster sets PET_* and MASTER_ADDR."""
-    return job.kind == "TrainJob" and job.runtime is not None and not job.runtime.is_torch
 
 
 def _told(job: Job, site: Site) -> frozenset[str]:
@@ -261,7 +256,14 @@ _NEVER_SET = frozenset(
     {"RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK", "SLURM_NODEID", "SLURM_NNODES", "SLURM_PROCID"}
 )
 """Other platforms set these, and no image can hold their right value."""
-_CURE_OF_OTHERS = "Trainer sets PET_* only in a runtime with mlPolicy.torch; use one, or another variable"
+
+
+def _cure_of_others(job: Job) -> str:
+    if job.is_untouched:
+        return f"Muster sets PET_* only in a JobSet with the label {names.FRAMEWORK_LABEL}; add it, or write the flags"
+    return "Trainer sets PET_* only in a runtime with mlPolicy.torch; use one, or another variable"
+
+
 _CURE = "use PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK and MASTER_ADDR, or remove the flag"
 
 
@@ -355,13 +357,16 @@ def _alone(job: Job, site: Site, every: Sequence[World], topology: Topology) -> 
     message = f"the launch spans {world.nodes} of the job's {topology.nodes} nodes: {trained}"
     flag = next((name for name in ("nnodes", "num_machines") if name in world.launch.values), "")
     cure = "remove the flag" if flag else "start it with torchrun, which reads what Trainer sets"
-    if _is_untold(job):
-        cure = "Trainer sets PET_* only in a runtime with mlPolicy.torch; use one"
+    if job.is_untold:
+        cure = f"write {topology.nodes}" if flag and job.is_untouched else _cure_of_others(job)
+    if job.is_untouched and "standalone" in world.launch.values:
+        cure = "where they train together, write --nnodes and the flags of a rendezvous instead of --standalone"
     shown = f"--{flag} {world.launch.values[flag]}" if flag else _shown(world)
     if world.assumed:
         cause = "sudo takes variables away" if "sudo" in world.launch.through and world.launch.cleared else ""
         message = f"{cause or f'no env of the job sets {min(world.assumed)}'}, so {message}"
-    yield _severity(world)(site.locate_option(world.launch, flag), shown, f"{message}; {cure}", rule="core/nodes")
+    report = warning if job.is_untouched and not flag else _severity(world)  # its image may hold PET_*
+    yield report(site.locate_option(world.launch, flag), shown, f"{message}; {cure}", rule="core/nodes")
 
 
 def _idle(job: Job, site: Site, every: Sequence[World], topology: Topology) -> Iterator[Finding]:

@@ -47,7 +47,8 @@ def check_meetings(job: Job) -> Iterator[Finding]:
         yield from _launch(seen, launch)
     if reading.unread or not reading.launches:
         yield from _unread(seen)
-    yield from _from_elsewhere(seen)
+    if not job.is_untouched:
+        yield from _from_elsewhere(seen)
 
 
 def _launch(seen: Seen, launch: Launch) -> Iterator[Finding]:

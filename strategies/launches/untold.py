@@ -1,6 +1,6 @@
-"""Untold: launches of torch in a runtime whose plugin of Trainer sets no PET_* for them.
+"""Untold: launches of torch in a runtime whose plugin of Trainer sets no PET_*, or in a JobSet without a label.
 
-Every node of such a runtime runs the command, and torchrun knows neither how many they are nor where they meet, unless
+Every node of such a job runs the command, and torchrun knows neither how many they are nor where they meet, unless
 its flags say so (trainer v2.3.0 `plugins/{jax,xgboost,plainml}`; torch 2.13 `torch/distributed/run.py`). Runtimes of
 MPI with several nodes are in `slots`; what flux starts is not known.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from strategies.documents import pods
+from strategies.documents import names, pods
 from strategies.documents.findings import Finding, Severity, error, warning
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
@@ -28,9 +28,9 @@ _JUDGED = frozenset(
 
 
 def check(job: Job) -> Iterator[Finding]:
-    """Compare the launches of a TrainJob of such a runtime with its nodes and devices."""
+    """Compare the launches of such a TrainJob with its nodes and devices, and of either how its nodes meet."""
     runtime = job.runtime
-    if job.kind != "TrainJob" or runtime is None or runtime.is_torch:
+    if not job.is_untold or runtime is None:
         return
     if runtime.is_unlabelled or job.container is None:
         return
@@ -42,33 +42,36 @@ def check(job: Job) -> Iterator[Finding]:
     if site is None or not any(each.launcher in _JUDGED for each in site.reading.launches):
         return
     apart = all("standalone" in each.values for each in site.reading.launches)  # each node may train its own
-    for finding in counts.compare(job):
+    for finding in counts.compare(job) if job.kind == "TrainJob" else ():  # a strategy compares a JobSet
         lower = apart and finding.rule == "core/nodes"
         yield replace(finding, severity=Severity.WARNING) if lower else finding
-    if topologies.pods_of(job) > 1:
+    if topologies.pods_of(job) > 1 and len(job.world) == 1:  # several parts may each have a rank of their own
         for launch in site.reading.launches:
             if launch.launcher is Launcher.TORCHRUN:
-                yield from _meeting(site, launch)
+                yield from _meeting(job, site, launch)
 
 
-def _meeting(site: Site, launch: Launch) -> Iterator[Finding]:
+def _meeting(job: Job, site: Site, launch: Launch) -> Iterator[Finding]:
     """Report nodes that a launch counts and gives no address or no rank."""
     low, colon, high = _setting(site, launch, "nnodes").partition(":")
     if "standalone" in launch.values or (whole(high if colon else low) or 0) < 2:
         return
-    report = error if launch.certain else warning
+    report = error if launch.certain and not job.is_untouched else warning  # somebody else may set them
     where, shown = site.locate_option(launch, "nnodes"), quotes.launch(launch)
+    who, cure = "Trainer sets none in this runtime", "use a runtime with mlPolicy.torch"
+    if job.is_untouched:
+        who, cure = "Muster adds none without the label of a framework", f"add the label {names.FRAMEWORK_LABEL}"
     backend = _setting(site, launch, "rdzv_backend")
     if not _setting(site, launch, "rdzv_endpoint") and (backend == "c10d" or not _setting(site, launch, "master_addr")):
         message = (
-            "names no address, and Trainer sets none in this runtime, so each node would wait for the others in its "
-            "own pod; add --rdzv_endpoint, or use a runtime with mlPolicy.torch"
+            f"names no address, and {who}, so each node would wait for the others in its own pod; add --rdzv_endpoint, "
+            f"or {cure}"
         )
         yield report(where, shown, message, rule="core/nodes")
     elif backend in ("", "static") and not _setting(site, launch, "node_rank"):
         message = (
-            "gives every node the rank 0, because Trainer sets none in this runtime; add --node_rank "
-            "$(JOB_COMPLETION_INDEX), or --rdzv_backend c10d"
+            f"gives every node the rank 0, because {who}; add --node_rank $(JOB_COMPLETION_INDEX), or --rdzv_backend "
+            "c10d"
         )
         yield report(where, shown, message, rule="core/fixed-rank")
 

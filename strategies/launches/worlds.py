@@ -190,7 +190,8 @@ def _environment(job: Job, site: Site, topology: Topology) -> dict[str, str | No
     injected = {names.PET_NNODES: str(topology.nodes), names.PET_NPROC_PER_NODE: processes}
     if job.kind == "TrainJob":
         return {**env, **(injected if job.runtime is not None and job.runtime.is_torch else {})}
-    if job.container is not None and ranks.is_a_sweep(job.container, site.reading.training or site.launch):
+    untold = job.is_untouched and not (job.container and job.container.container.get("envFrom"))  # which may hold PET_*
+    if untold or (job.container and ranks.is_a_sweep(job.container, site.reading.training or site.launch)):
         return env
     return {**injected, **env}
 

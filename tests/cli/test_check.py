@@ -257,7 +257,10 @@ def test_every_error_of_a_stream_is_found_and_not_only_the_first(muster):
 def test_documents_of_another_group_with_our_kinds_are_passed_over(muster):
     other = {**WRONG, "apiVersion": "example.org/v1"}
     result = check(muster, other)
-    assert (result.code, result.err.splitlines()[0]) == (3, "0 jobs: 0 errors, 0 warnings; 1 other document ignored")
+    assert (result.code, result.err.splitlines()[0]) == (
+        3,
+        "0 jobs: 0 errors, 0 warnings; 1 document not judged (1 TrainJob)",
+    )
 
 
 def test_nothing_to_check_is_said_and_has_an_exit_code_of_its_own(muster):

@@ -154,6 +154,6 @@ def test_what_github_would_take_for_syntax_is_escaped(muster, write):
 
 
 def test_what_cannot_be_read_is_an_error_at_its_line(muster, write):
-    path = write("bad.yaml", "a: 1\na: 2\n")
+    path = write("bad.yaml", "a: 1\n\tb: 2\n")
     result = muster("check", "-o", "github", path)
     assert (result.code, result.out.startswith(f"::error file={path},line=2::")) == (2, True)

@@ -100,7 +100,6 @@ def test_a_byte_order_mark_is_no_part_of_the_text(write):
     ("content", "message"),
     [
         (b"a: [1", "jobs.yaml:doc 1 line 2: is not YAML: while parsing a flow sequence (line 1)"),
-        (b"apiVersion: v1\nkind: X\nkind: Y", "jobs.yaml:doc 1 line 3: the key 'kind' is written twice"),
         (b"ok: \xff\xfe", "jobs.yaml: is not UTF-8 at line 1 (byte 4)"),
         ("a: ä".encode("utf-16"), "jobs.yaml: is not UTF-8"),
         (b"- a", "jobs.yaml:doc 1 line 1: is a list, not a Kubernetes object"),
@@ -114,10 +113,52 @@ def test_a_file_that_cannot_be_read_is_named_with_the_place_in_it(write, content
     assert message in only_fault(read(write("jobs.yaml", content)))
 
 
+HEAD = "apiVersion: v1\nkind: A\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "repeats"),
+    [
+        (HEAD + "x: {a: 1, a: 1}", {"a": 1}, [(("x", "a"), False, False)]),
+        (HEAD + "x: {a: 1, a: 2, a: 3}", {"a": 3}, [(("x", "a"), True, False)] * 2),
+        (HEAD + "x:\n- b: {c: 1, c: 2}\n", [{"b": {"c": 2}}], [(("x", 0, "b", "c"), True, False)]),
+        (HEAD + "m: &m {a: 1}\nx: {<<: *m, a: 2}", {"a": 2}, []),
+        (HEAD + "m: &m {a: 1}\nx: {<<: *m, a: 2, a: 3}", {"a": 3}, [(("x", "a"), True, False)]),
+        (HEAD + "m: &m {a: 1}\nx: {a: 2, <<: *m}", {"a": 1}, [(("x", "a"), True, True)]),
+        (HEAD + "m: &m {a: 1}\nx: {a: 1, <<: *m}", {"a": 1}, []),
+        ('{"apiVersion": "v1", "kind": "A", "x": [{"a": 1, "a": 2}]}', [{"a": 2}], [(("x", 0, "a"), True, False)]),
+        (
+            '{"apiVersion": "v1", "kind": "A", "x": {"a": 1, "b": {}, "a": 1}}',
+            {"a": 1, "b": {}},
+            [(("x", "a"), False, False)],
+        ),
+    ],
+)
+def test_of_a_member_that_is_written_twice_the_last_counts_and_its_place_is_known(write, text, values, repeats):
+    (source,) = read(write("a.yaml", text)).sources
+    assert source.document["x"] == values
+    assert [tuple(each) for each in source.repeats] == repeats
+
+
+def test_an_item_of_a_list_knows_its_own_repeated_members_only(write):
+    items = "- {apiVersion: v1, kind: A, a: 1}\n- {apiVersion: v1, kind: B, a: 1, a: 2}\n"
+    text = f"apiVersion: v1\nkind: List\nitems:\n{items}"
+    assert [[each.path for each in source.repeats] for source in read(write("a.yaml", text)).sources] == [[], [("a",)]]
+
+
+def test_documents_of_json_may_have_markers_between_them(write):
+    text = '{"apiVersion": "v1", "kind": "A"}\n---\n{"apiVersion": "v1", "kind": "B"}\n---\napiVersion: v1\nkind: C\n'
+    for name in ("a.json", "a.yaml"):
+        assert [source.kind for source in read(write(name, text)).sources] == ["A", "B", "C"]
+
+
+def test_a_byte_order_mark_may_begin_each_file_of_several_that_were_joined(write):
+    assert [each.kind for each in read(write("a.yaml", f"{HEAD}---\n\ufeff{HEAD}")).sources] == ["A", "A"]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"a": 1, "a": 2}', "doc 1 line 1: the key 'a' is written twice"),
         ('{"a": NaN}', "NaN is a number that JSON does not have"),
         ("{\n  a: 1}", "doc 1 line 2: is not JSON"),
         ('{"a": "\\ud800"}', "half of a surrogate pair"),

@@ -120,8 +120,9 @@ def _warnings(decision: Decision) -> list[str]:
     ]
     lines, hidden = [str(found) for found in shown], sum(found.stands_for - 1 for found in shown)
     if decision.mode is Mode.WARN:
-        lines += [_would(change) for change in decision.changes if change.rule not in BOOKKEEPING]
-        lines[:_MAX_WARNINGS] = [doors.text(decision.secrets.text(line)) for line in lines[:_MAX_WARNINGS]]
+        would = [_would(change) for change in decision.changes if change.rule not in BOOKKEEPING]
+        room = max(_MAX_WARNINGS - len(lines), 0)
+        lines += [*(doors.text(decision.secrets.text(line)) for line in would[:room]), *would[room:]]
     if decision.verdict == "error":
         lines.append(f"Muster let this pass without enforcing anything: {decision.message}")
     return _limited(lines, hidden)

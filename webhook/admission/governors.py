@@ -211,7 +211,9 @@ def _runtime_of_jobset(
         return _live_runtime(owner, request.namespace, cluster)
     labels = (request.document.get("metadata") or {}).get("labels") or {}
     label = labels.get(names.FRAMEWORK_LABEL)
-    return Runtime({"metadata": {"labels": {names.FRAMEWORK_LABEL: label}}}, "label") if label else None
+    framework = label or request.launched
+    document = {"metadata": {"labels": {names.FRAMEWORK_LABEL: framework}}}
+    return Runtime(document, "label" if label else "launch") if framework else None
 
 
 def _is_of_a_namesake(frozen: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:

@@ -44,6 +44,7 @@ class Request:
         old: `request.oldObject`, None at CREATE.
         group: API group of the kind, "" when the request does not say.
         subresource: such as `status`, "" for the object itself.
+        launched: the framework by whose rules files judge a JobSet that has no label of one; "" in a cluster.
     """
 
     phase: Phase
@@ -59,6 +60,7 @@ class Request:
     groups: Sequence[str]
     group: str = ""
     subresource: str = ""
+    launched: str = ""
 
 
 def parse(body: bytes, phase: Phase) -> Request:

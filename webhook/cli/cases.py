@@ -6,6 +6,7 @@ As in the cluster, `Setup.decide` first mutates the object and then validates th
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from webhook.admission import answers, decisions, governors, guards, reviews
 from webhook.admission.decisions import Decision
 from webhook.admission.policies import Policy
 from webhook.audit.redaction import doors
-from webhook.cli import beside, gathering, offline, schemas, selections
+from webhook.cli import beside, gathering, offline, schemas, selections, unlabelled
 from webhook.cli.beside import Inputs
 from webhook.cli.gathering import GatheredCluster
 from webhook.cli.problems import CommandError
@@ -46,6 +47,7 @@ class Case:
         notes: what a prediction leaves out; empty for an object from a file.
         predicted: whether the object is a prediction of what Trainer makes, and not from a file.
         selection: the rules whose findings are shown; whether the cluster refuses the object does not depend on it.
+        ending: how the explanation of it ends, `kind` and `text`; empty where nobody has asked.
     """
 
     source: Source
@@ -56,6 +58,7 @@ class Case:
     notes: tuple[str, ...] = ()
     predicted: bool = False
     selection: Selection = selections.ALL
+    ending: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -86,6 +89,9 @@ class Case:
         decided = self._decided
         if not self.own:
             return decided
+        misfits = {self._place(each) for each in self.own if each.rule == "core/shape"}
+        if misfits:  # no other rule judges a member of the wrong type
+            decided = [each for each in decided if each.rule == "core/shape" or self._place(each) not in misfits]
         said = {self._place(each) for each in findings.errors(decided)}
         return [*(each for each in self.own if self._place(each) not in said), *decided]
 
@@ -112,14 +118,25 @@ class Case:
         """Findings that are warnings, in every mode."""
         return [each for each in self.findings if each.severity is Severity.WARNING]
 
-    def fails(self, *, strict: bool = False) -> bool:
-        """Whether a check of the object fails: by errors, by a failure of the decision, or by warnings if `strict`."""
-        return bool(self.errors or self.failure or (strict and self.warnings))
+    @property
+    def is_open(self) -> bool:
+        """Whether the explanation ends as open."""
+        return self.ending.get("kind") == "open"
+
+    def fails(self, *, strict: bool = False, strict_open: bool = False) -> bool:
+        """Whether a check of the object fails: by errors, by a failure of the decision, or by what is asked for."""
+        return bool(self.errors or self.failure or (strict and self.warnings) or (strict_open and self.is_open))
 
     @property
     def misfits(self) -> bool:
         """Whether members have the wrong type, so that nothing else could be checked."""
         return any(each.rule == "core/shape" for each in self._decided)
+
+    @property
+    def is_unlabelled(self) -> bool:
+        """Whether it is a JobSet without a label, which was judged as what its launch is and will not be changed."""
+        runtime = self.mutated.governor.runtime
+        return runtime is not None and runtime.source == "launch"
 
     @property
     def failure(self) -> str:
@@ -173,8 +190,7 @@ class Setup:
             old: the job as the cluster has it, which is then updated instead.
         """
         cluster = cluster or self.cluster.reader
-        mutated = evaluate(self._request(source, source.document, "mutate", old), cluster, self.policy)
-        validated = evaluate(self._request(source, mutated.document, "validate", old), cluster, self.policy)
+        mutated, validated = self._decided(source, source.document, cluster, old)
         inside = beside.inlined.check(
             source, mutated, self.inputs, lambda other: self._found(source, other, cluster, old)
         )
@@ -191,9 +207,24 @@ class Setup:
         cluster: readers.ClusterReader,
         old: Mapping[str, Any] | None,
     ) -> list[Finding]:
+        mutated, validated = self._decided(source, document, cluster, old)
+        return [*mutated.findings, *validated.findings]
+
+    def _decided(
+        self,
+        source: Source,
+        document: Mapping[str, Any],
+        cluster: readers.ClusterReader,
+        old: Mapping[str, Any] | None,
+    ) -> tuple[Decision, Decision]:
         mutated = evaluate(self._request(source, document, "mutate", old), cluster, self.policy)
         validated = evaluate(self._request(source, mutated.document, "validate", old), cluster, self.policy)
-        return [*mutated.findings, *validated.findings]
+        launched = unlabelled.framework(mutated) if old is None else ""
+        if not launched:
+            return mutated, validated
+        assumed = evaluate(dataclasses.replace(validated.request, launched=launched), cluster, self.policy)
+        validated = unlabelled.judged(validated, assumed)
+        return dataclasses.replace(mutated, governor=assumed.governor, strategy=assumed.strategy), validated
 
     def require_readable(self) -> None:
         """Raise when anything could not be read, so that no incomplete output is shown.

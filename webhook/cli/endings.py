@@ -62,8 +62,8 @@ def _todo(case: Case) -> str:
     if errors:
         told = f"{wording.plural(errors, 'error')} to mend"
         told += f" and {wording.plural(warnings, 'warning')} to read" if warnings else ""
-        mode = case.mutated.mode.value
-        return f"{told}; {'the cluster refuses this job' if case.refused else f'mode {mode} lets this job pass'}"
+        passes = "its missing label" if case.is_unlabelled else f"mode {case.mutated.mode.value}"
+        return f"{told}; {'the cluster refuses this job' if case.refused else f'{passes} lets this job pass'}"
     if _unmade(case):
         return f"mode {case.mutated.mode.value} makes none of the changes above, so the job runs without them"
     return f"{wording.plural(warnings, 'warning')} to read; the job passes" if warnings else ""

@@ -20,9 +20,10 @@ from webhook.admission.policies import Mode
 from webhook.audit.redaction import doors
 from webhook.cli import endings, launchlines, wording
 from webhook.cli.cases import Case, Setup
+from webhook.cli.endings import Ending
 from webhook.cluster.readers import Ref
 
-__all__ = ["explain"]
+__all__ = ["ending", "explain"]
 
 
 def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -61,18 +62,26 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         "unchanged": _unchanged(case),
         "findings": wording.findings(case),
         "failure": case.failure or None,
-        "ending": endings.end(
-            case, world, before if case.predicted else None, unread=bool(job and launchlines.unread(job))
-        ),
+        "ending": _ending(case, job, before if case.predicted else None),
     }
+
+
+def ending(case: Case, setup: Setup) -> Ending:
+    """Return how the explanation of a case ends that is no prediction."""
+    return _ending(case, _job(case, setup))
+
+
+def _ending(case: Case, job: Job | None, before: Mapping[str, Any] | None = None) -> Ending:
+    world = launchlines.measure(job) if job else None
+    return endings.end(case, world, before, unread=bool(job and launchlines.unread(job)))
 
 
 def _runtime(case: Case, setup: Setup) -> dict[str, Any] | None:
     runtime = case.mutated.governor.runtime
     if runtime is None:
         return None
-    if runtime.source == "label":
-        return {"kind": None, "name": None, "source": "label", "file": None}
+    if runtime.source in ("label", "launch"):
+        return {"kind": None, "name": None, "source": runtime.source, "file": None}
     owner = (case.mutated.governor.owner or {}).get("metadata") or {}
     namespace = case.namespace if runtime.kind == "TrainingRuntime" else ""
     ref = Ref(runtime.kind, namespace, runtime.name)
@@ -168,7 +177,7 @@ def _unchanged(case: Case) -> str | None:
 
 def _nothing_to_do(case: Case) -> str:
     framework, strategy = case.mutated.governor.framework, case.mutated.strategy
-    if framework is None:
+    if framework is None or case.is_unlabelled:
         return _unlabelled(case)
     if strategy is not None and strategy.strategy.framework != framework:
         return f"framework {framework} has no strategy; the job runs as it would without Muster"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from webhook.cli import places
+from webhook.cli import places, unjudged
 from webhook.cli.cases import Case
 from webhook.cli.problems import one_line
+from webhook.cli.unjudged import Unjudged
 from webhook.kubeyaml.positions import Spot
 from webhook.kubeyaml.sources import Origin, Unreadable
 
@@ -21,8 +22,8 @@ _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
 
-def lines(decided: Sequence[Case], unreadable: Sequence[Unreadable]) -> Iterator[str]:
-    """Yield one command for each finding, for each failure, and for each part of the input that cannot be read."""
+def lines(decided: Sequence[Case], others: Sequence[Unjudged], unreadable: Sequence[Unreadable]) -> Iterator[str]:
+    """Yield one command for each finding and failure, and for what is not judged or cannot be read."""
     for case in decided:
         title = f"{case.title}{' (predicted)' if case.predicted else ''}"
         for each in case.findings:
@@ -30,6 +31,10 @@ def lines(decided: Sequence[Case], unreadable: Sequence[Unreadable]) -> Iterator
             yield _command(_LEVELS[each.severity.value], {**place, "title": each.rule}, f"{title} {each}")
         if case.failure:
             yield _command("error", _place(case.source.origin, places.of_case(case)), f"{title} {case.failure}")
+    for other in others:
+        if other.what:
+            yield _command(_LEVELS[other.level], _place(other.origin, None), str(other))
+    yield from (_command("notice", {}, told) for told in unjudged.counted(each for each in others if not each.what))
     for broken in unreadable:
         yield _command("error", _place(broken.origin, None), str(broken))
 
@@ -42,7 +47,7 @@ def _place(origin: Origin, spot: Spot | None) -> dict[str, str]:
 
 def _command(level: str, properties: Mapping[str, str], text: str) -> str:
     given = ",".join(f"{name}={_escaped(value, _PROPERTY)}" for name, value in properties.items())
-    return f"::{level} {given}::{_escaped(one_line(text), _DATA)}"
+    return f"::{level}{' ' if given else ''}{given}::{_escaped(one_line(text), _DATA)}"
 
 
 def _escaped(text: str, escapes: Mapping[str, str]) -> str:

@@ -39,7 +39,7 @@ def follow(case: Case, setup: Setup) -> Case | None:
         return None
     cluster = Overlay(setup.cluster.reader)
     cluster.put(Ref("TrainJob", case.namespace, name), case.document)
-    decided = setup.decide(dataclasses.replace(case.source, document=predicted.jobset), cluster)
+    decided = setup.decide(dataclasses.replace(case.source, document=predicted.jobset, repeats=()), cluster)
     return Case(decided.source, decided.mutated, decided.validated, notes=predicted.notes, predicted=True)
 
 

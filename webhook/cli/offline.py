@@ -7,15 +7,17 @@ the first, by the definitions that Muster carries. They do not show the second: 
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import trainjobs
+from strategies.documents import paths, trainjobs
 from strategies.documents.findings import Finding, warning
 from webhook.admission.decisions import Decision
 from webhook.cli import beside, schemas
 from webhook.cluster import readers
+from webhook.kubeyaml.builders import Repeat
 from webhook.kubeyaml.sources import Source
 
 __all__ = ["check"]
@@ -35,6 +37,7 @@ def check(
         cluster: what the decision read.
         inputs: all documents of the input, of any kind.
     """
+    yield from map(functools.partial(_repeated, source.document), source.repeats)
     kind = schemas.known_as(source.document)
     if kind is not None:
         yield from schemas.check(source.document, kind)
@@ -44,6 +47,21 @@ def check(
         yield _unknown_runtime(decision, cluster)
     if decision.verdict != "skipped" and decision.governor.owner is None:
         yield from beside.check(source, decision, cluster, inputs)
+
+
+def _repeated(document: Mapping[str, Any], repeat: Repeat) -> Finding:
+    """Report a member that is written twice; the value that is lost is not quoted, for nobody has looked at it."""
+    if repeat.merged:
+        message = "is written here, and a << behind it gives another value, which kubectl takes; put the << first"
+    elif repeat.differs:
+        message = (
+            "is written twice in one object; kubectl takes the last value, this one, and drops the other; remove one"
+        )
+    else:
+        message = "is written twice in one object with one value; remove one"
+    value = paths.lookup(document, repeat.path)
+    shown = None if value is paths.ABSENT or isinstance(value, dict | list) else value
+    return warning(paths.field(document, repeat.path), shown, message, rule="core/repeated-member")
 
 
 def _unknown_runtime(decision: Decision, cluster: readers.ClusterReader) -> Finding:

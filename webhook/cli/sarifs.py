@@ -14,6 +14,7 @@ from webhook import catalogue
 from webhook.cli import places
 from webhook.cli.cases import Case
 from webhook.cli.problems import one_line
+from webhook.cli.unjudged import Unjudged
 from webhook.kubeyaml.positions import Spot
 from webhook.kubeyaml.sources import Origin, Unreadable
 
@@ -24,13 +25,14 @@ FAILURE = "failure"
 """The rule id of a result that says why no decision could be made."""
 
 
-def report(decided: Sequence[Case], unreadable: Sequence[Unreadable]) -> dict[str, Any]:
-    """Return the log: one run, one result for each finding and failure, one notification for what cannot be read."""
+def report(decided: Sequence[Case], others: Sequence[Unjudged], unreadable: Sequence[Unreadable]) -> dict[str, Any]:
+    """Return the log: one run, a result for each finding and failure, a notification for what is not judged or read."""
     results = [result for case in decided for result in _results(case)]
     used = list(dict.fromkeys(each["ruleId"] for each in results))
     for each in results:
         each["ruleIndex"] = used.index(each["ruleId"])
-    notifications = [_notification(each) for each in unreadable]
+    notifications = [_notification(each.origin, each, "error") for each in unreadable]
+    notifications += [_notification(each.origin, each, each.level) for each in others]
     run = {
         "tool": {"driver": {"name": "Muster", "rules": list(map(_rule, used))}},
         "columnKind": "unicodeCodePoints",
@@ -55,9 +57,9 @@ def _result(rule: str, level: str, text: str, locations: Sequence[Mapping[str, A
     return {"ruleId": rule, "level": level, "message": {"text": one_line(text)}, "locations": locations}
 
 
-def _notification(each: Unreadable) -> dict[str, Any]:
-    spot = Spot(each.origin.line, 1) if each.origin.line else None
-    return {"level": "error", "message": {"text": one_line(each)}, "locations": [_location(each.origin, spot)]}
+def _notification(origin: Origin, told: object, level: str) -> dict[str, Any]:
+    spot = Spot(origin.line, 1) if origin.line else None
+    return {"level": level, "message": {"text": one_line(told)}, "locations": [_location(origin, spot)]}
 
 
 def _location(origin: Origin, spot: Spot | None, name: str = "") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reads JSON from files as strictly as YAML: one value per key, no NaN, nothing that UTF-8 cannot encode.
+"""Reads JSON from files as strictly as YAML: no NaN, nothing that UTF-8 cannot encode.
 
 `json` is stricter where YAML's parser would be lenient (and reads what libyaml cannot: surrogate pairs, tabs). Several
 documents may follow each other, as `kubectl` and JSON Lines write them.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from webhook.kubeyaml import glyphs
-from webhook.kubeyaml.builders import MAX_DEPTH, YamlError
+from webhook.kubeyaml.builders import MAX_DEPTH, MOST_REPEATS, Repeat, YamlError
 from webhook.kubeyaml.streams import Parsed
 
 __all__ = ["dump", "is_json", "load_all"]
@@ -36,12 +37,13 @@ def is_json(text: str) -> bool:
 
 
 def load_all(text: str) -> Iterator[Parsed]:
-    """Read JSON documents that follow each other.
+    """Read JSON documents that follow each other; of a key that is written twice the last value counts.
 
     Raises:
-        YamlError: it is not JSON, is too deep, or has a repeated key, or a number or text that JSON does not have.
+        YamlError: it is not JSON, is too deep, or has a number or text that JSON does not have.
     """
-    decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
+    twice: list[_Twice] = []
+    decoder = json.JSONDecoder(object_pairs_hook=partial(_object, twice), parse_constant=_constant)
     number, position = 0, _skip(text, 0)
     while position < len(text):
         number += 1
@@ -56,7 +58,8 @@ def load_all(text: str) -> Iterator[Parsed]:
             raise YamlError(f"is nested more than {MAX_DEPTH} levels deep", number, line) from error
         except ValueError as error:
             raise YamlError(str(error), number, line) from error
-        yield Parsed(value, number, line, position, end)
+        yield Parsed(value, number, line, position, end, tuple(_repeats(value, twice)) if twice else ())
+        twice.clear()
         position = _skip(text, end)
 
 
@@ -66,13 +69,33 @@ def _skip(text: str, position: int) -> int:
     return position
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # None is what is wanted
-        raise ValueError(f"the key {twice[:80]!r} is written twice in one object; remove one")
+_Twice = tuple[dict[str, Any], dict[str, bool]]
+"""An object, and its keys that are written twice; True where the values differ."""
+
+
+def _object(twice: list[_Twice], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    keys: dict[str, bool] = {}
+    for key, value in pairs:
+        if key in made:
+            keys[key] = keys.get(key, False) or made[key] != value
+        made[key] = value
+    if keys and len(twice) < MOST_REPEATS:
+        twice.append((made, keys))
     return made
+
+
+def _repeats(value: Any, twice: list[_Twice]) -> Iterator[Repeat]:
+    """Yield where the keys are; an object that a later value has replaced is nowhere."""
+    wanted = {id(made): keys for made, keys in twice}
+    waiting: list[tuple[Any, tuple[str | int, ...]]] = [(value, ())]
+    while waiting:
+        each, path = waiting.pop()
+        for key, differs in list(wanted.get(id(each), {}).items())[:MOST_REPEATS]:
+            yield Repeat((*path, key), differs)
+        if isinstance(each, dict | list):
+            inner = each.items() if isinstance(each, dict) else enumerate(each)
+            waiting += [(item, (*path, key)) for key, item in inner if isinstance(item, dict | list)]
 
 
 def _constant(name: str) -> Any:

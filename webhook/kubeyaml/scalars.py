@@ -7,6 +7,7 @@ without a point and turns every key into a string.
 
 from __future__ import annotations
 
+import base64
 import functools
 import math
 import re
@@ -59,18 +60,20 @@ def _plain(word: str) -> str | float | bool | None:
 _remembered = functools.lru_cache(maxsize=4096)(_plain)
 
 
-def tagged(tag: str, word: str) -> float | bool | None:
-    """Return the value of a scalar with a tag other than that of a string.
+def tagged(tag: str, word: str) -> str | float | bool | None:
+    """Return the value of a scalar with a tag other than that of a string; kubectl ignores a tag that it does not know.
 
     Raises:
-        ValueError: the tag has no equivalent in JSON, or the word does not fit the tag.
+        ValueError: the word does not fit the tag.
     """
+    if tag == TAG + "binary":
+        return base64.b64decode(word, validate=True).decode()
     value = plain(word)
     if tag == TAG + "float" and isinstance(value, (int, float)) and not isinstance(value, bool):
         return value
     wanted = {TAG + "int": int, TAG + "float": float, TAG + "bool": bool, TAG + "null": type(None)}.get(tag)
     if wanted is None:
-        raise ValueError(f"the tag {tag} has no equivalent in JSON; remove it")
+        return word
     if isinstance(value, str) or type(value) is not wanted:
         raise ValueError(f"it does not fit its tag !!{tag.removeprefix(TAG)}")
     return value

@@ -57,12 +57,14 @@ class Source:
         document: the object.
         passage: the text of the document that it is in; None where it has no text.
         within: where it is in that document, `("items", 2)` for the third of a list.
+        repeats: members of the object that are written twice.
     """
 
     origin: Origin
     document: Mapping[str, Any]
     passage: Passage | None = field(default=None, compare=False, repr=False)
     within: tuple[str | int, ...] = field(default=(), compare=False, repr=False)
+    repeats: tuple[builders.Repeat, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def kind(self) -> str:
@@ -87,7 +89,7 @@ class Unreadable:
     message: str
 
     def __str__(self) -> str:
-        """`jobs.yaml:doc 2 line 7: the key 'name' is written twice in one object; remove one`."""
+        """`jobs.yaml:doc 2 line 7: is nested more than 128 levels deep`."""
         line = f" line {self.origin.line}" if self.origin.line else ""
         return f"{self.origin}{line}: {self.message}"
 
@@ -175,7 +177,7 @@ def _parts(file: Origin, text: str) -> Iterator[Source | Unreadable]:
         elif parsed.value is not None:
             origin = Origin(file.file, parsed.number, 0, parsed.line)
             passage = Passage(text, parsed.start, parsed.end, parsed.line, is_json=is_json)
-            yield from _objects(Source(origin, parsed.value, passage))
+            yield from _objects(Source(origin, parsed.value, passage, repeats=parsed.repeats))
 
 
 def _jsons(text: str) -> Iterator[streams.Parsed | builders.YamlError]:
@@ -194,15 +196,16 @@ def _text(content: bytes) -> str:
     if len(content) > MAX_BYTES:
         raise _Fault(f"is larger than {MAX_BYTES // 1024**2} MiB; split it")
     try:
-        return content.decode("utf-8-sig")
+        return content.decode("utf-8-sig").replace("\n\ufeff", "\n")  # of files that were joined
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise _Fault(f"is not UTF-8 at line {line} (byte {error.start}); save it as UTF-8") from error
 
 
 def _is_json(file: str, text: str) -> bool:
-    """Whether a text is read as JSON: where it starts like it, unless only YAML can read it; `.json` is never YAML."""
-    return file.endswith(".json") or (text.lstrip()[:1] in ("{", "[") and jsons.is_json(text))
+    """Whether a text is read as JSON: where it starts like it, unless only YAML can read it, such as a line `---`."""
+    begins = file.endswith(".json") or (text.lstrip()[:1] in ("{", "[") and jsons.is_json(text))
+    return begins and streams.START.search(text) is None
 
 
 def _objects(around: Source) -> Iterator[Source | Unreadable]:
@@ -215,8 +218,10 @@ def _objects(around: Source) -> Iterator[Source | Unreadable]:
     else:
         for number, item in enumerate(value["items"], 1):
             place = Origin(origin.file, origin.document, number, origin.line)
-            within = (*around.within, "items", number - 1)
-            yield from _objects(Source(place, _typed_item(item, value), around.passage, within))
+            here = ("items", number - 1)
+            repeats = tuple(each._replace(path=each.path[2:]) for each in around.repeats if each.path[:2] == here)
+            within = (*around.within, *here)
+            yield from _objects(Source(place, _typed_item(item, value), around.passage, within, repeats))
 
 
 def _fault(value: Any) -> str:

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from webhook.kubeyaml.builders import Builder, YamlError
+from webhook.kubeyaml.builders import Builder, Repeat, YamlError
 
-__all__ = ["Parsed", "load", "load_all", "load_each"]
+__all__ = ["START", "Parsed", "load", "load_all", "load_each"]
 
 # libyaml compares each directive with all others, which takes hours for a file of nothing else.
 _DIRECTIVE = re.compile(r"^\ufeff?%TAG|[\n\r\x85\u2028\u2029]%TAG")
 _MOST_DIRECTIVES = 100
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Any: libyaml's class, or the slow one with its interface
-_START = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)  # YAML 1.2, 9.1.2: no text of a document has such a line
+START = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)  # YAML 1.2, 9.1.2: no text of a document has such a line
 
 
 class Parsed(NamedTuple):
@@ -29,6 +29,7 @@ class Parsed(NamedTuple):
         line: its first one, from 1.
         start: offset in the text; for YAML of the beginning of that line.
         end: offset behind the document.
+        repeats: members that are written twice, where they are not an error.
     """
 
     value: Any
@@ -36,6 +37,7 @@ class Parsed(NamedTuple):
     line: int
     start: int = 0
     end: int = 0
+    repeats: tuple[Repeat, ...] = ()
 
 
 def load(text: str, *, aliases: bool = True, most: float = math.inf) -> Any:
@@ -74,6 +76,8 @@ def load_all(text: str, *, aliases: bool = True, most: float = math.inf) -> Iter
 def load_each(text: str) -> Iterator[Parsed | YamlError]:
     """Read the documents of a text; one that cannot be read is its error, and the next one is read all the same.
 
+    A member that is written twice is no error: the last one counts.
+
     As kubectl does, each document is then read on its own, from one line `---` to the next.
 
     Args:
@@ -81,7 +85,7 @@ def load_each(text: str) -> Iterator[Parsed | YamlError]:
     """
     before = _Before()
     try:
-        for parsed in load_all(text):
+        for parsed in _documents(text, before, once=False):
             before = _Before(parsed.number, 0, parsed.end)
             yield parsed
     except YamlError:
@@ -103,7 +107,7 @@ def _apart(text: str, before: _Before) -> Iterator[Parsed | YamlError]:
     for end in _ends(text, start):
         part = text[start:end]
         try:
-            for parsed in _documents(part, _Before(number, lines, start)):
+            for parsed in _documents(part, _Before(number, lines, start), once=False):
                 number = parsed.number
                 yield parsed
         except YamlError as error:
@@ -113,11 +117,13 @@ def _apart(text: str, before: _Before) -> Iterator[Parsed | YamlError]:
 
 
 def _ends(text: str, start: int) -> Iterator[int]:
-    yield from (each.start() for each in _START.finditer(text, start) if each.start() > start)
+    yield from (each.start() for each in START.finditer(text, start) if each.start() > start)
     yield len(text)
 
 
-def _documents(text: str, before: _Before, *, aliases: bool = True, most: float = math.inf) -> Iterator[Parsed]:
+def _documents(
+    text: str, before: _Before, *, aliases: bool = True, most: float = math.inf, once: bool = True
+) -> Iterator[Parsed]:
     number = before.documents
     if len(directives := _DIRECTIVE.findall(text)) > _MOST_DIRECTIVES:
         raise YamlError(f"has {len(directives)} %TAG directives; remove them, as JSON has no tags", number + 1)
@@ -127,10 +133,12 @@ def _documents(text: str, before: _Before, *, aliases: bool = True, most: float 
             if type(event) is yaml.DocumentStartEvent:
                 number += 1
                 start: Any = event.start_mark  # Any: never None where libyaml made the event
-                builder = Builder(number, aliases=aliases, most=most)
+                repeats: list[Repeat] = []
+                builder = Builder(number, aliases=aliases, most=most, repeats=None if once else repeats)
                 value = builder.build(events)
                 began = before.characters + start.index - start.column
-                yield Parsed(value, number, before.lines + start.line + 1, began, before.characters + builder.end)
+                line, end = before.lines + start.line + 1, before.characters + builder.end
+                yield Parsed(value, number, line, began, end, tuple(repeats))
     except YamlError as error:
         error.line += before.lines
         raise

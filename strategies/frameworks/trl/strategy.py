@@ -76,7 +76,7 @@ class TRLStrategy(TorchFamily):
         """Check the runtime, the launch, and the script's own arguments."""
         site = sites.find_site(job) if job.owner is None else None
         found = invocations.read(site, job) if site else None
-        plan = _plan(found, site, job) if site and found else None
+        plan = _plan(found, site, job) if site and found and not job.is_untouched else None
         yield from self.check_surroundings(job)
         unknown = [] if site is None or found else list(_command_findings(job, site.launch, site))
         if plan is None and not unknown:  # else Muster replaces the launch, or it is refused with a reason of its own

@@ -281,7 +281,7 @@ def _strange(message: str, known: frozenset[str]) -> str:
 
 def _finding(each: Finding, walk: walks.Walk) -> Finding:
     conceal = by_field(each.field, walk) or walk.value
-    message, field = walk.text(_beginning(each.message)), walk.text(_beginning(each.field))
+    message, field = walk.sentence(_beginning(each.message)), walk.text(_beginning(each.field))
     return dataclasses.replace(each, field=field, value=conceal(each.value), message=message)
 
 

@@ -134,7 +134,7 @@ def _change(change: RecordedChange, walk: walks.Walk, following: frozenset[str])
 
 def _finding(finding: RecordedFinding, walk: walks.Walk) -> RecordedFinding:
     conceal = by_field(finding["field"], walk) or walk.value
-    told = {"field": walk.text(finding["field"]), "message": walk.text(finding["message"])}
+    told = {"field": walk.text(finding["field"]), "message": walk.sentence(finding["message"])}
     return cast("RecordedFinding", {**finding, **told, "value": conceal(finding["value"])})
 
 

@@ -109,7 +109,7 @@ _quiet: dict[tuple[str, ...], tuple[set[str], set[bytes]]] = {}
 _REFERENCES = frozenset(
     {"automountServiceAccountToken", "imagePullSecrets", "serviceAccountToken", "secretKeyRef", "secretRef"}
 )
-_REFERENCE_ENDS = ("Ref", "Refs", "ecretName")
+_REFERENCE_ENDS = ("Ref", "Refs", "ecretName", "MountPath")
 _SWITCHES = frozenset({"", "true", "false", "none", "null"})
 _REFERENCE = re.compile(r"[\"']?\$(?:\([A-Za-z_]\w*\)|\{[A-Za-z_]\w*\}|(?P<bare>[A-Z_][A-Z0-9_]*))[\"']?", re.ASCII)
 

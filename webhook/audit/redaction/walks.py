@@ -22,6 +22,9 @@ _SECRET_VOLUME = frozenset({"defaultMode", "items", "name", "optional", "secretN
 _SECRET_DATA = ("data", "stringData")
 # Deeper values, also of documents in texts of documents, are concealed as a whole: no manifest nests like this.
 _DEEPEST = 48
+_SHORTEST_KEY = 5
+# A value in quotes, or a word.
+_QUOTES = re.compile(r"(?<!\w)(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|\S+")
 
 
 class TooMuchError(ValueError):
@@ -120,6 +123,18 @@ class Walk:
             known = self._read[text] = self._unread(text)
         return text if known == text else known
 
+    def sentence(self, sentence: str) -> str:
+        """Return a sentence of Muster without the secrets that it quotes.
+
+        Each value stands in it as one word, or in quotes. A name of one value says nothing about the words around it,
+        which are Muster's own, unless they look like a key, or are a secret that was found where it was written.
+        """
+        hidden: set[str] = set()
+        whole = texts.scrub(sentence, self.judge, hidden)
+        if self._formats or any(map(_holds_key, hidden)) or not self._found.isdisjoint(hidden):
+            return self.text(sentence)
+        return sentence if whole == sentence else _QUOTES.sub(lambda match: self.text(match.group()), sentence)
+
     def _unread(self, text: str) -> str:
         if self._room is not None:
             self._room -= len(text)
@@ -195,6 +210,12 @@ class Walk:
     def _mark(self, match: re.Match[str]) -> str:
         self._found.add(match.group())
         return texts.MARK
+
+
+def _holds_key(text: str) -> bool:
+    """Whether a text has a word with letters and digits, as hardly a word of a sentence is."""
+    words = (word for word in text.split() if len(word) >= _SHORTEST_KEY)
+    return any(any(map(str.isdigit, word)) and any(map(str.isalpha, word)) for word in words)
 
 
 def names_from_secrets(value: object) -> Iterator[str]:

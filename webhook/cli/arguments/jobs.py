@@ -68,7 +68,10 @@ def check(add: options.Adder) -> None:
     options.kubeconfig(command)
     options.context(command)
     options.output(command, "text", "json", "junit", "sarif", "github")
-    command.add_argument("--strict", action="store_true", help="fail on warnings too")
+    command.add_argument(
+        "--strict", action="store_true", help="fail on warnings too, and where a document that trains was not judged"
+    )
+    command.add_argument("--strict-open", action="store_true", help="fail where the explanation of a job ends as open")
     for option, what in (("select", "report only these rules"), ("ignore", "do not report these rules")):
         command.add_argument(
             f"--{option}",

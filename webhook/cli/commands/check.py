@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from strategies.documents.findings import Severity
-from webhook.cli import cases, envelopes, problems, selections, wording
+from webhook.cli import cases, envelopes, explanations, problems, selections, unjudged, wording
 from webhook.cli.cases import Case, Setup
 from webhook.cli.problems import CommandError
+from webhook.cli.unjudged import Unjudged
 from webhook.kubeyaml import jsons
 from webhook.kubeyaml.sources import Unreadable
 
@@ -31,45 +32,51 @@ def run(args: argparse.Namespace) -> int:
     else:
         _refuse_cluster_options(args)
         setup = cases.prepare(args)
-        found = [setup.decide(source) for source in setup.sources if cases.is_judged(source)]
+        found = [setup.decide(source) for source in setup.sources if cases.is_judged(source) or source.repeats]
     selection = selections.select(args.select, args.ignore, setup.policy.registry)
-    decided = [dataclasses.replace(case, selection=selection) for case in _worth_showing(found)]
-    sys.stdout.write(_report(decided, setup, args))
+    decided = [_ended(dataclasses.replace(case, selection=selection), setup) for case in _worth_showing(found)]
+    others = unjudged.find(setup.sources, decided)
+    sys.stdout.write(_report(decided, others, setup, args))
     wording.warn(f"muster: {problems.one_line(each)}" for each in setup.unreadable)
-    wording.warn([_summary(decided, setup)])
+    wording.warn([_summary(decided, others, setup)])
     if args.output == "text" and sys.stderr.isatty() and any(case.findings for case in decided):
         wording.warn(["`muster rule ID` explains the id at the end of a finding"])
-    return _code(decided, setup, args)
+    return _code(decided, others, setup, args)
 
 
-def _report(decided: Sequence[Case], setup: Setup, args: argparse.Namespace) -> str:
+def _ended(case: Case, setup: Setup) -> Case:
+    return dataclasses.replace(case, ending=explanations.ending(case, setup)) if cases.is_job(case.source) else case
+
+
+def _report(decided: Sequence[Case], others: Sequence[Unjudged], setup: Setup, args: argparse.Namespace) -> str:
     if args.output == "json":
-        shown = [*map(_object, decided), *map(_unreadable, setup.unreadable)]
+        shown = [*map(_object, decided), *map(_unjudged, others), *map(_unreadable, setup.unreadable)]
         return jsons.dump(envelopes.listed("check", shown)) + "\n"
     if args.output == "junit":
         from webhook.cli import junits  # noqa: PLC0415  # the XML library is only for those who want XML
 
-        return junits.report(decided, setup.unreadable, strict=args.strict)
+        return junits.report(decided, others, setup.unreadable, strict=args.strict, strict_open=args.strict_open)
     if args.output == "sarif":
         from webhook.cli import sarifs  # noqa: PLC0415  # so is the catalogue of rules
 
-        return jsons.dump(sarifs.report(decided, setup.unreadable)) + "\n"
+        return jsons.dump(sarifs.report(decided, others, setup.unreadable)) + "\n"
     if args.output == "github":
         from webhook.cli import githubs  # noqa: PLC0415  # as above
 
-        lines = githubs.lines(decided, setup.unreadable)
+        lines = githubs.lines(decided, others, setup.unreadable)
     else:
         lines = (line for case in decided for line in wording.lines(case))
     return "".join(f"{line}\n" for line in lines)
 
 
-def _code(decided: Sequence[Case], setup: Setup, args: argparse.Namespace) -> int:
+def _code(decided: Sequence[Case], others: Sequence[Unjudged], setup: Setup, args: argparse.Namespace) -> int:
     if setup.unreadable:
         return problems.UNREADABLE
     if not any(map(cases.is_judged, setup.sources)):
         problems.say("there is nothing to check: no TrainJob, JobSet or runtime is among the documents")
         return problems.CLEAN if args.allow_empty else problems.NOTHING
-    return problems.FOUND if any(case.fails(strict=args.strict) for case in decided) else problems.CLEAN
+    fails = any(case.fails(strict=args.strict, strict_open=args.strict_open) for case in decided)
+    return problems.FOUND if fails or (args.strict and any(each.trains for each in others)) else problems.CLEAN
 
 
 def _worth_showing(found: Iterable[Case]) -> Iterator[Case]:
@@ -83,18 +90,20 @@ def _refuse_cluster_options(args: argparse.Namespace) -> None:
             raise CommandError(f"--{option}: is for a cluster; give --cluster too")
 
 
-def _summary(decided: Sequence[Case], setup: Setup) -> str:
+def _summary(decided: Sequence[Case], others: Sequence[Unjudged], setup: Setup) -> str:
     errors = sum(len(case.errors) + bool(case.failure) for case in decided)
     found = [each.severity for case in decided for each in case.findings]
     warnings, notes = found.count(Severity.WARNING), found.count(Severity.NOTE)
     jobs = sum(map(cases.is_job, setup.sources))
     checked = sum(map(cases.is_judged, setup.sources)) - jobs
-    ignored = len(setup.sources) - jobs - checked
+    unread = sum(cases.is_job(each.source) for each in others)
+    jobs -= unread
     text = f"{wording.plural(jobs, 'job')}: {wording.plural(errors, 'error')}, {wording.plural(warnings, 'warning')}"
     text += f", {wording.plural(notes, 'note')}" if notes else ""
-    for count, what in ((checked, "checked"), (ignored, "ignored")):
-        if count:
-            text += f"; {wording.plural(count, 'other document')} {what}"
+    text += f"; {wording.plural(checked, 'other document')} checked" if checked else ""
+    text += "".join(f"; {told}" for told in unjudged.counted(others))
+    ended = sum(case.is_open for case in decided) - unread
+    text += f"; {wording.plural(ended, 'job')} end{'s' if ended == 1 else ''} as open" if ended > 0 else ""
     hidden = sum(len(case.all_findings) - len(case.findings) for case in decided)
     text += f"; {wording.plural(hidden, 'finding')} not selected" if hidden else ""
     if setup.unreadable:
@@ -118,7 +127,25 @@ def _object(case: Case) -> dict[str, Any]:
         "mode": case.mutated.mode.value,
         "refused": case.refused,
         "failure": case.failure or None,
+        "ending": case.ending or None,
         "findings": wording.findings(case),
+    }
+
+
+def _unjudged(each: Unjudged) -> dict[str, Any]:
+    origin, document = each.origin, each.source.document
+    metadata = document.get("metadata")
+    return {
+        "file": origin.file,
+        "document": origin.document,
+        "item": origin.item or None,
+        "line": origin.line or None,
+        "apiVersion": document["apiVersion"],
+        "kind": each.source.kind,
+        "name": metadata.get("name") if isinstance(metadata, dict) else None,
+        "notJudged": problems.one_line(each),
+        "trains": each.trains,
+        "findings": [],
     }
 
 

@@ -127,8 +127,8 @@ def _facts(explained: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _runtime(runtime: Mapping[str, Any] | None) -> str:
     if runtime is None:
         return "none"
-    if runtime["source"] == "label":
-        return "none; the label of the JobSet names the framework"
+    if runtime["source"] in ("label", "launch"):
+        return f"none; the {runtime['source']} of the JobSet names the framework"
     where = f", in {runtime['file']}" if runtime["file"] else ""
     return f"{runtime['kind']}/{runtime['name']} ({runtime['source']}{where})"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,8 @@ __all__ = ["known_as", "misnamed"]
 
 _NEAR = 0.8
 _LONGEST = 100  # characters of a name that is compared with others
-_NO_GROUP = ("", "v1")
+_ORGANISATIONS = re.compile(r"(?:^|\.)(?:kubeflow\.org|(?:x-)?k8s\.io|kubernetes\.io)$")
+"""Whose groups have no other kind of these names, under any version."""
 
 
 def known_as(document: Mapping[str, Any]) -> Kind | None:
@@ -30,9 +32,10 @@ def known_as(document: Mapping[str, Any]) -> Kind | None:
 @functools.lru_cache(maxsize=256)
 def _meant(group: str, name: str) -> Kind | None:
     every = _kinds()
-    if name in every:
-        groups = {kind.group for kind in every.values()}
-        return every[name] if group in groups or _is_near(group, every[name].group) else None
+    called = re.sub(r"[-_ ]", "", name[:_LONGEST])
+    found = every.get(called) or every.get(called.removesuffix("s"))
+    if found is not None:
+        return found if _is_near(group) else None
     mine = [each for each, kind in every.items() if kind.group == group]
     near = difflib.get_close_matches(name[:_LONGEST], mine, 1, _NEAR)
     return every[near[0]] if near else None
@@ -55,11 +58,12 @@ def _kinds() -> Mapping[str, Kind]:
     return {name.lower(): kind for name, kind in shapes.kinds().items()}
 
 
-def _is_near(group: str, wanted: str) -> bool:
-    """Whether a group is the wanted one, one of the same organisation, a misspelling of it, or missing."""
-    if group == wanted or group in _NO_GROUP:
+def _is_near(group: str) -> bool:
+    """Whether only a mistake gives this group to a kind of Trainer or JobSet: it is theirs, or misspelt, or built in.
+
+    A group without a dot is one that Kubernetes has built in, for a CustomResourceDefinition needs one.
+    """
+    if "." not in group or _ORGANISATIONS.search(group):
         return True
-    owner = wanted.partition(".")[2]
-    if group == owner or group.endswith(f".{owner}"):
-        return True
-    return difflib.SequenceMatcher(None, group[:_LONGEST], wanted).ratio() >= _NEAR
+    wanted = {kind.group for kind in _kinds().values()} | {"kubeflow.org"}
+    return any(difflib.SequenceMatcher(None, group[:_LONGEST], each).ratio() >= _NEAR for each in wanted)

@@ -1,0 +1,124 @@
+"""Unjudged: documents of the input that `check` does not judge.
+
+They are counted and named, so that nobody takes "0 errors" for a word on them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from webhook.cli import cases, unlabelled, wording
+from webhook.cli.cases import Case
+from webhook.kubeyaml.sources import Origin, Source
+
+__all__ = ["Unjudged", "counted", "find"]
+
+_TRAINING = {
+    "kubeflow.org": {"PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob", "Experiment"},
+    "trainer.kubeflow.org": {"OptimizationJob"},
+    "optimizer.kubeflow.org": {"OptimizationJob"},
+    "ray.io": {"RayJob", "RayCluster"},
+    "batch.volcano.sh": {"Job"},
+    "workload.codeflare.dev": {"AppWrapper"},
+    "sagemaker.services.k8s.aws": {"TrainingJob"},
+    "training.kubedl.io": {"PyTorchJob", "TFJob", "XGBoostJob", "MPIJob", "ElasticDLJob"},
+    "elastic.pytorch.org": {"ElasticJob"},
+    "run.ai": {"TrainingWorkload", "DistributedWorkload"},
+}
+"""Kinds of others in which people train, by their groups."""
+_NAMED = {("resource.nvidia.com", "ComputeDomain"), ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")}
+_OURS = {"trainjob", "jobset"}
+_UNREAD = "JobSet without a framework label"
+
+
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """A document that was not judged.
+
+    Attributes:
+        source: the document.
+        what: it is, for a count: `PyTorchJob`; "" for a document that has nothing to do with training.
+        trains: whether people train in it, so that silence about it could be taken for consent.
+    """
+
+    source: Source
+    what: str
+    trains: bool
+
+    @property
+    def origin(self) -> Origin:
+        """The place of the document."""
+        return self.source.origin
+
+    @property
+    def level(self) -> str:
+        """The severity with which it is told."""
+        return "warning" if self.trains else "note"
+
+    def __str__(self) -> str:
+        """`PyTorchJob/llama was not judged: Muster judges TrainJobs, JobSets and runtimes`."""
+        metadata = self.source.document.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if self.what == _UNREAD:
+            why = "it has no label of a framework, and Muster does not read its launch; add the label"
+        else:
+            why = "Muster judges TrainJobs, JobSets and runtimes"
+        return f"{self.source.kind}/{name or '(no name)'} was not judged: {why}"
+
+
+def find(sources: Iterable[Source], decided: Iterable[Case]) -> list[Unjudged]:
+    """Return what was not judged, in the order of the input.
+
+    Args:
+        sources: all documents of the input.
+        decided: the cases of those that were judged.
+    """
+    unread = {id(case.source) for case in decided if _is_unread(case)}
+    return list(_found(sources, unread))
+
+
+def _found(sources: Iterable[Source], unread: set[int]) -> Iterator[Unjudged]:
+    for source in sources:
+        if id(source) in unread:
+            yield Unjudged(source, _UNREAD, unlabelled.may_train(source.document))
+        elif not cases.is_judged(source):
+            kind, group = source.kind, source.group
+            trains = kind in _TRAINING.get(group, ()) or kind.lower() in _OURS or _starts_training(source.document)
+            yield Unjudged(source, kind if trains or (group, kind) in _NAMED else "", trains)
+
+
+def _is_unread(case: Case) -> bool:
+    governor = case.mutated.governor
+    is_free = case.source.kind == "JobSet" and governor.owner is None and governor.framework is None
+    return is_free and not case.misfits and not case.failure and case.mutated.verdict != "skipped"
+
+
+def _starts_training(document: Mapping[str, Any]) -> bool:
+    """Whether a Pod, or an object with one template of a pod, starts a launcher that trains."""
+    spec: Any = document.get("spec")
+    for member in ("jobTemplate", "spec", "template", "spec"):
+        spec = spec.get(member, spec) if isinstance(spec, dict) else None
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    return any(map(_launches, containers if isinstance(containers, list) else ()))
+
+
+def _launches(container: Any) -> bool:
+    words = [container.get(each) or [] for each in ("command", "args")] if isinstance(container, dict) else [None]
+    if not all(isinstance(each, list) and all(isinstance(word, str) for word in each) for each in words):
+        return False
+    return unlabelled.of_container(container) not in ("", "vllm")
+
+
+def counted(found: Iterable[Unjudged]) -> Iterator[str]:
+    """Yield `2 documents not judged (2 PyTorchJob)` and `1 other document ignored`, each where there is one."""
+    each = list(found)
+    named = Counter(one.what for one in each if one.what)
+    if named:
+        told = ", ".join(f"{count} {what}" for what, count in named.items())
+        yield f"{wording.plural(sum(named.values()), 'document')} not judged ({told})"
+    ignored = len(each) - sum(named.values())
+    if ignored:
+        yield f"{wording.plural(ignored, 'other document')} ignored"
