@@ -47,9 +47,11 @@ def compare(job: Job) -> Iterator[Finding]:
         yield from _hidden(site, world, topology)
         if world.launch.env and not visibilities.VARIABLES.isdisjoint(world.launch.env):
             yield from visibilities.check(job, site, world, topology)
+        yield from visibilities.check_named(site, world, topology)
         yield from _unset(job, site, world)
         yield from _word(job, site, world)
         yield from _unknown(site, world, topology)
+    yield from visibilities.check_others(job, topology, lambda: worlds.counts_devices(job, site, topology))
     yield from _numbered(job, site, every)
     yield from _apart(site, every, topology)
     if len(every) > 1:
@@ -407,7 +409,7 @@ def _written(job: Job, topology: Topology) -> Iterator[Finding]:
     if processes > devices:
         message = f"each node has {devices} devices, so a launch that starts as many as this says would fail"
     rule = "core/too-many-processes" if processes > devices else "core/idle-devices"
-    yield warning("spec.trainer.numProcPerNode", processes, message, rule=rule)
+    yield note("spec.trainer.numProcPerNode", processes, message, rule=rule)
 
 
 def _number_field(job: Job, site: Site, world: World) -> str:

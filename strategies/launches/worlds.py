@@ -21,9 +21,10 @@ from strategies.launches import accelerate, accelerate_files, expansions, launch
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
+from strategies.platform.devices import Devices
 from strategies.trainer import recipes
 
-__all__ = ["World", "find_world", "read_world", "worlds_of"]
+__all__ = ["World", "counts_devices", "find_world", "read_world", "worlds_of"]
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _TRUE = frozenset({"1", "t", "true", "y", "yes"})
@@ -124,6 +125,13 @@ def worlds_of(job: Job, site: Site, topology: Topology) -> list[World]:
     return every
 
 
+def counts_devices(job: Job, site: Site, topology: Topology) -> bool:
+    """Whether a launch of the site starts one process for each device that it sees."""
+    env = {name: value for name, value in _environment(job, site, topology).items() if name != names.SHOWN_DEVICES}
+    kinds = [replace(topology, devices=Devices(number, "gpu")) for number in (2, 3)]
+    return any(len({read_world(each, env, kind).processes for kind in kinds}) > 1 for each in site.reading.launches)
+
+
 def _world_of(launch: Launch, env: _Env, topology: Topology, *, closed: bool) -> World:
     """Return the world of a launch in a container with this env; `closed` where the documents name all of it."""
     seen: _Env = {} if launch.cleared else env
@@ -183,7 +191,7 @@ def _environment(job: Job, site: Site, topology: Topology) -> dict[str, str | No
     """
     env = dict(site.values)
     if job.container and topologies.sees_others(job.container.container):
-        env.setdefault("NVIDIA_VISIBLE_DEVICES", "all")
+        env.setdefault(names.SHOWN_DEVICES, "all")
     processes = "auto" if topology.processes is None else str(topology.processes)
     if job.kind == "TrainJob":
         processes = str(topologies.trainer_processes(job))
@@ -223,6 +231,9 @@ def _under_torchrun(world: World, env: _Env, topology: Topology, *, standalone: 
     if not world.launch.target:
         return _without_program(world)
     text = _setting(world.launch, env, "nnodes", "1")
+    if topology.on_cpu and _shows_others(env):
+        world = world._replace(devices=None)
+        topology = replace(topology, devices=Devices(None, "other"))
     world = _per_node(world, _setting(world.launch, env, "nproc_per_node", "1"), topology)
     low, _, high = text.partition(":")
     least, most = whole(low), whole(high if ":" in text else low)
@@ -249,6 +260,11 @@ def _spanning(world: World, env: _Env, topology: Topology, span: tuple[int, int]
         doubt = f"takes {most} nodes at most, and the others of the job's {topology.nodes} wait idle; raise it"
         return world._replace(nodes=None, doubt=doubt, option="nnodes")
     return world._replace(nodes=None if least != most or topology.elastic else least)
+
+
+def _shows_others(env: _Env) -> bool:
+    """Whether a container sees devices of its machine that it did not ask for."""
+    return env.get(names.SHOWN_DEVICES, "void") not in ("", "none", "void")
 
 
 def _waits_alone(world: World, env: _Env, nodes: int) -> World:
@@ -382,7 +398,7 @@ def _deepspeed(world: World, env: _Env, topology: Topology) -> World:
     if chosen:
         return _chosen(world._replace(nodes=1), values)
     if asked == "-1":
-        return _on_every_gpu(world, topology)
+        return _on_every_gpu(world, env, topology)
     if (number := whole(asked)) is None:
         return _no_number(world._replace(nodes=1), "--num_gpus", asked)
     return world._replace(nodes=1, processes=number)
@@ -450,7 +466,9 @@ def _slots(text: str) -> set[int] | None:
 _MANY = 64  # devices of one node
 
 
-def _on_every_gpu(world: World, topology: Topology) -> World:
+def _on_every_gpu(world: World, env: _Env, topology: Topology) -> World:
+    if topology.on_cpu and _shows_others(env):
+        return world._replace(nodes=1, devices=None, unknown="the launcher counts the GPUs of the machine")
     if topology.on_cpu:
         doubt = "the launcher starts one process for each GPU, and the job asks for none; ask for GPUs, or use torchrun"
         return world._replace(nodes=1, doubt=doubt)
