@@ -89,9 +89,7 @@ def check_others(job: Job, topology: Topology, counts: Callable[[], bool]) -> It
             message = f"shows no GPU where the container toolkit reads it, and {own}; remove it"
             yield note(found[1], f"{names.SHOWN_DEVICES}={value}", message, rule=_RULE)
         elif 0 < count < _WHOLE and any(map(_is_privileged, every)):
-            message = (
-                f"a privileged container may see all GPUs of its machine, and {own}, so it may use others"
-            )
+            message = f"a privileged container may see all GPUs of its machine, and {own}, so it may use others"
             inside = f"{field(job.document, place.path)}.securityContext.privileged"
             yield note(inside if job.kind == "JobSet" else _RUNTIME, True, f"{message}; remove it", rule=_RULE)
         return
@@ -121,9 +119,8 @@ def check_named(site: Site, world: World, topology: Topology) -> Iterator[Findin
 
 
 def _entry(job: Job, place: pods.Place, name: str) -> tuple[str | None, str] | None:
-    """Return the value of a variable of the training container and where it is written; a patch wins over both."""
+    """Return the value of a variable of the training container and where it is written."""
     for document, where in (
-        *((each, "spec.runtimePatches") for each in _patched(job, place)),
         (job.trainer if job.kind == "TrainJob" else {}, f"spec.trainer.env[{name}]"),
         (place.container, f"{field(job.document, place.path)}.env[{name}]" if job.kind == "JobSet" else _RUNTIME),
     ):

@@ -17,7 +17,17 @@ from strategies.documents import names
 from strategies.documents.findings import beginning
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job, follow_parts, keep
-from strategies.launches import accelerate, accelerate_files, expansions, launches, nestings, ranks, sites, topologies
+from strategies.launches import (
+    accelerate,
+    accelerate_files,
+    expansions,
+    launches,
+    nestings,
+    ranks,
+    sites,
+    starters,
+    topologies,
+)
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
@@ -165,7 +175,7 @@ def read_world(launch: Launch, env: Mapping[str, str | None], topology: Topology
     world = World(launch, topology.nodes, None, _visible(env, topology))
     reader = _READERS.get(launch.launcher)
     if reader is not None:
-        return _nested(reader(world, env, topology))
+        return _within(_nested(reader(world, env, topology)), env, topology)
     return world._replace(nodes=None, unknown=_UNREAD.format(launch.launcher.value))
 
 
@@ -539,9 +549,59 @@ _COMPOSER = "the number of all processes, WORLD_SIZE of composer, is known only 
 
 def _python(world: World, env: _Env, topology: Topology) -> World:
     """Read a plain program: one process, whose number of peers is in WORLD_SIZE (`env://` of torch.distributed)."""
+    if "starter" in world.launch.values:
+        return _started(world, env, topology)
     size = env.get("WORLD_SIZE", str(topology.nodes) if topology.processes == 1 else "")
     nodes = whole(size)
     return world._replace(nodes=nodes, processes=1, own=True, unknown="" if nodes else "the program itself decides")
+
+
+def _started(world: World, env: _Env, topology: Topology) -> World:
+    """Read a program whose text says how many processes it starts; see `starters`."""
+    values = _own_numbers(world.launch.values, env)
+    text = next(values[name] for name in ("devices", "num_processes", "nprocs") if name in values)
+    processes = _devices(values, world.devices, topology) if text == "auto" else whole(text)
+    nodes = whole(values.get("num_nodes", str(topology.nodes) if topology.nodes == 1 else ""))
+    known = world._replace(nodes=nodes, processes=processes)
+    if nodes is None or processes is None:
+        return known._replace(unknown="the numbers of the program are known only in the pod")
+    if nodes > topology.nodes:
+        return known._replace(nodes=None, waits=nodes)
+    if values.get("accelerator") == "cpu" and topology.devices.count:
+        cure = "remove it, or ask for no GPUs"
+        doubt = f"the program trains on the CPU (accelerator=cpu), and {topology.devices.count} GPUs are idle; {cure}"
+        return known._replace(doubt=doubt)
+    if values.get("accelerator") in ("gpu", "cuda") and topology.on_cpu and not _shows_others(env):
+        return known._replace(doubt="the program needs GPUs (accelerator=gpu), and the job asks for none; ask for some")
+    return known
+
+
+def _own_numbers(values: Mapping[str, str], env: _Env) -> dict[str, str]:
+    return {name: expansions.resolve(expansions.take_defaults(value, env)[0], env) for name, value in values.items()}
+
+
+def _devices(values: Mapping[str, str], devices: int | None, topology: Topology) -> int | None:
+    """Return the processes for `auto`: one for each device, on the CPU one (lightning 2.6 `accelerators/cpu.py`)."""
+    return 1 if topology.on_cpu or values.get("accelerator") == "cpu" else devices
+
+
+def _within(world: World, env: _Env, topology: Topology) -> World:
+    """Compare what a program of Lightning's says with the processes that its launcher starts (`torchelastic.py`)."""
+    text = world.launch.written.get(world.launch.target)
+    values = _own_numbers(starters.read(text), env) if text is not None and world.world_size else {}
+    if values.get("starter") not in ("Trainer", "Fabric"):
+        return world
+    devices = _devices(values, world.devices, topology) if values["devices"] == "auto" else whole(values["devices"])
+    nodes = whole(values["num_nodes"])
+    if devices is None or nodes is None or devices * nodes == world.world_size:
+        return world
+    effect = "each process trains alone" if devices * nodes == 1 else "Lightning stops"
+    said = starters.call({**values, "devices": str(devices)})
+    doubt = (
+        f"{said} of the program means {devices * nodes} processes, and {world.launch.launcher.value} starts "
+        f"{world.world_size}, so {effect}; write devices={world.processes} and num_nodes={world.nodes}"
+    )
+    return world._replace(doubt=doubt)
 
 
 _CUDA = frozenset({"nvidia.com", "amd.com"})

@@ -111,6 +111,12 @@ def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) 
     report, message = note, ""
     if site.argv and launch is None and not reading.unread:
         report, message = warning, "this command line starts nothing that trains; write the command of the training"
+    elif launch is None and any("\r\n" in word for word in site.argv):
+        report = warning
+        message = (
+            "lines of the shell's text end with CR LF, as on Windows, and the shell takes the CR for a part of the "
+            "last word, so it finds no such program or file; save the text with LF alone"
+        )
     elif launch is None and reading.visible is not None:
         message = f"{'; '.join(reading.unread)}, so what that does to the launch beside it is not known"
     elif launch is None:
