@@ -353,9 +353,9 @@ def _written(launch: Launch, around: _Around) -> dict[str, str]:
     One whose name stands elsewhere in the text may have been changed since, and is left out.
     """
     files, text, target = around.files or {}, around.text, str(launch.target)
-    found = {}
-    if launch.launcher in _OF_PYTHON and target.endswith(".py") and text.count(target) == _WRITTEN_AND_READ:
-        name = next((each for each in (target, target.removeprefix("./"), f"./{target}") if each in files), "")
+    found, bare = {}, target.removeprefix("./")
+    if launch.launcher in _OF_PYTHON and target.endswith(".py") and text.count(bare) == _WRITTEN_AND_READ:
+        name = next((each for each in (bare, f"./{bare}") if each in files), "")
         found = {target: files[name]} if name else {}
     elif launch.launcher is Launcher.PYTHON and target in ("", "-") and around.stdin is not None:
         found = {target: around.stdin}

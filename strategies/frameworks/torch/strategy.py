@@ -120,7 +120,8 @@ def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) 
     elif launch is None and reading.visible is not None:
         message = f"{'; '.join(reading.unread)}, so what that does to the launch beside it is not known"
     elif launch is None:
-        unread = "; ".join(reading.unread) or "the job has no command, so the image decides what starts"
+        without = "the job has no command, so the image decides what starts"
+        unread = "; ".join(reading.unread) if site.command else without
         message = f"{unread}; {_SET}, and cannot see whether {size} start, which is known only when the job runs"
     elif topology.processes == 1 or launch.values:
         return  # counted, where the text of the program says how many it starts
