@@ -34,7 +34,7 @@ _Restart = tuple[Path, Any, str]
 def check(job: Job) -> Iterator[Finding]:
     """Note the first place where a job asks that one of its pods starts again without the others."""
     nodes = topologies.pods_of(job)
-    for view in job.views if job.owner is None and nodes > 1 else ():
+    for view in job.views if job.owner is None and not job.part and nodes > 1 else ():
         site, place = sites.find_site(view), view.container
         launch = site.reading.training if site is not None else None
         if site is None or place is None or launch is None or launch.launcher not in _TOGETHER:

@@ -30,7 +30,7 @@ _OLDER = ("podTemplateOverrides", "podSpecOverrides")
 
 def check(job: Job) -> Iterator[Finding]:
     """Note a job of which one pod runs several processes with GPUs, or loads data by workers, in so little memory."""
-    for view in job.views if job.owner is None else ():
+    for view in job.views if job.owner is None and not job.part else ():
         site, topology = sites.find_site(view), topologies.read_topology(view)
         if site is None or topology.on_cpu:
             continue
