@@ -24,6 +24,8 @@ __all__ = ["check", "judge"]
 
 _PLACE = "/dev/shm"  # noqa: S108  # the folder that NCCL and torch themselves use
 _WORKERS = frozenset({"dataloader_num_workers", "num_workers", "workers", "num_data_workers"})
+_OF_NCCL = frozenset({"", "nvidia.com", "amd.com"})
+"""Makers of devices between which NCCL or RCCL hands on data; "" for those of claims."""
 _OLDER = ("podTemplateOverrides", "podSpecOverrides")
 """Members of TrainJobs of Trainer 2.0 to 2.2 that patch pods."""
 
@@ -32,7 +34,7 @@ def check(job: Job) -> Iterator[Finding]:
     """Note a job of which one pod runs several processes with GPUs, or loads data by workers, in so little memory."""
     for view in job.views if job.owner is None and not job.part else ():
         site, topology = sites.find_site(view), topologies.read_topology(view)
-        if site is None or topology.on_cpu:
+        if site is None or topology.on_cpu or topology.devices.maker not in _OF_NCCL:
             continue
         every = worlds.worlds_of(view, site, topology)
         processes = max((world.processes or 0 for world in every), default=0)
