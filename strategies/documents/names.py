@@ -44,6 +44,7 @@ __all__ = [
     "SEATS_ANNOTATION",
     "SEAT_GATE",
     "SET_BY",
+    "SHOWN_DEVICES",
     "SNAPSHOT_SUFFIX",
     "SPEC_HASH_ANNOTATION",
     "TRAINER_API_VERSION",
@@ -97,6 +98,8 @@ SET_BY = {"jax": SET_BY_JAX, "xgboost": RESERVED_ENV_OF_XGBOOST, "mpi": RESERVED
 MASTER_ADDR = "MASTER_ADDR"
 MASTER_PORT = "MASTER_PORT"
 EXPECTED_WORLD_SIZE = "MUSTER_EXPECTED_WORLD_SIZE"
+SHOWN_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+"""Devices of the machine that the container toolkit shows a container."""
 """Environment variable with which the guard in a training image compares the achieved world size."""
 
 _WRITTEN = frozenset(

@@ -13,7 +13,7 @@ from typing import Any
 from strategies.documents import names, pods, quantities
 from strategies.documents.findings import Finding, beginning, error, note, warning
 from strategies.jobs.jobs import Job
-from strategies.launches import choices, quotes, ranks, sites, topologies, variables, visibilities, worlds
+from strategies.launches import choices, quotes, ranks, sites, starters, topologies, variables, visibilities, worlds
 from strategies.launches.launches import Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
@@ -47,9 +47,11 @@ def compare(job: Job) -> Iterator[Finding]:
         yield from _hidden(site, world, topology)
         if world.launch.env and not visibilities.VARIABLES.isdisjoint(world.launch.env):
             yield from visibilities.check(job, site, world, topology)
+        yield from visibilities.check_named(site, world, topology)
         yield from _unset(job, site, world)
-        yield from _word(job, site, world)
+        yield from _word(job, site, world) if world.launch.launcher is not Launcher.PYTHON else ()
         yield from _unknown(site, world, topology)
+    yield from visibilities.check_others(job, topology, lambda: worlds.counts_devices(job, site, topology))
     yield from _numbered(job, site, every)
     yield from _apart(site, every, topology)
     if len(every) > 1:
@@ -90,8 +92,9 @@ def idle(used: int, devices: int, nodes: int) -> str:
 
 
 def _severity(world: World) -> Callable[..., Finding]:
-    """Return `error`; `warning` where the launch may not run, or the image may set what decides."""
-    return error if world.launch.certain and not world.assumed else warning
+    """Return `error`; `warning` where the launch may not run, or the image or a program's text decides."""
+    sure = world.launch.certain and not world.assumed and world.launch.launcher is not Launcher.PYTHON
+    return error if sure else warning
 
 
 def _twice(site: Site, world: World) -> Iterator[Finding]:
@@ -153,7 +156,7 @@ def _faults(job: Job, site: Site, world: World, topology: Topology) -> Iterator[
 
 def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
     """Report a number or an address that comes from a variable which nothing in the pod sets."""
-    if "$" not in "".join(world.launch.values.values()):
+    if "$" not in "".join(world.launch.values.values()) or world.launch.launcher is Launcher.PYTHON:
         return
     container: Mapping[str, Any] = job.container.container if job.container else {}
     known = _ALWAYS_SET | {str(entry.get("name")) for entry in site.env} | set(world.launch.env) | names.RESERVED_ENV
@@ -353,7 +356,8 @@ def _alone(job: Job, site: Site, every: Sequence[World], topology: Topology) -> 
     world = max(every, key=lambda each: each.nodes or topology.nodes)
     if world.own or world.fault or world.waits or world.nodes is None or world.nodes >= topology.nodes:
         return
-    trained = "each of them would train alone" if world.nodes == 1 else "the others would not take part"
+    alone = world.nodes == 1 and world.launch.launcher is not Launcher.PYTHON
+    trained = "each of them would train alone" if alone else "the others would not take part"
     message = f"the launch spans {world.nodes} of the job's {topology.nodes} nodes: {trained}"
     flag = next((name for name in ("nnodes", "num_machines") if name in world.launch.values), "")
     cure = "remove the flag" if flag else "start it with torchrun, which reads what Trainer sets"
@@ -361,6 +365,8 @@ def _alone(job: Job, site: Site, every: Sequence[World], topology: Topology) -> 
         cure = f"write {topology.nodes}" if flag and job.is_untouched else _cure_of_others(job)
     if job.is_untouched and "standalone" in world.launch.values:
         cure = "where they train together, write --nnodes and the flags of a rendezvous instead of --standalone"
+    if world.launch.launcher is Launcher.PYTHON:
+        cure = f"write num_nodes={topology.nodes} in the program"
     shown = f"--{flag} {world.launch.values[flag]}" if flag else _shown(world)
     if world.assumed:
         cause = "sudo takes variables away" if "sudo" in world.launch.through and world.launch.cleared else ""
@@ -412,7 +418,7 @@ def _written(job: Job, topology: Topology) -> Iterator[Finding]:
     if processes > devices:
         message = f"each node has {devices} devices, so a launch that starts as many as this says would fail"
     rule = "core/too-many-processes" if processes > devices else "core/idle-devices"
-    yield warning("spec.trainer.numProcPerNode", processes, message, rule=rule)
+    yield note("spec.trainer.numProcPerNode", processes, message, rule=rule)
 
 
 def _number_field(job: Job, site: Site, world: World) -> str:
@@ -426,4 +432,5 @@ def _number_field(job: Job, site: Site, world: World) -> str:
 
 
 def _shown(world: World) -> str:
-    return quotes.launch(world.launch)
+    shown = quotes.launch(world.launch)
+    return f"{shown}: {starters.call(world.launch.values)}" if "starter" in world.launch.values else shown

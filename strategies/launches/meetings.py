@@ -343,7 +343,7 @@ def _unread(seen: Seen) -> Iterator[Finding]:
 
 
 def _from_elsewhere(seen: Seen) -> Iterator[Finding]:
-    """Warn about env that comes whole from a ConfigMap: a name in it may be one that decides the meeting."""
+    """Note env that comes whole from a ConfigMap: a name in it may be one that decides the meeting."""
     container: Mapping[str, Any] = seen.place.container
     base = f"{field(seen.job.document, seen.place.path)}.envFrom" if seen.job.kind == "JobSet" else ""
     for index, source in enumerate(container.get("envFrom") or ()):
@@ -354,4 +354,4 @@ def _from_elsewhere(seen: Seen) -> Iterator[Finding]:
             f"Muster cannot see which variables ConfigMap {named} holds: MASTER_ADDR, MASTER_PORT and PET_* of Trainer "
             "and Muster win over it, and RANK, WORLD_SIZE or NODE_RANK in it would win over the launcher's"
         )
-        yield warning(f"{base}[{index}]" if base else "spec.runtimeRef.name", named, message, rule="core/env-from")
+        yield note(f"{base}[{index}]" if base else "spec.runtimeRef.name", named, message, rule="core/env-from")

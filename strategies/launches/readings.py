@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from strategies.launches import launches, quotes, shells, wrappers
+from strategies.launches import launches, quotes, shells, starters, wrappers
 from strategies.launches.accelerate_files import DEFAULT_PLACE
 from strategies.launches.allowances import Allowance
 from strategies.launches.commands import BEHIND, Choice, Command
@@ -208,16 +208,18 @@ class _Reader:
         if hidden is not None:
             self._say(f"the words of {quotes.variable(hidden)} are known only in the pod")
             command = replace(command, certain=False)
+        written = _written(launch, around)
+        starter = starters.find(launch, written.get(launch.target))
         self._found.append(
             (
                 replace(
-                    _stripped(launch),
+                    _stripped(replace(launch, values=starter) if starter else launch),
                     unknown=tuple(word for word in launch.unknown if not _is_vague(word)),
                     env=dict(around.env or {}),
                     assigned=dict(around.assigned or {}),
                     cleared=around.cleared,
                     through=around.through,
-                    written=_written(launch, around.files or {}, around.text),
+                    written=written,
                 ),
                 command,
             )
@@ -340,19 +342,27 @@ _WHOLE = re.compile(r"\s*\$\([A-Za-z_][A-Za-z0-9_]*\)\s*")
 _ESCAPED = re.compile(r"\$\$(?!\([A-Za-z_][A-Za-z0-9_]*\))")
 """What Kubernetes makes a single $ of before a shell runs; `$$(NAME)`, a program of that name, is left as it is."""
 _WRITTEN_AND_READ = 2
+_OF_PYTHON = frozenset({Launcher.PYTHON, Launcher.TORCHRUN, Launcher.ACCELERATE})
 FILES = ("config_file", "accelerate_config", "hostfile")
 """Options of launchers that name a file which decides what they start."""
 
 
-def _written(launch: Launch, files: Mapping[str, str], text: str) -> dict[str, str]:
+def _written(launch: Launch, around: _Around) -> dict[str, str]:
     """Return the files that a launch reads and its own shell has written, each under the name that the launch uses.
 
     One whose name stands elsewhere in the text may have been changed since, and is left out.
     """
+    files, text, target = around.files or {}, around.text, str(launch.target)
+    found, bare = {}, target.removeprefix("./")
+    if launch.launcher in _OF_PYTHON and target.endswith(".py") and text.count(bare) == _WRITTEN_AND_READ:
+        name = next((each for each in (bare, f"./{bare}") if each in files), "")
+        found = {target: files[name]} if name else {}
+    elif launch.launcher is Launcher.PYTHON and target in ("", "-") and around.stdin is not None:
+        found = {target: around.stdin}
     if not files or launch.launcher not in (Launcher.ACCELERATE, Launcher.TRL, Launcher.DEEPSPEED):
-        return {}
+        return found
     names = {str(launch.values[option]) for option in FILES if option in launch.values}
-    found = {name: files[name] for name in names if name in files and text.count(name) == _WRITTEN_AND_READ}
+    found |= {name: files[name] for name in names if name in files and text.count(name) == _WRITTEN_AND_READ}
     default = next((name for name in files if name.endswith(DEFAULT_PLACE) and text.count(name) == 1), None)
     if default is not None and launch.launcher is not Launcher.DEEPSPEED:
         found.setdefault(DEFAULT_PLACE, files[default])

@@ -122,6 +122,7 @@ class _Walker:
         self._unwaited: list[Command] = []
         self._wave = 1
         self._piped: str | None = None
+        self._here: str | None = None
         self._is_behind = False
         self._context = _Context()
         self._doubt = False
@@ -354,7 +355,7 @@ class _Walker:
         name = words[0]
         stdin = self._piped if stdin is None and name in _READING else stdin
         self._piped = outputs.printed(words, stdin) if name in _PRINTING else None
-        builtin = self._builtins.get(name)
+        builtin, self._here = self._builtins.get(name), stdin
         if redirects or name == "tee":
             self._note_files(words, stdin, redirects)
         if name in self._functions and not replaces:
@@ -456,9 +457,12 @@ class _Walker:
 
     def _read(self, words: Sequence[str], _context: _Context) -> None:
         self._stay()
+        whole = words[0] == "read" and set(words[1:-1]) <= {"-r", "-d", "", "-rd"} and "" in words[1:-1]
         for word in words[1:]:
-            if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", word):
-                self._scope.variables[word] = None
+            if re.fullmatch(
+                r"[A-Za-z_][A-Za-z0-9_]*", word
+            ):  # `read -r -d '' NAME` reads all, without blanks around it
+                self._scope.variables[word] = self._here.strip(" \t\n") if whole and self._here else None
 
     def _printf(self, words: Sequence[str], _context: _Context) -> None:
         if words[1:2] == ["-v"] and len(words) > 2:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strategies.documents import names, pods
-from strategies.documents.findings import Finding, beginning, error, warning
+from strategies.documents.findings import Finding, beginning, error, note, warning
 from strategies.documents.quantities import whole
 from strategies.jobs import templates
 from strategies.jobs.jobs import Job
@@ -76,10 +76,10 @@ def check(job: Job) -> Iterator[Finding]:
     training = site.reading.training
     if training is not None and training.launcher is Launcher.PYTHON and hosts.nodes > 1:
         message = (
-            f"only the launcher's pod runs this plain program, and the others of the job's {hosts.nodes} nodes are "
-            "idle unless it starts them itself; start it with mpirun"
+            f"only the launcher's pod runs this plain program, and Muster cannot see whether it starts processes on "
+            f"the others of the job's {hosts.nodes} nodes, which is known only when the job runs; mpirun would"
         )
-        yield warning(site.locate_option(training, ""), quotes.launch(training), message, rule="core/nodes")
+        yield note(site.locate_option(training, ""), quotes.launch(training), message, rule="core/nodes")
 
 
 def _root(job: Job, site: Site, launch: Launch, report: Callable[..., Finding]) -> Iterator[Finding]:

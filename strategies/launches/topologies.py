@@ -152,7 +152,7 @@ def _left(count: int | None, env: Mapping[str, str | None], name: str, *, others
     if chosen is None or "$" in chosen:
         return None
     entries = [each.strip() for each in chosen.split(",")]
-    if others or env.get(_SHOWN, "void") != "void":
+    if others or env.get(names.SHOWN_DEVICES, "void") != "void":
         return min(count, len([each for each in entries if each not in ("", "-1")]))
     return min(count, len(list(itertools.takewhile(lambda each: _exists(each, count), entries))))
 
@@ -166,10 +166,7 @@ def _exists(entry: str, count: int) -> bool:
 def sees_others(container: pods.Container) -> bool:
     """Whether a container sees devices that it did not ask for (NVIDIA container toolkit)."""
     privileged = (container.get("securityContext") or {}).get("privileged") is True
-    return privileged or pods.find_env(container.get("env"), _SHOWN) is not None
-
-
-_SHOWN = "NVIDIA_VISIBLE_DEVICES"
+    return privileged or pods.find_env(container.get("env"), names.SHOWN_DEVICES) is not None
 
 
 @remembered

@@ -1,16 +1,22 @@
-"""Visibilities: a variable that lets a launch see some devices, and whose value each pod or each process has anew.
+"""Visibilities: variables that let a launch see some devices: too few, those of another rank, or those of other pods.
 
-torchrun sets LOCAL_RANK for the processes that it starts, and not for itself (torch 2.13 `distributed/run.py`); a pod's
-devices are numbered from 0 whatever its index is (CUDA C++ Programming Guide, CUDA_VISIBLE_DEVICES).
+The container toolkit shows a container the devices that NVIDIA_VISIBLE_DEVICES names when it is made, and the pod's own
+value stands behind that of the device plugin (kubernetes v1.36.3 `pkg/kubelet/kubelet_pods.go`
+GenerateRunContainerOptions); what a shell exports later shows nothing more. torchrun sets LOCAL_RANK for the processes
+that it starts, and not for itself (torch 2.13 `distributed/run.py`); a pod's devices are numbered from 0 whatever its
+index is (CUDA C++ Programming Guide, CUDA_VISIBLE_DEVICES).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from strategies.documents import pods
-from strategies.documents.findings import Finding, warning
+from strategies.documents import names, pods, quantities
+from strategies.documents.findings import Finding, beginning, note, warning
+from strategies.documents.paths import field
+from strategies.jobs import templates
 from strategies.jobs.jobs import Job
 from strategies.launches import topologies
 from strategies.launches.launches import Launcher
@@ -18,9 +24,9 @@ from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
 from strategies.launches.worlds import World
 
-__all__ = ["VARIABLES", "check"]
+__all__ = ["VARIABLES", "check", "check_named", "check_others"]
 
-VARIABLES = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})
+VARIABLES = frozenset({"CUDA_VISIBLE_DEVICES", names.SHOWN_DEVICES, "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})
 """Variables that choose devices."""
 
 
@@ -61,3 +67,83 @@ def _by_index(job: Job, site: Site, world: World, topology: Topology) -> Iterato
 
 _OF_PODS = re.compile(r"\$\((?:JOB_COMPLETION_INDEX|PET_NODE_RANK)\)")
 _OF_PROCESSES = re.compile(r"\$\((?:LOCAL_RANK)\)")
+
+
+def check_others(job: Job, topology: Topology, counts: Callable[[], bool]) -> Iterator[Finding]:
+    """Tell of devices of other pods that the training sees.
+
+    Args:
+        job: the job.
+        topology: what the job means.
+        counts: tells whether a launch starts one process for each device that it sees.
+    """
+    place, count = job.container, topology.devices.count
+    if place is None or count is None or topology.devices.maker not in ("", "nvidia.com"):
+        return
+    every = [place.container, *_patched(job, place)]
+    found = _entry(job, place, names.SHOWN_DEVICES)
+    value = None if found is None else found[0]
+    own = f"the pod has {count}" if count else "the pod asks for none"
+    if found is None or value is None or "$" in value or value in ("", "none", "void"):
+        if count and value in ("none", "void", "") and found is not None:
+            message = f"shows no GPU where the container toolkit reads it, and {own}; remove it"
+            yield note(found[1], f"{names.SHOWN_DEVICES}={value}", message, rule=_RULE)
+        elif 0 < count < _WHOLE and any(map(_is_privileged, every)):
+            message = f"a privileged container may see all GPUs of its machine, and {own}, so it may use others"
+            inside = f"{field(job.document, place.path)}.securityContext.privileged"
+            yield note(inside if job.kind == "JobSet" else _RUNTIME, True, f"{message}; remove it", rule=_RULE)
+        return
+    entries = [each.strip() for each in value.split(",") if each.strip()]
+    shown = "all GPUs of the machine" if "all" in entries else f"GPUs {', '.join(entries[:8])} of the machine"
+    surplus = "all" in entries or len(entries) != count
+    message = f"shows the container {shown}, and {own}"
+    cure = "remove it" if count else "remove it, and ask for nvidia.com/gpu"
+    if surplus and count < _WHOLE and counts():
+        message += f", so one process starts for each, on GPUs of other pods; {cure}"
+        yield warning(found[1], f"{names.SHOWN_DEVICES}={beginning(value, 60)}", message, rule=_RULE)
+    else:
+        message += f", so its processes may use those of other pods; {cure}"
+        yield note(found[1], f"{names.SHOWN_DEVICES}={beginning(value, 60)}", message, rule=_RULE)
+
+
+def check_named(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
+    """Note devices that a variable names and that the container, which numbers its own from 0, does not have."""
+    count = topology.devices.count
+    for name in sorted(VARIABLES - {names.SHOWN_DEVICES}):
+        value = world.launch.env[name] if name in world.launch.env else site.values.get(name)
+        beyond = [each for each in (value or "").split(",") if (quantities.whole(each.strip()) or 0) >= (count or 0)]
+        if value and count and beyond and world.devices and (world.processes or 0) <= world.devices:
+            message = f"names GPU {beyond[0].strip()}, and the pod has {count}, numbered from 0; remove it"
+            where = site.locate_option(world.launch, "") if name in world.launch.env else f"{site.place}.env[{name}]"
+            yield note(where, f"{name}={beginning(value, 60)}", message, rule=_RULE)
+
+
+def _entry(job: Job, place: pods.Place, name: str) -> tuple[str | None, str] | None:
+    """Return the value of a variable of the training container and where it is written."""
+    for document, where in (
+        (job.trainer if job.kind == "TrainJob" else {}, f"spec.trainer.env[{name}]"),
+        (place.container, f"{field(job.document, place.path)}.env[{name}]" if job.kind == "JobSet" else _RUNTIME),
+    ):
+        env: Any = document.get("env")
+        entry = pods.find_env(env, name)
+        if entry is not None:
+            return (None if entry.get("valueFrom") is not None else str(entry.get("value") or "")), where
+    return None
+
+
+def _patched(job: Job, place: pods.Place) -> list[Mapping[str, Any]]:
+    """Return what the patches of a TrainJob write into the training container, the last first."""
+    template = templates.find_template(job, place.job_path) if templates.list_patches(job) else None
+    specs = list(templates.pods_of(job, template))[1:] if template is not None else []
+    every = [each for spec in reversed(specs) for each in spec.get("containers") or () if isinstance(each, dict)]
+    return [each for each in every if each.get("name") == place.container.get("name")]
+
+
+def _is_privileged(container: Mapping[str, Any]) -> bool:
+    return (container.get("securityContext") or {}).get("privileged") is True
+
+
+_RULE = "core/devices-of-others"
+_RUNTIME = "spec.runtimeRef.name"
+_WHOLE = 8
+"""Devices of a whole machine, as a rule; then there are no others to see."""

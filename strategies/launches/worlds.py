@@ -17,13 +17,24 @@ from strategies.documents import names
 from strategies.documents.findings import beginning
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job, follow_parts, keep
-from strategies.launches import accelerate, accelerate_files, expansions, launches, nestings, ranks, sites, topologies
+from strategies.launches import (
+    accelerate,
+    accelerate_files,
+    expansions,
+    launches,
+    nestings,
+    ranks,
+    sites,
+    starters,
+    topologies,
+)
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
+from strategies.platform.devices import Devices
 from strategies.trainer import recipes
 
-__all__ = ["World", "find_world", "read_world", "worlds_of"]
+__all__ = ["World", "counts_devices", "find_world", "read_world", "worlds_of"]
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _TRUE = frozenset({"1", "t", "true", "y", "yes"})
@@ -124,6 +135,13 @@ def worlds_of(job: Job, site: Site, topology: Topology) -> list[World]:
     return every
 
 
+def counts_devices(job: Job, site: Site, topology: Topology) -> bool:
+    """Whether a launch of the site starts one process for each device that it sees."""
+    env = {name: value for name, value in _environment(job, site, topology).items() if name != names.SHOWN_DEVICES}
+    kinds = [replace(topology, devices=Devices(number, "gpu")) for number in (2, 3)]
+    return any(len({read_world(each, env, kind).processes for kind in kinds}) > 1 for each in site.reading.launches)
+
+
 def _world_of(launch: Launch, env: _Env, topology: Topology, *, closed: bool) -> World:
     """Return the world of a launch in a container with this env; `closed` where the documents name all of it."""
     seen: _Env = {} if launch.cleared else env
@@ -157,7 +175,7 @@ def read_world(launch: Launch, env: Mapping[str, str | None], topology: Topology
     world = World(launch, topology.nodes, None, _visible(env, topology))
     reader = _READERS.get(launch.launcher)
     if reader is not None:
-        return _nested(reader(world, env, topology))
+        return _within(_nested(reader(world, env, topology)), env, topology)
     return world._replace(nodes=None, unknown=_UNREAD.format(launch.launcher.value))
 
 
@@ -183,7 +201,7 @@ def _environment(job: Job, site: Site, topology: Topology) -> dict[str, str | No
     """
     env = dict(site.values)
     if job.container and topologies.sees_others(job.container.container):
-        env.setdefault("NVIDIA_VISIBLE_DEVICES", "all")
+        env.setdefault(names.SHOWN_DEVICES, "all")
     processes = "auto" if topology.processes is None else str(topology.processes)
     if job.kind == "TrainJob":
         processes = str(topologies.trainer_processes(job))
@@ -224,6 +242,9 @@ def _under_torchrun(world: World, env: _Env, topology: Topology, *, standalone: 
     if not world.launch.target:
         return _without_program(world)
     text = _setting(world.launch, env, "nnodes", "1")
+    if topology.on_cpu and _shows_others(env):
+        world = world._replace(devices=None)
+        topology = replace(topology, devices=Devices(None, "other"))
     world = _per_node(world, _setting(world.launch, env, "nproc_per_node", "1"), topology)
     low, _, high = text.partition(":")
     least, most = whole(low), whole(high if ":" in text else low)
@@ -250,6 +271,11 @@ def _spanning(world: World, env: _Env, topology: Topology, span: tuple[int, int]
         doubt = f"takes {most} nodes at most, and the others of the job's {topology.nodes} wait idle; raise it"
         return world._replace(nodes=None, doubt=doubt, option="nnodes")
     return world._replace(nodes=None if least != most or topology.elastic else least)
+
+
+def _shows_others(env: _Env) -> bool:
+    """Whether a container sees devices of its machine that it did not ask for."""
+    return env.get(names.SHOWN_DEVICES, "void") not in ("", "none", "void")
 
 
 def _waits_alone(world: World, env: _Env, nodes: int) -> World:
@@ -383,7 +409,7 @@ def _deepspeed(world: World, env: _Env, topology: Topology) -> World:
     if chosen:
         return _chosen(world._replace(nodes=1), values)
     if asked == "-1":
-        return _on_every_gpu(world, topology)
+        return _on_every_gpu(world, env, topology)
     if (number := whole(asked)) is None:
         return _no_number(world._replace(nodes=1), "--num_gpus", asked)
     return world._replace(nodes=1, processes=number)
@@ -451,7 +477,9 @@ def _slots(text: str) -> set[int] | None:
 _MANY = 64  # devices of one node
 
 
-def _on_every_gpu(world: World, topology: Topology) -> World:
+def _on_every_gpu(world: World, env: _Env, topology: Topology) -> World:
+    if topology.on_cpu and _shows_others(env):
+        return world._replace(nodes=1, devices=None, unknown="the launcher counts the GPUs of the machine")
     if topology.on_cpu:
         doubt = "the launcher starts one process for each GPU, and the job asks for none; ask for GPUs, or use torchrun"
         return world._replace(nodes=1, doubt=doubt)
@@ -522,9 +550,59 @@ _COMPOSER = "the number of all processes, WORLD_SIZE of composer, is known only 
 
 def _python(world: World, env: _Env, topology: Topology) -> World:
     """Read a plain program: one process, whose number of peers is in WORLD_SIZE (`env://` of torch.distributed)."""
+    if "starter" in world.launch.values:
+        return _started(world, env, topology)
     size = env.get("WORLD_SIZE", str(topology.nodes) if topology.processes == 1 else "")
     nodes = whole(size)
     return world._replace(nodes=nodes, processes=1, own=True, unknown="" if nodes else "the program itself decides")
+
+
+def _started(world: World, env: _Env, topology: Topology) -> World:
+    """Read a program whose text says how many processes it starts; see `starters`."""
+    values = _own_numbers(world.launch.values, env)
+    text = next(values[name] for name in ("devices", "num_processes", "nprocs") if name in values)
+    processes = _devices(values, world.devices, topology) if text == "auto" else whole(text)
+    nodes = whole(values.get("num_nodes", str(topology.nodes) if topology.nodes == 1 else ""))
+    known = world._replace(nodes=nodes, processes=processes)
+    if nodes is None or processes is None:
+        return known._replace(unknown="the numbers of the program are known only in the pod")
+    if nodes > topology.nodes:
+        return known._replace(nodes=None, waits=nodes)
+    if values.get("accelerator") == "cpu" and topology.devices.count:
+        cure = "remove it, or ask for no GPUs"
+        doubt = f"the program trains on the CPU (accelerator=cpu), and {topology.devices.count} GPUs are idle; {cure}"
+        return known._replace(doubt=doubt)
+    if values.get("accelerator") in ("gpu", "cuda") and topology.on_cpu and not _shows_others(env):
+        return known._replace(doubt="the program needs GPUs (accelerator=gpu), and the job asks for none; ask for some")
+    return known
+
+
+def _own_numbers(values: Mapping[str, str], env: _Env) -> dict[str, str]:
+    return {name: expansions.resolve(expansions.take_defaults(value, env)[0], env) for name, value in values.items()}
+
+
+def _devices(values: Mapping[str, str], devices: int | None, topology: Topology) -> int | None:
+    """Return the processes for `auto`: one for each device, on the CPU one (lightning 2.6 `accelerators/cpu.py`)."""
+    return 1 if topology.on_cpu or values.get("accelerator") == "cpu" else devices
+
+
+def _within(world: World, env: _Env, topology: Topology) -> World:
+    """Compare what a program of Lightning's says with the processes that its launcher starts (`torchelastic.py`)."""
+    text = world.launch.written.get(world.launch.target)
+    values = _own_numbers(starters.read(text), env) if text is not None and world.world_size else {}
+    if values.get("starter") not in ("Trainer", "Fabric"):
+        return world
+    devices = _devices(values, world.devices, topology) if values["devices"] == "auto" else whole(values["devices"])
+    nodes = whole(values["num_nodes"])
+    if devices is None or nodes is None or devices * nodes == world.world_size:
+        return world
+    effect = "each process trains alone" if devices * nodes == 1 else "Lightning stops"
+    said = starters.call({**values, "devices": str(devices)})
+    doubt = (
+        f"{said} of the program means {devices * nodes} processes, and {world.launch.launcher.value} starts "
+        f"{world.world_size}, so {effect}; write devices={world.processes} and num_nodes={world.nodes}"
+    )
+    return world._replace(doubt=doubt)
 
 
 _CUDA = frozenset({"nvidia.com", "amd.com"})

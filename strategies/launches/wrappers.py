@@ -60,6 +60,8 @@ def peel(words: Sequence[str]) -> Peeled | None:
     name = launches.program(words[0]) if words else ""
     if name == "busybox":
         return Peeled(name, tuple(words[1:]))
+    if name == "runuser" and not any(word.startswith(("-u", "--user")) for word in words):
+        name = "su"  # its other form
     wrapper = PROGRAMS.get(name)
     if wrapper is not None:
         return _open(name, wrapper, words[1:], ("python",))

@@ -13,7 +13,7 @@ from tests.cli import jobs
 
 ARGS = ["--dataset_name=d", "--model_name_or_path=m", "--bf16=true", "--fp16=true"]
 WRONG = jobs.trainjob("wrong", command=["trl", "sft"], args=ARGS, numNodes=0)
-SCRIPT = jobs.trainjob("script", command=["bash", "-c", "train"], numNodes=2)
+WARNED = jobs.trainjob("script", command=["bash", "-c", "echo train"], numNodes=2)
 
 
 def check(muster, *documents, options=()):
@@ -38,7 +38,7 @@ def test_people_are_told_once_how_a_finding_is_explained_and_programs_are_not(mu
     hint = "`muster rule ID` explains the id at the end of a finding\n"
     assert hint not in check(muster, WRONG).err
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert check(muster, WRONG, SCRIPT).err.count(hint) == 1
+    assert check(muster, WRONG, WARNED).err.count(hint) == 1
     assert hint not in check(muster, WRONG, options=["-o", "json"]).err
     assert hint not in check(muster, jobs.two_nodes()).err
 
@@ -60,7 +60,7 @@ def test_a_finding_quotes_no_secret_because_logs_of_ci_are_often_public(muster, 
 
 
 def test_warnings_do_not_fail(muster):
-    result = check(muster, SCRIPT)
+    result = check(muster, WARNED)
     assert result.code == 0
     assert ": warning: TrainJob/script spec.trainer.command" in result.out
     assert "0 errors, 1 warning" in result.err
@@ -215,7 +215,7 @@ def test_json_has_one_object_for_each_job_and_for_what_cannot_be_read(muster, wr
 
 def test_junit_has_one_test_case_for_each_job(muster, write):
     path = write("bad.yaml", "a: [")
-    documents = jobs.stream(WRONG, jobs.two_nodes(), SCRIPT, jobs.configmap())
+    documents = jobs.stream(WRONG, jobs.two_nodes(), WARNED, jobs.configmap())
     result = muster("check", "-o", "junit", "-f", "-", "-f", path, stdin=documents)
     root = Xml.fromstring(result.out)  # noqa: S314  # made by us
     suite = root.find("testsuite")
@@ -310,9 +310,9 @@ def test_a_document_that_cannot_be_read_does_not_hide_the_next(muster, broken):
 
 
 def test_warnings_fail_where_the_check_is_strict(muster):
-    assert [check(muster, SCRIPT, options=options).code for options in ([], ["--strict"])] == [0, 1]
+    assert [check(muster, WARNED, options=options).code for options in ([], ["--strict"])] == [0, 1]
     assert check(muster, jobs.two_nodes(), options=["--strict"]).code == 0
-    junit = check(muster, SCRIPT, options=["--strict", "-o", "junit"])
+    junit = check(muster, WARNED, options=["--strict", "-o", "junit"])
     failure = Xml.fromstring(junit.out).find("testsuite/testcase/failure")  # noqa: S314  # made by us
     assert (failure.get("type"), 'failures="1"' in junit.out) == ("trl/not-enforced", True)
 

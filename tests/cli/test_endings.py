@@ -42,15 +42,15 @@ def test_a_refused_job_ends_with_the_number_of_errors(muster):
 
 
 def test_warnings_are_to_be_read_and_a_jobset_to_come_points_at_them(muster):
-    job = torch("./run.sh", numNodes=2, resourcesPerNode=GPU)
+    job = torch("bash", "-c", "echo x", numNodes=2, resourcesPerNode=GPU)
     assert ending(muster, job) == ("mend", "1 warning to read; the job passes")
     kind, text = ending(muster, job, options=())
     assert (kind, text) == ("mend", "see the end of the TrainJob above; this JobSet adds nothing to it")
 
 
 def test_errors_and_warnings_are_both_counted(muster):
-    job = torch("./run.sh", numNodes=2, numProcPerNode=0, resourcesPerNode=GPU)
-    assert ending(muster, job)[1] == "1 error to mend and 2 warnings to read; the cluster refuses this job"
+    job = torch("bash", "-c", "echo x", numNodes=2, numProcPerNode=0, resourcesPerNode=GPU)
+    assert ending(muster, job)[1] == "1 error to mend and 1 warning to read; the cluster refuses this job"
 
 
 def test_a_note_leaves_the_job_open(muster):
@@ -58,6 +58,12 @@ def test_a_note_leaves_the_job_open(muster):
     kind, text = ending(muster, job)
     assert kind == "open"
     assert text == "nothing that Muster can see is wrong; what it cannot see is in the notes above"
+
+
+@pytest.mark.parametrize("command", ["llamafactory-cli train x", "axolotl train x", "./run.sh", "srun python x.py"])
+def test_a_launcher_that_is_not_read_leaves_the_job_open_without_a_warning(muster, command):
+    job = torch(*command.split(), numNodes=2, resourcesPerNode={"limits": {"nvidia.com/gpu": 8}})
+    assert ending(muster, job)[0] == "open"
 
 
 def test_a_program_of_ones_own_on_several_nodes_is_never_called_right(muster):

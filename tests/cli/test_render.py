@@ -122,7 +122,7 @@ def test_a_denied_job_is_still_rendered_and_its_errors_are_said(muster):
 
 
 def test_warnings_go_to_stderr_and_are_no_failure(muster):
-    script = jobs.trainjob(command=["bash", "-c", "train"], numNodes=2)
+    script = jobs.trainjob(command=["bash", "-c", "echo train"], numNodes=2)
     result = muster("render", "-f", "-", stdin=jobs.stream(script))
     assert result.code == 0
     assert "warning" in result.err

@@ -100,7 +100,7 @@ def test_the_address_of_another_job_is_warned_about():
 
 def test_a_config_map_that_may_hold_ranks_is_told():
     governing = runtime(resources=gpus(1), envFrom=[{"configMapRef": {"name": "settings"}}])
-    assert judged("torchrun x.py", governing=governing) == [("warning", "core/env-from", "spec.runtimeRef.name")]
+    assert judged("torchrun x.py", governing=governing) == [("note", "core/env-from", "spec.runtimeRef.name")]
     prefixed = runtime(resources=gpus(1), envFrom=[{"prefix": "APP_", "configMapRef": {"name": "settings"}}])
     assert judged("torchrun x.py", governing=prefixed) == []
 

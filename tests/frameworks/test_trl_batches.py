@@ -89,7 +89,7 @@ TOLD = {
     ),
     "the best model without evaluation": ("sft", ("--load_best_model_at_end",), ("error", "trl/contradiction")),
     "fsdp and deepspeed": ("sft", flags(fsdp="full_shard", deepspeed="ds.json"), ("error", "trl/contradiction")),
-    "four bit alone": ("dpo", ("--load_in_4bit",), ("warning", "trl/contradiction")),
+    "four bit alone": ("dpo", ("--load_in_4bit",), ("note", "trl/contradiction")),
 }
 
 

@@ -158,10 +158,10 @@ def _elsewhere(pair: Pair, host: str, field: str, value: str) -> Iterator[Findin
         yield error(field, value, message, rule="sampler/url")
     else:
         message = (
-            f"is not {pair.sampler.called} of this job, which is idle unless this is a Service in front of "
-            "it; remove it, and Muster writes the sampler's"
+            f"is not {pair.sampler.called} of this job, and Muster cannot see whether this is a Service in front of "
+            "it; otherwise the sampler is idle; without the flag Muster writes the sampler's address"
         )
-        yield warning(field, value, message, rule="sampler/url")
+        yield note(field, value, message, rule="sampler/url")
 
 
 def _port(pair: Pair, url: SplitResult | None, field: str, value: str) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
-"""The torch strategy: the rendezvous, the process count, and a warning about what it cannot enforce.
+"""The torch strategy: the rendezvous, the process count, and a note about what it cannot enforce.
 
 torchrun already reads everything that Trainer injects, so its commands stay as they are. A user's own program is never
-rewritten: it gets the same rendezvous, and a warning where its launch cannot start all processes that the job asks for.
+rewritten: it gets the same rendezvous, and a note where nobody sees whether its launch starts all processes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from strategies.launches import (
     networks,
     quotes,
     rendezvous,
+    restarts,
+    shared_memory,
     sites,
     topologies,
     variables,
@@ -68,6 +70,8 @@ class TorchFamily:
         yield from endings.check(job)
         yield from variables.check(job)
         yield from capabilities.check(job)
+        yield from shared_memory.check(job)
+        yield from restarts.check(job)
 
 
 @registry.strategy
@@ -93,10 +97,10 @@ class TorchStrategy(TorchFamily):
 
 
 def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) -> Iterator[Finding]:
-    """Tell what Muster cannot see of a launch that may not start all processes that the job asks for.
+    """Note what Muster cannot see of a launch that it does not read.
 
-    On one node it is a note: a program may use several devices with one process. On several nodes it is a warning, but
-    for what stands beside a launch that is seen: it could change that only by its env.
+    A right job of a user's own program or of another project's launcher cannot do anything about that, so it is a
+    warning only where the launch is known to start too little.
     """
     reading, size = site.reading, topology.size
     launch = reading.training
@@ -104,25 +108,29 @@ def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) 
         return  # counted, or said to be unknown, by the check of counts
     if launch is not None and any(each.launcher is Launcher.RAY for each in reading.launches):
         return  # of a cluster of Ray, the check of counts says that it is unknown
-    report = warning if topology.nodes > 1 else note
+    report, message = note, ""
     if site.argv and launch is None and not reading.unread:
         report, message = warning, "this command line starts nothing that trains; write the command of the training"
-    elif not site.command and launch is None:
-        message = f"the job has no command, so the image decides whether {size} start; Muster set only the rendezvous"
+    elif launch is None and any("\r\n" in word for word in site.argv):
+        report = warning
+        message = (
+            "lines of the shell's text end with CR LF, as on Windows, and the shell takes the CR for a part of the "
+            "last word, so it finds no such program or file; save the text with LF alone"
+        )
     elif launch is None and reading.visible is not None:
-        report, message = note, f"{'; '.join(reading.unread)}, so what that does to the launch beside it is not known"
+        message = f"{'; '.join(reading.unread)}, so what that does to the launch beside it is not known"
     elif launch is None:
-        unread = "; ".join(reading.unread) or "the program is not one that Muster reads"
-        message = f"{unread}, so Muster set the rendezvous but cannot know whether {size} start"
-    elif topology.processes == 1:
-        return
-    elif topology.nodes == 1 and launch.module and launch.target in _TRAININGS:
-        report, message = (
-            warning,
-            (
-                f"this script of TRL trains in one process, which uses its devices in turn (DataParallel), and "
-                f"{_processes(topology)} were asked for; start it with accelerate launch or torchrun"
-            ),
+        without = "the job has no command, so the image decides what starts"
+        unread = "; ".join(reading.unread) if site.command else without
+        message = f"{unread}; {_SET}, and cannot see whether {size} start, which is known only when the job runs"
+    elif topology.processes == 1 or launch.values:
+        return  # counted, where the text of the program says how many it starts
+    elif launch.module and launch.target in _TRAININGS:
+        report = warning
+        each, alone = ("", "") if topology.nodes == 1 else (" on each node", ", and each node trains alone")
+        message = (
+            f"this script of TRL trains in one process{each}, which uses its devices in turn (DataParallel){alone}; "
+            f"{_processes(topology)} were asked for; start it with accelerate launch or torchrun"
         )
     elif topology.nodes == 1:
         message = (
@@ -131,13 +139,15 @@ def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) 
         )
     else:
         message = (
-            f"this is a plain program in one process on each node, and the job asks for {size}: unless it starts the "
-            "others itself, as Lightning does, they do not run; start it with torchrun"
+            f"this is a plain program in one process on each node, and the job asks for {size}; {_SET}, and cannot see "
+            "whether the program starts the others itself, as Lightning does, which is known only when the job runs; "
+            "torchrun would start them"
         )
     field = f"{site.place}.command" if site.command else f"{site.place}.args"
     yield report(field, quotes.command(site.argv), message, rule=f"{framework}/not-enforced")
 
 
+_SET = "Muster set only the rendezvous (MASTER_ADDR, MASTER_PORT, PET_*)"
 _TRAININGS = frozenset(f"trl.scripts.{name}" for name in ("sft", "dpo", "grpo", "kto", "reward", "rloo"))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from strategies.documents.findings import Finding, error, warning
+from strategies.documents.findings import Finding, error, note
 from strategies.frameworks.trl import numbers, parsing
 from strategies.frameworks.trl.arguments import Arguments
 
@@ -152,11 +152,11 @@ def _strategies(given: Arguments, field: _Field) -> Iterator[Finding]:
 
 
 def _quantized(given: Arguments, field: _Field) -> Iterator[Finding]:
-    """Warn about a quantized model without adapters; a model that is itself an adapter may bring some."""
+    """Note a quantized model without adapters; a model that is itself an adapter may bring some."""
     name = next((each for each in ("load_in_4bit", "load_in_8bit") if given.values.get(each) is True), "")
     if name and given.text("use_peft") == "False":
         message = (
-            "loads a model that cannot be trained without adapters, so the trainer stops at its start unless the model "
-            "is an adapter; add --use_peft, or remove it"
+            "loads a model that cannot be trained without adapters, and Muster cannot see whether the model is an "
+            "adapter; the trainer stops at the start of any other; add --use_peft, or remove it"
         )
-        yield warning(field(name), f"--{name}", message, rule="trl/contradiction")
+        yield note(field(name), f"--{name}", message, rule="trl/contradiction")

@@ -19,8 +19,7 @@ from strategies.frameworks.vllm import authors, backings, flags, meetings, probe
 from strategies.frameworks.vllm.servers import Form, Server
 from strategies.jobs.jobs import Job, remembered_for_all
 from strategies.jobs.templates import find_spec
-from strategies.launches import capabilities, endings, members, quotes, readings, sites, topologies
-from strategies.launches.launches import Launcher
+from strategies.launches import capabilities, endings, members, quotes, readings, shared_memory, sites, topologies
 from strategies.plugins import registry
 
 __all__ = ["VLLMStrategy"]
@@ -122,7 +121,10 @@ class VLLMStrategy:
         for server, flag, message in _unbacked(job, found):
             shown = f"--{flag} {server.text(flag)}"
             yield warning(validation.place(server, site, flag), shown, message, rule="vllm/memory")
-        idle = topologies.read_topology(job).devices.idle if len(found) == 1 else 0
+        topology = topologies.read_topology(job)
+        used = max((sizes.used(server) or 0 for server in found), default=0)
+        yield from shared_memory.judge(job, 0 if topology.on_cpu else used // topologies.pods_of(job))
+        idle = topology.devices.idle if len(found) == 1 else 0
         if idle and job.kind == "JobSet":
             message = f"a pod can use one MIG slice, and {idle} would be idle; ask for one, and for more pods"
             yield warning(f"{site.place}.resources", None, message, rule="vllm/parallel-size")
@@ -236,22 +238,14 @@ def _closed(site: sites.Site) -> Finding:
 
 
 def _unchanged(site: sites.Site) -> Finding:
-    """Say that a command line was left alone; a note for a server behind a wrapper, which is judged all the same."""
+    """Say that a command line was left alone; a server behind a wrapper is judged all the same."""
     inside = [launch for launch in site.reading.launches if servers.starts(launch)]
     if inside:
         around = inside[0].through[0] if inside[0].through else "another program"
         message = f"the server runs inside {around}, so it was not changed and gets neither flags nor probes"
         return note(f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced")
-    message = "this program is not vllm serve, so it was not changed and gets neither flags nor probes"
-    serves = site.launch.launcher is not Launcher.VLLM or site.launch.target not in _COMMANDS
-    spread = site.launch.launcher is Launcher.RAY and site.launch.target == "symmetric-run"  # vLLM stands behind it
-    return (warning if serves and not spread else note)(
-        f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced"
-    )
-
-
-_COMMANDS = frozenset({"bench", "chat", "collect-env", "complete", "run-batch"})
-"""Commands of vLLM that are not a server (0.31 `entrypoints/cli`)."""
+    message = "this program is not vllm serve, so it was not changed or checked, and gets neither flags nor probes"
+    return note(f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced")
 
 
 def _enable(changes: Changes, place: pods.Place, feature: str) -> None:

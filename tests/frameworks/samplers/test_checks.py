@@ -133,7 +133,6 @@ def test_one_claim_for_both_roles_is_refused_where_weights_travel_by_nccl():
 
 
 WARNED = {
-    "a Service": (grpo("--vllm_server_base_url=http://service:8000"), {}, "sampler/url"),
     "a folder and a name": (grpo(), {"args": ["/models/other"]}, "sampler/model"),
     "a model that cannot be seen": (
         grpo(args=["--model_name_or_path=$(MODEL)", "--dataset_name=d", "--reward_funcs=r.f"]),
@@ -152,6 +151,10 @@ WARNED = {
 def test_what_may_be_wrong_is_a_warning(job, beside, rule):
     assert ("warning", rule) in told(job, sampled(sampler(**beside)))
     assert errors(job, sampled(sampler(**beside))) == []
+
+
+def test_an_address_that_may_be_a_service_in_front_of_the_sampler_is_a_note():
+    assert ("note", "sampler/url") in told(grpo("--vllm_server_base_url=http://service:8000"))
 
 
 def test_a_trainer_that_starts_again_alone_is_a_warning():

@@ -18,7 +18,7 @@ from strategies.changes.changes import Changes
 from strategies.documents import paths
 from strategies.documents.findings import Finding, Severity
 from strategies.jobs.jobs import Job
-from strategies.launches import kinds, launches, readings
+from strategies.launches import kinds, launches, readings, starters
 from strategies.launches.invocations import invoked
 from webhook.admission.decisions import Decision
 from webhook.cli.beside import configurations, files, places
@@ -88,7 +88,7 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
     return Told([*faults, *(_told(each, written) for each in found)], frozenset(open_before - still))
 
 
-_OPEN = frozenset({"core/env-from", "core/unknown-world", "core/unset-variable"})
+_OPEN = frozenset({"core/env-from", "core/unknown-world", "core/unset-variable", "torch/not-enforced"})
 """Rules of what Muster cannot see, of which a ConfigMap of the input may be what it cannot see."""
 
 
@@ -156,9 +156,14 @@ def _configured(held: Held, words: Sequence[str], inputs: Inputs) -> tuple[Seque
     if text is None or not inputs.has(held.job.namespace, "ConfigMap"):
         return (), ""
     for launch in readings.read(words).launches:
-        for path in [str(launch.values[option]) for option in readings.FILES if option in launch.values]:
+        for path in [
+            *(str(launch.values[option]) for option in readings.FILES if option in launch.values),
+            launch.target,
+        ]:
             seen = files.find(held, path, inputs) if _PATH.fullmatch(path) else None
             if seen is None or seen.secret or not seen.text or len(seen.text) > _LONGEST or _END in seen.text:
+                continue
+            if path == launch.target and not starters.read(seen.text):
                 continue
             first = f"cat > {path} <<'{_END}'\n{seen.text.rstrip()}\n{_END}\n"
             where = f"{seen.path} of {seen.where}"

@@ -24,6 +24,7 @@ from webhook.cli.beside.places import Held
 __all__ = ["check"]
 
 _KEYS = {"configMapKeyRef": "ConfigMap", "secretKeyRef": "Secret"}
+_WHOLE = {"configMapRef": "ConfigMap", "secretRef": "Secret"}
 _RULE_KEY, _RULE_FILE = "core/missing-key", "core/script-file"
 
 
@@ -70,32 +71,42 @@ def _variables(held: Held, inputs: Inputs) -> Iterator[Finding]:
 
 
 def _unread(held: Held, inputs: Inputs, told: set[str]) -> Iterator[Finding]:
-    """Report Secrets that the API server refuses, because what is in `data` is not base64; each once."""
-    named = [(member(each, "valueFrom", "secretKeyRef").get("name"), "env") for each in held.env]
-    named += [(member(each, "secretRef").get("name"), "envFrom") for each in items(held.container, "envFrom")]
+    """Report objects that the API server refuses, because of what is in `data`; each once."""
+    named = [
+        (kind, member(each, "valueFrom", source).get("name"), "env")
+        for each in held.env
+        for source, kind in _KEYS.items()
+    ]
+    for each in items(held.container, "envFrom"):
+        named += [(kind, member(each, source).get("name"), "envFrom") for source, kind in _WHOLE.items()]
     for volume in places.volumes(held.template).values():
-        named += [
-            (source.get("secretName"), "volumeMounts") for _, kind, source in files.parts(volume) if kind == "Secret"
-        ]
-    for name, part in named:
-        if isinstance(name, str) and name not in told and (key := _plain(inputs, held.job.namespace, name)):
-            told.add(name)
-            message = (
-                f"the Secret {name} of the input has {key} in data as plain text, which the API server takes for "
-                "base64 and refuses, so the pods wait for it; write it into stringData"
-            )
+        for _, kind, source in files.parts(volume):
+            named.append((kind, source.get("secretName" if kind == "Secret" else "name"), "volumeMounts"))
+    for kind, name, part in named:
+        if isinstance(name, str) and f"{kind} {name}" not in told and (key := _refused(inputs, kind, held, name)):
+            told.add(f"{kind} {name}")
+            what = "a value that is not a text, which the API server refuses; put it in quotes"
+            if kind == "Secret":
+                what = "plain text, which the API server takes for base64 and refuses; write it into stringData"
+            message = f"the {kind} {name} of the input has {key} in data as {what}, for the pods wait for it"
             yield held.report(error, part, name, message, "core/refused-secret")
 
 
-def _plain(inputs: Inputs, namespace: str, name: str) -> str:
-    """Return the key of a Secret's `data` that is not base64, "" for none; found out once."""
-    kept = ("plain", namespace, name)
+def _refused(inputs: Inputs, kind: str, held: Held, name: str) -> str:
+    """Return the key of an object's `data` that the API server refuses, "" for none; found out once."""
+    kept = ("refused", kind, held.job.namespace, name)
     if kept not in inputs.memory:
-        found = inputs.named("Secret", namespace, name)
+        found = inputs.named(kind, held.job.namespace, name)
         data = member(found[0].document, "data") if len(found) == 1 else {}
-        inputs.memory[kept] = next((str(key) for key, text in data.items() if not _is_encoded(text)), "")
+        takes = _is_encoded if kind == "Secret" else _is_text
+        inputs.memory[kept] = next((str(key) for key, text in data.items() if not takes(text)), "")
     key: str = inputs.memory[kept]
     return key[:_SHOWN]
+
+
+def _is_text(text: Any) -> bool:
+    """Whether the value of a ConfigMap's key is a text, or null."""
+    return text is None or isinstance(text, str)
 
 
 def _is_encoded(text: Any) -> bool:

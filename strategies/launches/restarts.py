@@ -1,0 +1,92 @@
+"""Restarts: one pod that starts again alone, while the others of its training wait for the one that has gone.
+
+The kubelet starts a container again (restartPolicy: OnFailure), or the Job another pod (backoffLimit,
+backoffLimitPerIndex, a podFailurePolicy that ignores a disruption), and only JobSet's failurePolicy starts all of them
+again (jobset v0.12.0 `pkg/controllers/failure_policy.go`; kubernetes v1.36.3 `pkg/controller/job`). A static rendezvous
+takes no member in later; torchrun's own store does, where the launch may restart its workers. JobSet makes
+restartPolicy OnFailure, and a Job allows 6 restarts, where nobody says otherwise: that is so of almost every job, so
+only what is written is noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from strategies.documents import paths, pods
+from strategies.documents.findings import Finding, note
+from strategies.documents.paths import Path
+from strategies.documents.quantities import whole
+from strategies.jobs.jobs import Job
+from strategies.launches import ranks, rendezvous, sites, topologies
+from strategies.launches.launches import Launch, Launcher
+
+__all__ = ["check"]
+
+_TOGETHER = frozenset(
+    {Launcher.TORCHRUN, Launcher.TUNE, Launcher.ACCELERATE, Launcher.TRL, Launcher.COMPOSER, Launcher.FABRIC}
+    | {Launcher.PYTHON, Launcher.DEEPSPEED}
+)
+"""Launchers of which each node starts its own; of the others one pod starts the processes of all."""
+_Restart = tuple[Path, Any, str]
+
+
+def check(job: Job) -> Iterator[Finding]:
+    """Note the first place where a job asks that one of its pods starts again without the others."""
+    nodes = topologies.pods_of(job)
+    for view in job.views if job.owner is None and not job.part and nodes > 1 else ():
+        site, place = sites.find_site(view), view.container
+        launch = site.reading.training if site is not None else None
+        if site is None or place is None or launch is None or launch.launcher not in _TOGETHER:
+            continue
+        if _is_alone(place, launch) or _takes_back(view, site, launch):
+            continue
+        document = job.document if job.kind == "JobSet" or job.runtime is None else job.runtime.document
+        for inside, value, what in _restarts(place):
+            message = (
+                f"{what} starts again alone, and the others of the {nodes} nodes wait in a rendezvous that takes no "
+                "member in later, so the training stands still until all have ended; set restartPolicy: Never and "
+                "backoffLimit: 0, and failurePolicy.maxRestarts of the JobSet, which starts all pods again"
+            )
+            yield note(paths.field(document, (*place.job_path, *inside)), value, message, rule="core/restart-alone")
+            return
+
+
+def _is_alone(place: pods.Place, launch: Launch) -> bool:
+    return "standalone" in launch.values or launch.values.get("nnodes") == "1" or ranks.is_a_sweep(place, launch)
+
+
+def _takes_back(job: Job, site: sites.Site, launch: Launch) -> bool:
+    """Whether the nodes that are left form the group anew when one of them comes back."""
+    values = site.values
+    if rendezvous.choose(job, launch).kind != "c10d" and _setting(launch, values, "rdzv_backend") in ("", "static"):
+        return False
+    low, colon, high = _setting(launch, values, "nnodes").partition(":")
+    return bool(whole(_setting(launch, values, "max_restarts"))) or bool(colon and low != high)
+
+
+def _setting(launch: Launch, values: Mapping[str, str | None], option: str) -> str:
+    return launch.values.get(option) or values.get(f"PET_{option.upper()}") or ""
+
+
+def _restarts(place: pods.Place) -> Iterator[_Restart]:
+    """Yield where a replicated job writes that one pod starts again: place inside it, value, and what starts again."""
+    spec = place.job["template"]["spec"]
+    inside, limit = ("template", "spec"), spec.get("backoffLimit")
+    policy, limit_of_one = spec.get("podFailurePolicy") or {}, spec.get("backoffLimitPerIndex")
+    rules = [each for each in policy.get("rules") or () if isinstance(each, dict)]
+    ends = any(each.get("action") == "FailJob" and _is_every_failure(each.get("onExitCodes")) for each in rules)
+    if place.pod_spec.get("restartPolicy") == "OnFailure" and limit != 0:
+        yield (*inside, "template", "spec", "restartPolicy"), "OnFailure", "a container that fails"
+    elif limit_of_one is not None and not (limit_of_one == 0 and spec.get("maxFailedIndexes") == 0):
+        yield (*inside, "backoffLimitPerIndex"), limit_of_one, "the pod of one index"
+    elif type(limit) is int and limit > 0 and not ends:
+        yield (*inside, "backoffLimit"), limit, "a pod that fails"
+    for index, rule in enumerate(rules):
+        if rule.get("action") == "Ignore":
+            yield (*inside, "podFailurePolicy", "rules", index, "action"), "Ignore", "a pod that this rule meets"
+
+
+def _is_every_failure(codes: Any) -> bool:
+    """Whether a rule meets each container that fails."""
+    return isinstance(codes, dict) and codes.get("operator") == "NotIn" and codes.get("values") in ([], [0])

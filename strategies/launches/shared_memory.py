@@ -1,0 +1,92 @@
+"""Shared memory: processes of one node that exchange data through /dev/shm, of which a container has 64 MiB by itself.
+
+NCCL puts its buffers between GPUs without a direct path there, and a DataLoader what its workers have loaded; both stop
+where it is full (NCCL user guide, Troubleshooting, Shared memory; torch 2.13 `torch/utils/data/_utils/worker.py`). The
+64 MiB are the default of containerd and CRI-O, which a platform may change, so this is a note.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from strategies.documents import mounts, pods
+from strategies.documents.findings import Finding, note
+from strategies.documents.paths import field
+from strategies.documents.quantities import whole
+from strategies.jobs import templates
+from strategies.jobs.jobs import Job
+from strategies.launches import sites, topologies, worlds
+from strategies.launches.launches import Launch, Launcher
+
+__all__ = ["check", "judge"]
+
+_PLACE = "/dev/shm"  # noqa: S108  # the folder that NCCL and torch themselves use
+_WORKERS = frozenset({"dataloader_num_workers", "num_workers", "workers", "num_data_workers"})
+_OF_NCCL = frozenset({"", "nvidia.com", "amd.com"})
+"""Makers of devices between which NCCL or RCCL hands on data; "" for those of claims."""
+_OLDER = ("podTemplateOverrides", "podSpecOverrides")
+"""Members of TrainJobs of Trainer 2.0 to 2.2 that patch pods."""
+
+
+def check(job: Job) -> Iterator[Finding]:
+    """Note a job of which one pod runs several processes with GPUs, or loads data by workers, in so little memory."""
+    for view in job.views if job.owner is None and not job.part else ():
+        site, topology = sites.find_site(view), topologies.read_topology(view)
+        if site is None or topology.on_cpu or topology.devices.maker not in _OF_NCCL:
+            continue
+        every = worlds.worlds_of(view, site, topology)
+        processes = max((world.processes or 0 for world in every), default=0)
+        workers = any(_loads(world.launch) for world in every)
+        found = list(judge(view, min(processes, topology.devices.count or processes), workers=workers))
+        if found:
+            yield from found
+            return
+
+
+def judge(job: Job, processes: int, *, workers: bool = False) -> Iterator[Finding]:
+    """Note the same of one container that is known to run so many processes with a GPU each."""
+    place = job.container
+    if place is None or not (processes > 1 or workers) or _is_mounted(job, place):
+        return
+    who = f"{processes} processes of each pod exchange data" if processes > 1 else "workers hand on loaded data"
+    message = (
+        f"{who} through {_PLACE}, and nothing is mounted there, so it has 64 MiB where the nodes say nothing else; "
+        f"NCCL and DataLoaders stop when it is full; mount a volume with emptyDir: {{medium: Memory}} at {_PLACE}"
+    )
+    if job.kind == "JobSet":
+        yield note(f"{field(job.document, place.path)}.volumeMounts", None, message, rule="core/shared-memory")
+    else:
+        message += ", in the runtime or by spec.runtimePatches"
+        yield note("spec.runtimeRef.name", job.runtime and job.runtime.name, message, rule="core/shared-memory")
+
+
+def _loads(launch: Launch) -> bool:
+    """Whether the arguments of the program ask for workers of a DataLoader."""
+    words = launch.rest if launch.launcher is not Launcher.VLLM else ()
+    for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
+        name, equals, value = word.lstrip("-").partition("=")
+        if word.startswith("--") and name.replace("-", "_") in _WORKERS and whole(value if equals else following):
+            return True
+    return False
+
+
+def _is_mounted(job: Job, place: pods.Place) -> bool:
+    """Whether a volume is at /dev/shm, or the pod has that of its machine."""
+    template = templates.find_template(job, place.job_path)
+    every = [place.pod_spec] if template is None else list(templates.pods_of(job, template))
+    every += [each.get("spec") or each for each in _overrides(job)]
+    return any(spec.get("hostIPC") is True or _mounts(spec, place.container.get("name")) for spec in every)
+
+
+def _overrides(job: Job) -> Iterator[Mapping[str, Any]]:
+    spec = job.document.get("spec") or {} if job.kind == "TrainJob" else {}
+    for member in _OLDER:
+        found = spec.get(member)
+        yield from (each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
+
+
+def _mounts(spec: Mapping[str, Any], name: str | None) -> bool:
+    own = [each for each in spec.get("containers") or () if isinstance(each, dict) and each.get("name") == name]
+    return any(mounts.holding(_PLACE, each.get("volumeMounts") or ()) is not None for each in own)
