@@ -52,9 +52,9 @@ def check(job: Job) -> Iterator[Finding]:
         place = next((site.locate(index) for index, text in enumerate(site.argv) if _TORN.search(text)), site.place)
         what = quotes.flag(word) if word.startswith("-") else quotes.program(word)
         message = (
-            f"is not an argument of the command before it, which ends in line {line} of the shell's text: a \\ continues "
-            "a line only where the line ends directly behind it, and a comment ends the command; remove the comment or "
-            "the blanks"
+            f"is not an argument of the command before it, which ends in line {line} of the shell's text: a \\ "
+            "continues a line only where the line ends directly behind it, and a comment ends the command; remove the "
+            "comment or the blanks"
         )
         yield warning(place, what, message, rule="core/torn-line")
     if site.reading.launches and site.reading.launches[0].through:

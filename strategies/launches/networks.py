@@ -11,18 +11,16 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from strategies.documents import names, paths, pods
+from strategies.documents import paths, pods
 from strategies.documents.findings import Finding, error, quoted, warning
 from strategies.jobs.jobs import Job
-from strategies.launches import coordinators, sites, topologies
+from strategies.launches import addresses, coordinators, sites, topologies
 from strategies.launches.sites import Site
+from strategies.launches.written import Seen
 
 __all__ = ["check"]
 
 _SEVERAL = 2
-_ADDRESS_FLAGS = ("rdzv_endpoint", "master_addr", "main_process_ip", "main_address")
-_ADDRESS_ENV = (names.PET_RDZV_ENDPOINT, names.PET_MASTER_ADDR, names.MASTER_ADDR)
-_SET = frozenset({names.PET_MASTER_ADDR, names.MASTER_ADDR, names.PET_RDZV_ENDPOINT})
 
 
 def check(job: Job) -> Iterator[Finding]:
@@ -65,15 +63,13 @@ def _resolver(job: Job, place: pods.Place) -> Iterator[Finding]:
 
 def _asks_for_the_coordinator(job: Job, site: Site) -> bool:
     """Whether the nodes meet at the name that JobSet gives to pod 0, as far as the job says it."""
-    coordinator = coordinators.find_coordinator(job)
-    if coordinator is None:
+    coordinator, place = coordinators.find_coordinator(job), job.container
+    if coordinator is None or place is None:
         return True  # the name is generated, and the addresses will be its own
-    written = [
-        launch.values[flag] for launch in site.reading.launches for flag in _ADDRESS_FLAGS if flag in launch.values
-    ]
-    named = {str(entry.get("name")): str(entry.get("value") or "") for entry in site.env}
-    written += [named[name] for name in _ADDRESS_ENV if named.get(name)]
-    return all(coordinator.host in text or any(name in text for name in _SET) for text in written)
+    seen = Seen(job, site, place, topologies.pods_of(job))
+    every = (addresses.find(seen, launch).address for launch in site.reading.launches)
+    known = (coordinator.host, *addresses.VARIABLES)
+    return all(each is None or any(name in each.text for name in known) for each in every)
 
 
 class _Fault(NamedTuple):
@@ -117,7 +113,8 @@ _ALONE = (
 )
 _DEVICES = r"mlx[45]|bnxt_re|irdma|hfi1_|rocep|qedr|erdma"
 _TWICE = _Fault(
-    re.compile(r"[^,]*,(.*,)?\s*[\^=].*"), "has ^ or = inside the list, and the sign in front counts for all; write it once"
+    re.compile(r"[^,]*,(.*,)?\s*[\^=].*"),
+    "has ^ or = inside the list, and only the sign in front counts, for the whole list; write it once",
 )
 _BY_PREFIX = (
     _Fault(
@@ -170,7 +167,7 @@ _FAULTS: Mapping[str, tuple[_Fault, ...]] = {
 }
 """What each library does not take, by its variable.
 
-NCCL: user guide, NCCL_SOCKET_IFNAME (prefixes; `^` excludes, `=` asks for the whole name) and NCCL_IB_HCA, NCCL_COMM_ID;
+NCCL: user guide, NCCL_SOCKET_IFNAME (prefixes; `^` excludes, `=` asks for the whole name), NCCL_IB_HCA, NCCL_COMM_ID;
 CANN documentation, HCCL_SOCKET_IFNAME; UCX 1.15 `ucp_context.c` (an array of names). Gloo and TensorPipe of torch 2.13
 were measured: Gloo stops with `Unable to find address for: ^lo` and takes a prefix; TensorPipe goes on without it.
 """

@@ -295,17 +295,13 @@ class _Parser(WordParser):
                 else:
                     words.append(self._word())
                     self._few(words)
-                    end = self.at
-                    if torn is None and "\\" in self.text[begun:end]:
-                        torn = self._torn(start, begun)
+                    torn, end = torn or self._torn(start, begun), self.at
         if not (settings or words or redirects):
             self._fail()
         self._names.extend(setting.name for setting in settings)
         if words and words[0].plain in ("read", "mapfile", "readarray", "getopts", "printf"):
             self._names.extend(text for word in words[1:] if (text := word.plain) and _NAME.fullmatch(text))
-        if torn is None and "\\\n" in self.text[end : self.at]:
-            torn = self._torn(start, end)
-        return Command(tuple(settings), tuple(words), tuple(redirects), torn)
+        return Command(tuple(settings), tuple(words), tuple(redirects), torn or self._torn(start, end))
 
     def _torn(self, start: int, begun: int) -> tuple[int, str] | None:
         """Return the line that a backslash does not continue, and the word behind it that should be an argument.
@@ -314,6 +310,8 @@ class _Parser(WordParser):
             start: where the command begins.
             begun: where its last word begins, and ends here; or where the command ends.
         """
+        if "\\" not in self.text[begun : self.at]:
+            return None
         flag = _BLANK_AND_FLAG.match(self.text, begun)
         if flag is not None:
             return self.text.count("\n", 0, begun) + 1, flag[1]
