@@ -103,7 +103,7 @@ def _read(seen: Seen, launch: Launch, option: str, variables: Mapping[str, str])
     """Return what a launcher reads for an option: its flag, else its file, else a variable."""
     if option in launch.values:
         return seen.setting(launch, option)
-    name, settings = accelerate_files.of_launch(launch) or ("", {})
+    name, settings = (accelerate_files.of_launch(launch) if launch.written else None) or ("", {})
     if option in settings:
         text = str(settings[option])
         return Written(lambda: f"{seen.site.place}.command", f"{option}: {text} in {name}", seen.expand(text))
@@ -115,31 +115,43 @@ class Place(NamedTuple):
     """Where the nodes of a launch meet.
 
     Attributes:
-        kind: the store, "" for that of the launcher.
+        backend: the kind of store, as it is written.
         address: the host, or the endpoint.
         port: the port of a host; None for an endpoint.
         is_endpoint: whether the address holds the port.
     """
 
-    kind: str
+    backend: Written | None
     address: Written | None = None
     port: Written | None = None
     is_endpoint: bool = False
 
+    @property
+    def kind(self) -> str:
+        """The kind of store, "" for that of the launcher."""
+        return self.backend.text if self.backend is not None else ""
+
 
 def find(seen: Seen, launch: Launch) -> Place:
-    """Return where the nodes of a launch are told to meet."""
+    """Return where the nodes of a launch of the site are told to meet."""
+    kept: Place | None = seen.meetings.get(id(launch))
+    if kept is None:
+        kept = seen.meetings[id(launch)] = _find(seen, launch)
+    return kept
+
+
+def _find(seen: Seen, launch: Launch) -> Place:
     meeting = _meeting_of(seen, launch)
-    stored = seen.setting(launch, "rdzv_backend") if launch.launcher not in _WITHOUT_STORES else None
-    kind = stored.text if stored is not None else ""
+    backend = seen.setting(launch, "rdzv_backend") if launch.launcher not in _WITHOUT_STORES else None
     if meeting is None:
-        return Place(kind)
+        return Place(backend)
     endpoint = _read(seen, launch, meeting.endpoint, meeting.variables) if meeting.endpoint else None
-    if endpoint is not None or (meeting.endpoint and kind not in ("", "static")):
-        return Place(kind, endpoint, is_endpoint=True)
+    if endpoint is not None or (meeting.endpoint and backend is not None and backend.text not in ("", "static")):
+        return Place(backend, endpoint, is_endpoint=True)
     host = _read(seen, launch, meeting.host, meeting.variables)
-    alone = launch.starts_torchrun and will_be_c10d(seen.job, launch)
-    return Place(kind, host, None if alone else _read(seen, launch, meeting.port, meeting.variables))
+    if launch.starts_torchrun and will_be_c10d(seen.job, launch):
+        return Place(backend, host)
+    return Place(backend, host, _read(seen, launch, meeting.port, meeting.variables))
 
 
 def check(seen: Seen, launch: Launch) -> Iterator[Finding]:
@@ -214,7 +226,7 @@ def judge(seen: Seen, written: Written, kind: str, *, sure: bool, conf: str = ""
     if LOOPBACK.fullmatch(text):
         message = (
             f"is an address of the pod itself, so each of the {seen.nodes} nodes would wait for the others in its own "
-            "pod; remove it, and the coordinator's address is used"
+            "pod; use the address of pod 0, $(MASTER_ADDR)"
         )
         yield report(written.field, written.shown, message, rule="core/loopback")
     elif kind in _OUTSIDE:
@@ -259,9 +271,12 @@ def _host(seen: Seen, written: Written, host: str, kind: str, *, hosted: bool) -
     if is_number(host):
         yield _fixed(seen, written, host, hosted=hosted)
         return
+    label, _, rest = host.rstrip(".").partition(".")
+    if coordinator is None and _POD.fullmatch(label) and job.name is None:
+        message = "is the name of a pod, and the name of the job is generated, so no name of a pod is known; remove it"
+        yield warning(written.field, written.shown, message, rule="core/other-coordinator")
     if coordinator is None or coordinator.host == "localhost":
         return
-    label, _, rest = host.rstrip(".").partition(".")
     first, _, domain = coordinator.host.partition(".")
     inside = rest == domain or rest.startswith(f"{domain}.")
     if inside and (label == first or (kind == "c10d" and _trains(job, label))):

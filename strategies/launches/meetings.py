@@ -68,8 +68,8 @@ def _launch(seen: Seen, launch: Launch) -> Iterator[Finding]:
 
 def _torchrun(seen: Seen, launch: Launch) -> Iterator[Finding]:
     report = error if launch.certain else warning
-    backend, meeting = seen.setting(launch, "rdzv_backend"), addresses.find(seen, launch)
-    kind = meeting.kind
+    meeting = addresses.find(seen, launch)
+    backend, kind = meeting.backend, meeting.kind
     if backend is not None and kind not in _BACKENDS and "$" not in kind:
         known = " or ".join(_BACKENDS[1:])
         message = f"is not a rendezvous of torch, and torchrun stops unless the image brings it; use {known}"
@@ -87,20 +87,23 @@ _WITH_IDS = (Launcher.TORCHRUN, Launcher.TUNE, Launcher.ACCELERATE, Launcher.TRL
 
 def _identity(seen: Seen, launch: Launch) -> Iterator[Finding]:
     """Judge the id by which torchrun finds the other nodes of its training, among all that use a store of etcd."""
-    backend, identity = seen.setting(launch, "rdzv_backend"), seen.setting(launch, "rdzv_id")
-    named = identity.text if identity is not None else seen.reference(launch, names.PET_RDZV_ID)
-    if identity is not None and seen.is_of_one_pod(named):
+    meeting, identity = addresses.find(seen, launch), seen.setting(launch, "rdzv_id")
+    backend = meeting.backend if meeting.address is not None and meeting.kind.startswith("etcd") else None
+    if identity is not None and seen.is_of_one_pod(identity.text):
         message = "differs from node to node, so the nodes would never meet; use the same value on all, or remove it"
         report = error if launch.certain else warning
         yield report(identity.field, identity.shown, message, rule="core/rdzv-id")
-    elif backend is None or not backend.text.startswith("etcd") or addresses.find(seen, launch).address is None:
-        return
-    elif named in ("", "none") and not seen.place.container.get("envFrom"):
+    elif backend is not None and _is_none(seen, launch, identity):
         message = (
             "keeps all trainings of this etcd under the id none, so the nodes of several would meet each other; add "
             "an id of the job, --rdzv-id or PET_RDZV_ID"
         )
         yield warning(backend.field, backend.shown, message, rule="core/rdzv-id")
+
+
+def _is_none(seen: Seen, launch: Launch, identity: Written | None) -> bool:
+    named = identity.text if identity is not None else seen.reference(launch, names.PET_RDZV_ID)
+    return named in ("", "none") and not seen.place.container.get("envFrom")
 
 
 def _rank(

@@ -90,8 +90,9 @@ def _interfaces(job: Job, site: Site, nodes: int) -> Iterator[Finding]:
     """Report interfaces by which nodes do not reach each other, or that a library cannot find."""
     launch = next(iter(site.reading.launches), None)
     exported = launch.env if launch is not None else {}
-    on_cpu = topologies.read_topology(job).on_cpu
-    for name in sorted(_FAULTS.keys() & {*site.variables, *exported}):
+    found = _FAULTS.keys() & {*site.variables, *exported} if exported else _FAULTS.keys() & site.variables.keys()
+    for name in sorted(found) if found else ():
+        on_cpu = topologies.read_topology(job).on_cpu
         value = (exported[name] if name in exported else site.values[name]) or ""
         if "$" in value or len(value) > _LONGEST or (on_cpu and name.startswith("NCCL_")):
             continue  # NCCL connects GPUs

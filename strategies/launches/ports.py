@@ -56,7 +56,7 @@ def check(job: Job) -> Iterator[Finding]:
 
 def opened(job: Job) -> Opened | None:
     """Return the port that a training opens on the network of its machine; None where it opens none, or is unseen."""
-    place = job.world[0] if job.world and job.part == 0 else None
+    place = job.container if not job.part else None
     if place is None or place.pod_spec.get("hostNetwork") is not True:
         return None
     site, template = sites.find_site(job), templates.find_template(job, place.job_path)

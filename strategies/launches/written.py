@@ -57,10 +57,11 @@ class Written:
 
 
 class Seen:
-    """The env of a job with the place of each entry."""
+    """The env of a job with the place of each entry; `meetings` are those of its launches that were read."""
 
     def __init__(self, job: Job, site: Site, place: pods.Place, nodes: int) -> None:
         self.job, self.site, self.place, self.nodes = job, site, place, nodes
+        self.meetings: dict[int, Any] = {}
 
     @functools.cached_property
     def texts(self) -> str:
@@ -108,8 +109,9 @@ class Seen:
             if value is not None:
                 return value.text
             field = ((self.entry(found[1]) or {}).get("valueFrom") or {}).get("fieldRef") or {}
-            own = {_JOBSET_NAME: self.job.name, "metadata.namespace": self.job.namespace}
-            return own.get(str(field.get("fieldPath"))) or found[0]
+            path = field.get("fieldPath")
+            own = self.job.name if path == _JOBSET_NAME else self.job.namespace if path == "metadata.namespace" else ""
+            return own or found[0]
 
         return REFERENCE.sub(known, text) if "$" in text else text
 
