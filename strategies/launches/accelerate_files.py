@@ -14,11 +14,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from strategies.documents.findings import beginning
+from strategies.launches.launches import Launch
 
-__all__ = ["DEFAULT_PLACE", "doubt", "fault", "read"]
+__all__ = ["CONFIGS", "DEFAULT_PLACE", "doubt", "fault", "of_launch", "read"]
 
 DEFAULT_PLACE = "huggingface/accelerate/default_config.yaml"
 """The end of the path of the file that accelerate reads where none is named."""
+CONFIGS = ("config_file", "accelerate_config")
+"""Options that name such a file."""
 _ENTRY = re.compile(r"([A-Za-z_]\w*):(?:\s+(\S.*))?")
 _OTHER_FORMS = tuple("[{|>&*!@`%")
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL", "[]", "{}"})
@@ -40,6 +43,13 @@ _STOPS = "and accelerate stops"
 
 Settings = Mapping[str, Any]
 """Members of a file: texts, truth values and objects of them; one of null is left out."""
+
+
+def of_launch(launch: Launch) -> tuple[str, Settings] | None:
+    """Return the configuration file that the own shell of a launch has written, by name, with its members."""
+    name = next((launch.values[option] for option in CONFIGS if option in launch.values), DEFAULT_PLACE)
+    found = read(launch.written[name], name) if name in launch.written else None
+    return None if found is None else (name, found)
 
 
 def read(text: str, name: str) -> Settings | None:

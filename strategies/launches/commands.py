@@ -45,6 +45,7 @@ class Command:
         lost: how its status is lost, and the program whose status the shell has instead; None where it counts.
         around: the command of another shell, or of a wrapper, whose text it is in.
         wave: a number that it shares with those that run at the same time; 0 where it runs alone.
+        torn: as of `trees.Command`, for a command without words.
     """
 
     words: tuple[str, ...]
@@ -58,6 +59,7 @@ class Command:
     lost: tuple[Loss, str] | None = None
     around: Command | None = None
     wave: int = 0
+    torn: tuple[int, str] | None = None
 
     @property
     def all_lost(self) -> tuple[Loss, str] | None:

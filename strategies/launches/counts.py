@@ -13,7 +13,18 @@ from typing import Any
 from strategies.documents import names, pods, quantities
 from strategies.documents.findings import Finding, beginning, error, note, warning
 from strategies.jobs.jobs import Job
-from strategies.launches import choices, quotes, ranks, sites, starters, topologies, variables, visibilities, worlds
+from strategies.launches import (
+    choices,
+    launches,
+    quotes,
+    ranks,
+    sites,
+    starters,
+    topologies,
+    variables,
+    visibilities,
+    worlds,
+)
 from strategies.launches.launches import Launcher
 from strategies.launches.sites import Site
 from strategies.launches.topologies import Topology
@@ -172,11 +183,18 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
                 continue
             if container.get("envFrom") and name not in _NEVER_SET:
                 continue  # the ConfigMap or the Secret may
+            if name != name.upper() and not launches.SHELLS.isdisjoint(world.launch.through) and _runs(site, name):
+                continue  # a program, whose output the shell takes: Kubernetes leaves what names no variable
             report = error if name in _NEVER_SET and not container.get("envFrom") else warning
             cure = _cure_of_others(job) if job.is_untold else _CURE
             message = f"no env of the job sets {name}, so the launch would fail unless the image does; {cure}"
             place, shown = site.locate_option(world.launch, option), f"--{option} {world.launch.values[option]}"
             yield report(place, beginning(shown, 80), message, rule="core/unset-variable")
+
+
+def _runs(site: Site, name: str) -> bool:
+    """Whether a text of the command line runs a program of this name, rather than reads a variable."""
+    return any(f"$({name})" in word for word in site.argv)
 
 
 def _told(job: Job, site: Site) -> frozenset[str]:

@@ -7,6 +7,7 @@ so common that it is a note.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from strategies.documents import pods
@@ -47,6 +48,15 @@ def check(job: Job) -> Iterator[Finding]:
     for fault in site.reading.faults[:1]:
         place = site.locate_option(Launch(Launcher.NONE), "")
         yield error(place, beginning(" ".join(site.argv), 80), f"{fault}; correct the command", rule="core/no-start")
+    for line, word in () if site.reading.faults else site.reading.torn[:1]:
+        place = next((site.locate(index) for index, text in enumerate(site.argv) if _TORN.search(text)), site.place)
+        what = quotes.flag(word) if word.startswith("-") else quotes.program(word)
+        message = (
+            f"is not an argument of the command before it, which ends in line {line} of the shell's text: a \\ "
+            "continues a line only where the line ends directly behind it, and a comment ends the command; remove the "
+            "comment or the blanks"
+        )
+        yield warning(place, what, message, rule="core/torn-line")
     if site.reading.launches and site.reading.launches[0].through:
         yield from _endless(job, site)
     lost = next((launch for launch in site.reading.launches if launch.lost is not None), None)
@@ -58,6 +68,9 @@ def check(job: Job) -> Iterator[Finding]:
         report = error
     message = _MESSAGES[loss].format(by=f" ({quotes.program(program)})" if program else "")
     yield report(site.locate_option(lost, ""), quotes.launch(lost), message, rule=_RULE)
+
+
+_TORN = re.compile(r"\\[ \t\r]")
 
 
 def _endless(job: Job, site: Site) -> Iterator[Finding]:

@@ -17,17 +17,15 @@ from strategies.documents.findings import Finding, beginning, error, note, warni
 from strategies.documents.paths import field
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
-from strategies.launches import coordinators, probes, ranks, references, sites, topologies
+from strategies.launches import addresses, probes, ranks, references, sites, topologies
 from strategies.launches.launches import Launch, Launcher
-from strategies.launches.written import REFERENCE, Seen, Written
+from strategies.launches.written import LOOPBACK, Seen, Written
 
 __all__ = ["check_meetings"]
 
-_LOOPBACK = re.compile(r"(localhost|127(\.\d+){1,3}|\[?::1\]?|0\.0\.0\.0|0)(:\d+)?")
 _COPIED = re.compile(r"\$\(\( ?\$?\{?\w{1,60}\}? ?\)\)")
 _BACKENDS = ("", "c10d", "static", "etcd", "etcd-v2")
 """What torch registers (2.13 `torch/distributed/elastic/rendezvous/registry.py`); a package may register others."""
-_ADDRESSES = ("rdzv_endpoint", "master_addr")
 _READ_BY_PROGRAM = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK")
 _READ_BY_TORCHRUN = ("PET_RDZV_ENDPOINT", "PET_NODE_RANK", "PET_NNODES", "PET_STANDALONE", "PET_MASTER_ADDR")
 
@@ -52,6 +50,7 @@ def check_meetings(job: Job) -> Iterator[Finding]:
 
 
 def _launch(seen: Seen, launch: Launch) -> Iterator[Finding]:
+    yield from addresses.check(seen, launch)
     if launch.launcher is Launcher.TORCHRUN or (launch.launcher is Launcher.TUNE and launch.options):
         yield from _torchrun(seen, launch)
         yield from _probes(seen, launch)
@@ -59,45 +58,53 @@ def _launch(seen: Seen, launch: Launch) -> Iterator[Finding]:
         yield from _accelerate(seen, launch)
     elif launch.launcher is Launcher.PYTHON:
         yield from _program(seen, launch)
+    if launch.launcher in _WITH_IDS:
+        yield from _identity(seen, launch)
     if launch.certain:
         yield from _read_rank(seen, launch)
     for name, value, message in references.left_as_written(seen.job, seen.site, launch) if "$(" in seen.texts else ():
         report = error if launch.launcher is Launcher.TORCHRUN and launch.certain else warning
         yield report(seen.where(name), value, message, rule="core/unset-variable")
-    if seen.job.kind == "TrainJob" and not coordinators.is_trainers(seen.job):
-        yield from _trainers_address(seen, launch)
 
 
 def _torchrun(seen: Seen, launch: Launch) -> Iterator[Finding]:
     report = error if launch.certain else warning
-    backend = seen.setting(launch, "rdzv_backend")
-    kind = backend.text if backend else ""
-    endpoint = seen.setting(launch, "rdzv_endpoint")
-    address = endpoint or (None if kind == "c10d" else seen.setting(launch, "master_addr"))
-    if address is not None:
-        yield from _address(seen, address, report, static=kind in ("", "static"))
-        yield from _with_port(address, report) if endpoint is None else ()
+    meeting = addresses.find(seen, launch)
+    backend, kind = meeting.backend, meeting.kind
     if backend is not None and kind not in _BACKENDS and "$" not in kind:
         known = " or ".join(_BACKENDS[1:])
         message = f"is not a rendezvous of torch, and torchrun stops unless the image brings it; use {known}"
         yield warning(backend.field, backend.shown, message, rule="core/launch")
-    static = kind in ("", "static") and not endpoint and not _is_c10d(seen.job, launch)
-    port = None if not static else seen.setting(launch, "master_port")
-    if port is not None and whole(port.text) == 0:
-        message = "makes rank 0 listen to a port that the other nodes do not know; name a port, or remove it"
-        yield report(port.field, port.shown, message, rule="core/own-port")
-    if port is not None and (seen.is_of_one_pod(port.text) or seen.is_shifted(port.text)):
-        message = "differs from node to node, so the nodes would never meet; use the same port on all, or remove it"
-        yield report(port.field, port.shown, message, rule="core/own-port")
+    static = kind in ("", "static") and not meeting.is_endpoint and not addresses.will_be_c10d(seen.job, launch)
     yield from _rank(seen, launch, kind, report, numbered=static)
     yield from _own_address(seen, launch, kind, report)
-    identity = seen.setting(launch, "rdzv_id")
-    if identity is not None and seen.is_of_one_pod(identity.text):
-        message = "differs from node to node, so the nodes would never meet; use the same value on all, or remove it"
-        yield report(identity.field, identity.shown, message, rule="core/rdzv-id")
-    if kind not in ("", "static", "c10d") and endpoint is None:
+    if kind not in ("", "static", "c10d") and meeting.address is None:
         message = f"needs --rdzv_endpoint, the address of the {kind} store; add it, or use c10d"
         yield report(backend.field if backend else "", f"--rdzv_backend {kind}", message, rule="core/endpoint")
+
+
+_WITH_IDS = (Launcher.TORCHRUN, Launcher.TUNE, Launcher.ACCELERATE, Launcher.TRL)
+
+
+def _identity(seen: Seen, launch: Launch) -> Iterator[Finding]:
+    """Judge the id by which torchrun finds the other nodes of its training, among all that use a store of etcd."""
+    meeting, identity = addresses.find(seen, launch), seen.setting(launch, "rdzv_id")
+    backend = meeting.backend if meeting.address is not None and meeting.kind.startswith("etcd") else None
+    if identity is not None and seen.is_of_one_pod(identity.text):
+        message = "differs from node to node, so the nodes would never meet; use the same value on all, or remove it"
+        report = error if launch.certain else warning
+        yield report(identity.field, identity.shown, message, rule="core/rdzv-id")
+    elif backend is not None and _is_none(seen, launch, identity):
+        message = (
+            "keeps all trainings of this etcd under the id none, so the nodes of several would meet each other; add "
+            "an id of the job, --rdzv-id or PET_RDZV_ID"
+        )
+        yield warning(backend.field, backend.shown, message, rule="core/rdzv-id")
+
+
+def _is_none(seen: Seen, launch: Launch, identity: Written | None) -> bool:
+    named = identity.text if identity is not None else seen.reference(launch, names.PET_RDZV_ID)
+    return named in ("", "none") and not seen.place.container.get("envFrom")
 
 
 def _rank(
@@ -109,7 +116,7 @@ def _rank(
         message = "is a name or an address of the pod and no number, so torchrun would not start; use $(PET_NODE_RANK)"
         yield report(rank.field, rank.shown, message, rule="core/named-rank")
     # In a branch of a shell, each node may take its own.
-    if kind in ("", "static") and not _is_c10d(seen.job, launch) and rank is not None and launch.certain:
+    if kind in ("", "static") and not addresses.will_be_c10d(seen.job, launch) and rank is not None and launch.certain:
         assumed = "${" in launch.values.get("node_rank", "")
         yield from _fixed_rank(seen, rank, warning if assumed else report)
     if rank is not None and launch.certain and numbered and (low := seen.is_shifted(rank.text)):
@@ -140,7 +147,7 @@ def _probes(seen: Seen, launch: Launch) -> Iterator[Finding]:
 def _own_address(seen: Seen, launch: Launch, kind: str, report: Callable[..., Finding]) -> Iterator[Finding]:
     """Report a loopback that the first node gives to the others (torch `elastic/rendezvous/api.py`, build)."""
     own = seen.setting(launch, "local_addr")
-    if own is not None and kind == "c10d" and _LOOPBACK.fullmatch(own.text):
+    if own is not None and kind == "c10d" and LOOPBACK.fullmatch(own.text):
         message = "is what the first node tells the others as its address, so they never meet; remove it"
         yield report(own.field, own.shown, message, rule="core/loopback")
 
@@ -150,83 +157,16 @@ def _accelerate(seen: Seen, launch: Launch) -> Iterator[Finding]:
     rank = seen.variable(launch, names.PET_NODE_RANK) if names.PET_NODE_RANK in launch.env else None
     if rank is not None and "machine_rank" not in launch.values and launch.certain:
         yield from _fixed_rank(seen, rank, error)
-    if whole(launch.values.get("num_machines", "1")) == 1:
-        return
-    report = error if launch.certain else warning
-    given = {name: launch.values[name] for name in _OF_MACHINES if name in launch.values}
-    for name, text in given.items():
-        place, shown = seen.site.locate_option(launch, name), beginning(f"--{name} {text}", 80)
-        shifted = seen.is_shifted(text)
-        if name == "machine_rank" and shifted and launch.values.get("rdzv_backend", "static") == "static":
-            message = f"gives the ranks from {shifted} on, and the machines wait for rank 0; use the index itself"
-            yield report(place, shown, message, rule="core/fixed-rank")
-        elif name != "machine_rank" and (shifted or seen.is_of_one_pod(text)):
-            message = "differs from node to node, so the nodes would never meet; use the same on all"
-            rule = "core/own-port" if name == "main_process_port" else "core/loopback"
-            yield report(place, shown, message, rule=rule)
-
-
-_OF_MACHINES = ("machine_rank", "main_process_port", "main_process_ip")
-
-
-def _is_c10d(job: Job, launch: Launch) -> bool:
-    """Whether Muster will choose c10d, which assigns ranks itself; see `rendezvous.choose`."""
-    annotated = job.annotation(names.RENDEZVOUS_ANNOTATION)
-    if annotated is not None:
-        return annotated[0] == "c10d"
-    low, _, high = launch.values.get("nnodes", "").partition(":")
-    return job.settings.rendezvous == "c10d" or bool(high and low != high) or "max_restarts" in launch.values
-
-
-def _address(seen: Seen, written: Written, report: Any, *, static: bool) -> Iterator[Finding]:
-    host = written.text.strip()
-    if _LOOPBACK.fullmatch(host):
-        message = (
-            f"is an address of the pod itself, so each of the {seen.nodes} nodes would wait for the others in its own "
-            "pod; remove it, and the coordinator's address is used"
-        )
-        yield report(written.field, written.shown, message, rule="core/loopback")
-    elif seen.is_of_one_pod(host):
-        message = "is another address on each node, so the nodes would never meet; remove it"
-        yield report(written.field, written.shown, message, rule="core/loopback")
-    elif namespace := _other_namespace(seen.job, host.partition(":")[0]):
-        message = f"is the address of a pod in namespace {namespace}, and the job is in {seen.job.namespace}; remove it"
-        yield warning(written.field, written.shown, message, rule="core/other-coordinator")
-    elif static:
-        yield from _foreign(seen, written, host.partition(":")[0])
-
-
-def _other_namespace(job: Job, host: str) -> str:
-    """Return the namespace in the full name of pod 0, `<pod>.<subdomain>.<namespace>.svc...`, where it is another."""
-    coordinator = coordinators.find_coordinator(job)
-    if coordinator is None or not job.namespace or not host.startswith(f"{coordinator.host}."):
-        return ""
-    namespace = host.removeprefix(f"{coordinator.host}.").partition(".")[0]
-    return "" if "$" in namespace or namespace in ("", job.namespace) else namespace
-
-
-def _foreign(seen: Seen, written: Written, host: str) -> Iterator[Finding]:
-    """Warn about an address that is not the one of pod 0, at which rank 0 listens."""
-    coordinator = coordinators.find_coordinator(seen.job)
-    if coordinator is None or not host or "$" in host or coordinator.host == "localhost":
-        return
-    if host != coordinator.host and not host.startswith(f"{coordinator.host}."):
-        message = f"is not the address of pod 0, at which rank 0 listens ({coordinator.host}); remove it"
-        yield warning(written.field, written.shown, message, rule="core/other-coordinator")
-
-
-def _trainers_address(seen: Seen, launch: Launch) -> Iterator[Finding]:
-    """Report Trainer's PET_MASTER_ADDR in a flag or a variable where it is the name of no pod."""
-    report = error if launch.certain else warning
-    written = {name: launch.values.get(name, "") for name in (*_ADDRESSES, "main_process_ip", "main_address")}
-    for name, text in written.items():
-        if names.PET_MASTER_ADDR in REFERENCE.findall(text):
-            message = (
-                "Trainer sets PET_MASTER_ADDR to the address of a replicated job called node, without the subdomain of "
-                "the runtime, and no pod has that name; use MASTER_ADDR, which Muster sets"
-            )
-            place, shown = seen.site.locate_option(launch, name), f"--{name} {text}"
-            yield report(place, beginning(shown, 80), message, rule="core/other-coordinator")
+    shifted = seen.is_shifted(launch.values.get("machine_rank", ""))
+    if (
+        shifted
+        and whole(launch.values.get("num_machines", "1")) != 1
+        and launch.values.get("rdzv_backend", "static") == "static"
+    ):
+        message = f"gives the ranks from {shifted} on, and the machines wait for rank 0; use the index itself"
+        shown, report = f"--machine_rank {launch.values['machine_rank']}", error if launch.certain else warning
+        place = seen.site.locate_option(launch, "machine_rank")
+        yield report(place, beginning(shown, 80), message, rule="core/fixed-rank")
 
 
 def _fixed_rank(seen: Seen, written: Written, report: Any) -> Iterator[Finding]:
@@ -286,34 +226,15 @@ _RANKS_OF = {
 
 def _numbers_itself(seen: Seen, launch: Launch) -> bool:
     backend = seen.setting(launch, "rdzv_backend")
-    return _is_c10d(seen.job, launch) if backend is None else backend.text not in ("", "static")
-
-
-def _with_port(address: Written, report: Any) -> Iterator[Finding]:
-    """Report a host that holds a port, as an endpoint does; an address of IPv6 has more than one colon."""
-    host, _, port = address.text.partition(":")
-    if host and port.isdecimal():
-        message = (
-            "is a host and a port, which has a variable or a flag of its own, so no name is found; remove the port"
-        )
-        yield report(address.field, address.shown, message, rule="core/address-with-port")
+    return addresses.will_be_c10d(seen.job, launch) if backend is None else backend.text not in ("", "static")
 
 
 def _program(seen: Seen, launch: Launch) -> Iterator[Finding]:
-    address = seen.variable(launch, names.MASTER_ADDR)
-    if address is not None:
-        expanded = Written(address.place, address.shown, seen.expand(address.text))
-        yield from _address(seen, expanded, error, static=True)
-        yield from _with_port(expanded, error)
     for name in ("RANK", "NODE_RANK"):
         rank = seen.variable(launch, name)
         if rank is not None:
             yield from _fixed_rank(seen, rank, error)
             yield from _shifted(seen, rank)
-    port = seen.variable(launch, names.MASTER_PORT)
-    if port is not None and (seen.is_of_one_pod(port.text) or seen.is_shifted(port.text)):
-        message = "differs from node to node, so the nodes would never meet; use the same port on all, or remove it"
-        yield (error if launch.certain else warning)(port.field, port.shown, message, rule="core/own-port")
     size = seen.variable(launch, "WORLD_SIZE")
     topology = topologies.read_topology(seen.job)
     number = whole(size.text) if size is not None else None
@@ -335,7 +256,7 @@ def _unread(seen: Seen) -> Iterator[Finding]:
     for name in (names.MASTER_ADDR, names.PET_RDZV_ENDPOINT, names.PET_MASTER_ADDR):
         written = seen.variable(None, name)
         if written is not None:
-            yield from _address(seen, written, warning, static=False)
+            yield from addresses.judge(seen, written, "c10d", sure=False)
     for name in ("RANK", "NODE_RANK", names.PET_NODE_RANK):
         written = seen.variable(None, name)
         if written is not None:

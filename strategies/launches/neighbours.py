@@ -13,7 +13,7 @@ from strategies.documents.findings import Finding, note, warning
 from strategies.jobs import containers, parts
 from strategies.jobs.jobs import Job
 from strategies.jobs.programs import Kind
-from strategies.launches import endless, readings, topologies
+from strategies.launches import addresses, endless, readings, topologies
 
 __all__ = ["check"]
 
@@ -120,10 +120,7 @@ def _meets(container: pods.Container) -> bool:
 
 
 _MEETING_ENV = frozenset({names.PET_NNODES, names.PET_RDZV_ENDPOINT, names.PET_MASTER_ADDR, "PET_STANDALONE"})
-_MEETING = _MEETING_ENV | {
-    *("nnodes", "standalone", "rdzv_endpoint", "master_addr"),
-    *("num_machines", "main_process_ip", "num_nodes", "main_address", "hostfile", "H"),
-}
+_MEETING = _MEETING_ENV | addresses.OPTIONS | {"nnodes", "standalone", "num_machines", "num_nodes"}
 
 
 def _others(place: pods.Place) -> Iterator[pods.Container]:

@@ -1,44 +1,40 @@
 """Networks: whether the pods of a training can look up the coordinator's name, and reach each other.
 
 A pod asks the resolver of its machine, which knows no name of a pod, where its `dnsPolicy` is Default, and where it is
-ClusterFirst on the network of its machine (kubernetes v1.36.3 `pkg/kubelet/network/dns/dns.go` getPodDNSType). NCCL and
-Gloo take the network interface that a variable names, and nothing of another pod can reach a loopback.
+ClusterFirst on the network of its machine (kubernetes v1.36.3 `pkg/kubelet/network/dns/dns.go` getPodDNSType). NCCL,
+Gloo and others take the network interfaces that a variable names, each in a form of its own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from strategies.documents import names, paths, pods
+from strategies.documents import paths, pods
 from strategies.documents.findings import Finding, error, quoted, warning
 from strategies.jobs.jobs import Job
-from strategies.launches import coordinators, sites, topologies
+from strategies.launches import addresses, coordinators, sites, topologies
 from strategies.launches.sites import Site
+from strategies.launches.written import Seen
 
 __all__ = ["check"]
 
-_NCCL = "NCCL_SOCKET_IFNAME"
-_LIBRARIES = {_NCCL: "NCCL", "GLOO_SOCKET_IFNAME": "Gloo"}
 _SEVERAL = 2
-_LOOPBACKS = frozenset({"lo", "lo0"})
-_ADDRESS_FLAGS = ("rdzv_endpoint", "master_addr", "main_process_ip", "main_address")
-_ADDRESS_ENV = (names.PET_RDZV_ENDPOINT, names.PET_MASTER_ADDR, names.MASTER_ADDR)
-_SET = frozenset({names.PET_MASTER_ADDR, names.MASTER_ADDR, names.PET_RDZV_ENDPOINT})
 
 
 def check(job: Job) -> Iterator[Finding]:
-    """Check the network of a training with several nodes."""
-    if job.owner is not None or topologies.pods_of(job) < _SEVERAL:
+    """Check the interfaces of a training, and the resolvers of one with several nodes."""
+    site = sites.find_site(job) if job.owner is None else None
+    if site is None:
         return
-    site = sites.find_site(job)
-    if site is None or topologies.read_topology(job).nodes < _SEVERAL:
+    nodes = min(topologies.pods_of(job), topologies.read_topology(job).nodes)
+    yield from _interfaces(job, site, nodes)
+    if nodes < _SEVERAL:
         return
     blind = [finding for place in job.world for finding in _resolver(job, place)]
     if blind and _asks_for_the_coordinator(job, site):
         yield from blind
-    yield from _interfaces(job, site)
-    yield from _root(job, site)
 
 
 def _resolver(job: Job, place: pods.Place) -> Iterator[Finding]:
@@ -67,50 +63,115 @@ def _resolver(job: Job, place: pods.Place) -> Iterator[Finding]:
 
 def _asks_for_the_coordinator(job: Job, site: Site) -> bool:
     """Whether the nodes meet at the name that JobSet gives to pod 0, as far as the job says it."""
-    coordinator = coordinators.find_coordinator(job)
-    if coordinator is None:
+    coordinator, place = coordinators.find_coordinator(job), job.container
+    if coordinator is None or place is None:
         return True  # the name is generated, and the addresses will be its own
-    written = [
-        launch.values[flag] for launch in site.reading.launches for flag in _ADDRESS_FLAGS if flag in launch.values
-    ]
-    named = {str(entry.get("name")): str(entry.get("value") or "") for entry in site.env}
-    written += [named[name] for name in _ADDRESS_ENV if named.get(name)]
-    return all(coordinator.host in text or any(name in text for name in _SET) for text in written)
+    seen = Seen(job, site, place, topologies.pods_of(job))
+    every = (addresses.find(seen, launch).address for launch in site.reading.launches)
+    known = (coordinator.host, *addresses.VARIABLES)
+    return all(each is None or any(name in each.text for name in known) for each in every)
 
 
-def _interfaces(job: Job, site: Site) -> Iterator[Finding]:
-    """Report a loopback as the interface of NCCL or Gloo, where the launch certainly uses it."""
-    launch, env = next(iter(site.reading.launches), None), site.env if _LIBRARIES.keys() & site.variables.keys() else ()
-    named = {entry["name"]: entry.get("value") or "" for entry in env if entry.get("name") in _LIBRARIES}
-    exported = {name: launch.env[name] or "" for name in _LIBRARIES if name in launch.env} if launch else {}
-    for name, value in (named | exported).items():
-        on_cpu = topologies.read_topology(job).on_cpu
-        if not _is_loopback(value) or (on_cpu and name == _NCCL):
-            continue  # NCCL connects GPUs
-        report = error if (on_cpu or name == _NCCL) and launch is not None and launch.certain else warning
-        message = (
-            f"is the loopback of each pod, on which {_LIBRARIES[name]} reaches no other node; name an interface of the "
-            "pod network, such as eth0, or remove it"
-        )
-        place = f"{site.place}.command" if name in exported else _field(job, site, name)
-        yield report(place, f"{name}={value}", message, rule="core/interface")
+class _Fault(NamedTuple):
+    """Values of a variable that the library which reads it does not take, as a whole pattern.
 
-
-def _root(job: Job, site: Site) -> Iterator[Finding]:
-    """Report a loopback as the address of NCCL's first rank, which all ranks then look for in their own pod.
-
-    Source: NCCL user guide, NCCL_COMM_ID: with it, no address is made or sent.
+    Attributes:
+        wrong: the values.
+        message: what follows, and what to do.
+        several: whether a value is wrong only where several nodes train.
     """
-    if _COMM not in site.variables:
-        return
-    value = next((str(entry.get("value") or "") for entry in site.env if entry.get("name") == _COMM), "")
-    if _LOCAL.fullmatch(value) and not topologies.read_topology(job).on_cpu:
-        message = "is the loopback of each pod, where the ranks of other nodes find no first rank; remove it"
-        yield warning(_field(job, site, _COMM), f"{_COMM}={value}", message, rule="core/interface")
+
+    wrong: re.Pattern[str]
+    message: str
+    several: bool = False
 
 
-_COMM = "NCCL_COMM_ID"
-_LOCAL = re.compile(r"(?:localhost|127(?:\.\d+){3}|\[::1\]):\d+")
+def _interfaces(job: Job, site: Site, nodes: int) -> Iterator[Finding]:
+    """Report interfaces by which nodes do not reach each other, or that a library cannot find."""
+    launch = next(iter(site.reading.launches), None)
+    exported = launch.env if launch is not None else {}
+    found = _FAULTS.keys() & {*site.variables, *exported} if exported else _FAULTS.keys() & site.variables.keys()
+    for name in sorted(found) if found else ():
+        on_cpu = topologies.read_topology(job).on_cpu
+        value = (exported[name] if name in exported else site.values[name]) or ""
+        if "$" in value or len(value) > _LONGEST or (on_cpu and name.startswith("NCCL_")):
+            continue  # NCCL connects GPUs
+        for fault in _FAULTS[name]:
+            if fault.wrong.fullmatch(value) and (nodes >= _SEVERAL or not fault.several):
+                sure = fault.several and (on_cpu or name == _NCCL) and launch is not None and launch.certain
+                place = f"{site.place}.command" if name in exported else _field(job, site, name)
+                report = error if sure else warning
+                yield report(place, f"{name}={value}", fault.message, rule="core/interface")
+                break
+
+
+_LONGEST = 256
+_NCCL = "NCCL_SOCKET_IFNAME"
+_LOOPBACKS = re.compile(r"\s*=?\s*lo0?\s*(,\s*lo0?\s*)*")
+_ALONE = (
+    "is the loopback of each pod, on which {} reaches no other node; name an interface of the pod network, such as "
+    "eth0, or remove it"
+)
+_DEVICES = r"mlx[45]|bnxt_re|irdma|hfi1_|rocep|qedr|erdma"
+_TWICE = _Fault(
+    re.compile(r"[^,]*,(.*,)?\s*[\^=].*"),
+    "has ^ or = inside the list, and only the sign in front counts, for the whole list; write it once",
+)
+_BY_PREFIX = (
+    _Fault(
+        re.compile(rf"(?!\^)(.*,|=)?\s*({_DEVICES}).*"),
+        "names an InfiniBand device, and no network interface begins so; NCCL_IB_HCA takes it, and this variable takes "
+        "interfaces such as eth0",
+    ),
+    _TWICE,
+)
+_FAULTS: Mapping[str, tuple[_Fault, ...]] = {
+    _NCCL: (_Fault(_LOOPBACKS, _ALONE.format("NCCL"), several=True), *_BY_PREFIX),
+    "HCCL_SOCKET_IFNAME": _BY_PREFIX,
+    "NCCL_IB_HCA": (
+        _Fault(
+            re.compile(r"(?!\^)(.*,|=)?\s*(eth\d|en[ospxP]\d|bond\d|lo\b|ib\d+\b).*"),
+            "names a network interface, and this variable takes InfiniBand devices such as mlx5_0; NCCL would use none "
+            "of them; NCCL_SOCKET_IFNAME takes interfaces",
+        ),
+        _TWICE,
+    ),
+    "NCCL_COMM_ID": (
+        _Fault(
+            re.compile(r"(?:localhost|127(?:\.\d+){3}|\[::1\]):\d+"),
+            "is the loopback of each pod, where the ranks of other nodes find no first rank; remove it",
+            several=True,
+        ),
+    ),
+    "GLOO_SOCKET_IFNAME": (
+        _Fault(_LOOPBACKS, _ALONE.format("Gloo"), several=True),
+        _Fault(
+            re.compile(r"[\s\^=].*|.*,[\s\^=].*"),
+            "is a form of NCCL, and Gloo takes interfaces with commas between them, without ^, = and blanks, and stops "
+            "where it finds none of this name; name one, such as eth0, or remove it",
+        ),
+    ),
+    "TP_SOCKET_IFNAME": (
+        _Fault(
+            re.compile(r".*[\^=,\s].*"),
+            "is a list or a form of NCCL, and TensorPipe takes the name of one interface and ignores another value; "
+            "name one, such as eth0, or remove it",
+        ),
+    ),
+    "UCX_NET_DEVICES": (
+        _Fault(
+            re.compile(r"(.*,)?\s*[\^=].*"),
+            "is a form of NCCL, and UCX takes names of devices with commas between them, or all; name them, such as "
+            "mlx5_0:1, or remove it",
+        ),
+    ),
+}
+"""What each library does not take, by its variable.
+
+NCCL: user guide, NCCL_SOCKET_IFNAME (prefixes; `^` excludes, `=` asks for the whole name), NCCL_IB_HCA, NCCL_COMM_ID;
+CANN documentation, HCCL_SOCKET_IFNAME; UCX 1.15 `ucp_context.c` (an array of names). Gloo and TensorPipe of torch 2.13
+were measured: Gloo stops with `Unable to find address for: ^lo` and takes a prefix; TensorPipe goes on without it.
+"""
 
 
 def _field(job: Job, site: Site, name: str) -> str:
@@ -118,9 +179,3 @@ def _field(job: Job, site: Site, name: str) -> str:
     if job.kind == "TrainJob" and all(entry.get("name") != name for entry in job.trainer.get("env") or ()):
         return "spec.runtimeRef.name"
     return f"{site.place}.env[{name}]"
-
-
-def _is_loopback(value: str) -> bool:
-    """Whether a list of interfaces holds loopbacks alone; `^` excludes what it names, `=` asks for the whole name."""
-    parts = [each.strip() for each in value.strip().removeprefix("=").split(",")]
-    return not value.strip().startswith("^") and bool(parts) and set(parts) <= _LOOPBACKS

@@ -45,12 +45,14 @@ class Reading:
             may run than `launches` names.
         beside: plain programs that run before or after the launches.
         faults: why a program starts nothing, each as a clause.
+        torn: lines of a shell's text that a backslash does not continue, each with the word that begins the next one.
     """
 
     launches: tuple[Launch, ...] = ()
     unread: tuple[str, ...] = ()
     beside: tuple[Launch, ...] = ()
     faults: tuple[str, ...] = ()
+    torn: tuple[tuple[int, str], ...] = ()
 
     @property
     def only(self) -> Launch | None:
@@ -128,10 +130,12 @@ class _Reader:
         self._allowance = Allowance(length)
         self._unread: list[str] = []
         self._faults: list[str] = []
+        self._torn: list[tuple[int, str]] = []
 
     def command(self, around: _Around, words: tuple[str, ...], command: Command | None = None) -> None:
         """Read one command line, through its wrappers."""
         command = command or Command(words)
+        self._torn += [command.torn] if command.torn is not None else ()
         count = 0
         if len(words) > launches.MAX_WORDS:
             self._say("a command has more words than Muster reads")
@@ -310,7 +314,7 @@ class _Reader:
         chosen = _chosen(every)
         known = set(map(id, chosen))
         beside = tuple(launch for launch in every if id(launch) not in known)
-        return Reading(tuple(chosen), tuple(self._unread), beside, tuple(self._faults))
+        return Reading(tuple(chosen), tuple(self._unread), beside, tuple(self._faults), tuple(self._torn))
 
 
 def _deciding(commands: Sequence[Command]) -> dict[Choice, frozenset[str]]:

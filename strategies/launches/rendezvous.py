@@ -258,22 +258,17 @@ def _add(
 def _report_kept(changes: Changes, place: pods.Place, entry: EnvVar, found: EnvVar, rule: str) -> None:
     """Warn about a variable of the job's own that is not the one that Muster would have set."""
     name = entry["name"]
-    if found != entry and name not in _JUDGED and _host(found) != _host(entry):
+    if found != entry and name not in _JUDGED:
         where = f"{paths.field(changes.document, place.path)}.env[{name}]"
         message = f"kept as the job sets it; Muster would have set {entry.get('value')!r}"
         changes.report(warning(where, found.get("value"), message, rule=f"{rule}/{_rule_name(name)}"))
 
 
-def _host(entry: EnvVar) -> str:
-    """Return the host of an endpoint, which may have any port; the whole value of any other variable."""
-    text = str(entry.get("value") or "")
-    return text.partition(":")[0] if entry["name"] == names.PET_RDZV_ENDPOINT else text
-
-
 _JUDGED = frozenset(
     {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "PET_RDZV_ID"}
+    | {names.PET_RDZV_ENDPOINT}
 )
-"""A value of the job itself stays without a word here: `meetings` tells where it keeps the nodes apart."""
+"""A value of the job itself stays without a word here: `meetings` and `addresses` judge it."""
 
 
 def _rule_name(name: str) -> str:

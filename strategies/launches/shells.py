@@ -128,7 +128,7 @@ class _Walker:
         self._doubt = False
         self._left: tuple[tuple[Choice, int], ...] = ()
         self._count = 0
-        self._words = Words(scope, self._substituted, allowance)
+        self._words = Words(scope, self._substituted, allowance, self._functions)
 
     def leave(self) -> None:
         """End the shell: what it left in the background ends with the container."""
@@ -189,7 +189,7 @@ class _Walker:
         held = (self._scope, self._words)
         self._allowance.variables(len(self._scope.variables) + len(self._scope.arguments))
         self._scope = self._scope.inner()
-        self._words = Words(self._scope, self._substituted, self._allowance)
+        self._words = Words(self._scope, self._substituted, self._allowance, self._functions)
         try:
             run()
         except (_Ended, _Returned):
@@ -298,6 +298,8 @@ class _Walker:
 
     def _command(self, command: trees.Command, context: _Context) -> None:
         self._context = context
+        if command.torn is not None:
+            self._emit(Command((), torn=command.torn))
         words = [each for word in command.words for each in self._words.expand(word)]
         self._redirected([each for each in command.redirects if each.here is None])
         stdin = next((self._words.one(each.here) for each in command.redirects if each.here is not None), None)

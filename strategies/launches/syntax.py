@@ -38,6 +38,12 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]\s]{0,60}\])?(\+?)=")
 _CLOSING = frozenset({"then", "do", "done", "fi", "elif", "else", "esac", "}"})
 _DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
+_BLANK_AND_FLAG = re.compile(r"\\[ \t]+(-[^\s;&|()<>]*)")
+"""A flag in the line of the backslash, as where YAML has folded the lines."""
+_NEXT_LINE = re.compile(
+    r"(?:\\[ \t\r]+(?:#[^\n]*)?\n|[ \t]*\\\n[ \t]*(?:#[^\n]*)?\n)(?:[ \t]*#[^\n]*\n)*([ \t]*)([^\s#][^\s;&|()<>]*)"
+)
+"""A blank or a comment behind the backslash, or alone in the line that it continues; then the next line."""
 _SETS = re.compile(r"(?<![A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]*)(?:\s{0,8}(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)")
 
 
@@ -269,9 +275,10 @@ class _Parser(WordParser):
         settings: list[Assignment] = []
         words: list[Word] = []
         redirects: list[Redirect] = []
+        start, end, torn = self.at, self.at, None
         while True:
             self._blanks()
-            sign = self._peek()
+            begun, sign = self.at, self._peek()
             if sign == "(" and len(words) == 1 and not settings and not redirects:
                 return self._defined(words[0])
             redirect = REDIRECT.match(self.text, self.at)
@@ -288,12 +295,36 @@ class _Parser(WordParser):
                 else:
                     words.append(self._word())
                     self._few(words)
+                    torn, end = torn or self._torn(start, begun), self.at
         if not (settings or words or redirects):
             self._fail()
         self._names.extend(setting.name for setting in settings)
         if words and words[0].plain in ("read", "mapfile", "readarray", "getopts", "printf"):
             self._names.extend(text for word in words[1:] if (text := word.plain) and _NAME.fullmatch(text))
-        return Command(tuple(settings), tuple(words), tuple(redirects))
+        return Command(tuple(settings), tuple(words), tuple(redirects), torn or self._torn(start, end))
+
+    def _torn(self, start: int, begun: int) -> tuple[int, str] | None:
+        """Return the line that a backslash does not continue, and the word behind it that should be an argument.
+
+        Args:
+            start: where the command begins.
+            begun: where its last word begins, and ends here; or where the command ends.
+        """
+        if "\\" not in self.text[begun : self.at]:
+            return None
+        flag = _BLANK_AND_FLAG.match(self.text, begun)
+        if flag is not None:
+            return self.text.count("\n", 0, begun) + 1, flag[1]
+        places = (begun, max(begun, self.at - 2))
+        lost = next((found for place in places if (found := _NEXT_LINE.match(self.text, place))), None)
+        is_meant = lost is not None and (len(lost[1]) > self._indent(start) or lost[2].startswith("-"))
+        if lost is None or not (is_meant or self.text[start] == "\\"):
+            return None
+        return self.text.count("\n", 0, lost.start(1)), lost[2]
+
+    def _indent(self, place: int) -> int:
+        line = self.text[self.text.rfind("\n", 0, place) + 1 : place + 1]
+        return len(line) - len(line.lstrip(" \t"))
 
     def _defined(self, word: Word) -> Function:
         self.at += 1

@@ -82,11 +82,16 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A simple command; `settings` also holds the assignments among the arguments of `export` and the like."""
+    """A simple command; `settings` also holds the assignments among the arguments of `export` and the like.
+
+    `torn` is the line of the text at whose end a blank follows the backslash, and the word that the author meant to be
+    an argument of the command.
+    """
 
     settings: tuple[Assignment, ...]
     words: tuple[Word, ...]
     redirects: tuple[Redirect, ...]
+    torn: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from strategies.documents import names, pods
+from strategies.documents import names
 from strategies.documents.findings import Finding, Severity, error, warning
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
-from strategies.launches import counts, quotes, sites, topologies
+from strategies.launches import addresses, counts, quotes, sites, topologies
 from strategies.launches.launches import Launch, Launcher
-from strategies.launches.sites import Site
+from strategies.launches.written import Seen
 
 __all__ = ["check"]
 
@@ -45,30 +45,33 @@ def check(job: Job) -> Iterator[Finding]:
     for finding in counts.compare(job) if job.kind == "TrainJob" else ():  # a strategy compares a JobSet
         lower = apart and finding.rule == "core/nodes"
         yield replace(finding, severity=Severity.WARNING) if lower else finding
-    if topologies.pods_of(job) > 1 and len(job.world) == 1:  # several parts may each have a rank of their own
+    if topologies.pods_of(job) > 1:
+        seen = Seen(job, site, job.container, topologies.pods_of(job))
         for launch in site.reading.launches:
-            if launch.launcher is Launcher.TORCHRUN:
-                yield from _meeting(job, site, launch)
+            yield from addresses.check(seen, launch) if job.kind == "TrainJob" else ()  # as above
+            if launch.launcher is Launcher.TORCHRUN and len(job.world) == 1:  # parts may have ranks of their own
+                yield from _meeting(seen, launch)
 
 
-def _meeting(job: Job, site: Site, launch: Launch) -> Iterator[Finding]:
+def _meeting(seen: Seen, launch: Launch) -> Iterator[Finding]:
     """Report nodes that a launch counts and gives no address or no rank."""
-    low, colon, high = _setting(site, launch, "nnodes").partition(":")
+    low, colon, high = _setting(seen, launch, "nnodes").partition(":")
     if "standalone" in launch.values or (whole(high if colon else low) or 0) < 2:
         return
+    job = seen.job
     report = error if launch.certain and not job.is_untouched else warning  # somebody else may set them
-    where, shown = site.locate_option(launch, "nnodes"), quotes.launch(launch)
+    where, shown = seen.site.locate_option(launch, "nnodes"), quotes.launch(launch)
     who, cure = "Trainer sets none in this runtime", "use a runtime with mlPolicy.torch"
     if job.is_untouched:
         who, cure = "Muster adds none without the label of a framework", f"add the label {names.FRAMEWORK_LABEL}"
-    backend = _setting(site, launch, "rdzv_backend")
-    if not _setting(site, launch, "rdzv_endpoint") and (backend == "c10d" or not _setting(site, launch, "master_addr")):
+    meeting = addresses.find(seen, launch)
+    if meeting.address is None:
         message = (
             f"names no address, and {who}, so each node would wait for the others in its own pod; add --rdzv_endpoint, "
             f"or {cure}"
         )
         yield report(where, shown, message, rule="core/nodes")
-    elif backend in ("", "static") and not _setting(site, launch, "node_rank"):
+    elif meeting.kind in ("", "static") and not _setting(seen, launch, "node_rank"):
         message = (
             f"gives every node the rank 0, because {who}; add --node_rank $(JOB_COMPLETION_INDEX), or --rdzv_backend "
             "c10d"
@@ -76,14 +79,7 @@ def _meeting(job: Job, site: Site, launch: Launch) -> Iterator[Finding]:
         yield report(where, shown, message, rule="core/fixed-rank")
 
 
-def _setting(site: Site, launch: Launch, option: str) -> str:
+def _setting(seen: Seen, launch: Launch, option: str) -> str:
     """Return what torchrun reads for an option: its flag, else its PET_* variable; "" for none."""
-    if option in launch.values:
-        return launch.values[option]
-    variable = f"PET_{option.upper()}"
-    if variable in launch.env:
-        return launch.env[variable] or f"$({variable})"
-    entry = pods.find_env(site.env, variable)
-    if entry is None:
-        return ""
-    return f"$({variable})" if entry.get("valueFrom") is not None else str(entry.get("value") or "")
+    found = seen.setting(launch, option)
+    return found.text if found is not None else seen.reference(launch, f"PET_{option.upper()}")

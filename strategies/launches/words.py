@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from strategies.launches.allowances import Allowance
@@ -94,10 +94,13 @@ class Words:
         scope: the variables.
         run: called with the commands of each substitution, which run too.
         allowance: what is left for the texts of all words.
+        functions: names of the functions that the text has defined.
     """
 
-    def __init__(self, scope: Scope, run: Callable[[Part], None], allowance: Allowance) -> None:
-        self._scope, self._run, self._allowance = scope, run, allowance
+    def __init__(
+        self, scope: Scope, run: Callable[[Part], None], allowance: Allowance, functions: Collection[str] = ()
+    ) -> None:
+        self._scope, self._run, self._allowance, self._functions = scope, run, allowance, functions
 
     def expand(self, word: Word) -> list[str]:
         """Return the words that a word becomes: none, one or several."""
@@ -137,10 +140,16 @@ class Words:
             "substitution": self._substitution,
             "arithmetic": self._arithmetic,
             "process": self._process,
-            "reference": _reference,
+            "reference": self._reference,
             "other": _unseen,
         }
         return [reads[part.kind](part)]
+
+    def _reference(self, part: Part) -> _Piece:
+        """Read `$(NAME)`: a variable, which Kubernetes puts in, or a program or a function, which the shell runs."""
+        if part.name in self._functions or is_preparation((part.name,)):
+            return _Piece(f"$( {part.name} )", split=not part.quoted)
+        return _Piece(part.written)
 
     def _array(self, part: Part) -> _Piece:
         value = self._scope.variables.get(part.name)
@@ -259,11 +268,6 @@ def _each(words: Sequence[str], part: Part) -> list[str]:
 
 def _unseen(part: Part) -> _Piece:
     return _Piece(part.written if _is_balanced(part.written) else "${...}", split=not part.quoted)
-
-
-def _reference(part: Part) -> _Piece:
-    """Read `$(NAME)`: a variable, which Kubernetes puts in, or a program, which the shell runs."""
-    return _Piece(f"$( {part.name} )" if is_preparation((part.name,)) else part.written)
 
 
 def _length(piece: _Piece) -> int:

@@ -359,12 +359,12 @@ def _accelerate(world: World, env: _Env, topology: Topology) -> World:
     values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
     if _starts_nothing(world.launch):
         return world._replace(nodes=None, own=True)
-    config = _configured(world.launch, values, env)
+    config = _configured(world.launch, env)
     fault, doubt = (
         ("", "") if config is None else (accelerate_files.fault(config, values), accelerate_files.doubt(config))
     )
     if fault or doubt:
-        option = next((name for name in _CONFIGS if name in values), "")
+        option = next((name for name in accelerate_files.CONFIGS if name in values), "")
         return world._replace(nodes=None, fault=fault, doubt="" if fault else doubt, option=option)
     if world.launch.launcher is Launcher.TRL and config is None:
         found = accelerate.read_trl(values, world.launch.rest, topology.nodes, world.devices, env)
@@ -381,17 +381,14 @@ def _starts_nothing(launch: Launch) -> bool:
     return "help" in launch.values or not launch.target or launch.head[-1:] == ("accelerate",)
 
 
-_CONFIGS = ("config_file", "accelerate_config")
-
-
-def _configured(launch: Launch, values: Mapping[str, str], env: _Env) -> Mapping[str, Any] | None:
+def _configured(launch: Launch, env: _Env) -> Mapping[str, Any] | None:
     """Return the content of a configuration file that the launch's own shell has written, None for another."""
-    name = next((values[option] for option in _CONFIGS if option in values), accelerate_files.DEFAULT_PLACE)
-    text = launch.written.get(name)
-    found = None if text is None else accelerate_files.read(text, name)
+    found = accelerate_files.of_launch(launch) if launch.written else None
     if found is None:
         return None
-    known = {key: expansions.resolve(value, env) if isinstance(value, str) else value for key, value in found.items()}
+    known = {
+        key: expansions.resolve(value, env) if isinstance(value, str) else value for key, value in found[1].items()
+    }
     return {"machine_rank": "0", **known}
 
 

@@ -15,12 +15,15 @@ from strategies.launches import expansions
 from strategies.launches.launches import Launch
 from strategies.launches.sites import Site
 
-__all__ = ["REFERENCE", "Seen", "Written"]
+__all__ = ["LOOPBACK", "REFERENCE", "Seen", "Written"]
 
 REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 """How a text names a variable, as Kubernetes and the reader of shells write it."""
+LOOPBACK = re.compile(r"\s*(localhost|127(\.\d+){1,3}|\[?::1\]?|0\.0\.0\.0|0)(:\d+)?\s*")
+"""The pod itself, with or without a port."""
 _OF_ONE_POD = frozenset({"HOSTNAME", "RANDOM", "SRANDOM", "BASHPID", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME"})
 """Variables of a shell, or of every container, that differ from pod to pod."""
+_JOBSET_NAME = "metadata.labels['jobset.sigs.k8s.io/jobset-name']"
 _OWN_FIELDS = ("status.podIP", "status.hostIP", "metadata.name", "metadata.uid", "spec.nodeName")
 _OWN_COMMANDS = re.compile(
     r"\$\(\([^)]{0,80}\bS?RANDOM\b|"
@@ -54,10 +57,11 @@ class Written:
 
 
 class Seen:
-    """The env of a job with the place of each entry."""
+    """The env of a job with the place of each entry; `meetings` are those of its launches that were read."""
 
     def __init__(self, job: Job, site: Site, place: pods.Place, nodes: int) -> None:
         self.job, self.site, self.place, self.nodes = job, site, place, nodes
+        self.meetings: dict[int, Any] = {}
 
     @functools.cached_property
     def texts(self) -> str:
@@ -98,11 +102,16 @@ class Seen:
         return None if found is None else Written(found.place, found.shown, self.expand(found.text))
 
     def expand(self, text: str) -> str:
-        """Replace each variable of the container whose value is literal."""
+        """Replace each variable of the container whose value is literal, or is the name or the namespace of the job."""
 
         def known(found: re.Match[str]) -> str:
             value = self.variable(None, found[1])
-            return found[0] if value is None else value.text
+            if value is not None:
+                return value.text
+            field = ((self.entry(found[1]) or {}).get("valueFrom") or {}).get("fieldRef") or {}
+            path = field.get("fieldPath")
+            own = self.job.name if path == _JOBSET_NAME else self.job.namespace if path == "metadata.namespace" else ""
+            return own or found[0]
 
         return REFERENCE.sub(known, text) if "$" in text else text
 

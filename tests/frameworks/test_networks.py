@@ -61,7 +61,7 @@ def test_one_node_asks_nobody():
     assert found(on({"hostNetwork": True}, pods=1), RESOLVER) == []
 
 
-@pytest.mark.parametrize("flag", ["--rdzv-endpoint=10.0.0.7:29500", "--master-addr=head.example.org"])
+@pytest.mark.parametrize("flag", ["--rdzv-endpoint=10.0.0.7:29500", "--rdzv-endpoint=head.example.org:29500"])
 def test_an_address_of_the_jobs_own_is_not_looked_up_in_the_cluster(flag):
     assert found(on({"hostNetwork": True}, "torchrun", "--rdzv-backend=c10d", flag, "train.py"), RESOLVER) == []
 

@@ -34,7 +34,6 @@ def test_c10d_gets_a_store_on_the_coordinator_and_a_name_that_stays():
 USERS = {
     "a size": ("MUSTER_EXPECTED_WORLD_SIZE", "1", {}),
     "a backend under c10d": ("PET_RDZV_BACKEND", "static", {KIND: "c10d"}),
-    "an endpoint under c10d": ("PET_RDZV_ENDPOINT", "elsewhere:1", {KIND: "c10d"}),
 }
 
 
@@ -50,9 +49,14 @@ def test_what_the_user_set_stays_and_is_reported(name, value, annotations):
     assert "kept as the job sets it" in finding.message
 
 
-def test_an_address_that_the_launch_does_not_read_stays_without_a_word():
-    out = made(TORCHRUN | {"numNodes": 2, "env": [{"name": "MASTER_ADDR", "value": "elsewhere"}]})
-    assert (out.env["MASTER_ADDR"], out.warnings) == ("elsewhere", [])
+ADDRESSES = {"of a plain program": ("MASTER_ADDR", "elsewhere"), "of a store": ("PET_RDZV_ENDPOINT", "elsewhere:1")}
+
+
+@pytest.mark.parametrize(("name", "value"), ADDRESSES.values(), ids=ADDRESSES)
+def test_an_address_stays_without_a_word_where_variables_are_added(name, value):
+    section = TORCHRUN | {"numNodes": 2, "env": [{"name": name, "value": value}]}
+    out = made(section, annotations={KIND: "c10d"})
+    assert (out.env[name], out.warnings) == (value, [])
 
 
 def test_the_users_port_is_everyones_port():

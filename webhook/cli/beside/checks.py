@@ -20,6 +20,7 @@ from webhook.cli.beside import (
     gangs,
     meetings,
     networks,
+    ports,
     queues,
     quotas,
     ranges,
@@ -54,6 +55,8 @@ def check(source: Source, decision: Decision, cluster: readers.ClusterReader, in
     yield from _governing(job, inputs)
     yield from collisions.check(job, source, inputs, cluster)
     yield from gangs.check(job, inputs)
+    yield from meetings.check(job, source, inputs)
+    yield from ports.check(job, source, inputs)
     if any(inputs.has(request.namespace, each) for each in CLAIM_SOURCES.values()):
         yield from claims.check(job, inputs)
     if inputs.has(request.namespace, "PersistentVolumeClaim"):
@@ -95,8 +98,8 @@ def settled(mutated: Decision, validated: Decision, inputs: Inputs) -> frozenset
         return frozenset()
     kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
     job = Job(kind, Changes(mutated.document), request.namespace, mutated.governor.runtime, identify=kinds.identify)
-    every = (*meetings.settled(job, inputs, found), *claims.settled(job, inputs, found))
-    return frozenset((each.rule, each.field) for each in every)
+    made = frozenset((each.rule, each.field) for each in claims.settled(job, inputs, found))
+    return meetings.settled(job, inputs) | made
 
 
 def _governing(job: Job, inputs: Inputs) -> Iterator[Finding]:

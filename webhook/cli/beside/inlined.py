@@ -88,7 +88,9 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
     return Told([*faults, *(_told(each, written) for each in found)], frozenset(open_before - still))
 
 
-_OPEN = frozenset({"core/env-from", "core/unknown-world", "core/unset-variable", "torch/not-enforced"})
+_OPEN = frozenset(
+    {"core/env-from", "core/unknown-address", "core/unknown-world", "core/unset-variable", "torch/not-enforced"}
+)
 """Rules of what Muster cannot see, of which a ConfigMap of the input may be what it cannot see."""
 
 

@@ -1,59 +1,116 @@
-"""Meetings: an address of the coordinator that is the name of a Service of the input which reaches the first pod.
+"""Meetings: an address of the coordinator that is the name, or the address, of a Service of the input.
 
 A Service without an address of its own resolves to its pods, and any other forwards the ports that it names
-(Kubernetes documentation, Service).
+(Kubernetes documentation, Service). A store of c10d is hosted by the pod that finds its own address or name in the
+endpoint, and no pod has that of a Service (torch 2.13 `elastic/rendezvous/utils.py` _matches_machine_hostname).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents.findings import Finding
+from strategies.documents import names
+from strategies.documents.findings import Finding, warning
+from strategies.jobs import templates
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template
-from strategies.launches import coordinators
-from webhook.cli.beside import places
-from webhook.cli.beside.inputs import Inputs, items, member
+from strategies.launches import addresses, coordinators, sites, topologies
+from strategies.launches.launches import Launch
+from strategies.launches.written import Seen, Written
+from webhook.cli.beside.inputs import Inputs, items, member, name_of
+from webhook.kubeyaml.sources import Source
 
-__all__ = ["settled"]
+__all__ = ["check", "settled"]
 
-_RULE = "core/other-coordinator"
+_RULES = ("core/other-coordinator", "core/unknown-address", "core/fixed-address")
 _SET = "jobset.sigs.k8s.io/"
 _INDEX = "batch.kubernetes.io/job-completion-index"
-_DEFAULT = "29500"
 
 
-def settled(job: Job, inputs: Inputs, found: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield those findings about an address that a Service of the input answers.
+def settled(job: Job, inputs: Inputs) -> frozenset[tuple[str, str]]:
+    """Return the rules and fields of what is said of an address before the Services of the input are known.
 
     Args:
         job: the job as it will be stored.
         inputs: all documents of the input.
-        found: all findings about the job.
     """
-    for finding in found:
-        if finding.rule == _RULE and isinstance(finding.value, str):
-            words = finding.value.replace("=", " ").split()
-            name = words[-1].partition(":")[0].partition(".")[0] if words else ""
-            services = inputs.named("Service", job.namespace, name)
-            if len(services) == 1 and _reaches_the_first(member(services[0].document, "spec"), job):
-                yield finding
+    return frozenset((rule, written.field) for written, _ in _answers(job, inputs) for rule in _RULES)
 
 
-def _reaches_the_first(spec: Mapping[str, Any], job: Job) -> bool:
-    selector, place = member(spec, "selector"), job.container
-    if place is None or job.kind != "JobSet" or coordinators.find_coordinator(job) is None:
-        return False
-    replicated = Template(job.document, place.job, place.job_path)
-    if (
-        not selector
-        or not selector.items() <= _labels(job, replicated).items()
-        or not _is_alone(selector, job, replicated)
-    ):
-        return False
+def check(job: Job, source: Source, inputs: Inputs) -> Iterator[Finding]:
+    """Report an address that a Service of the input has, and that does not lead to the first pod, and shared ids."""
+    yield from _shared(job, source, inputs)
+    coordinator = coordinators.find_coordinator(job)
+    for written, why in _answers(job, inputs):
+        if why and coordinator is not None:
+            message = f"{why}, so the nodes do not meet; write {coordinator.host}"
+            yield warning(written.field, written.shown, message, rule="core/unknown-address")
+
+
+def _shared(job: Job, source: Source, inputs: Inputs) -> Iterator[Finding]:
+    """Report an id of a store of etcd that another job of the file has there too."""
+    for seen, launch in _launches(job):
+        where, identity = addresses.find(seen, launch), seen.setting(launch, "rdzv_id")
+        if where.address is None or identity is None or not where.kind.startswith("etcd") or "$" in identity.text:
+            continue
+        key = "ids", source.origin.file, job.namespace, where.address.text, identity.text
+        other: Source = inputs.memory.setdefault(key, source)
+        if other.origin != source.origin:
+            message = (
+                f"the {other.kind} of {other.origin} has this id at the same etcd, so the nodes of both meet each "
+                "other; write an id of its own for each"
+            )
+            yield warning(identity.field, identity.shown, message, rule="core/rdzv-id")
+
+
+def _launches(job: Job) -> Iterator[tuple[Seen, Launch]]:
+    site, place = sites.find_site(job), job.container
+    if site is not None and place is not None and job.owner is None:
+        seen = Seen(job, site, place, topologies.pods_of(job))
+        yield from ((seen, launch) for launch in site.reading.launches)
+
+
+def _answers(job: Job, inputs: Inputs) -> Iterator[tuple[Written, str]]:
+    """Yield the addresses that a Service has, and why it does not lead to the first pod, "" where it does."""
+    for seen, launch in _launches(job):
+        where = addresses.find(seen, launch)
+        if where.address is None or where.kind.startswith("etcd"):
+            continue
+        service = _service(job, inputs, addresses.host_of(where.address.text))
+        if service is not None and member(service.document, "spec", "selector"):
+            why = _why_not(member(service.document, "spec"), job, where)
+            yield where.address, f"the Service {name_of(service.document)} of {service.origin} {why}" if why else ""
+
+
+def _why_not(spec: Mapping[str, Any], job: Job, where: addresses.Place) -> str:
+    template = templates.find_template(job, job.world[0].job_path)
+    if template is None or not _is_first(member(spec, "selector"), job, template):
+        return "does not select the first pod alone"
+    if spec.get("clusterIP") == "None":
+        return ""
+    if where.kind == "c10d":
+        return "has an address of its own, which is not that of a pod that could host the store"
+    written = where.address if where.is_endpoint else where.port
+    number = written.text.rpartition(":")[2].strip() if written is not None else str(names.DEFAULT_PORT)
     forwarded = {str(each.get("port")) for each in items(spec, "ports")}
-    return spec.get("clusterIP") == "None" or not forwarded.isdisjoint(_ports(job))
+    return "" if "$" in number or number in forwarded else f"does not forward port {number}"
+
+
+def _service(job: Job, inputs: Inputs, host: str) -> Source | None:
+    """Return the only Service of a name, which may be the full one, or of an address."""
+    label, _, rest = host.partition(".")
+    within = rest.partition(".")[0]
+    found = inputs.named("Service", job.namespace, label) if within in ("", "svc", job.namespace) else []
+    if addresses.is_number(host):
+        every = inputs.of_kind("Service", job.namespace)
+        found = [each for each in every if member(each.document, "spec").get("clusterIP") == host]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_first(selector: Mapping[str, Any], job: Job, template: Template) -> bool:
+    """Whether a selector is that of the first pod of the training, and of no other."""
+    return selector.items() <= _labels(job, template).items() and _is_alone(selector, job, template)
 
 
 def _labels(job: Job, template: Template) -> dict[str, Any]:
@@ -75,12 +132,6 @@ def _is_alone(selector: Mapping[str, Any], job: Job, template: Template) -> bool
     one_job = template.job.get("replicas") in (None, 1) or not selector.keys().isdisjoint(
         {f"{_SET}job-index", "batch.kubernetes.io/job-name", "job-name"}
     )
-    others = len(member(job.document, "spec").get("replicatedJobs") or ()) > 1
+    others = len(templates.list_templates(job)) > 1
     of_part = {f"{_SET}replicatedjob-name", "batch.kubernetes.io/job-name", "job-name"}
     return _INDEX in selector and one_job and not (others and selector.keys().isdisjoint(of_part))
-
-
-def _ports(job: Job) -> set[str]:
-    """Return the ports at which the nodes may meet."""
-    named = (entry for held in places.containers(job) for entry in held.env)
-    return {_DEFAULT, *(str(each.get("value")) for each in named if "MASTER_PORT" in str(each.get("name")))}

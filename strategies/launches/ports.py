@@ -1,0 +1,92 @@
+"""Ports: what a training opens on the network of its machine, where every other job of the machine would open it too.
+
+torchrun's first node listens at PET_MASTER_PORT, 29500 unless the job says otherwise, and ends with `address already in
+use` where somebody has the port (torch 2.13 `distributed/run.py`; accelerate 1.15 `utils/launch.py` is_port_in_use).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from strategies.documents import names
+from strategies.documents.findings import Finding, note
+from strategies.documents.quantities import whole
+from strategies.jobs import templates
+from strategies.jobs.jobs import Job
+from strategies.launches import addresses, coordinators, sites, topologies
+from strategies.launches.launches import Launch, Launcher
+from strategies.launches.written import Seen
+
+__all__ = ["Opened", "check", "opened"]
+
+_DEFAULTS = {Launcher.FABRIC: 29_400}
+_OPENING = frozenset({Launcher.TORCHRUN, Launcher.TUNE, Launcher.ACCELERATE, Launcher.TRL, Launcher.FABRIC})
+_MEETING = _OPENING | {Launcher.COMPOSER, Launcher.DEEPSPEED, Launcher.PYTHON}
+
+
+class Opened(NamedTuple):
+    """A port that the first pod of a training opens on its machine.
+
+    Attributes:
+        port: its number.
+        field: where the network of the machine is asked for.
+        value: what stands there.
+        spec: the pod spec, with the patches of a TrainJob.
+        devices: devices of one pod; None where that is not known.
+    """
+
+    port: int
+    field: str
+    value: object
+    spec: Mapping[str, Any]
+    devices: int | None
+
+
+def check(job: Job) -> Iterator[Finding]:
+    """Tell of the usual port on the network of the machine, which another job may have."""
+    found = opened(job) if job.owner is None else None
+    if found is not None and found.port in (names.DEFAULT_PORT, *_DEFAULTS.values()):
+        message = (
+            f"the first pod opens port {found.port} of its machine, and Muster cannot see whether another job of the "
+            "machine does; write a port of its own for each job"
+        )
+        yield note(found.field, found.value, message, rule="core/host-port")
+
+
+def opened(job: Job) -> Opened | None:
+    """Return the port that a training opens on the network of its machine; None where it opens none, or is unseen."""
+    place = job.container if not job.part else None
+    if place is None or place.pod_spec.get("hostNetwork") is not True:
+        return None
+    site, template = sites.find_site(job), templates.find_template(job, place.job_path)
+    launch = site.reading.training if site is not None else None
+    if site is None or launch is None or template is None:
+        return None
+    topology = topologies.read_topology(job)
+    number = _port(Seen(job, site, place, topology.nodes), launch, topologies.pods_of(job))
+    if number is None:
+        return None
+    of_set = job.kind == "JobSet" or job.runtime is None
+    field = template.field("hostNetwork") if of_set else "spec.runtimeRef.name"
+    value = True if of_set or job.runtime is None else job.runtime.name
+    return Opened(number, field, value, template.spec, topology.devices.count)
+
+
+def _port(seen: Seen, launch: Launch, nodes: int) -> int | None:
+    if launch.launcher not in (_MEETING if nodes > 1 else _OPENING) or "standalone" in launch.values:
+        return None
+    where, default = addresses.find(seen, launch), _DEFAULTS.get(launch.launcher)
+    if where.kind not in ("", "static", "c10d"):
+        return None  # etcd says where to meet, and the first worker takes any port
+    text = where.port.text if where.port is not None else ""
+    if where.is_endpoint and where.address is not None:
+        text = where.address.text.rpartition(":")[2]
+    if text:
+        return whole(text) or (None if "PORT" not in text else _usual(seen))
+    return default or _usual(seen)
+
+
+def _usual(seen: Seen) -> int:
+    coordinator = coordinators.find_coordinator(seen.job)
+    return coordinator.port if coordinator is not None else names.DEFAULT_PORT
