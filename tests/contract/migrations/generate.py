@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import yaml
 
-from e2e.cluster import builds
+from e2e.suites.migrations.examples import MPI_OPERATOR, OPERATOR, folder
 
-OPERATOR = "github.com/kubeflow/training-operator@v1.9.3"
-MPI_OPERATOR = "github.com/kubeflow/mpi-operator@v0.6.0"
 TRAINER = "github.com/kubeflow/trainer/v2"
 OLDER = (f"{TRAINER}@v2.0.1", f"{TRAINER}@v2.1.0")
 CRDS = {
@@ -32,11 +29,6 @@ CRDS = {
 }
 OWN = {"TrainJob": "trainjobs", "TrainingRuntime": "trainingruntimes"}
 META = ("name", "namespace", "labels", "annotations", "ownerReferences", "finalizers", "uid", "creationTimestamp")
-
-
-def folder(module: str) -> Path:
-    """Where Go keeps a module, which is fetched when it is not there."""
-    return builds.module_folder("kubernetes", module)
 
 
 def members(module: str, file: str) -> set[str]:

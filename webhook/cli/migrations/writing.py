@@ -74,5 +74,6 @@ def _said(note: Note) -> str:
 
 def _comment(line: str, indent: int = 0, begin: str = "") -> list[str]:
     margin, width = f"{' ' * indent}# ", max(_WIDTH, indent + _LEAST)
-    found = textwrap.wrap(problems.one_line(line), width, initial_indent=margin + begin, subsequent_indent=margin)
+    rest = margin + " " * len(begin)
+    found = textwrap.wrap(problems.one_line(line), width, initial_indent=margin + begin, subsequent_indent=rest)
     return [f"{each}\n" for each in found]
