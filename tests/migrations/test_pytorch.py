@@ -35,6 +35,20 @@ def test_the_world_counts_the_processes_of_a_node(migrated):
     assert (found.env["WORLD_SIZE"], found.trainer["numProcPerNode"]) == ("8", 4)
 
 
+def test_the_world_counts_one_process_of_a_node_for_a_word_as_the_operator_does(migrated):
+    inside = {"resources": {"limits": {"nvidia.com/gpu": 2}}}
+    found = migrated(jobs.pytorch(1, {"nprocPerNode": "gpu"}, inside, inside, command=("python", "train.py")))
+    assert (found.env["WORLD_SIZE"], found.trainer["numProcPerNode"]) == ("2", 2)
+
+
+def test_metadata_that_go_writes_needs_no_runtime(migrated):
+    document = jobs.pytorch(1)
+    for each in document["spec"]["pytorchReplicaSpecs"].values():
+        each["template"]["metadata"] = {"creationTimestamp": None}
+        each["template"]["spec"]["containers"][0]["resources"] = {}
+    assert migrated(document).is_shipped
+
+
 def test_a_command_that_names_a_variable_of_the_operator_gets_it(migrated):
     command = ("torchrun", "--nnodes=$(WORLD_SIZE)", "train.py")
     assert migrated(jobs.pytorch(1, command=command)).env["WORLD_SIZE"] == "2"

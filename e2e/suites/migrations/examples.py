@@ -1,4 +1,4 @@
-"""The examples of the old operators: read from Go's module cache, where the module proxy puts them, and never copied."""
+"""The examples of the old operators, read from Go's module cache, where the proxy puts them, and never copied."""
 
 from __future__ import annotations
 

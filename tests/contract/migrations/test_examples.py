@@ -49,13 +49,13 @@ def test_an_example_keeps_its_pods_and_its_image(muster, name):  # noqa: F811  #
     assert image in json.dumps(made["documents"])
 
 
-def test_an_example_without_a_trainjob_is_refused_with_its_reason(muster, name, refused):  # noqa: ARG001, F811  # the fixture; what marks a test
+def test_an_example_without_a_trainjob_is_refused_with_its_reason(muster, name, refused):  # noqa: F811  # the fixture
     found = muster("migrate", examples.files()[name])
     assert found.code == 2
     assert examples.REFUSED[name] in found.err
 
 
-def test_a_file_without_a_job_passes(muster, name, other):  # noqa: ARG001, F811  # the fixture; what marks a test
+def test_a_file_without_a_job_passes(muster, name, other):  # noqa: F811  # the fixture
     found = muster("migrate", examples.files()[name])
     assert found.code == 3
     assert found.out

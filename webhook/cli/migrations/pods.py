@@ -83,7 +83,9 @@ def read(
             )
         count = reading.integer(document, *at, "replicas", default=1)
         template = copy.deepcopy(reading.section(document, *at, "template"))
-        template = {each: template[each] for each in ("metadata", "spec") if template.get(each)}
+        about = reading.section(template, "metadata")  # written by Go, it has a creationTimestamp of null
+        about = {each: value for each, value in about.items() if value}
+        template = {**({"metadata": about} if about else {}), "spec": template.get("spec")}
         _put_main_first(template, path((*at, "template")), container)
         template["spec"].pop("restartPolicy", None)
         if count > 0:

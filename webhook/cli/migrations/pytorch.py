@@ -33,7 +33,7 @@ def migrate(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
     count = _processes(document, container, notes)
     env = [{"name": "PYTHONUNBUFFERED", "value": "1"}]
     if with_master:
-        env += _coordinator(name, replica, count, container)
+        env += _coordinator(document, name, replica)
     env += _elastic(document, name, renamed)
     replaced = [each for side in replica.containers for each in pods.set_env(side, env)]
     _drop_reserved(container, replaced)
@@ -48,14 +48,16 @@ def migrate(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
     return targets.single(document, notes, replica, targets.Framework("torch", {"torch": inject}, count))
 
 
-def _coordinator(name: str, replica: Replica, count: int | None, container: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _coordinator(document: Mapping[str, Any], name: str, replica: Replica) -> list[dict[str, Any]]:
     """Return the variables that a program without torchrun reads; Trainer sets only those of torchrun."""
-    if _is_torchrun(container) and not pods.uses(container, _SET):
+    if _is_torchrun(replica.main) and not pods.uses(replica.main, _SET):
         return []
+    written = reading.string(document, "spec", "nprocPerNode")
+    world = replica.count * (int(written) if written.isdecimal() else 1)  # as the operator counts
     return [
         {"name": "MASTER_ADDR", "value": f"{name}-node-0-0.{name}"},
         {"name": "MASTER_PORT", "value": str(names.DEFAULT_PORT)},
-        {"name": "WORLD_SIZE", "value": str(replica.count * (count or 1))},
+        {"name": "WORLD_SIZE", "value": str(world)},
         targets.index("RANK"),
     ]
 
@@ -87,7 +89,7 @@ def _elastic(document: Mapping[str, Any], name: str, renamed: list[tuple[Any, An
     if pairs:
         found["PET_RDZV_CONF"] = ",".join(f"{each.get('key', '')}={each.get('value', '')}" for each in pairs)
     if policy.get("standalone"):
-        found["PET_STANDALONE"] = ""
+        found["PET_STANDALONE"] = "1"
     return [{"name": each, "value": value} for each, value in found.items()]
 
 
