@@ -46,7 +46,8 @@ def _rows(member: tuple[str, ...], row: Mapping[str, Any]) -> Iterator[tuple[str
 
 
 def _fate(row: Mapping[str, Any]) -> str:
-    return _FATES.get(row["fate"], row["fate"])
+    fate = str(row["fate"])
+    return _FATES.get(fate, fate)
 
 
 def _where(row: Mapping[str, Any]) -> str:
