@@ -78,6 +78,25 @@ def test_addresses_of_old_pods_become_those_of_the_new(migrated, written, new):
     assert (written != new) == any(text.startswith("Addresses") for text in found.changed.values())
 
 
+def test_names_of_other_objects_stay(migrated):
+    document = jobs.pytorch(1)
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "old-master-0"}}]
+    for each in document["spec"]["pytorchReplicaSpecs"].values():
+        each["template"]["spec"]["volumes"] = volumes
+    assert migrated(document).patch["spec"]["volumes"] == volumes
+
+
+def test_addresses_in_variables_and_init_containers_become_those_of_the_new(migrated):
+    init = {"name": "wait", "image": "registry.example/wait", "command": ["wait-for", "old-master-0"]}
+    env = {"env": [{"name": "TRACKER", "value": "http://old-master-0:5000"}]}
+    document = jobs.pytorch(1, master=env, worker=env)
+    for each in document["spec"]["pytorchReplicaSpecs"].values():
+        each["template"]["spec"]["initContainers"] = [init]
+    found = migrated(document)
+    assert found.env["TRACKER"] == "http://old-node-0-0.old:5000"
+    assert found.pod()["initContainers"][0]["command"] == ["wait-for", "old-node-0-0.old"]
+
+
 def test_variables_that_the_operator_replaced_are_replaced_and_noted(migrated):
     env = {"env": [{"name": "MASTER_ADDR", "value": "localhost"}, {"name": "PET_NNODES", "value": "9"}]}
     found = migrated(jobs.pytorch(1, master=env, worker=env, command=("python", "train.py")))

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     """Migrate what is named; see `arguments` for the arguments."""
     found = cases.read(args)
     outputs = list(_outputs(found))
-    checked = _checked(args, [each for each in outputs if each.migrated is not None], outputs)
+    checked = _checked(args, outputs)
     _show(args, outputs, checked)
     for each in outputs:
         wording.warn(_lines(each))
@@ -81,19 +81,18 @@ def _outputs(found: Input) -> Iterator[_Output]:
             yield _Output(source, failure=problems.one_line(error))
 
 
-def _checked(args: argparse.Namespace, migrated: Sequence[_Output], outputs: Sequence[_Output]) -> list[Case]:
-    """Check the TrainJobs that were made, with all documents of the output; those of one name are checked apart."""
+def _checked(args: argparse.Namespace, outputs: Sequence[_Output]) -> list[Case]:
+    """Check what was made together with all documents of the output; jobs of one name are checked apart."""
+    migrated = [each for each in outputs if each.migrated is not None]
     together = "---\n".join(each.text for each in outputs if each.documents)
     try:
-        return _cases(args, "migrated", together, {id(each): each for each in migrated})
+        return _cases(args, "migrated", together, [made for each in migrated for made in each.documents])
     except CommandError:
-        return [
-            case for each in migrated for case in _cases(args, str(each.source.origin), each.text, {id(each): each})
-        ]
+        apart = [_cases(args, str(each.source.origin), each.text, each.documents) for each in migrated]
+        return [case for found in apart for case in found]
 
 
-def _cases(args: argparse.Namespace, name: str, text: str, migrated: Any) -> list[Case]:
-    made = [document for each in migrated.values() for document in each.documents]
+def _cases(args: argparse.Namespace, name: str, text: str, made: Sequence[Any]) -> list[Case]:
     setup = cases.setup(args, sources.read_text(name, text))
     return [setup.decide(each) for each in setup.sources if cases.is_judged(each) and each.document in made]
 

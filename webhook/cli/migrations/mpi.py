@@ -24,6 +24,10 @@ _KEY = (
 )
 _SSHD = "v1 started processes by kubectl exec; Trainer starts them by ssh, so the image needs sshd and an ssh client."
 _HOSTS = "/etc/mpi/discover_hosts.sh"
+_JOBSET = {
+    "network": {"publishNotReadyAddresses": True},
+    "successPolicy": {"operator": "All", "targetReplicatedJobs": ["launcher"]},
+}
 _NO_GPU = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
 
 
@@ -48,7 +52,7 @@ def migrate(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
     mount = reading.string(document, "spec", "sshAuthMountPath") or _ROOT
     jobs = []
     for replica in (worker, launcher):
-        _prepare(targets.readdress(replica, notes, renamed), replica, notes, alone=not as_node)
+        _prepare(pods.readdress(replica, renamed, notes), replica, notes, alone=not as_node)
         _let_ssh_read(replica, notes)
         jobs.append(targets.job_of(replica, found, notes, is_job=replica is launcher and not is_v1))
     if is_v1:
@@ -65,17 +69,9 @@ def migrate(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
     trainer |= {each: container.pop(each) for each in ("command", "args") if container.get(each)}
     # The launcher gets as many pods as the runtime has nodes, the workers as many as the TrainJob has.
     made = targets.runtime(about, "mpi", {"numNodes": 1, "mpi": mpi}, _replicated(*jobs), found)
-    inside = {
-        "network": {"publishNotReadyAddresses": True},
-        "successPolicy": _SUCCESS,
-        **made["spec"]["template"]["spec"],
-    }
-    made["spec"]["template"]["spec"] = inside
+    made["spec"]["template"]["spec"] = {**_JOBSET, **made["spec"]["template"]["spec"]}
     reference = {"apiGroup": names.TRAINER_GROUP, "kind": "TrainingRuntime", "name": about["name"]}
     return [made, targets.trainjob(about, {"runtimeRef": reference, "trainer": trainer, **found.spec})]
-
-
-_SUCCESS = {"operator": "All", "targetReplicatedJobs": ["launcher"]}
 
 
 def _replicas(document: Mapping[str, Any], *, is_v1: bool) -> tuple[Replica, Replica]:

@@ -30,9 +30,8 @@ class _Kind:
         container: name of the main container, and of the port together with `job-port`.
         port: its default number.
         framework: label of the runtime.
-        policy: its policy of Trainer; {} for none.
         env: makes the variables of the operator from the name of the job, the number of pods and the port.
-        everywhere: whether all containers get them, or the main one.
+        is_known: whether Trainer has a policy for the framework; its operator then tells all containers.
     """
 
     member: str
@@ -40,9 +39,8 @@ class _Kind:
     container: str
     port: int
     framework: str
-    policy: Mapping[str, Any]
     env: Callable[[str, int, int], list[dict[str, Any]]]
-    everywhere: bool = True
+    is_known: bool = True
 
 
 def _migrate(kind: _Kind, document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
@@ -55,15 +53,15 @@ def _migrate(kind: _Kind, document: Mapping[str, Any], notes: Notes) -> list[dic
         for number, role in enumerate(kind.roles)
     ]
     replica = pods.merge(replicas, notes)
-    container = targets.readdress(replica, notes, renamed)
+    container = pods.readdress(replica, renamed, notes)
     env = kind.env(name, replica.count, _port(container, kind))
-    for each in replica.containers if kind.everywhere else [container]:
+    for each in replica.containers if kind.is_known else [container]:
         pods.set_env(each, env)
     _drop_reserved(container, kind, replica, notes)
     if replica.count > 1 and len(replicas) > 1:
         text = f"The job ended with its {replica.role}; the TrainJob succeeds when all nodes did."
         notes.changed(replica.at, "spec.trainer.numNodes", text)
-    source = {kind.framework: kind.policy} if kind.framework != "tensorflow" else {}
+    source: Mapping[str, Any] = {kind.framework: {}} if kind.is_known else {}
     return targets.single(document, notes, replica, targets.Framework(kind.framework, source))
 
 
@@ -112,11 +110,9 @@ def _texts(values: Mapping[str, object]) -> list[dict[str, Any]]:
     return [{"name": name, "value": str(value)} for name, value in values.items()]
 
 
-_JAX = _Kind("jaxReplicaSpecs", ("Worker",), "jax", 6666, "jax", {}, _of_jax)
-_XGBOOST = _Kind("xgbReplicaSpecs", ("Master", "Worker"), "xgboost", 9999, "xgboost", {}, _of_xgboost)
-_TENSORFLOW = _Kind(
-    "tfReplicaSpecs", ("Worker",), "tensorflow", 2222, "tensorflow", {}, _of_tensorflow, everywhere=False
-)
+_JAX = _Kind("jaxReplicaSpecs", ("Worker",), "jax", 6666, "jax", _of_jax)
+_XGBOOST = _Kind("xgbReplicaSpecs", ("Master", "Worker"), "xgboost", 9999, "xgboost", _of_xgboost)
+_TENSORFLOW = _Kind("tfReplicaSpecs", ("Worker",), "tensorflow", 2222, "tensorflow", _of_tensorflow, is_known=False)
 
 
 def jax(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from strategies.documents import quantities
 from webhook.cli.migrations import reading
 from webhook.cli.migrations.notes import Notes, Unmigrated, path
 
-__all__ = ["KEYS", "Replica", "merge", "read", "rename", "set_env", "uses"]
+__all__ = ["KEYS", "Renamed", "Replica", "merge", "read", "readdress", "rename", "set_env", "uses"]
 
 KEYS = {
     "containers": "name", "initContainers": "name", "env": "name", "volumes": "name", "volumeMounts": "mountPath",
     "ports": "containerPort", "imagePullSecrets": "name",
 }  # fmt: skip
+Renamed: TypeAlias = Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]]
+"""Patterns of the addresses of old pods, and what each becomes."""
 _PROGRAM = ("image", "command", "args")
 _ALL = "a TrainJob's nodes all run the same pod"
 
@@ -147,25 +149,21 @@ class _Merging:
             mine, theirs, where = first.get(name), other.get(name), f"{at}.{name}"
             if mine == theirs:
                 continue
-            if name in _PROGRAM:
-                self._notes.lost(
-                    where, f"{_ALL}; that of the {self._first} is written, and not that of the {self._other}"
-                )
-            elif at.endswith((".requests", ".limits")):
+            if at.endswith((".requests", ".limits")):
                 merged[name] = self._larger(mine, theirs, where)
+            elif name in _PROGRAM:
+                self._lost(where)
             elif name not in first or mine in ([], {}, None):
                 merged[name] = theirs
                 self._added(where, self._other)
-            elif name in other and isinstance(mine, dict) and isinstance(theirs, dict):
-                merged[name] = self.objects(mine, theirs, where)
-            elif name in other and isinstance(mine, list) and isinstance(theirs, list) and name in KEYS:
-                merged[name] = self._lists(mine, theirs, where, KEYS[name])
             elif name not in other:
                 self._added(where, self._first)
+            elif isinstance(mine, dict) and isinstance(theirs, dict):
+                merged[name] = self.objects(mine, theirs, where)
+            elif isinstance(mine, list) and isinstance(theirs, list) and name in KEYS:
+                merged[name] = self._lists(mine, theirs, where, KEYS[name])
             else:
-                self._notes.lost(
-                    where, f"{_ALL}; that of the {self._first} is written, and not that of the {self._other}"
-                )
+                self._lost(where)
         return merged
 
     def _lists(self, first: list[Any], other: list[Any], at: str, key: str) -> list[Any]:
@@ -182,6 +180,9 @@ class _Merging:
             self._added(f"{at} ({key} {each.get(key)})", self._other)
         return [*merged, *theirs.values()]
 
+    def _lost(self, at: str) -> None:
+        self._notes.lost(at, f"{_ALL}; that of the {self._first} is written, and not that of the {self._other}")
+
     def _added(self, at: str, role: str) -> None:
         self._notes.changed(at, "spec.runtimeRef", f"Only the {role} had it; all nodes have it now.")
 
@@ -197,17 +198,26 @@ class _Merging:
         return larger
 
 
-def rename(value: Any, names: Mapping[re.Pattern[str], str]) -> Any:
-    """Return a template with the addresses of old pods replaced, in every text but names and labels."""
-    if isinstance(value, str):
-        for pattern, name in names.items():
-            value = pattern.sub(name, value)
-        return value
+def rename(value: Any, names: Renamed) -> Any:
+    """Return a text, or all texts of a list, with the addresses of old pods replaced."""
     if isinstance(value, list):
         return [rename(each, names) for each in value]
-    if isinstance(value, dict):
-        return {each: inner if each in ("name", "metadata") else rename(inner, names) for each, inner in value.items()}
+    for pattern, name in names if isinstance(value, str) else ():
+        value = pattern.sub(name, value)
     return value
+
+
+def readdress(replica: Replica, names: Renamed, notes: Notes) -> dict[str, Any]:
+    """Replace the addresses of old pods in what the containers are told, and return the main container."""
+    before = copy.deepcopy(replica.template)
+    for each in (*replica.containers, *(replica.template["spec"].get("initContainers") or ())):
+        each.update({member: rename(each[member], names) for member in ("command", "args") if member in each})
+        for entry in each.get("env") or ():
+            entry.update({"value": rename(entry["value"], names)} if "value" in entry else {})
+    if replica.template != before:
+        text = "Addresses of old pods became those of the TrainJob's pods."
+        notes.changed(f"{replica.at}.template", "spec.trainer", text)
+    return replica.main
 
 
 def set_env(container: dict[str, Any], entries: Sequence[Mapping[str, Any]]) -> list[str]:

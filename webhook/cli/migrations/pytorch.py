@@ -29,7 +29,7 @@ def migrate(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
     with_master = replicas[0].role == "Master"
     replica = pods.merge(replicas, notes)
     renamed = [targets.addresses(name, "master", 0), targets.addresses(name, "worker", int(with_master))]
-    container = targets.readdress(replica, notes, renamed)
+    container = pods.readdress(replica, renamed, notes)
     count = _processes(document, container, notes)
     env = [{"name": "PYTHONUNBUFFERED", "value": "1"}]
     if with_master:
@@ -76,12 +76,12 @@ def _drop_reserved(container: dict[str, Any], replaced: list[str]) -> None:
     container["env"] = [each for each in entries if each.get("name") not in names.RESERVED_ENV]
 
 
-def _elastic(document: Mapping[str, Any], name: str, renamed: list[tuple[Any, Any]]) -> list[dict[str, Any]]:
+def _elastic(document: Mapping[str, Any], name: str, renamed: pods.Renamed) -> list[dict[str, Any]]:
     at = ("spec", "elasticPolicy")
     policy = reading.section(document, *at)
     if not policy:
         return []
-    host: str = pods.rename(reading.string(document, *at, "rdzvHost"), dict(renamed)) or f"{name}-node-0-0.{name}"
+    host: str = pods.rename(reading.string(document, *at, "rdzvHost"), renamed) or f"{name}-node-0-0.{name}"
     port = reading.integer(document, *at, "rdzvPort", default=names.DEFAULT_PORT)
     found = {"PET_RDZV_BACKEND": policy.get("rdzvBackend") or "c10d", "PET_RDZV_ENDPOINT": f"{host}:{port}"}
     found |= {variable: str(policy[member]) for member, variable in _TEXTS.items() if policy.get(member) is not None}

@@ -7,13 +7,13 @@ The shipped runtime is `torch-distributed`, which Trainer and Muster both have. 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from strategies.documents import names
 from webhook import kubeyaml
-from webhook.cli.migrations import pods, reading
+from webhook.cli.migrations import reading
 from webhook.cli.migrations.notes import Notes, Unmigrated
 from webhook.cli.migrations.pods import Replica
 
@@ -26,13 +26,12 @@ __all__ = [
     "job_of",
     "metadata",
     "policies",
-    "readdress",
     "runtime",
     "single",
 ]
 
 TRAINER = f"{names.TRAINER_GROUP}/v1alpha1"
-SHIPPED = "torch-distributed"
+_SHIPPED = "torch-distributed"
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # What a patch of Trainer v2.3 may have: PodSpecPatch and ContainerPatch in pkg/apis/trainer/v1alpha1/trainjob_types.go.
 _POD_PATCH = frozenset({
@@ -45,7 +44,6 @@ _MANAGER = "muster.dev/migrate"
 _OPERATORS = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
 _RETRIES = "Without a backoffLimit the operator tried again without end; the Job of a TrainJob fails after 6 tries."
 _PERMANENT = range(1, 128)  # exit codes after which ExitCode gives up (training-operator pkg/util/train)
-_FIRST = "spec.template.spec.replicatedJobs.0.template.spec"
 
 
 @dataclass(slots=True)
@@ -83,10 +81,8 @@ def policies(document: Mapping[str, Any], notes: Notes, size: int) -> Policies:
         if value is not None and value not in _OPERATORS:
             found.spec[member] = value
     gang = (*at, "schedulingPolicy")
-    queue, wait = (
-        reading.string(document, *gang, "queue"),
-        reading.field(document, int, *gang, "scheduleTimeoutSeconds"),
-    )
+    queue = reading.string(document, *gang, "queue")
+    wait = reading.field(document, int, *gang, "scheduleTimeoutSeconds")
     least = reading.field(document, int, *gang, "minAvailable")
     if least is not None and least != size:
         text = f"Trainer starts a gang when all of its {size} pods fit, and not when {least} do."
@@ -114,7 +110,9 @@ def metadata(document: Mapping[str, Any]) -> dict[str, Any]:
     return {each: value for each, value in found.items() if value}
 
 
-def addresses(name: str, role: str, offset: int, job: str = "node") -> tuple[re.Pattern[str], Any]:
+def addresses(
+    name: str, role: str, offset: int, job: str = "node"
+) -> tuple[re.Pattern[str], Callable[[re.Match[str]], str]]:
     """Return the pattern of the addresses of a role's pods, and what replaces one; a launcher has no number."""
     quoted, number = re.escape(name), "()" if role == "launcher" else r"-(\d+)"
     pattern = re.compile(rf"(?<![\w.-]){quoted}-{role}{number}(?:\.{quoted}(?![\w-]))?(?![\w-])")
@@ -124,16 +122,6 @@ def addresses(name: str, role: str, offset: int, job: str = "node") -> tuple[re.
 def index(name: str) -> dict[str, Any]:
     """Return a variable with the rank of the pod."""
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": names.COMPLETION_INDEX_FIELD}}}
-
-
-def readdress(replica: Replica, notes: Notes, renamed: Sequence[tuple[re.Pattern[str], Any]]) -> dict[str, Any]:
-    """Replace the addresses of old pods in a pod template by those of the TrainJob's, and return the main container."""
-    before = replica.template
-    replica.template = pods.rename(before, dict(renamed))
-    if replica.template != before:
-        text = "Addresses of old pods became those of the TrainJob's pods."
-        notes.changed(f"{replica.at}.template", "spec.trainer", text)
-    return replica.main
 
 
 def job_of(replica: Replica, found: Policies, notes: Notes, *, is_job: bool = False) -> dict[str, Any]:
@@ -188,19 +176,15 @@ def single(document: Mapping[str, Any], notes: Notes, replica: Replica, framewor
     if framework.processes is not None:
         trainer["numProcPerNode"] = framework.processes
     trainer |= {to: container[member] for member, to in _TRAINER.items() if container.get(member)}
-    spec: dict[str, Any] = {"runtimeRef": {"name": SHIPPED}, "trainer": trainer}
+    spec: dict[str, Any] = {"runtimeRef": {"name": _SHIPPED}, "trainer": trainer}
     made: list[dict[str, Any]] = []
     patch = _patch(job, framework.label, found)
     if patch is None:
-        inside = {
-            each: value for each, value in container.items() if each not in ("command", "args", "env", "resources")
-        }
         trainer.pop("image", None)
-        job["template"]["spec"]["containers"] = [inside, *job["template"]["spec"]["containers"][1:]]
-        replicated = {
-            "name": "node",
-            "template": {"metadata": {"labels": {names.ANCESTOR_LABEL: "trainer"}}, "spec": job},
-        }
+        inside = {each: value for each, value in container.items() if each == "image" or each not in _TRAINER}
+        job["template"]["spec"]["containers"] = [inside, *replica.containers[1:]]
+        about_job = {"labels": {names.ANCESTOR_LABEL: "trainer"}}
+        replicated = {"name": "node", "template": {"metadata": about_job, "spec": job}}
         policy = {"numNodes": replica.count, **framework.source}
         made.append(runtime(about, framework.label, policy, [replicated], found))
         spec["runtimeRef"] = {"apiGroup": names.TRAINER_GROUP, "kind": "TrainingRuntime", "name": about["name"]}
@@ -240,6 +224,7 @@ def _patch(job: Mapping[str, Any], framework: str, found: Policies) -> dict[str,
         and len(containers) == 1
         and spec.keys() <= _POD_PATCH
         and about.keys() <= {"labels", "annotations"}
+        and "image" in containers[0]
         and container.keys() <= {"name", *_CONTAINER_PATCH}
     )
     if not fits:
