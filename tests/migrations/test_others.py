@@ -62,7 +62,7 @@ def test_workers_of_a_tfjob_find_each_other_by_tf_config(migrated):
         "environment": "cloud",
     }
     assert found.runtime["mlPolicy"] == {"numNodes": 2}
-    assert "worker 0" in found.changed["spec.tfReplicaSpecs.Worker"]
+    assert "ended with its first Worker" in found.changed["spec.tfReplicaSpecs.Worker"]
 
 
 def test_a_tfjob_of_one_worker_has_no_tf_config_as_before(migrated):

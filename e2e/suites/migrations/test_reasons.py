@@ -1,4 +1,4 @@
-"""Why `muster migrate` says that a member has no equivalent: what Trainer does where somebody writes it all the same."""
+"""Why `muster migrate` says that a member has no equivalent: what Trainer does where it is written all the same."""
 
 from __future__ import annotations
 

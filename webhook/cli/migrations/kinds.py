@@ -16,9 +16,7 @@ _RUNTIMES = ("TrainingRuntime", "ClusterTrainingRuntime")
 SOURCES: Mapping[str, Callable[[Mapping[str, Any], Notes], list[dict[str, Any]]]] = {
     "PyTorchJob": pytorch.migrate,
     "MPIJob": mpi.migrate,
-    "TFJob": others.tensorflow,
-    "XGBoostJob": others.xgboost,
-    "JAXJob": others.jax,
+    **dict.fromkeys(others.KINDS, others.migrate),
 }
 """The kinds of the old operators that have a TrainJob."""
 _VERSIONS = {"MPIJob": ("v1", "v2beta1")}

@@ -15,13 +15,13 @@ from webhook.cli.migrations import pods, reading, targets
 from webhook.cli.migrations.notes import Notes, Unmigrated
 from webhook.cli.migrations.pods import Replica
 
-__all__ = ["jax", "tensorflow", "xgboost"]
+__all__ = ["KINDS", "migrate"]
 
 _RANK = "TF_TASK_INDEX"
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class Kind:
     """What the jobs of one framework have in common.
 
     Attributes:
@@ -43,7 +43,9 @@ class _Kind:
     is_known: bool = True
 
 
-def _migrate(kind: _Kind, document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
+def migrate(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
+    """Return the runtime and the TrainJob of a job of `KINDS`."""
+    kind = KINDS[document["kind"]]
     name = targets.metadata(document)["name"]
     replicas = pods.read(document, kind.member, kind.roles, kind.container, {})
     if replicas[0].role != kind.roles[0]:
@@ -58,19 +60,23 @@ def _migrate(kind: _Kind, document: Mapping[str, Any], notes: Notes) -> list[dic
     for each in replica.containers if kind.is_known else [container]:
         pods.set_env(each, env)
     _drop_reserved(container, kind, replica, notes)
-    if replica.count > 1 and len(replicas) > 1:
-        text = f"The job ended with its {replica.role}; the TrainJob succeeds when all nodes did."
+    if (len(replicas) > 1 or not kind.is_known) and replica.count > 1 and not _waits(document):
+        text = f"The job ended with its first {replica.role}; the TrainJob succeeds when all nodes did."
         notes.changed(replica.at, "spec.trainer.numNodes", text)
     source: Mapping[str, Any] = {kind.framework: {}} if kind.is_known else {}
     return targets.single(document, notes, replica, targets.Framework(kind.framework, source))
 
 
-def _port(container: Mapping[str, Any], kind: _Kind) -> int:
+def _waits(document: Mapping[str, Any]) -> bool:
+    return reading.string(document, "spec", "successPolicy") == "AllWorkers"
+
+
+def _port(container: Mapping[str, Any], kind: Kind) -> int:
     named = [each for each in container.get("ports") or () if str(each.get("name", "")).endswith("job-port")]
     return reading.integer(named[0], "containerPort", default=kind.port) if named else kind.port
 
 
-def _drop_reserved(container: dict[str, Any], kind: _Kind, replica: Replica, notes: Notes) -> None:
+def _drop_reserved(container: dict[str, Any], kind: Kind, replica: Replica, notes: Notes) -> None:
     """Drop variables that Trainer sets, and refuses in a TrainJob."""
     reserved = names.SET_BY.get(kind.framework, frozenset())
     dropped = [each["name"] for each in container.get("env") or () if each.get("name") in reserved]
@@ -110,26 +116,9 @@ def _texts(values: Mapping[str, object]) -> list[dict[str, Any]]:
     return [{"name": name, "value": str(value)} for name, value in values.items()]
 
 
-_JAX = _Kind("jaxReplicaSpecs", ("Worker",), "jax", 6666, "jax", _of_jax)
-_XGBOOST = _Kind("xgbReplicaSpecs", ("Master", "Worker"), "xgboost", 9999, "xgboost", _of_xgboost)
-_TENSORFLOW = _Kind("tfReplicaSpecs", ("Worker",), "tensorflow", 2222, "tensorflow", _of_tensorflow, is_known=False)
-
-
-def jax(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
-    """Return the runtime and the TrainJob of a JAXJob."""
-    return _migrate(_JAX, document, notes)
-
-
-def xgboost(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
-    """Return the runtime and the TrainJob of an XGBoostJob."""
-    return _migrate(_XGBOOST, document, notes)
-
-
-def tensorflow(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
-    """Return the runtime and the TrainJob of a TFJob that has workers only."""
-    made = _migrate(_TENSORFLOW, document, notes)
-    nodes = made[-1]["spec"]["trainer"]["numNodes"]
-    if nodes > 1 and reading.string(document, "spec", "successPolicy") != "AllWorkers":
-        text = "The TFJob ended with its worker 0; the TrainJob succeeds when all nodes did."
-        notes.changed("spec.tfReplicaSpecs.Worker", "spec.trainer.numNodes", text)
-    return made
+KINDS: Mapping[str, Kind] = {
+    "JAXJob": Kind("jaxReplicaSpecs", ("Worker",), "jax", 6666, "jax", _of_jax),
+    "XGBoostJob": Kind("xgbReplicaSpecs", ("Master", "Worker"), "xgboost", 9999, "xgboost", _of_xgboost),
+    "TFJob": Kind("tfReplicaSpecs", ("Worker",), "tensorflow", 2222, "tensorflow", _of_tensorflow, is_known=False),
+}
+"""What is said about each kind."""
