@@ -48,5 +48,14 @@ def test_a_member_without_a_row_is_reported(migrated):
     assert found.lost["spec.newMember"].startswith("muster migrate does not know this member")
 
 
-def test_a_member_that_is_empty_is_not_reported(migrated):
-    assert migrated(jobs.pytorch(spec={"runPolicy": {}, "elasticPolicy": None})).lost == {}
+def test_a_member_that_is_empty_or_off_is_not_reported(migrated):
+    empty = {"runPolicy": {"schedulingPolicy": {}}, "elasticPolicy": None}
+    assert migrated(jobs.pytorch(spec=empty)).lost == {}
+    assert "spec.runPolicy.schedulingPolicy" not in migrated(jobs.pytorch(spec=empty)).changed
+    off = jobs.single("TFJob", {"Worker": 1})
+    off["spec"]["enableDynamicWorker"] = False
+    assert migrated(off).lost == {}
+
+
+def test_a_number_of_0_is_reported(migrated):
+    assert migrated(jobs.pytorch(spec={"runPolicy": {"ttlSecondsAfterFinished": 0}})).lost

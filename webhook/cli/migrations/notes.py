@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 __all__ = ["Migrated", "Note", "Notes", "Unmigrated", "path", "rows"]
 
 _Table: TypeAlias = Mapping[tuple[str, ...], Mapping[str, Any]]
+_EMPTY: tuple[Any, ...] = (None, "", {}, [])
 _UNKNOWN = "muster migrate does not know this member; compare it with the API of its operator"
 
 
@@ -72,7 +73,7 @@ class Notes:
                 self.lost(path(member), _UNKNOWN)
                 continue
             case = row.get("cases", {}).get(str(value), row)
-            if case["fate"] in ("changed", "lost"):
+            if case["fate"] in ("changed", "lost") and value is not False and value not in _EMPTY:
                 self._add(Note(case["fate"], path(member), case["text"], case.get("to", "")))
 
     def _add(self, note: Note) -> None:
@@ -107,7 +108,7 @@ def _members(
         deeper = isinstance(inner, dict) and any(
             _fits(each[: len(member)], member) for each in table if len(each) > len(member)
         )
-        if has_row or not (deeper or covered or inner in (None, {}, [])):
+        if has_row or not (deeper or covered or inner in _EMPTY):
             yield member, inner
         if deeper:
             yield from _members(inner, member, table, covered=covered or has_row)
