@@ -121,7 +121,7 @@ findings: $(VENV)/.dev ## docs/findings.md, written from the rules.toml of each 
 	@$(BIN)/python -m tools.findings > docs/findings.md.new && mv docs/findings.md.new docs/findings.md
 
 reference: $(VENV)/.dev ## docs/reference, written from the parser of the command line and the models of the configuration
-	@for page in commands configuration; do $(BIN)/python -m tools.site.$$page > docs/reference/$$page.md.new \
+	@for page in commands configuration migrations; do $(BIN)/python -m tools.site.$$page > docs/reference/$$page.md.new \
 		&& mv docs/reference/$$page.md.new docs/reference/$$page.md || exit 1; done
 
 docs: $(VENV)/.dev ## the documentation as a site, in build/site/index.html

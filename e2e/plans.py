@@ -27,7 +27,7 @@ __all__ = [
     "quick",
 ]
 
-TOGETHER = ("pods", "lifecycle", "validation", "differential")
+TOGETHER = ("pods", "lifecycle", "validation", "differential", "migrations")
 """Suites whose tests run side by side."""
 ALONE = (
     "training",
@@ -49,7 +49,7 @@ BY_NAME = ("load",)
 """Suites that run only when they are asked for, because they take long."""
 NEEDS_NODES = ("pods", "training", "sessions", "releases", "load")
 """Suites that cannot run in the control plane's tier."""
-ONE_TIER = ("reports", "rights", "scale", "sdk")
+ONE_TIER = ("migrations", "reports", "rights", "scale", "sdk")
 """Suites without containers of their own, which run in the control plane's tier; in the other when asked for."""
 PACKAGING = ("helm", "kind")
 """Modules of `e2e/binaries` that the thorough tests in `tests/packaging` need."""
@@ -94,7 +94,7 @@ def quick(tiers: Collection[sites.Tier]) -> list[Run]:
         Run(
             "control-plane",
             (
-                *("lifecycle", "validation", "differential"),
+                *("lifecycle", "validation", "differential", "migrations"),
                 *("claims", "upgrade", "wedges", "outage", "scale"),
             ),
             quick=True,
@@ -121,7 +121,7 @@ def everything(tiers: Collection[sites.Tier]) -> list[Run]:
         ("node", ("upgrade", "wedges")),
         ("node", ("claims", "sessions")),
         ("control-plane", ("outage",)),
-        ("node", TOGETHER),
+        ("node", tuple(each for each in TOGETHER if each not in ONE_TIER)),
         ("control-plane", ("upgrade", "wedges")),
         ("control-plane", ("reports", "rights", "sdk")),
         ("node", ("certificates", "releases")),

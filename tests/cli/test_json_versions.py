@@ -17,6 +17,7 @@ ELSEWHERE = {
     "status": "needs a cluster; stories/test_status",
     "test": "needs cases; test_team_tests",
     "doctor": "needs a cluster; tests/doctor/test_command",
+    "migrate": "needs jobs of other kinds; tests/migrations/test_command",
 }
 """Commands whose versions other tests look at."""
 HERE = {

@@ -14,7 +14,9 @@ import pytest
 from tests.cli import jobs
 from tests.cli.test_audit import record
 from tests.cli.test_review import review
+from tests.migrations import jobs as migrated
 from tests.operations import pages
+from webhook import kubeyaml
 from webhook.audit.log import chain
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +34,11 @@ OMITTED = {
     "muster audit serve audit.log": "serves until it is ended: tests/cli/test_audit.py",
 }
 """Commands that this test does not run, why, and where they are run."""
+
+
+GPU = {"resources": {"limits": {"nvidia.com/gpu": 1}}}
+OLD = migrated.pytorch(3, None, GPU, GPU, name="mnist")
+"""The PyTorchJob that the README migrates."""
 
 
 def blocks(*languages):
@@ -63,6 +70,7 @@ def folder(tmp_path, write):
     (text,) = (block for block in blocks("yaml") if "kind: TrainJob" in block)
     write("job.yaml", text)
     write("jobs/job.yaml", text)
+    write("old/mnist.yaml", kubeyaml.dump(OLD))
     write("review.json", review(jobs.two_nodes()))
     link = chain.Chain()
     write("audit.log", b"".join(link.seal(record(number)) for number in range(3)))
@@ -93,6 +101,12 @@ def test_commands_are_found_and_each_omission_is_one_of_them_with_a_test_that_ex
 def test_a_command_of_the_readme_runs_and_finds_nothing_wrong(shell, line):
     done = shell(line)
     assert (done.returncode, done.stdout + done.stderr != "") == (0, True), done.stderr
+
+
+def test_the_migration_that_the_readme_shows_is_the_one_that_is_made(shell):
+    (shown,) = (block for block in blocks("console") if block.startswith("$ muster migrate"))
+    command, _, output = shown.partition("\n")
+    assert shell(command.removeprefix("$ ")).stdout == output
 
 
 def test_the_demo_is_made_and_its_next_commands_work_as_printed(shell, tmp_path):

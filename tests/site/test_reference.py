@@ -8,14 +8,18 @@ import pytest
 
 from sessions.cli import main as sessions
 from tests.operations import pages
-from tools.site import commands, configuration
+from tools.site import commands, configuration, migrations
 from webhook import configs
 from webhook.cli import arguments
 
 COMMANDS = list(commands.commands())
 SECTIONS = list(configuration.sections_of())
 SCHEMA = configs.Config.model_json_schema(by_alias=True)
-PAGES = {"docs/reference/commands.md": commands.page, "docs/reference/configuration.md": configuration.page}
+PAGES = {
+    "docs/reference/commands.md": commands.page,
+    "docs/reference/configuration.md": configuration.page,
+    "docs/reference/migrations.md": migrations.page,
+}
 
 
 def section(page, title):

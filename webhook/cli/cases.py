@@ -29,7 +29,7 @@ from webhook.cluster import readers
 from webhook.kubeyaml import sources
 from webhook.kubeyaml.sources import Source, Unreadable
 
-__all__ = ["Case", "Setup", "is_job", "policy", "prepare", "setup"]
+__all__ = ["Case", "Setup", "is_job", "is_judged", "policy", "prepare", "read", "setup"]
 
 _GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
@@ -313,7 +313,19 @@ def prepare(args: argparse.Namespace) -> Setup:
     Raises:
         CommandError: nothing is named, or the cluster or the policy cannot be made.
     """
-    return setup(args, sources.read(_names(args)))
+    return setup(args, read(args))
+
+
+def read(args: argparse.Namespace) -> sources.Input:
+    """Read everything that a command names, as paths or with `-f`.
+
+    Raises:
+        CommandError: nothing is named.
+    """
+    names = [*args.paths, *args.filename]
+    if not names:
+        raise CommandError(f"name files or folders, or - for stdin; see `muster {args.command} --help`")
+    return sources.read(names)
 
 
 def setup(args: argparse.Namespace, found: sources.Input, *, live: bool = False) -> Setup:
@@ -326,10 +338,3 @@ def setup(args: argparse.Namespace, found: sources.Input, *, live: bool = False)
     cluster = gathering.gather(found.sources, args.runtimes, namespace=namespace, whole=live, ours=not live)
     unreadable = found.unreadable + cluster.unreadable
     return Setup(found.sources, unreadable, cluster, policy(args.config), namespace)
-
-
-def _names(args: argparse.Namespace) -> list[str]:
-    names = [*args.paths, *args.filename]
-    if not names:
-        raise CommandError(f"name files or folders, or - for stdin; see `muster {args.command} --help`")
-    return names

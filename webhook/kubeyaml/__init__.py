@@ -9,8 +9,8 @@ limits, and a line in every error.
 from __future__ import annotations
 
 from webhook.kubeyaml.builders import MAX_ALIASED, MAX_DEPTH, YamlError
-from webhook.kubeyaml.emitters import dump, dump_all
+from webhook.kubeyaml.emitters import Row, dump, dump_all
 from webhook.kubeyaml.scalars import plain
 from webhook.kubeyaml.streams import Parsed, load, load_all
 
-__all__ = ["MAX_ALIASED", "MAX_DEPTH", "Parsed", "YamlError", "dump", "dump_all", "load", "load_all", "plain"]
+__all__ = ["MAX_ALIASED", "MAX_DEPTH", "Parsed", "Row", "YamlError", "dump", "dump_all", "load", "load_all", "plain"]

@@ -14,11 +14,15 @@ import yaml
 
 from webhook.kubeyaml import glyphs, scalars
 
-__all__ = ["dump", "dump_all"]
+__all__ = ["Row", "dump", "dump_all"]
 
 _WIDTH = 10_000  # characters before a line is folded, so that a command line stays one line
 
 _Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # Any: libyaml's class, or the slow one with its interface
+
+
+class Row(list[Any]):
+    """A list that is shown on one line."""
 
 
 class _Dumper(_Base):  # type: ignore[misc]  # as above
@@ -40,6 +44,7 @@ def _text(dumper: Any, text: str) -> Any:
 
 
 _Dumper.add_representer(str, _text)
+_Dumper.add_representer(Row, lambda dumper, row: dumper.represent_sequence(scalars.TAG + "seq", row, flow_style=True))
 
 
 def dump(value: Any) -> str:

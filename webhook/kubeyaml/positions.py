@@ -20,6 +20,7 @@ from webhook.kubeyaml import scalars
 __all__ = ["Passage", "Spot"]
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Any: libyaml's class, or the slow one with its interface
+_HEAD = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*")  # comments before the first document
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
@@ -57,6 +58,17 @@ class Passage:
         self._range = (start, end)
         self._line = line
         self._is_json = is_json
+
+    @property
+    def text(self) -> str:
+        """The YAML of the document, with its comments and without the line that begins it; "" for JSON."""
+        if self._is_json:
+            return ""
+        start, end = self._range
+        head = _HEAD.match(self._text)
+        start = 0 if head is not None and head.end() >= start else start
+        text = self._text[start:end].removeprefix("---\n")
+        return text if text.endswith("\n") else f"{text}\n"
 
     def find(self, path: Iterable[str | int]) -> Spot:
         """Return where a member's key, or an entry of a list, begins; for a missing one, what is around it.

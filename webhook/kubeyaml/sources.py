@@ -76,6 +76,11 @@ class Source:
         """API group, "" for the core group."""
         return str(self.document["apiVersion"]).rpartition("/")[0]
 
+    @property
+    def text(self) -> str:
+        """The text of the object, with comments; "" where it has none of its own."""
+        return self.passage.text if self.passage is not None and not self.within else ""
+
     def find(self, path: Iterable[str | int]) -> Spot | None:
         """Return where a field of the object is written, or what is around it; None where the object has no text."""
         return self.passage.find((*self.within, *path)) if self.passage is not None else None

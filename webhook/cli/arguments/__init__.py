@@ -25,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
     for add in (jobs.demo, jobs.init, jobs.render, jobs.check, jobs.test, jobs.explain, jobs.rule, jobs.review):
         add(commands.add_parser)
-    for add in (jobs.strategies, clusters.status, clusters.claims, clusters.doctor, clusters.install):
+    for add in (jobs.migrate, jobs.strategies, clusters.status, clusters.claims, clusters.doctor, clusters.install):
         add(commands.add_parser)
     for add in (clusters.upgrade, clusters.uninstall, clusters.serve, logs.audit, _sessions, _completion):
         add(commands.add_parser)

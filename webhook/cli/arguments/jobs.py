@@ -7,7 +7,7 @@ from pathlib import Path
 
 from webhook.cli.arguments import options
 
-__all__ = ["STARTERS", "check", "demo", "explain", "init", "render", "review", "rule", "strategies", "test"]
+__all__ = ["STARTERS", "check", "demo", "explain", "init", "migrate", "render", "review", "rule", "strategies", "test"]
 
 STARTERS = ("trl-sft", "trl-dpo", "trl-grpo", "torchtune", "torch", "vllm")
 """What `muster init` writes: the files of `webhook.cli.starters`."""
@@ -50,6 +50,18 @@ def render(add: options.Adder) -> None:
     options.paths(command)
     options.output(command, "yaml", "diff", "patch", "json")
     command.add_argument("--jobset", action="store_true", help="also predict the JobSet that Trainer would make")
+    command.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="colour diffs; auto: on a terminal"
+    )
+
+
+def migrate(add: options.Adder) -> None:
+    """Add `muster migrate`."""
+    told = "write jobs of training-operator, mpi-operator and older Trainers for the Trainer of today"
+    command = add("migrate", help=told, allow_abbrev=False)
+    command.set_defaults(command="migrate")
+    options.paths(command)
+    options.output(command, "yaml", "diff", "json")
     command.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="colour diffs; auto: on a terminal"
     )

@@ -1,0 +1,15 @@
+"""Migrations: jobs of training-operator, of mpi-operator and of older Trainers, written for the Trainer of today.
+
+`members.toml` says what becomes of each member of each source kind. `notes` compares a document with it, so that
+nothing is dropped in silence. One module for each source kind makes the rest: `pytorch`, `mpi`, `others`, `older`.
+They describe the job (`pods`), and `targets` writes a TrainJob on a runtime that is shipped where that is enough, else
+on one of its own. `writing` puts the notes into the YAML.
+"""
+
+from __future__ import annotations
+
+from webhook.cli.migrations.kinds import migrate, numbers
+from webhook.cli.migrations.notes import Migrated, Note, Unmigrated
+from webhook.cli.migrations.writing import text
+
+__all__ = ["Migrated", "Note", "Unmigrated", "migrate", "numbers", "text"]
