@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.checks import successes
-from strategies.documents import paths, pods
+from strategies.documents import overrides, paths, pods
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job
@@ -121,8 +121,7 @@ _QUEUE = "scheduling.volcano.sh/queue-name"
 def _queue(job: Job) -> Any:
     """Return the queue of Volcano that the runtime or a patch names (`plugins/volcano/volcano.go` Validate)."""
     template = _object(_object(job.runtime.document.get("spec")).get("template")) if job.runtime is not None else {}
-    patches = (job.document.get("spec") or {}).get("runtimePatches")
-    every = [_object(_object(each).get("trainingRuntimeSpec")) for each in patches] if patches else []
+    every = [_object(_object(each).get("trainingRuntimeSpec")) for each in overrides.patches(job.document)]
     named = [template, *(_object(each.get("template")) for each in every)]
     found = [_object(_object(each.get("metadata")).get("annotations")).get(_QUEUE) for each in named]
     return next((each for each in reversed(found) if each is not None), None)

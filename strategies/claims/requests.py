@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from strategies.claims.notations import AskedClaim, read
-from strategies.documents import names, paths
+from strategies.documents import names, overrides, paths
 from strategies.documents.findings import Finding, warning
 from strategies.documents.paths import Path
 from strategies.documents.pods import ResourceRequirements
@@ -99,7 +99,7 @@ def _asks(job: Job) -> bool:
     if any(key in annotations for annotations, _, _ in _around(job) for key in _KEYS):
         return True
     document, path = (job.document, ("spec",)) if job.kind == "JobSet" else _template(job)
-    if job.kind == "TrainJob" and (job.document.get("spec") or {}).get("runtimePatches"):
+    if job.kind == "TrainJob" and overrides.patches(job.document):
         return True
     every = _list(paths.lookup(document, (*path, "replicatedJobs")))
     return any(not _NAMED.isdisjoint(annotations) for each in every for annotations in _of_template(each))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from strategies.documents import names, pods
+from strategies.documents.versions import NEWEST, Version
 
 __all__ = ["Runtime", "Source"]
 
@@ -22,10 +23,12 @@ class Runtime:
         document: the raw runtime.
         source: `snapshot` (frozen by Trainer for this job) or `live`; `label` when a JobSet has no runtime but a
             framework label of its own (the document then holds only that label).
+        version: of the Trainer that makes JobSets of it.
     """
 
     document: Mapping[str, Any]
     source: Source
+    version: Version = NEWEST
 
     @property
     def kind(self) -> str:
@@ -53,6 +56,12 @@ class Runtime:
     def is_torch(self) -> bool:
         """Whether Trainer's torch plugin injects PET_* for this runtime; an empty `torch` counts."""
         return self.ml_policy.get("torch") is not None
+
+    @property
+    def processes(self) -> int | str | None:
+        """`spec.mlPolicy.torch.numProcPerNode`, a number or a word, which a runtime of Trainer 2.0 or 2.1 may have."""
+        found = (self.ml_policy.get("torch") or {}).get("numProcPerNode")
+        return found if isinstance(found, int | str) else None
 
     @functools.cached_property
     def trainer(self) -> pods.Place | None:

@@ -99,7 +99,6 @@ _SHAPES: dict[str, Any] = {
                 "args": _STRINGS,
                 "env": _ENV,
                 "numNodes": int,
-                "numProcPerNode": int,
                 "resourcesPerNode": _RESOURCES,
             },
         },

@@ -30,7 +30,7 @@ class Trainer(TypedDict, total=False):
     args: list[str]
     env: list[EnvVar]
     numNodes: int
-    numProcPerNode: int
+    numProcPerNode: int  # of Trainer 2.0 and 2.1 also a word, which `resources.effective` reads
     resourcesPerNode: ResourceRequirements
 
 

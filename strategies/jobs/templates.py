@@ -120,8 +120,7 @@ def find_template(job: Job, path: Path) -> Template | None:
 
 def list_patches(job: Job) -> runtime_patches.Patches:
     """Return what a TrainJob's runtimePatches add to pods, by the name of a replicated job; nothing for a JobSet."""
-    patched = job.kind == "TrainJob" and (job.document.get("spec") or {}).get("runtimePatches")
-    return runtime_patches.find_patches(job.document) if patched else {}
+    return runtime_patches.find_patches(job.document) if job.kind == "TrainJob" else {}
 
 
 def pods_of(job: Job, template: Template) -> Iterator[Mapping[str, Any]]:

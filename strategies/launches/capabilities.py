@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import paths
+from strategies.documents import overrides, paths
 from strategies.documents.findings import Finding, warning
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import find_template
@@ -41,7 +41,7 @@ def bound(job: Job) -> Generation | None:
     """Return the bound of the GPUs of the training's nodes; None where no label of them says one."""
     place = job.container
     spec: Mapping[str, Any] = place.pod_spec if place is not None else {}
-    if place is not None and job.kind == "TrainJob" and (job.document.get("spec") or {}).get("runtimePatches"):
+    if place is not None and job.kind == "TrainJob" and overrides.patches(job.document):
         template = find_template(job, place.job_path)
         spec = template.spec if template is not None else spec
     return generations.find(spec) if "nodeSelector" in spec or "affinity" in spec else None

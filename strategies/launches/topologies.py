@@ -210,7 +210,7 @@ def take_turns(job: Job) -> bool:
 
 def trainer_processes(job: Job) -> int | str:
     """Return what Trainer writes into PET_NPROC_PER_NODE for this TrainJob: a number, or `AUTO`."""
-    return resources.count_processes(job.trainer, _resources(job))
+    return resources.count_processes(job.trainer, _resources(job), job.runtime)
 
 
 def trainer_gpus(job: Job) -> int:
@@ -222,7 +222,7 @@ def trainer_gpus(job: Job) -> int:
 
 def _of_trainjob(job: Job) -> Topology:
     trainer, place = job.trainer, job.container
-    merged = resources.merge_resources(_resources(job), trainer.get("resourcesPerNode"))
+    merged = resources.merge_resources(_resources(job), trainer.get("resourcesPerNode"), job.runtime)
     claims = (place.pod_spec.get("resourceClaims") or ()) if place else ()
     found = _devices_of(job, merged, claims)
     nodes = pods_of(job)

@@ -1,4 +1,4 @@
-"""Predictions: the JobSet that Trainer v2.3.0 would make of a TrainJob and its runtime.
+"""Predictions: the JobSet that Trainer would make of a TrainJob and its runtime, by the version of the runtime.
 
 Half of Muster's changes are made on the JobSet, because a TrainJob cannot hold env that derives from the job's name.
 Trainer's steps are repeated here, so that people see those changes without a cluster: template, runtimePatches,
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from strategies.documents import names, pods, trainjobs
+from strategies.documents import names, overrides, pods, trainjobs
 from strategies.documents.runtimes import Runtime
 from strategies.trainer import merges, resources, torch_plugin
 
@@ -86,7 +86,7 @@ def job_name(trainjob: Mapping[str, Any]) -> str:
 
 def _template(trainjob: Mapping[str, Any], runtime: Runtime) -> Mapping[str, Any]:
     template: Mapping[str, Any] = (runtime.document.get("spec") or {}).get("template") or {}
-    for patch in (trainjob.get("spec") or {}).get("runtimePatches") or ():
+    for patch in overrides.patches(trainjob):
         patched = (patch.get("trainingRuntimeSpec") or {}).get("template") or {}
         template = merges.merge(template, patched)
     return template
@@ -121,7 +121,7 @@ def _shape_job(job: dict[str, Any], trainjob: Mapping[str, Any], runtime: Runtim
     override = trainer.get("resourcesPerNode")
     for container in torch_plugin.trainer_containers(job) if override is not None and runtime.ml_policy else ():
         present = cast("pods.ResourceRequirements", container.get("resources") or {})
-        merged = resources.merge_resources(present, override)
+        merged = resources.merge_resources(present, override, runtime)
         container["resources"] = {part: amounts for part, amounts in merged.items() if amounts}
 
 

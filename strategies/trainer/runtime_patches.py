@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-from strategies.documents import names, paths, pods, trainjobs
+from strategies.documents import names, overrides, paths, pods, trainjobs
 from strategies.documents.paths import Absent, Path
 from strategies.trainer import resources
 
@@ -24,14 +24,13 @@ _REPLACED = ("nodeSelector", "tolerations")
 
 
 def find_patches(trainjob: Mapping[str, Any]) -> Patches:
-    """Return the `runtimePatches` of a TrainJob, in their order."""
+    """Return the `runtimePatches` of a TrainJob, in their order, with the place of what the author wrote."""
     found: dict[str | None, list[tuple[Mapping[str, Any], Path]]] = {}
-    for number, patch in enumerate((trainjob.get("spec") or {}).get("runtimePatches") or ()):
-        for index, each in enumerate(_list(patch, *_INSIDE)):
+    for entry in overrides.entries(trainjob):
+        for index, each in enumerate(_list(entry.patch, *_INSIDE)):
             name = each.get("name") if isinstance(each, dict) else False
             if name is None or isinstance(name, str):
-                place = ("spec", "runtimePatches", number, *_INSIDE, index, *_POD)
-                found.setdefault(name, []).append((_object(each, *_POD), place))
+                found.setdefault(name, []).append((_object(each, *_POD), entry.pod(index)))
     return found
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from strategies.documents.findings import Finding, error
+from strategies.documents.versions import NEWEST, Version
 from webhook.cli.schemas import shapes
 from webhook.cli.schemas.shapes import Kind
 
@@ -18,18 +19,19 @@ _LONGEST = 100  # characters of a name that is compared with others
 _NO_GROUP = ("", "v1")
 
 
-def known_as(document: Mapping[str, Any]) -> Kind | None:
+def known_as(document: Mapping[str, Any], trainer: Version = NEWEST) -> Kind | None:
     """Return the kind that an object is, or is meant to be: other spelling, other version, a group that is gone.
 
     Args:
         document: an object whose `apiVersion` and `kind` are texts.
+        trainer: the version in force.
     """
-    return _meant(document["apiVersion"].rpartition("/")[0], document["kind"].lower())
+    return _meant(document["apiVersion"].rpartition("/")[0], document["kind"].lower(), trainer.name)
 
 
 @functools.lru_cache(maxsize=256)
-def _meant(group: str, name: str) -> Kind | None:
-    every = _kinds()
+def _meant(group: str, name: str, trainer: str) -> Kind | None:
+    every = _kinds(trainer)
     if name in every:
         groups = {kind.group for kind in every.values()}
         return every[name] if group in groups or _is_near(group, every[name].group) else None
@@ -51,8 +53,8 @@ def misnamed(document: Mapping[str, Any], kind: Kind) -> list[Finding]:
 
 
 @functools.cache
-def _kinds() -> Mapping[str, Kind]:
-    return {name.lower(): kind for name, kind in shapes.kinds().items()}
+def _kinds(trainer: str) -> Mapping[str, Kind]:
+    return {name.lower(): kind for name, kind in shapes.kinds(trainer).items()}
 
 
 def _is_near(group: str, wanted: str) -> bool:

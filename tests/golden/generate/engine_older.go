@@ -1,0 +1,26 @@
+//go:build older
+
+package main
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	trainer "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
+	"github.com/kubeflow/trainer/v2/pkg/runtime"
+	"github.com/kubeflow/trainer/v2/pkg/runtime/core"
+	utiltesting "github.com/kubeflow/trainer/v2/pkg/util/testing"
+)
+
+// newEngine is for Trainer 2.0 and 2.1, which have no configuration.
+func newEngine(ctx context.Context, clusterRuntime *trainer.ClusterTrainingRuntime) (runtime.Runtime, error) {
+	builder := utiltesting.NewClientBuilder().WithObjects(clusterRuntime)
+	engines, err := core.New(ctx, builder.Build(), utiltesting.AsIndex(builder))
+	return engines[core.ClusterTrainingRuntimeGroupKind], err
+}
+
+// numGPUs is left out: Trainer 2.0 counts no GPUs, and `auto` says as much of 2.1.
+func numGPUs(*corev1.ResourceRequirements) int {
+	return 0
+}
