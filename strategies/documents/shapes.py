@@ -100,6 +100,7 @@ _SHAPES: dict[str, Any] = {
                 "env": _ENV,
                 "numNodes": int,
                 "resourcesPerNode": _RESOURCES,
+                "resourceClaimsPerNode": [_POD_CLAIM],
             },
         },
     },

@@ -32,6 +32,7 @@ class Trainer(TypedDict, total=False):
     numNodes: int
     numProcPerNode: int  # of Trainer 2.0 and 2.1 also a word, which `resources.effective` reads
     resourcesPerNode: ResourceRequirements
+    resourceClaimsPerNode: list[dict[str, Any]]
 
 
 def runtime_ref(trainjob: Mapping[str, Any]) -> tuple[str, str]:

@@ -23,6 +23,7 @@ class Version:
         mark: a member of the TrainJob, from its spec, that this version has and the one before it has not.
         merges: whether `resourcesPerNode` is laid over the runtime's resources; else it takes their place.
         counts_runtime: whether processes are counted by the runtime's resources where a job has none of its own.
+        counts_claims: whether `resourceClaimsPerNode` is there, and GPUs of claims are counted (KEP-2782).
         tunes: how the arguments of `tune run` say LoRA and QLoRA: by the values of items, by their names alone, or
             not at all.
     """
@@ -32,6 +33,7 @@ class Version:
     mark: tuple[str, ...]
     merges: bool = True
     counts_runtime: bool = True
+    counts_claims: bool = False
     tunes: Literal["values", "names", "nothing"] = "values"
 
     def __str__(self) -> str:
@@ -49,7 +51,7 @@ VERSIONS: Mapping[str, Version] = {
         Version("2.1", "podTemplateOverrides", ("podTemplateOverrides",), merges=False, tunes="names"),
         Version("2.2", "runtimePatches", ("runtimePatches",), merges=False, tunes="names"),
         Version("2.3", "runtimePatches", ("runtimePatches", *_POD, *_GRACE)),
-        Version("next", "runtimePatches", ("trainer", "resourceClaimsPerNode")),
+        Version("next", "runtimePatches", ("trainer", "resourceClaimsPerNode"), counts_claims=True),
     )
 }
 """By name, the oldest first."""

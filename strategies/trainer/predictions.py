@@ -123,6 +123,12 @@ def _shape_job(job: dict[str, Any], trainjob: Mapping[str, Any], runtime: Runtim
         present = cast("pods.ResourceRequirements", container.get("resources") or {})
         merged = resources.merge_resources(present, override, runtime)
         container["resources"] = {part: amounts for part, amounts in merged.items() if amounts}
+    claims = (trainer.get("resourceClaimsPerNode") or []) if runtime.version.counts_claims else []
+    for container in torch_plugin.trainer_containers(job) if claims else ():
+        pod = spec["template"]["spec"]
+        pod["resourceClaims"] = merges.upsert(pod.get("resourceClaims") or [], claims, "name")
+        own = container.setdefault("resources", {})
+        own["claims"] = merges.upsert(own.get("claims") or [], [{"name": each["name"]} for each in claims], "name")
 
 
 def _initialize(job: dict[str, Any], trainjob: Mapping[str, Any]) -> None:

@@ -61,7 +61,8 @@ def count_processes(trainer: Trainer, resources: ResourceRequirements, runtime: 
     if explicit not in (None, AUTO, _CPU):
         return explicit
     asked = resources if override is None else override
-    return AUTO if explicit != _CPU and count_gpus(asked) else count_cpus(asked)
+    claims = runtime is not None and runtime.version.counts_claims and trainer.get("resourceClaimsPerNode")
+    return AUTO if explicit != _CPU and (claims or count_gpus(asked)) else count_cpus(asked)
 
 
 def _of_the_job_alone(wanted: int | str, override: ResourceRequirements | None) -> int | str:

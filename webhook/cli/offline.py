@@ -35,7 +35,7 @@ def check(
         cluster: what the decision read.
         inputs: all documents of the input, of any kind.
     """
-    kind = schemas.known_as(source.document)
+    kind = schemas.known_as(source.document, readers.trainer_of(cluster))
     if kind is not None:
         yield from schemas.check(source.document, kind)
         if kind.name in trainjobs.RUNTIME_KINDS:

@@ -78,6 +78,7 @@ class LiveReader:
     """
 
     whole = True
+    trainer: Version | None = None
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ import (
 
 	trainer "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
 	"github.com/kubeflow/trainer/v2/pkg/constants"
+	"github.com/kubeflow/trainer/v2/pkg/runtime"
 )
 
 // fieldError is one reason for which Trainer's webhook refuses a TrainJob.
@@ -49,7 +50,7 @@ func evaluate(ctx context.Context, runtimeDocument, jobDocument document) (outco
 	if err != nil {
 		return outcome{}, err
 	}
-	_, refusals := engine.ValidateObjects(ctx, nil, job.DeepCopy())
+	refusals := validate(ctx, engine, job.DeepCopy())
 	objects, err := engine.NewObjects(ctx, job.DeepCopy())
 	if err != nil {
 		return outcome{}, fmt.Errorf("building the JobSet: %w", err)
@@ -63,10 +64,22 @@ func evaluate(ctx context.Context, runtimeDocument, jobDocument document) (outco
 	}
 	result.GPUs = countGPUs(&job, &clusterRuntime)
 	result.Errors = []fieldError{}
-	for _, refusal := range refusals {
-		result.Errors = append(result.Errors, fieldError{Field: refusal.Field, Detail: refusal.Detail})
-	}
+	result.Errors = append(result.Errors, refusals...)
 	return result, nil
+}
+
+// validate returns what the webhook refuses; Trainer 2.0 and 2.1 panic at `tune run` without numNodes.
+func validate(ctx context.Context, engine runtime.Runtime, job *trainer.TrainJob) (found []fieldError) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			found = []fieldError{{Field: "spec.trainer", Detail: fmt.Sprint("panic: ", cause)}}
+		}
+	}()
+	_, refusals := engine.ValidateObjects(ctx, nil, job)
+	for _, refusal := range refusals {
+		found = append(found, fieldError{Field: refusal.Field, Detail: refusal.Detail})
+	}
+	return found
 }
 
 func isPatched(job document) bool {

@@ -5,8 +5,6 @@ package main
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
-
 	configapi "github.com/kubeflow/trainer/v2/pkg/apis/config/v1alpha1"
 	trainer "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
 	"github.com/kubeflow/trainer/v2/pkg/runtime"
@@ -18,8 +16,4 @@ func newEngine(ctx context.Context, clusterRuntime *trainer.ClusterTrainingRunti
 	builder := utiltesting.NewClientBuilder().WithObjects(clusterRuntime)
 	engines, err := core.New(ctx, builder.Build(), utiltesting.AsIndex(builder), &configapi.Configuration{})
 	return engines[core.ClusterTrainingRuntimeGroupKind], err
-}
-
-func numGPUs(resources *corev1.ResourceRequirements) int {
-	return runtime.GetNumGPUPerNode(resources)
 }

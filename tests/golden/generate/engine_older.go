@@ -5,8 +5,6 @@ package main
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
-
 	trainer "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
 	"github.com/kubeflow/trainer/v2/pkg/runtime"
 	"github.com/kubeflow/trainer/v2/pkg/runtime/core"
@@ -18,9 +16,4 @@ func newEngine(ctx context.Context, clusterRuntime *trainer.ClusterTrainingRunti
 	builder := utiltesting.NewClientBuilder().WithObjects(clusterRuntime)
 	engines, err := core.New(ctx, builder.Build(), utiltesting.AsIndex(builder))
 	return engines[core.ClusterTrainingRuntimeGroupKind], err
-}
-
-// numGPUs is left out: Trainer 2.0 counts no GPUs, and `auto` says as much of 2.1.
-func numGPUs(*corev1.ResourceRequirements) int {
-	return 0
 }

@@ -7,6 +7,7 @@
 //	go run . -manifests ../../../manifests/runtimes -out ..
 //	go run -modfile=2.2.mod .
 //	go run -modfile=2.1.mod -tags=older .
+//	go run -modfile=2.0.mod -tags=older,first .
 package main
 
 import (
@@ -76,6 +77,9 @@ func write(ctx context.Context, folder string, runtimes map[string]document, cas
 		}
 	}
 	for _, entry := range cases {
+		if strings.HasSuffix(folder, "torchtune") && minor() != newest && !strings.HasPrefix(entry.Name, "sample") {
+			continue // one part of them shows what differs
+		}
 		result, err := evaluate(ctx, runtimes[entry.Runtime], entry.TrainJob)
 		if err != nil {
 			return fmt.Errorf("case %q: %w", entry.Name, err)
