@@ -82,7 +82,9 @@ def _patched(
     place = _named(entry)
     for each in _list(inside, "replicatedJobs"):
         name = str(each.get("name"))
-        where = f"{place}.{'trainingRuntimeSpec.template.spec.replicatedJobs' if entry.is_own else 'targetJobs'}[{name}]"
+        where = (
+            f"{place}.{'trainingRuntimeSpec.template.spec.replicatedJobs' if entry.is_own else 'targetJobs'}[{name}]"
+        )
         if name not in held:
             message = (
                 f"the {kind} has no replicated job of this name, so no pod of it could be made; use {_either(held)}"

@@ -19,6 +19,7 @@ class Version:
 
     Attributes:
         name: `2.3`, or `next` for what is merged upstream and not released.
+        release: the one that was read, `v2.3.0`.
         patches: the member of a TrainJob's spec that changes the pods of its runtime.
         mark: a member of the TrainJob, from its spec, that this version has and the one before it has not.
         merges: whether `resourcesPerNode` is laid over the runtime's resources; else it takes their place.
@@ -29,6 +30,7 @@ class Version:
     """
 
     name: str
+    release: str
     patches: str
     mark: tuple[str, ...]
     merges: bool = True
@@ -47,11 +49,19 @@ _POD = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs", "template",
 VERSIONS: Mapping[str, Version] = {
     each.name: each
     for each in (
-        Version("2.0", "podSpecOverrides", ("podSpecOverrides",), merges=False, counts_runtime=False, tunes="nothing"),
-        Version("2.1", "podTemplateOverrides", ("podTemplateOverrides",), merges=False, tunes="names"),
-        Version("2.2", "runtimePatches", ("runtimePatches",), merges=False, tunes="names"),
-        Version("2.3", "runtimePatches", ("runtimePatches", *_POD, *_GRACE)),
-        Version("next", "runtimePatches", ("trainer", "resourceClaimsPerNode"), counts_claims=True),
+        Version(
+            "2.0",
+            "v2.0.1",
+            "podSpecOverrides",
+            ("podSpecOverrides",),
+            merges=False,
+            counts_runtime=False,
+            tunes="nothing",
+        ),
+        Version("2.1", "v2.1.0", "podTemplateOverrides", ("podTemplateOverrides",), merges=False, tunes="names"),
+        Version("2.2", "v2.2.0", "runtimePatches", ("runtimePatches",), merges=False, tunes="names"),
+        Version("2.3", "v2.3.0", "runtimePatches", ("runtimePatches", *_POD, *_GRACE)),
+        Version("next", "next", "runtimePatches", ("trainer", "resourceClaimsPerNode"), counts_claims=True),
     )
 }
 """By name, the oldest first."""

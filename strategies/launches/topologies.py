@@ -211,7 +211,9 @@ def take_turns(job: Job) -> bool:
 def trainer_processes(job: Job) -> int | str:
     """Return what Trainer writes into PET_NPROC_PER_NODE for this TrainJob: a number, or `AUTO`."""
     counted = resources.count_processes(job.trainer, _resources(job), job.runtime)
-    uncounted = counted == resources.AUTO and claims_of(job) and not devices.gpus(_asked(job)) and not _claimed_gpus(job)
+    uncounted = (
+        counted == resources.AUTO and claims_of(job) and not devices.gpus(_asked(job)) and not _claimed_gpus(job)
+    )
     return resources.count_cpus(_asked(job)) if uncounted and job.trainer.get("numProcPerNode") is None else counted
 
 
@@ -221,7 +223,7 @@ def claims_of(job: Job) -> list[Mapping[str, Any]]:
 
 
 def _claimed_gpus(job: Job) -> bool:
-    """Whether Trainer counts GPUs in the first claim: in requests whose name has "gpu", with an exact count (KEP-2782)."""
+    """Whether Trainer counts GPUs in the first claim: in exact requests whose name has "gpu" (KEP-2782)."""
     claim = str(claims_of(job)[0].get("resourceClaimTemplateName"))
     if job.claim_devices.get(claim) is None:
         return True  # nobody knows, and torchrun counts what it sees

@@ -16,11 +16,11 @@ from typing import Any, cast
 
 from strategies.documents import names, overrides, pods, trainjobs
 from strategies.documents.runtimes import Runtime
+from strategies.documents.versions import NEWEST
 from strategies.trainer import merges, resources, torch_plugin
 
-__all__ = ["TRAINER", "Prediction", "UnpredictableError", "job_name", "predict"]
+__all__ = ["Prediction", "UnpredictableError", "job_name", "made_by", "predict"]
 
-TRAINER = "Kubeflow Trainer v2.3.0"
 _SUFFIX = "xxxxx"  # stands for the characters that the API server adds to a generateName
 _INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
 
@@ -76,6 +76,11 @@ def _predicted(trainjob: Mapping[str, Any], runtime: Runtime, namespace: str) ->
         "spec": spec,
     }
     return Prediction(jobset, tuple(_notes(trainjob, runtime)))
+
+
+def made_by(runtime: Runtime | None) -> str:
+    """Return which Trainer a prediction is of."""
+    return f"Kubeflow Trainer {(runtime.version if runtime else NEWEST).release}"
 
 
 def job_name(trainjob: Mapping[str, Any]) -> str:

@@ -78,7 +78,7 @@ def model_of(runtime_name: str) -> str:
     return f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else ""
 
 
-def choose(
+def choose(  # noqa: PLR0913 - what Trainer's own function reads
     model: str, nodes: int, processes: int | None, gpus: int, args: Sequence[str], tunes: Tunes = "values"
 ) -> Recipe:
     """Choose recipe and config.

@@ -20,6 +20,7 @@ from typing import Any  # schemas as upstream writes them
 import yaml
 
 from e2e.cluster import builds
+from strategies.documents.versions import NEWEST, VERSIONS
 
 Schema = dict[str, Any]
 
@@ -29,8 +30,8 @@ TRAINER_CRDS = tuple(
     f"manifests/base/crds/trainer.kubeflow.org_{plural}.yaml"
     for plural in ("trainjobs", "clustertrainingruntimes", "trainingruntimes")
 )
-RELEASES = {"2.0": "v2.0.1", "2.1": "v2.1.0", "2.2": "v2.2.0"}
-"""Trainers before the pinned one, which is the newest; each a Go module."""
+OTHERS = [each for each in VERSIONS.values() if each is not NEWEST]
+"""Trainers beside the pinned one, which is the newest release; each a Go module but for the next."""
 NEXT = Path(__file__).with_name("next.yaml")
 # The definitions say nothing about an object's own metadata, because every kind has the same.
 META = (KUBERNETES, "api/openapi-spec/v3/apis__apps__v1_openapi.json")
@@ -65,18 +66,20 @@ def folder(module: str) -> Path:
 def definitions() -> dict[str, Schema]:
     """Each kind's facts; those of another Trainer than the newest under `KIND VERSION`."""
     found = dict([definition(JOBSET, JOBSET_CRD)])
-    newest = builds.version("kubernetes", TRAINER).removeprefix("v").rpartition(".")[0]
-    coming = yaml.safe_load(NEXT.read_text())
-    for name, release in {**RELEASES, newest: "", "next": ""}.items():
+    pinned = builds.version("kubernetes", TRAINER)
+    assert pinned == NEWEST.release, f"the pin is {pinned}, and strategies.documents.versions says {NEWEST.release}"
+    for version in (*OTHERS, NEWEST):
+        is_next = version.name == "next"
+        rows = yaml.safe_load(NEXT.read_text()) if is_next else []
+        module = TRAINER if is_next or version is NEWEST else f"{TRAINER}@{version.release}"
         for file in TRAINER_CRDS:
-            rows = coming if name == "next" else []
-            kind, facts = definition(f"{TRAINER}@{release}" if release else TRAINER, file, rows)
-            found[kind if name == newest else f"{kind} {name}"] = facts
+            kind, facts = definition(module, file, rows)
+            found[kind if version is NEWEST else f"{kind} {version.name}"] = facts
     return found
 
 
 def definition(module: str, file: str, rows: list[Schema] | None = None) -> tuple[str, Schema]:
-    """Kind and facts of one CustomResourceDefinition with rows laid over it; the status is open, for users write none."""
+    """Kind and facts of a CustomResourceDefinition, rows laid over it; the status, which no user writes, is open."""
     spec = yaml.load((folder(module) / file).read_text(), yaml.CSafeLoader)["spec"]
     served = [version for version in spec["versions"] if version["served"]]
     assert len(served) == 1, f"{file} serves {len(served)} versions; say which is whose"

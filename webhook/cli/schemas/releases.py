@@ -44,10 +44,7 @@ def told(document: Mapping[str, Any], path: Path, kind: Kind, fits: Callable[[Ki
     instead = _row(path, newer=newer)(document, value, kind.trainer)
     fitting = [version for version in knowing if version.name != "next" and fits(every[version])]
     judged = f"; `--trainer {fitting[-1].name}` judges the file for a cluster that has it" if fitting else ""
-    if newer:
-        known = f"is known since {knowing[0]}"
-    else:
-        known = f"was removed in {order[order.index(knowing[-1]) + 1]}"
+    known = f"is known since {knowing[0]}" if newer else f"was removed in {order[order.index(knowing[-1]) + 1]}"
     return f"{known}, {_FATE.format(kind.trainer)}; {instead}{judged}"
 
 

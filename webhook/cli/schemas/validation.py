@@ -122,9 +122,9 @@ class _Search:
     def _misfit(self, shape: Shape, value: Any, path: Path) -> None:
         """Report a wrong type; a word for a number of processes is one of Trainer 2.0 and 2.1."""
         if path == ("spec", "trainer", "numProcPerNode") and value in ("auto", "cpu", "gpu"):
-            message = f"is a word, which only Trainer 2.0 and 2.1 take, so {self._kind.trainer} refuses the job; remove "
-            message += "it for a process for each GPU, or write a number"
-            self._add(path, message, releases.RULE)
+            known = "is a word, which only Trainer 2.0 and 2.1 take"
+            cure = "remove it for a process for each GPU, or write a number"
+            self._add(path, f"{known}, so {self._kind.trainer} refuses the job; {cure}", releases.RULE)
         else:
             self._add(path, limits.misfit(shape, value), "core/shape")
 
