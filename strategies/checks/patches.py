@@ -94,7 +94,7 @@ def _patched(
         pod = _object(_object(_object(each, "template"), "spec"), "template")
         if name not in known:
             known[name] = _known(held[name])
-        where = f"{where}.template.spec.template.spec" if entry.is_own else f"{place}{_INSIDE[entry.place[1]]}"
+        where = f"{where}.template.spec.template.spec" if entry.is_own else f"{place}{_INSIDE[str(entry.place[1])]}"
         for member in _MEMBERS:
             for container in _list(_object(pod, "spec"), member):
                 yield from _container(f"{where}.{member}", container, known[name].containers[member], name)

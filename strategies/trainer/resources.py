@@ -53,12 +53,13 @@ def count_processes(trainer: Trainer, resources: ResourceRequirements, runtime: 
         resources: of the runtime's training container.
         runtime: the runtime, for its version and for the number that one of Trainer 2.0 and 2.1 may set.
     """
-    explicit, override = trainer.get("numProcPerNode"), trainer.get("resourcesPerNode")
+    explicit: int | str | None = trainer.get("numProcPerNode")
+    override = trainer.get("resourcesPerNode")
     if explicit is None and runtime is not None:
         explicit = runtime.processes
     if runtime is not None and not runtime.version.counts_runtime:
         return _of_the_job_alone(AUTO if explicit is None else explicit, override)
-    if explicit not in (None, AUTO, _CPU):
+    if explicit is not None and explicit not in (AUTO, _CPU):
         return explicit
     asked = resources if override is None else override
     claims = runtime is not None and runtime.version.counts_claims and trainer.get("resourceClaimsPerNode")
@@ -114,7 +115,7 @@ def merge_resources(
     if override is None:
         return runtime
     if of is not None and not of.version.merges:
-        written = {part: override[part] for part in ("limits", "requests") if override.get(part)}  # type: ignore[literal-required]
+        written = {part: override[part] for part in ("limits", "requests") if override.get(part)}
         return cast("ResourceRequirements", written or runtime)
     return {
         "limits": {**(runtime.get("limits") or {}), **(override.get("limits") or {})},
