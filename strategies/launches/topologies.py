@@ -217,9 +217,9 @@ def trainer_processes(job: Job) -> int | str:
     return resources.count_cpus(_asked(job)) if uncounted and job.trainer.get("numProcPerNode") is None else counted
 
 
-def claims_of(job: Job) -> list[Mapping[str, Any]]:
+def claims_of(job: Job) -> Sequence[Mapping[str, Any]]:
     """Return `resourceClaimsPerNode` of a TrainJob: entries of each training pod's `resourceClaims`."""
-    return job.trainer.get("resourceClaimsPerNode") or [] if job.kind == "TrainJob" else []
+    return job.trainer.get("resourceClaimsPerNode") or () if job.kind == "TrainJob" else ()
 
 
 def _claimed_gpus(job: Job) -> bool:

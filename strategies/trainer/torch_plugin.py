@@ -106,7 +106,8 @@ def _tune_command(trainer: trainjobs.Trainer, runtime: Runtime, size: tuple[int,
     several = several or (tunes == "nothing" and explicit != 1)
     place = runtime.trainer
     inherited = (place.container.get("command") or ()) if place else ()
-    paths = [word for word in inherited if word.partition("=")[0] in recipes.IMMUTABLE]
+    kept = recipes.IMMUTABLE if tunes != "nothing" else recipes.IMMUTABLE - {"tokenizer.merges_file"}
+    paths = [word for word in inherited if word.partition("=")[0] in kept]
     return ["tune", "run", *([endpoint] if several else []), recipe.name, "--config", recipe.config, *paths]
 
 

@@ -6,11 +6,12 @@ The definitions themselves need a right of their own; OpenAPI does not: every ac
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from strategies.documents.versions import NEWEST, VERSIONS, Version
-from webhook.cluster import bodies, calls, kinds, transports
+from webhook.cluster import bodies, kinds, transports
 
 __all__ = ["read", "served"]
 
@@ -18,20 +19,18 @@ _PATH = f"/openapi/v3/apis/{kinds.TRAINER_GROUP}/v1alpha1"
 _MOST = 16 * 1024 * 1024  # bytes; that of Trainer 2.3 has 1.3 million
 
 
-async def read(sender: transports.Sender, deadline: float) -> Version | None:
+async def read(api: transports.Api, deadline: float) -> Version | None:
     """Return the version; None where the API server serves no TrainJob, or does not say what one is.
 
     Args:
-        sender: a connection to the API server; not closed here.
+        api: a connection to the API server; not closed here.
         deadline: seconds for the call.
     """
-
-    async def body(response: transports.Response) -> Mapping[str, Any]:
-        return await bodies.read(response, _MOST, "the OpenAPI schema of Trainer")
-
+    patience = transports.Patience(deadline, deadline)
     try:
-        return served(await calls.answered(sender, calls.Call("GET", _PATH), deadline, body))
-    except transports.TransportError:
+        async with asyncio.timeout(deadline), api.get(_PATH, {}, patience) as response:
+            return served(await bodies.read(await bodies.checked(response), _MOST, "the OpenAPI schema of Trainer"))
+    except (transports.TransportError, TimeoutError):
         return None
 
 
@@ -46,7 +45,7 @@ def served(schema: Mapping[str, Any]) -> Version | None:
     if not jobs:
         return None
     spec = (jobs[0].get("properties") or {}).get("spec") or {}
-    return next((each for each in reversed(VERSIONS.values()) if _has(spec, each.mark)), NEWEST)
+    return next((each for each in reversed(list(VERSIONS.values())) if _has(spec, each.mark)), NEWEST)
 
 
 def _has(schema: Mapping[str, Any], mark: tuple[str, ...]) -> bool:
