@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import names, pods
+from strategies.documents import names, overrides, paths, pods
 from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
 
 __all__ = ["check"]
 
+_INSIDE = {"podTemplateOverrides": ".spec", "podSpecOverrides": ""}
 _MEMBERS = ("containers", "initContainers")
 _INITIALIZERS = {"dataset": "dataset-initializer", "model": "model-initializer"}
 _OWN_ENV = (*_INITIALIZERS.values(), names.CONTAINER_NODE)
@@ -35,7 +36,8 @@ def check(job: Job) -> Iterator[Finding]:
     if job.kind != "TrainJob" or job.runtime is None:
         return
     spec = job.document.get("spec") or {}
-    if not spec.get("runtimePatches") and not spec.get("initializer"):
+    every = overrides.entries(job.document)
+    if not every and not spec.get("initializer"):
         return
     bare = job.runtime.document if job.runtime.bare is None else job.runtime.bare
     template = _object(_object(_object(bare, "spec"), "template"), "spec")
@@ -44,9 +46,10 @@ def check(job: Job) -> Iterator[Finding]:
         for each in _list(template, "replicatedJobs")
     }
     known: dict[str, _Known] = {}
-    for number, patch in enumerate(_list(spec, "runtimePatches")):
-        yield from _manager(number, patch)
-        yield from _patched(f"spec.runtimePatches[{number}]", patch, held, known, job.runtime.kind)
+    for entry in every:
+        if entry.is_own:
+            yield from _manager(entry)
+        yield from _patched(entry, held, known, job.runtime.kind)
     for member, name in _INITIALIZERS.items():
         if _object(spec, "initializer").get(member):
             yield from _initializer(member, name, held, job.runtime.kind)
@@ -55,28 +58,34 @@ def check(job: Job) -> Iterator[Finding]:
             yield from _unheard(member, name, _list(template, "replicatedJobs"), job.runtime.kind)
 
 
-def _manager(number: int, patch: Mapping[str, Any]) -> Iterator[Finding]:
+def _named(entry: overrides.Entry) -> str:
+    return paths.field({}, entry.place)
+
+
+def _manager(entry: overrides.Entry) -> Iterator[Finding]:
     """Report a manager that is no domain with a path (`validation.IsDomainPrefixedPath`)."""
-    manager = str(patch.get("manager") or "")
+    manager = str(entry.patch.get("manager") or "")
     domain, slash, rest = manager.partition("/")
     fits = len(domain) <= _LONGEST and _SUBDOMAIN.fullmatch(domain) is not None and _PATH.search(rest) is not None
     if not slash or not fits:
         message = "has to be a domain and a path, such as example.org/team, or Trainer refuses the job"
-        yield error(f"spec.runtimePatches[{number}].manager", manager, message, rule="core/patches")
+        yield error(f"{_named(entry)}.manager", manager, message, rule="core/patches")
 
 
 def _patched(
-    place: str,
-    patch: Mapping[str, Any],
+    entry: overrides.Entry,
     held: Mapping[str, Mapping[str, Any]],
     known: dict[str, _Known],
     kind: str,
 ) -> Iterator[Finding]:
     """Check one patch; `known` gets what each replicated job that is named has, the patches before included."""
-    inside = _object(_object(_object(patch, "trainingRuntimeSpec"), "template"), "spec")
+    inside = _object(_object(_object(entry.patch, "trainingRuntimeSpec"), "template"), "spec")
+    place = _named(entry)
     for each in _list(inside, "replicatedJobs"):
         name = str(each.get("name"))
-        where = f"{place}.trainingRuntimeSpec.template.spec.replicatedJobs[{name}]"
+        where = (
+            f"{place}.{'trainingRuntimeSpec.template.spec.replicatedJobs' if entry.is_own else 'targetJobs'}[{name}]"
+        )
         if name not in held:
             message = (
                 f"the {kind} has no replicated job of this name, so no pod of it could be made; use {_either(held)}"
@@ -86,7 +95,7 @@ def _patched(
         pod = _object(_object(_object(each, "template"), "spec"), "template")
         if name not in known:
             known[name] = _known(held[name])
-        where = f"{where}.template.spec.template.spec"
+        where = f"{where}.template.spec.template.spec" if entry.is_own else f"{place}{_INSIDE[str(entry.place[1])]}"
         for member in _MEMBERS:
             for container in _list(_object(pod, "spec"), member):
                 yield from _container(f"{where}.{member}", container, known[name].containers[member], name)

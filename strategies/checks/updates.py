@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from strategies.documents import quantities, trainjobs
+from strategies.documents import overrides, quantities, trainjobs
 from strategies.documents.findings import Finding, warning
 
 __all__ = ["check_update"]
@@ -74,7 +74,7 @@ def _of_trainjob(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Fin
             "not be resumed; delete the job and create it again"
         )
         yield warning("spec.initializer", None, message, rule=_RULE)
-    patches = [_timeless(each.get("runtimePatches")) for each in (before, after)]
+    patches = [_timeless(overrides.patches(each)) for each in (old, new)]
     if not _same(*patches) and True not in (before.get("suspend"), after.get("suspend")):
         message = (
             "can be changed only while the job is suspended, so Trainer refuses the update; write suspend: true with it"

@@ -1,7 +1,8 @@
 """Notations: how the annotation `muster.dev/resource-claims` is read.
 
-Its JSON has the shape of `resourceClaimsPerNode` in KEP-2782 (kubeflow/trainer): a list of `{name, resourceClaimName |
-resourceClaimTemplateName, containerNames}`, so that a job can move to the field when Trainer has it.
+Its JSON has the shape of `resourceClaimsPerNode` in KEP-2782 (kubeflow/trainer#3540), a list of `{name,
+resourceClaimTemplateName}`, so that a job can move to the field when Trainer has it. An earlier draft of that shape had
+`resourceClaimName` and `containerNames`; both are read, and a note says that the field will not take them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents.findings import Finding, error
+from strategies.documents.findings import Finding, error, note
 from strategies.documents.pods import CLAIM_SOURCES
 
 __all__ = ["AskedClaim", "read"]
@@ -56,7 +57,7 @@ class AskedClaim:
 
 
 def read(text: str, field: str) -> tuple[tuple[AskedClaim, ...], tuple[Finding, ...]]:
-    """Return the claims, or no claims and the errors in the text.
+    """Return the claims and notes about them, or no claims and the errors in the text.
 
     Args:
         text: the annotation's value.
@@ -78,9 +79,20 @@ def read(text: str, field: str) -> tuple[tuple[AskedClaim, ...], tuple[Finding, 
     if twice:
         message = "is the name of two claims; each claim of a pod needs its own name"
         return (), (error(f"{twice[-1].field}.name", twice[-1].name, message, rule=_RULE),)
-    return claims, ()
+    return claims, tuple(note for index, entry in enumerate(entries) for note in _drafted(entry, f"{field}[{index}]"))
 
 
+def _drafted(entry: Mapping[str, Any], field: str) -> Iterator[Finding]:
+    for member, cure in _DRAFT.items():
+        if entry.get(member):
+            message = f"is of a draft of KEP-2782 and works here; Trainer's own field will not have it: {cure}"
+            yield note(f"{field}.{member}", None, message, rule="claims/draft")
+
+
+_DRAFT = {
+    "resourceClaimName": "write a claim that all pods share into the pods of the runtime",
+    "containerNames": "write claims of other containers than the training into the pods of the runtime",
+}
 _EXAMPLE = '[{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]'
 
 

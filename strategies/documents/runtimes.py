@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from strategies.documents import names, pods
 from strategies.documents.paths import Path
+from strategies.documents.versions import NEWEST, Version
 
 __all__ = ["Runtime", "Source"]
 
@@ -26,12 +27,14 @@ class Runtime:
             and is judged from files as what its launch is: then Muster adds nothing to it.
         bare: the runtime without the patches of a TrainJob that are merged into `document`; None where none are.
         written: places in `document` that such a patch wrote, each with its place in the TrainJob.
+        version: of the Trainer that makes JobSets of it.
     """
 
     document: Mapping[str, Any]
     source: Source
     bare: Mapping[str, Any] | None = None
     written: Mapping[Path, Path] = field(default_factory=dict)
+    version: Version = NEWEST
 
     @property
     def kind(self) -> str:
@@ -59,6 +62,12 @@ class Runtime:
     def is_torch(self) -> bool:
         """Whether Trainer's torch plugin injects PET_* for this runtime; an empty `torch` counts."""
         return self.ml_policy.get("torch") is not None
+
+    @property
+    def processes(self) -> int | str | None:
+        """`spec.mlPolicy.torch.numProcPerNode`, a number or a word, which a runtime of Trainer 2.0 or 2.1 may have."""
+        found = (self.ml_policy.get("torch") or {}).get("numProcPerNode")
+        return found if isinstance(found, int | str) else None
 
     @functools.cached_property
     def trainer(self) -> pods.Place | None:

@@ -30,8 +30,9 @@ class Trainer(TypedDict, total=False):
     args: list[str]
     env: list[EnvVar]
     numNodes: int
-    numProcPerNode: int
+    numProcPerNode: int  # of Trainer 2.0 and 2.1 also a word, which `resources.effective` reads
     resourcesPerNode: ResourceRequirements
+    resourceClaimsPerNode: list[dict[str, Any]]
 
 
 def runtime_ref(trainjob: Mapping[str, Any]) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from strategies.jobs.memories import remembered, remembered_for_all
 from strategies.jobs.parts import Parts
 from strategies.platform.placements import Role
 from strategies.platform.supplies import NOTHING, Supply
-from strategies.trainer import runtime_patches
+from strategies.trainer import resources, runtime_patches
 
 __all__ = [
     "MOST_TOGETHER",
@@ -109,9 +109,12 @@ class Job:
     @property
     @remembered_for_all
     def trainer(self) -> trainjobs.Trainer:
-        """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing."""
+        """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing.
+
+        Its process count may be that of a runtime for Trainer 2.0 or 2.1.
+        """
         document = self.document if self.kind == "TrainJob" else self.owner
-        return trainjobs.trainer(document or {})
+        return resources.effective(document or {}, self.runtime)
 
     @property
     @remembered

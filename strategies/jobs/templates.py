@@ -115,11 +115,12 @@ def list_templates(job: Job) -> Sequence[Template]:
     every = enumerate(_object(document, *path).get("replicatedJobs") or ())
     if job.kind == "JobSet":
         return [Template(document, each, (*path, "replicatedJobs", n), job.identify) for n, each in every]
-    trainer, policy = trainjobs.trainer(job.document), job.runtime.ml_policy if job.runtime else {}
-    made = ((n, resources.of_replicated_job(each, trainer, policy)) for n, each in every)
+    trainer, runtime = trainjobs.trainer(job.document), job.runtime
+    if runtime is None:
+        return []
+    made = ((n, resources.of_replicated_job(each, trainer, runtime)) for n, each in every)
     return [
-        Template(document, each, (*path, "replicatedJobs", n), job.identify, job.document, job.runtime)
-        for n, each in made
+        Template(document, each, (*path, "replicatedJobs", n), job.identify, job.document, runtime) for n, each in made
     ]
 
 

@@ -142,7 +142,7 @@ def _of_trainjob(job: Job) -> Site:
     place, trainer = job.container, job.trainer
     runtimes: Container = place.container if place else {}
     command, args = trainer.get("command"), trainer.get("args")
-    resources = merge_resources(runtimes.get("resources") or {}, trainer.get("resourcesPerNode"))
+    resources = merge_resources(runtimes.get("resources") or {}, trainer.get("resourcesPerNode"), job.runtime)
     env = (*(runtimes.get("env") or ()), *(trainer.get("env") or ()))
     return Site(
         command=tuple((runtimes.get("command") if command is None else command) or ()),

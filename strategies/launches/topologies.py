@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from strategies.claims import plans
 from strategies.documents import names, pods, quantities
@@ -207,20 +207,46 @@ def take_turns(job: Job) -> bool:
 
 def trainer_processes(job: Job) -> int | str:
     """Return what Trainer writes into PET_NPROC_PER_NODE for this TrainJob: a number, or `AUTO`."""
-    return resources.count_processes(job.trainer, _resources(job))
+    counted = resources.count_processes(job.trainer, _resources(job), job.runtime)
+    uncounted = (
+        counted == resources.AUTO and claims_of(job) and not devices.gpus(_asked(job)) and not _claimed_gpus(job)
+    )
+    return resources.count_cpus(_asked(job)) if uncounted and job.trainer.get("numProcPerNode") is None else counted
+
+
+def claims_of(job: Job) -> Sequence[Mapping[str, Any]]:
+    """Return `resourceClaimsPerNode` of a TrainJob: entries of each training pod's `resourceClaims`."""
+    return job.trainer.get("resourceClaimsPerNode") or () if job.kind == "TrainJob" else ()
+
+
+def _claimed_gpus(job: Job) -> bool:
+    """Whether Trainer counts GPUs in the first claim: in exact requests whose name has "gpu" (KEP-2782)."""
+    claim = str(claims_of(job)[0].get("resourceClaimTemplateName"))
+    if job.claim_devices.get(claim) is None:
+        return True  # nobody knows, and torchrun counts what it sees
+    start = devices.request_key(claim, "")
+    every = ((key, count) for key, count in job.claim_devices.items() if key.startswith(start))
+    return any(count and "gpu" in key.removeprefix(start) for key, count in every)
+
+
+def _asked(job: Job) -> pods.ResourceRequirements:
+    override = job.trainer.get("resourcesPerNode")
+    return _resources(job) if override is None else override
 
 
 def trainer_gpus(job: Job) -> int:
     """Return the GPUs that Trainer counts for a recipe; whole GPUs where several resource names match."""
-    override = job.trainer.get("resourcesPerNode")
-    asked = _resources(job) if override is None else override
+    asked = _asked(job)
     return devices.gpus(asked) or resources.count_gpus(asked)
 
 
 def _of_trainjob(job: Job) -> Topology:
     trainer, place = job.trainer, job.container
-    merged = resources.merge_resources(_resources(job), trainer.get("resourcesPerNode"))
-    claims = (place.pod_spec.get("resourceClaims") or ()) if place else ()
+    merged = resources.merge_resources(_resources(job), trainer.get("resourcesPerNode"), job.runtime)
+    claims = [*((place.pod_spec.get("resourceClaims") or ()) if place else ()), *claims_of(job)]
+    if own := claims_of(job):
+        used = [*(merged.get("claims") or ()), *({"name": str(each.get("name"))} for each in own)]
+        merged = cast("pods.ResourceRequirements", {**merged, "claims": used})
     found = _devices_of(job, merged, claims)
     nodes = pods_of(job)
     explicit = trainer.get("numProcPerNode")

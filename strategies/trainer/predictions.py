@@ -1,4 +1,4 @@
-"""Predictions: the JobSet that Trainer v2.3.0 would make of a TrainJob and its runtime.
+"""Predictions: the JobSet that Trainer would make of a TrainJob and its runtime, by the version of the runtime.
 
 Half of Muster's changes are made on the JobSet, because a TrainJob cannot hold env that derives from the job's name.
 Trainer's steps are repeated here, so that people see those changes without a cluster: template, runtimePatches,
@@ -16,11 +16,11 @@ from typing import Any, cast
 
 from strategies.documents import names, pods, trainjobs
 from strategies.documents.runtimes import Runtime
+from strategies.documents.versions import NEWEST
 from strategies.trainer import merges, plugins, resources, runtime_patches, torch_plugin
 
-__all__ = ["TRAINER", "Prediction", "UnpredictableError", "job_name", "predict"]
+__all__ = ["Prediction", "UnpredictableError", "job_name", "made_by", "predict"]
 
-TRAINER = "Kubeflow Trainer v2.3.0"
 _SUFFIX = "xxxxx"  # stands for the characters that the API server adds to a generateName
 _INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
 
@@ -79,6 +79,11 @@ def _predicted(trainjob: Mapping[str, Any], runtime: Runtime, namespace: str) ->
     return Prediction(jobset, tuple(_notes(trainjob, runtime)))
 
 
+def made_by(runtime: Runtime | None) -> str:
+    """Return which Trainer a prediction is of."""
+    return f"Kubeflow Trainer {(runtime.version if runtime else NEWEST).release}"
+
+
 def job_name(trainjob: Mapping[str, Any]) -> str:
     """Return the name of the TrainJob and its JobSet, with a placeholder for what the API server will generate."""
     metadata = trainjob.get("metadata") or {}
@@ -110,8 +115,14 @@ def _shape_job(job: dict[str, Any], trainjob: Mapping[str, Any], runtime: Runtim
     for container in torch_plugin.containers(job) if resources.takes(job, runtime.ml_policy) and override else ():
         if container.get("name") == names.CONTAINER_NODE:
             present = cast("pods.ResourceRequirements", container.get("resources") or {})
-            merged = resources.merge_resources(present, override)
+            merged = resources.merge_resources(present, override, runtime)
             container["resources"] = {part: amounts for part, amounts in merged.items() if amounts}
+    claims = (trainer.get("resourceClaimsPerNode") or []) if runtime.version.counts_claims else []
+    for container in torch_plugin.trainer_containers(job) if claims else ():
+        pod = spec["template"]["spec"]
+        pod["resourceClaims"] = merges.upsert(pod.get("resourceClaims") or [], claims, "name")
+        own = container.setdefault("resources", {})
+        own["claims"] = merges.upsert(own.get("claims") or [], [{"name": each["name"]} for each in claims], "name")
 
 
 def _initialize(job: dict[str, Any], trainjob: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 __all__ = [
     "IMMUTABLE",
@@ -54,6 +55,7 @@ RECIPES = {
 }
 """The recipes of torchtune 0.6.1 and whether each takes torchrun (`_recipe_registry.py`, `supports_distributed`)."""
 
+Tunes = Literal["values", "names", "nothing"]
 _FULL, _LORA, _QLORA = "full", "lora", "qlora"
 
 
@@ -76,7 +78,9 @@ def model_of(runtime_name: str) -> str:
     return f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else ""
 
 
-def choose(model: str, nodes: int, processes: int | None, gpus: int, args: Sequence[str]) -> Recipe:
+def choose(  # noqa: PLR0913 - what Trainer's own function reads
+    model: str, nodes: int, processes: int | None, gpus: int, args: Sequence[str], tunes: Tunes = "values"
+) -> Recipe:
     """Choose recipe and config.
 
     Args:
@@ -85,8 +89,11 @@ def choose(model: str, nodes: int, processes: int | None, gpus: int, args: Seque
         processes: per node, None for `auto`.
         gpus: number of GPUs, as Trainer counts them.
         args: arguments of the TrainJob, `key=value`.
+        tunes: how the version of Trainer reads them.
     """
-    kind = _QLORA if uses_qlora(args) else _LORA if uses_lora(args) else _FULL
+    qlora = uses_qlora(args) if tunes == "values" else _names_qlora(args)
+    kind = _FULL if tunes == "nothing" else _QLORA if qlora else _LORA if uses_lora(args) else _FULL
+    gpus = 0 if tunes == "nothing" else gpus
     if nodes > 1:
         return Recipe("full_finetune_distributed", f"{model}_full_multinode")
     family = "full" if kind == _FULL else "lora"
@@ -111,6 +118,12 @@ def uses_lora(args: Sequence[str]) -> bool:
 def uses_qlora(args: Sequence[str]) -> bool:
     """Whether the base is quantised and DoRA is off."""
     return _enabled(args, "model.quantize_base") and not _enabled(args, "model.use_dora")
+
+
+def _names_qlora(args: Sequence[str]) -> bool:
+    """Whether the base is named and DoRA is not, whatever their values are, as Trainer 2.1 and 2.2 read them."""
+    text = "\n".join(args)
+    return "model.quantize_base" in text and "model.use_dora" not in text
 
 
 def _enabled(args: Sequence[str], item: str) -> bool:

@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from strategies.documents import overrides, paths
 from strategies.documents.paths import Path
 from strategies.documents.runtimes import Runtime
 from strategies.trainer import merges
@@ -28,13 +29,12 @@ _OLDER: dict[str, Path] = {"podTemplateOverrides": _POD, "podSpecOverrides": (*_
 
 def apply(runtime: Runtime, trainjob: Mapping[str, Any]) -> Runtime:
     """Return the runtime as a TrainJob patches it; the same one where nothing is patched, or it was done before."""
-    spec = trainjob.get("spec") or {}
-    if runtime.bare is not None or not any(spec.get(field.removeprefix("spec.")) for field in FIELDS):
+    if runtime.bare is not None or not overrides.entries(trainjob):
         return runtime
     written = dict[Path, Path]()
     outer = runtime.document.get("spec") or {}
     template = outer.get("template") or {}
-    for place, patch, of in _patches(spec, (template.get("spec") or {}).get("replicatedJobs") or ()):
+    for place, patch, of in _patches(trainjob, (template.get("spec") or {}).get("replicatedJobs") or ()):
         template = _merged(template, place, patch, (written, of), _TEMPLATE)
     document = {**runtime.document, "spec": {**outer, "template": template}}
     return dataclasses.replace(runtime, document=document, bare=runtime.document, written=written)
@@ -49,19 +49,21 @@ def find(runtime: Runtime, path: Path) -> Path | None:
     return None
 
 
-def _patches(spec: Mapping[str, Any], jobs: Sequence[Any]) -> Iterator[tuple[Path, Mapping[str, Any], Path]]:
+def _patches(trainjob: Mapping[str, Any], jobs: Sequence[Any]) -> Iterator[tuple[Path, Mapping[str, Any], Path]]:
     """Yield the places in the template, what is merged there, and where a TrainJob wrote it."""
-    for number, patch in enumerate(spec.get("runtimePatches") or ()):
-        template = (patch.get("trainingRuntimeSpec") or {}).get("template")
-        if template:
-            yield (), template, ("spec", "runtimePatches", number, "trainingRuntimeSpec", "template")
-    for member, inside in _OLDER.items():
-        for number, override in enumerate(spec.get(member) or ()):
-            targets = {each.get("name") for each in override.get("targetJobs") or ()}
-            patch = {key: value for key, value in override.items() if key != "targetJobs"}
+    for entry in overrides.entries(trainjob):
+        template = (entry.patch.get("trainingRuntimeSpec") or {}).get("template") or {}
+        if entry.is_own:
+            yield (), template, (*entry.place, "trainingRuntimeSpec", "template")
+            continue
+        if "metadata" in template:
+            yield ("metadata",), template["metadata"], entry.place
+        inside = _OLDER.get(str(entry.place[1]), ()) if len(entry.place) > 1 else ()
+        for patch in (template.get("spec") or {}).get("replicatedJobs") or ():
             for index, job in enumerate(jobs):
-                if job.get("name") in targets:
-                    yield ("spec", "replicatedJobs", index, *inside), patch, ("spec", member, number)
+                if job.get("name") == patch["name"]:
+                    found = paths.lookup(patch, inside)
+                    yield ("spec", "replicatedJobs", index, *inside), found, entry.place
 
 
 def _merged(value: Any, place: Path, patch: Mapping[str, Any], notes: tuple[dict[Path, Path], Path], at: Path) -> Any:

@@ -1,6 +1,6 @@
 """What Trainer's torch plugin writes into a JobSet.
 
-Source: trainer v2.3.0 `pkg/runtime/framework/plugins/torch/torch.go` EnforceMLPolicy. Its order is kept: the runtime's
+Source: trainer `pkg/runtime/framework/plugins/torch/torch.go` EnforceMLPolicy. Its order is kept: the runtime's
 env, the TrainJob's, then PET_*, each replaced where it stands. Only the command `tune run` is completed, with recipe
 and config, and it gets no PET_MASTER_*.
 """
@@ -28,7 +28,7 @@ def inject(spec: Mapping[str, Any], trainjob: Mapping[str, Any], runtime: Runtim
     """
     trainer = trainjobs.trainer(trainjob)
     nodes, gpus = _nodes(spec), resources.count_gpus(_resources(trainer, runtime))
-    processes = str(resources.count_processes(trainer, _runtime_resources(runtime)))
+    processes = str(resources.count_processes(trainer, _runtime_resources(runtime), runtime))
     workers, masters = _workers(nodes, processes), _masters(name)
     # The Go code compares with exactly these two words and does not read the runtime's labels.
     tune = list(trainer.get("command") or ()) == ["tune", "run"]
@@ -99,12 +99,15 @@ def _masters(name: str) -> list[dict[str, Any]]:
 def _tune_command(trainer: trainjobs.Trainer, runtime: Runtime, size: tuple[int, str, int], endpoint: str) -> list[str]:
     """Return Trainer's command for torchtune; unlike Muster's it has no dataset."""
     nodes, processes, gpus = size
-    explicit = None if processes == resources.AUTO else quantities.count(processes)
-    recipe = recipes.choose(recipes.model_of(runtime.name), nodes, explicit, gpus, trainer.get("args") or ())
+    tunes = runtime.version.tunes
+    explicit = quantities.count(processes) if processes.lstrip("-").isdigit() else None
+    recipe = recipes.choose(recipes.model_of(runtime.name), nodes, explicit, gpus, trainer.get("args") or (), tunes)
     several = nodes > 1 or (gpus > 1 if explicit is None else explicit > 1)
+    several = several or (tunes == "nothing" and explicit != 1)
     place = runtime.trainer
     inherited = (place.container.get("command") or ()) if place else ()
-    paths = [word for word in inherited if word.partition("=")[0] in recipes.IMMUTABLE]
+    kept = recipes.IMMUTABLE if tunes != "nothing" else recipes.IMMUTABLE - {"tokenizer.merges_file"}
+    paths = [word for word in inherited if word.partition("=")[0] in kept]
     return ["tune", "run", *([endpoint] if several else []), recipe.name, "--config", recipe.config, *paths]
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.claims import notations
+from strategies.documents import findings
 from tests.support import generated, limits
 
 FIELD = "metadata.annotations[muster.dev/resource-claims]"
@@ -21,10 +22,19 @@ def read(value):
 
 
 def test_claims_by_template_and_by_name_are_read():
-    (one, two), problems = read([{**TEMPLATE, "containerNames": ["node"]}, {"name": "nic", "resourceClaimName": "x"}])
-    assert problems == ()
+    (one, two), said = read([{**TEMPLATE, "containerNames": ["node"]}, {"name": "nic", "resourceClaimName": "x"}])
+    assert findings.errors(said) == []
     assert (one.kind, one.object, one.containers) == ("ResourceClaimTemplate", "two", ("node",))
     assert two.entry == {"name": "nic", "resourceClaimName": "x"}
+
+
+def test_members_of_the_draft_are_noted_and_those_that_were_merged_are_not():
+    assert read([TEMPLATE])[1] == ()
+    _, said = read([{**TEMPLATE, "containerNames": ["node"]}, {"name": "nic", "resourceClaimName": "x"}])
+    assert [(each.severity.value, each.field, each.rule) for each in said] == [
+        ("note", f"{FIELD}[0].containerNames", "claims/draft"),
+        ("note", f"{FIELD}[1].resourceClaimName", "claims/draft"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -60,6 +70,6 @@ def test_what_cannot_be_read_is_named_by_its_place_and_nothing_is_added(value, f
 )
 def test_any_value_is_read_or_explained_in_words_that_any_log_can_hold(value):
     claims, problems = read(json.dumps(value))
-    assert not (claims and problems)
+    assert not (claims and findings.errors(problems))
     for problem in problems:
         orjson.dumps([problem.field, problem.value, problem.message])

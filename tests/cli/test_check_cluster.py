@@ -244,3 +244,19 @@ def test_claims_that_may_not_be_read_are_told_and_the_check_goes_on(cluster, che
     result = check("-n", "team-a", "-", stdin=jobs.stream(mounting()))
     assert "their access modes were not looked at" in result.err
     assert "1 job: " in result.err
+
+
+def serves(member):
+    spec = {"properties": {"spec": {"properties": {member: {"type": "array"}}}}}
+    return {"components": {"schemas": {"org.kubeflow.trainer.v1alpha1.TrainJob": spec}}}
+
+
+def test_the_trainer_of_the_cluster_is_the_one_that_its_api_server_serves(cluster, check):
+    older = jobs.two_nodes("older")
+    older["spec"]["podTemplateOverrides"] = [{"targetJobs": [{"name": "node"}], "spec": {"nodeSelector": {"a": "b"}}}]
+    assert "core/trainer-version" in check("-", stdin=json.dumps(older)).out
+    cluster.server.openapi = serves("podTemplateOverrides")
+    assert check("-", stdin=json.dumps(older)).code == 0
+    assert "was removed in Trainer 2.2" in check("-", "--trainer", "2.3", stdin=json.dumps(older)).out
+    cluster.server.openapi = serves("runtimePatches")
+    assert "Trainer 2.2 has runtimePatches in its place" in check("-", stdin=json.dumps(older)).out

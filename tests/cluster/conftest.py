@@ -35,6 +35,7 @@ class FakeApiServer:
     """
 
     def __init__(self):
+        self.openapi = {}  # what it says about the kinds of Trainer
         self.version = 100
         self.oldest = 0
         self.seen = []
@@ -121,6 +122,8 @@ class FakeApiServer:
             queue.put_nowait(event(kind, document))
 
     async def _answer(self, request):
+        if request.path.startswith("/openapi/"):
+            return web.json_response(self.openapi, status=200 if self.openapi else 404)
         parts = request.path.strip("/").split("/")
         parts = parts[2:] if parts[0] == "api" else parts[3:]
         namespace = parts[1] if len(parts) > 2 else ""

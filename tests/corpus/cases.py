@@ -17,6 +17,7 @@ A case is a file of documents, as `muster check -f` reads it. The comment at its
 * `untouched`: replicated jobs of a JobSet that stay as they came.
 * `probes`: `http` or `none`.
 * `reports`: rule ids that have to be among the findings.
+* `trainer`: the version of Trainer that the cluster has, in quotes; the newest release without it.
 * `update`: with `true` the first job of the file is created, and the second is merged into what Muster made of it, as
   `kubectl apply` and patches of controllers do; null takes a member away. Only the update is judged, and nothing may be
   changed by it but what Muster gives back.
@@ -34,6 +35,7 @@ from typing import Any
 import yaml
 
 from strategies.documents.findings import Finding, Severity
+from strategies.documents.versions import VERSIONS
 from webhook.cli import cases as decided
 from webhook.cli import jobsets, problems
 from webhook.kubeyaml import sources
@@ -44,7 +46,7 @@ OPEN = Path(__file__).parent / "OPEN"
 ENDS = frozenset({"right", "changed", "noted", "warned", "refused"})
 MEMBERS = frozenset(
     {"expect", "source", "why", "world", "told", "says", "unsaid", "holds", "lacks", "wins", "env", "reports"}
-    | {"into", "untouched", "probes", "update"}
+    | {"into", "untouched", "probes", "update", "trainer"}
 )
 
 
@@ -119,7 +121,9 @@ def ends_of(name: str) -> set[str]:
 @functools.cache
 def outcome(name: str) -> Outcome:
     """Decide about a case as `muster check` and `muster explain` do: mutation, validation, then the JobSet of each."""
-    args = argparse.Namespace(paths=[str(path_of(name))], filename=[], runtimes=[], namespace="default", config=None)
+    trainer = VERSIONS.get(expectation(name).get("trainer"))
+    names = {"paths": [str(path_of(name))], "filename": [], "runtimes": [], "namespace": "default"}
+    args = argparse.Namespace(**names, config=None, trainer=trainer)
     given = sources.read(args.paths)
     update = None
     if expectation(name).get("update"):

@@ -8,6 +8,7 @@ from typing import Any
 
 from strategies.documents import shapes
 from strategies.documents.findings import Finding
+from strategies.documents.versions import Version
 from strategies.platform import devices, placements
 from webhook.admission import budgets
 from webhook.cluster import readers
@@ -67,6 +68,11 @@ class Measured:
     def whole(self) -> bool:
         """As the cluster's own."""
         return self._cluster.whole
+
+    @property
+    def trainer(self) -> Version:
+        """As the cluster's own."""
+        return readers.trainer_of(self._cluster)
 
     def get(self, ref: readers.Ref) -> readers.Document | None:
         """Return a document within its budget, with the exceptions of the cluster's own `get`.

@@ -176,7 +176,7 @@ def _live_runtime(trainjob: Mapping[str, Any], namespace: str, cluster: readers.
         return None
     kind, name = trainjobs.runtime_ref(trainjob)
     document = documents.read(Ref(kind, namespace if kind == "TrainingRuntime" else "", name), cluster)
-    return Runtime(document, "live") if document is not None else None
+    return Runtime(document, "live", readers.trainer_of(cluster)) if document is not None else None
 
 
 def _owner(jobset: Mapping[str, Any], namespace: str, cluster: readers.ClusterReader) -> Mapping[str, Any] | None:
@@ -207,7 +207,7 @@ def _runtime_of_jobset(
         if frozen is not None and _is_of_a_namesake(frozen, owner):
             raise readers.NotCached(ref)
         if frozen is not None:
-            return Runtime(frozen, "snapshot")
+            return Runtime(frozen, "snapshot", readers.trainer_of(cluster))
         return _live_runtime(owner, request.namespace, cluster)
     labels = (request.document.get("metadata") or {}).get("labels") or {}
     label = labels.get(names.FRAMEWORK_LABEL)
@@ -237,7 +237,8 @@ def _claim_devices(
     else:
         places = [runtime.trainer] if runtime and runtime.trainer else []
     found: dict[tuple[str, str], Mapping[str, Any] | None] = {}
-    for claim in (each for place in places for each in place.pod_spec.get("resourceClaims") or ()):
+    own = trainjobs.trainer(request.document).get("resourceClaimsPerNode") or () if request.kind == "TrainJob" else ()
+    for claim in (*(each for place in places for each in place.pod_spec.get("resourceClaims") or ()), *own):
         ours = next((profile for profile in profiles.values() if is_of(claim, profile)), None)
         for kind, name in _sources(claim):
             if ours is not None:

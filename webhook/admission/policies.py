@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
+from strategies.documents.versions import Version
 from strategies.frameworks import builtin
 from strategies.jobs.jobs import Settings
 from strategies.platform.placements import Role
@@ -53,6 +54,7 @@ class Policy:
         profiles: the kinds of claims that jobs may ask for, by name.
         roles: by the value of the label `muster.dev/role`; a role that is missing is not placed.
         budget: what a document may hold; one beyond it is refused and not read.
+        trainer: the version of Trainer, where the configuration names one.
     """
 
     registry: Registry = field(default_factory=builtin.load)
@@ -63,6 +65,7 @@ class Policy:
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     roles: Mapping[str, Role] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
+    trainer: Version | None = None
 
     def framework(self, name: str | None) -> FrameworkPolicy:
         """Return the settings of a framework, or the defaults."""

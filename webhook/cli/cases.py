@@ -337,4 +337,6 @@ def setup(args: argparse.Namespace, found: sources.Input, *, live: bool = False)
     namespace = args.namespace or "default"
     cluster = gathering.gather(found.sources, args.runtimes, namespace=namespace, whole=live, ours=not live)
     unreadable = found.unreadable + cluster.unreadable
-    return Setup(found.sources, unreadable, cluster, policy(args.config), namespace)
+    settings = policy(args.config)
+    cluster.reader.trainer = args.trainer or settings.trainer
+    return Setup(found.sources, unreadable, cluster, settings, namespace)

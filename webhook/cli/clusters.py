@@ -15,7 +15,7 @@ from typing import Any
 from webhook.cli import cases, dry_runs, problems, wording
 from webhook.cli.cases import Case, Setup
 from webhook.cli.problems import CommandError
-from webhook.cluster import kinds, listings, live, readers, transports, writes
+from webhook.cluster import kinds, listings, live, readers, trainers, transports, writes
 from webhook.kubeyaml import sources
 from webhook.kubeyaml.sources import Input, Origin, Source
 
@@ -45,6 +45,7 @@ async def _check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
     try:
         found = sources.read(names) if names else await _jobs(sender, args.namespace)
         setup = cases.setup(args, found, live=True)
+        setup.cluster.reader.trainer = setup.cluster.reader.trainer or await trainers.read(sender, _DEADLINE)
         asking = _Asking(setup.cluster.reader, live.LiveReader((), sender, _DEADLINE))
         judged = [source for source in setup.sources if cases.is_judged(source)]
         decided = [await _decide(setup, source, asking) for source in judged]
@@ -128,6 +129,7 @@ class _Asking:
         self.warnings: dict[str, None] = {}
         self._files = files
         self._cluster = cluster
+        self.trainer = readers.trainer_of(files)
         self._answers: dict[readers.Ref, readers.Document | Exception | None] = {}
 
     def get(self, ref: readers.Ref) -> readers.Document | None:

@@ -47,7 +47,7 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         "kind": case.source.kind,
         "namespace": case.namespace,
         "name": metadata.get("name"),
-        "predicted": predictions.TRAINER if case.predicted else None,
+        "predicted": predictions.made_by(decision.governor.runtime) if case.predicted else None,
         "notes": list(case.notes),
         "runtime": _runtime(case, setup),
         "framework": decision.governor.framework,

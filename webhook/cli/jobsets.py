@@ -49,7 +49,8 @@ def _runtime(case: Case, name: str, setup: Setup) -> Runtime | None:
         frozen = setup.cluster.reader.get(Ref("RuntimeSnapshot", case.namespace, name))
     except readers.SnapshotInvalid:
         return None
-    return Runtime(frozen, "snapshot") if frozen is not None else case.mutated.governor.runtime
+    trainer = readers.trainer_of(setup.cluster.reader)
+    return Runtime(frozen, "snapshot", trainer) if frozen is not None else case.mutated.governor.runtime
 
 
 def _is_given(name: str, namespace: str, setup: Setup) -> bool:

@@ -38,7 +38,7 @@ def check(
         inputs: all documents of the input, of any kind.
     """
     yield from map(functools.partial(_repeated, source.document), source.repeats)
-    kind = schemas.known_as(source.document)
+    kind = schemas.known_as(source.document, readers.trainer_of(cluster))
     if kind is not None:
         yield from schemas.check(source.document, kind)
         if kind.name in trainjobs.RUNTIME_KINDS:

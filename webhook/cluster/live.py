@@ -14,6 +14,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from strategies.documents.versions import Version
 from webhook.cluster import bodies, fetches, kinds, readers, reflector, served, stores, transports
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class LiveReader:
     """
 
     whole = True
+    trainer: Version | None = None
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from strategies.documents.versions import Version
 from webhook.cluster import kinds, readers
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class InMemoryReader:
         self, documents: Iterable[readers.Document] = (), *, default_namespace: str = "default", whole: bool = True
     ) -> None:
         self.whole = whole
+        self.trainer: Version | None = None
         self._default_namespace = default_namespace
         self._documents: dict[readers.Ref, readers.Document | readers.SnapshotInvalid] = {}
         self._sources: dict[readers.Ref, str] = {}
@@ -91,6 +93,7 @@ class InMemoryReader:
             UnnamedError: one of them has no name.
         """
         other = InMemoryReader(default_namespace=self._default_namespace, whole=self.whole)
+        other.trainer = self.trainer
         other._documents.update(self._documents)
         other._sources.update(self._sources)
         for number, document in enumerate(documents, 1):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from strategies.documents.versions import Version
 from webhook.cluster import readers
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ class Overlay:
     def whole(self) -> bool:
         """As the reader's. See `ClusterReader.whole`."""
         return self._reader.whole
+
+    @property
+    def trainer(self) -> Version:
+        """As the reader's. See `readers.trainer_of`."""
+        return readers.trainer_of(self._reader)
 
     def put(self, ref: readers.Ref, document: readers.Document | readers.SnapshotInvalid | None) -> None:
         """Answer `ref` with this document from now on, or raise this error; None means that it does not exist."""

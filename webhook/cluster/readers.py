@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from strategies.documents.versions import NEWEST, Version
+
 __all__ = [
     "ClusterBusy",
     "ClusterError",
@@ -22,6 +24,7 @@ __all__ = [
     "SnapshotInvalid",
     "UnknownKindError",
     "is_chosen",
+    "trainer_of",
 ]
 
 Labels = Mapping[str, Collection[str]]
@@ -86,6 +89,12 @@ def is_chosen(document: Document, labels: Labels) -> bool:
     """Whether a document has the labels that `ClusterReader.every` was asked for."""
     own = (document.get("metadata") or {}).get("labels") or {}
     return not labels or (isinstance(own, dict) and all(own.get(key) in values for key, values in labels.items()))
+
+
+def trainer_of(cluster: ClusterReader) -> Version:
+    """Return the version of Trainer that a cluster has; the newest where its reader does not know."""
+    found = getattr(cluster, "trainer", None)
+    return found if isinstance(found, Version) else NEWEST
 
 
 class NotCached(Exception):  # noqa: N818 - a question to the caller, not a fault

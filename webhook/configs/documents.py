@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import pydantic
 
+from strategies.documents.versions import VERSIONS
 from strategies.jobs.jobs import Settings
 from strategies.plugins.registry import Registry
 from webhook.admission.budgets import Budget
@@ -87,6 +88,7 @@ class Config(models.Model):
             profiles=profiles.profiles(self.profiles),
             roles=roles.roles(self.roles),
             budget=Budget(**self.budget.model_dump()),
+            trainer=VERSIONS[self.cluster.trainer] if self.cluster.trainer else None,
         )
 
     def restart_needed(self, other: Config) -> list[str]:

@@ -47,6 +47,14 @@ class Framework(models.Model):
     profile: profiles.ProfileName | None = None
 
 
+Trainer = Literal["2.0", "2.1", "2.2", "2.3", "next"]
+
+
+def _spelt(value: object) -> object:
+    """YAML reads the unquoted 2.1 as a number."""
+    return str(value) if isinstance(value, float) else value
+
+
 _Limit = Annotated[int, pydantic.Field(ge=16, le=10_000_000)]
 
 
@@ -134,6 +142,7 @@ class ClusterSettings(models.Model):
         kubeconfig: kubeconfig of the cluster; by default the pod's service account, else KUBECONFIG.
         deadline: seconds for the one GET after a cache miss.
         cache_limit: bytes that cached objects may take, of which each kind has a share; others are fetched when needed.
+        trainer: version of Trainer; by default that whose TrainJob the API server serves, and of files the newest.
     """
 
     source: Literal["live", "files"] = "live"
@@ -141,6 +150,7 @@ class ClusterSettings(models.Model):
     kubeconfig: Path | None = None
     deadline: Annotated[float, pydantic.Field(gt=0, le=10)] = 1.0
     cache_limit: Annotated[int, pydantic.Field(ge=16 * 1024 * 1024)] = 160 * 1024 * 1024
+    trainer: Annotated[Trainer, pydantic.BeforeValidator(_spelt)] | None = None
 
 
 class AuditFile(models.Model):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from strategies.documents.versions import VERSIONS, Version
 from webhook import configs
-from webhook.cluster import kinds, live, memory, readers, transports
+from webhook.cluster import kinds, live, memory, readers, trainers, transports
 from webhook.kubeyaml import sources
 from webhook.server.resolvers import Fetch
 
 __all__ = ["ClusterSource", "FileCluster", "LiveCluster", "open_cluster"]
+
+_ANSWERED, _AGAIN = 10.0, 600.0  # seconds for the answer to which Trainer is served, and until it is asked again
 
 
 class ClusterSource(Protocol):
@@ -40,7 +44,9 @@ class FileCluster:
     def __init__(self, config: configs.ClusterSettings) -> None:
         self.fetch: Fetch | None = None
         self.sender: transports.Sender | None = None
-        self.reader: readers.ClusterReader = _read(config.files)
+        reader = _read(config.files)
+        reader.trainer = _named(config)
+        self.reader: readers.ClusterReader = reader
 
     def problem(self) -> str:
         """Files are complete once they are read."""
@@ -67,7 +73,15 @@ class LiveCluster:
         self.reader: readers.ClusterReader = self._live
         self.fetch: Fetch | None = self._live.fetch
         self.sender: transports.Sender | None = api
+        self._live.trainer = _named(config)
         self._live.start()
+        self._learning = None if config.trainer else asyncio.create_task(self._learn(), name="version of Trainer")
+
+    async def _learn(self) -> None:
+        """Keep the version of Trainer that the API server serves, which an upgrade changes."""
+        while True:
+            self._live.trainer = await trainers.read(self._api, _ANSWERED) or self._live.trainer
+            await asyncio.sleep(_AGAIN)
 
     def problem(self) -> str:
         """Return which caches are not filled yet, and why."""
@@ -86,6 +100,8 @@ class LiveCluster:
 
     async def stop(self) -> None:
         """Stop the watches and close the connection."""
+        if self._learning is not None:
+            self._learning.cancel()
         await self._live.stop()
         await self._api.close()
 
@@ -100,6 +116,10 @@ async def open_cluster(config: configs.ClusterSettings) -> ClusterSource:
     if config.source == "files":
         return FileCluster(config)
     return LiveCluster(await live.connect(config.kubeconfig), config)
+
+
+def _named(config: configs.ClusterSettings) -> Version | None:
+    return VERSIONS[config.trainer] if config.trainer else None
 
 
 def _read(paths: Iterable[Path]) -> memory.InMemoryReader:

@@ -63,6 +63,11 @@ def pin_processes(job: Job, changes: Changes, rule: str) -> None:
     if not _is_torch(job) or job.trainer.get("numProcPerNode") is not None:
         return
     topology, counted = topologies.read_topology(job), topologies.trainer_processes(job)
+    override = job.trainer.get("resourcesPerNode")
+    if job.runtime is not None and not job.runtime.version.counts_runtime and override and not override.get("requests"):
+        message = f"{job.runtime.version} starts one process on each node where this has no requests; write them too"
+        changes.report(warning("spec.trainer.resourcesPerNode", None, message, rule=f"{rule}/processes"))
+        return
     kind = topology.devices.kind
     plan = plans.training(job) if kind == "claim" else None
     if counted == AUTO and (plan is None or topology.processes is None):

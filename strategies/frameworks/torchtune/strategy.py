@@ -125,7 +125,11 @@ def _recipe(job: Job) -> recipes.Recipe:
         explicit = counted if topology.processes is None else topology.processes
     gpus = topologies.trainer_gpus(job) if counted == resources.AUTO or job.trainer.get("numProcPerNode") else 0
     model, args = recipes.model_of(_runtime_name(job)), job.trainer.get("args") or ()
-    return recipes.choose(model, topology.nodes, explicit, gpus, args)
+    return recipes.choose(model, topology.nodes, explicit, gpus, args, _tunes(job))
+
+
+def _tunes(job: Job) -> recipes.Tunes:
+    return job.runtime.version.tunes if job.runtime else "values"
 
 
 def _runtime_name(job: Job) -> str:
@@ -155,7 +159,8 @@ def _qlora_findings(job: Job, model: str) -> Iterator[Finding]:
     """Judge as Trainer's webhook does: by the number in the job and by GPUs, never by CPUs."""
     trainer, rule = job.trainer, "torchtune/qlora"
     count, args = trainer.get("numProcPerNode"), trainer.get("args") or ()
-    recipe = recipes.choose(model, topologies.read_topology(job).nodes, count, topologies.trainer_gpus(job), args)
+    nodes, gpus = topologies.read_topology(job).nodes, topologies.trainer_gpus(job)
+    recipe = recipes.choose(model, nodes, count, gpus, args, _tunes(job))
     if not recipe.config.endswith(("_qlora", "_qlora_single_device")):
         return
     if model == recipes.QWEN2_5_1_5B:

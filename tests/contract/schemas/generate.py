@@ -1,4 +1,4 @@
-"""Prints webhook/cli/schemas/schemas.json from the CustomResourceDefinitions of the pinned Trainer and JobSet.
+"""Prints webhook/cli/schemas/schemas.json from the CustomResourceDefinitions of JobSet and of each Trainer.
 
 The definitions are in the Go modules that the suites build their cluster from, so an upgrade of a pin shows up as a
 diff of one line for each type that changed. Only what decides whether the API server takes an object is kept: no
@@ -20,16 +20,19 @@ from typing import Any  # schemas as upstream writes them
 import yaml
 
 from e2e.cluster import builds
+from strategies.documents.versions import NEWEST, VERSIONS
 
 Schema = dict[str, Any]
 
 TRAINER, JOBSET, KUBERNETES = "github.com/kubeflow/trainer/v2", "sigs.k8s.io/jobset", "k8s.io/kubernetes"
-CRDS = (
-    (TRAINER, "manifests/base/crds/trainer.kubeflow.org_trainjobs.yaml"),
-    (TRAINER, "manifests/base/crds/trainer.kubeflow.org_clustertrainingruntimes.yaml"),
-    (TRAINER, "manifests/base/crds/trainer.kubeflow.org_trainingruntimes.yaml"),
-    (JOBSET, "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"),
+JOBSET_CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
+TRAINER_CRDS = tuple(
+    f"manifests/base/crds/trainer.kubeflow.org_{plural}.yaml"
+    for plural in ("trainjobs", "clustertrainingruntimes", "trainingruntimes")
 )
+OTHERS = [each for each in VERSIONS.values() if each is not NEWEST]
+"""Trainers beside the pinned one, which is the newest release; each a Go module but for the next."""
+NEXT = Path(__file__).with_name("next.yaml")
 # The definitions say nothing about an object's own metadata, because every kind has the same.
 META = (KUBERNETES, "api/openapi-spec/v3/apis__apps__v1_openapi.json")
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -60,16 +63,42 @@ def folder(module: str) -> Path:
     return builds.module_folder("kubernetes", module)
 
 
-def definition(module: str, file: str) -> tuple[str, Schema]:
-    """Kind and facts of one CustomResourceDefinition; the status, which users do not write, is open."""
+def definitions() -> dict[str, Schema]:
+    """Each kind's facts; those of another Trainer than the newest under `KIND VERSION`."""
+    found = dict([definition(JOBSET, JOBSET_CRD)])
+    pinned = builds.version("kubernetes", TRAINER)
+    assert pinned == NEWEST.release, f"the pin is {pinned}, and strategies.documents.versions says {NEWEST.release}"
+    for version in (*OTHERS, NEWEST):
+        is_next = version.name == "next"
+        rows = yaml.safe_load(NEXT.read_text()) if is_next else []
+        module = TRAINER if is_next or version is NEWEST else f"{TRAINER}@{version.release}"
+        for file in TRAINER_CRDS:
+            kind, facts = definition(module, file, rows)
+            found[kind if version is NEWEST else f"{kind} {version.name}"] = facts
+    return found
+
+
+def definition(module: str, file: str, rows: list[Schema] | None = None) -> tuple[str, Schema]:
+    """Kind and facts of a CustomResourceDefinition, rows laid over it; the status, which no user writes, is open."""
     spec = yaml.load((folder(module) / file).read_text(), yaml.CSafeLoader)["spec"]
     served = [version for version in spec["versions"] if version["served"]]
     assert len(served) == 1, f"{file} serves {len(served)} versions; say which is whose"
-    shape = compact(served[0]["schema"]["openAPIV3Schema"])
+    whole = served[0]["schema"]["openAPIV3Schema"]
+    for row in rows or ():
+        if spec["names"]["kind"] in row["kinds"]:
+            lay(whole, row["at"].split("."), row["schema"])
+    shape = compact(whole)
     shape["properties"]["status"] = {"open": True}
     shape["properties"]["metadata"] = metadata(shape)
     facts = {"group": spec["group"], "version": served[0]["name"], "scope": spec["scope"], "shape": shape}
     return spec["names"]["kind"], facts
+
+
+def lay(schema: Schema, at: list[str], added: Schema) -> None:
+    """Merge a schema into the one at a path; only the last member may be new."""
+    for member in at[:-1]:
+        schema = schema["items"] if member == "[]" else schema["properties"][member]
+    schema.setdefault("properties", {}).setdefault(at[-1], {}).update(added)
 
 
 def metadata(shape: Schema) -> Schema:
@@ -186,7 +215,7 @@ def reference(shape: Schema, names: dict[str, str], *, top: bool = False) -> Any
 
 def text() -> str:
     """The whole file: a line for each kind and each type."""
-    kinds, shapes = named(dict(definition(*crd) for crd in CRDS))
+    kinds, shapes = named(definitions())
     sources = [f"{module} {builds.version('kubernetes', module)}" for module in (TRAINER, JOBSET, KUBERNETES)]
     lines = ["{", f'"source": {json.dumps(sources)},', '"licence": "Apache-2.0",', '"kinds": {']
     for title, every in (("", kinds), ('"shapes": {', shapes)):

@@ -4,20 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetac "sigs.k8s.io/jobset/client-go/applyconfiguration/jobset/v1alpha2"
 	"sigs.k8s.io/yaml"
 
-	configapi "github.com/kubeflow/trainer/v2/pkg/apis/config/v1alpha1"
 	trainer "github.com/kubeflow/trainer/v2/pkg/apis/trainer/v1alpha1"
 	"github.com/kubeflow/trainer/v2/pkg/constants"
 	"github.com/kubeflow/trainer/v2/pkg/runtime"
-	"github.com/kubeflow/trainer/v2/pkg/runtime/core"
-	utiltesting "github.com/kubeflow/trainer/v2/pkg/util/testing"
 )
 
 // fieldError is one reason for which Trainer's webhook refuses a TrainJob.
@@ -27,7 +23,7 @@ type fieldError struct {
 }
 
 // outcome is what Trainer makes of one TrainJob: the container `node` of the JobSet that it would apply, the GPU count that
-// it worked with, and what its validating webhook says. The two are independent: a refused job has a command, too.
+// it worked with, and what its validating webhook says; of a job that changes its pods also the JobSet's labels and the pod. The two are independent: a refused job has a command, too.
 type outcome struct {
 	Command   []string                                         `json:"wantCommand"`
 	Args      []string                                         `json:"wantArgs"`
@@ -35,6 +31,8 @@ type outcome struct {
 	Resources *corev1ac.ResourceRequirementsApplyConfiguration `json:"wantResources,omitempty"`
 	GPUs      int                                              `json:"wantGPUs"`
 	Errors    []fieldError                                     `json:"wantErrors"`
+	Labels    map[string]string                                `json:"wantLabels,omitempty"`
+	Pod       *corev1ac.PodTemplateSpecApplyConfiguration      `json:"wantPod,omitempty"`
 }
 
 // evaluate runs the webhook's validation and the controller's build on one job, with a fresh fake cluster that holds
@@ -52,7 +50,7 @@ func evaluate(ctx context.Context, runtimeDocument, jobDocument document) (outco
 	if err != nil {
 		return outcome{}, err
 	}
-	_, refusals := engine.ValidateObjects(ctx, nil, job.DeepCopy())
+	refusals := validate(ctx, engine, job.DeepCopy())
 	objects, err := engine.NewObjects(ctx, job.DeepCopy())
 	if err != nil {
 		return outcome{}, fmt.Errorf("building the JobSet: %w", err)
@@ -61,12 +59,36 @@ func evaluate(ctx context.Context, runtimeDocument, jobDocument document) (outco
 	if err != nil {
 		return outcome{}, err
 	}
+	if !isPatched(jobDocument) {
+		result.Labels, result.Pod = nil, nil
+	}
 	result.GPUs = countGPUs(&job, &clusterRuntime)
 	result.Errors = []fieldError{}
-	for _, refusal := range refusals {
-		result.Errors = append(result.Errors, fieldError{Field: refusal.Field, Detail: refusal.Detail})
-	}
+	result.Errors = append(result.Errors, refusals...)
 	return result, nil
+}
+
+// validate returns what the webhook refuses; Trainer 2.0 and 2.1 panic at `tune run` without numNodes.
+func validate(ctx context.Context, engine runtime.Runtime, job *trainer.TrainJob) (found []fieldError) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			found = []fieldError{{Field: "spec.trainer", Detail: fmt.Sprint("panic: ", cause)}}
+		}
+	}()
+	_, refusals := engine.ValidateObjects(ctx, nil, job)
+	for _, refusal := range refusals {
+		found = append(found, fieldError{Field: refusal.Field, Detail: refusal.Detail})
+	}
+	return found
+}
+
+func isPatched(job document) bool {
+	for member := range job["spec"].(document) {
+		if member == "runtimePatches" || strings.HasSuffix(member, "Overrides") {
+			return true
+		}
+	}
+	return false
 }
 
 // decode goes through strict JSON, so that a misspelt field in a case is an error here and not a silent default.
@@ -78,19 +100,10 @@ func decode(from document, into any) error {
 	return yaml.UnmarshalStrict(raw, into)
 }
 
-func newEngine(ctx context.Context, clusterRuntime client.Object) (runtime.Runtime, error) {
-	builder := utiltesting.NewClientBuilder().WithObjects(clusterRuntime)
-	engines, err := core.New(ctx, builder.Build(), utiltesting.AsIndex(builder), &configapi.Configuration{})
-	if err != nil {
-		return nil, fmt.Errorf("starting Trainer's runtimes: %w", err)
-	}
-	return engines[core.ClusterTrainingRuntimeGroupKind], nil
-}
-
 // readNode finds container `node` of the trainer step; a JobSet without one is a case too, and gives an empty outcome.
-func readNode(objects []apiruntime.ApplyConfiguration) (outcome, error) {
+func readNode[T any](objects []T) (outcome, error) {
 	for _, object := range objects {
-		jobSet, ok := object.(*jobsetac.JobSetApplyConfiguration)
+		jobSet, ok := any(object).(*jobsetac.JobSetApplyConfiguration)
 		if !ok {
 			continue
 		}
@@ -102,6 +115,7 @@ func readNode(objects []apiruntime.ApplyConfiguration) (outcome, error) {
 				if *container.Name == constants.Node {
 					return outcome{
 						Command: container.Command, Args: container.Args, Env: container.Env, Resources: container.Resources,
+						Labels: jobSet.Labels, Pod: replicatedJob.Template.Spec.Template,
 					}, nil
 				}
 			}
@@ -115,7 +129,7 @@ func readNode(objects []apiruntime.ApplyConfiguration) (outcome, error) {
 // the real counting function, because the plugin's own result is only visible as the word "auto".
 func countGPUs(job *trainer.TrainJob, clusterRuntime *trainer.ClusterTrainingRuntime) int {
 	if job.Spec.Trainer != nil && job.Spec.Trainer.ResourcesPerNode != nil {
-		return runtime.GetNumGPUPerNode(job.Spec.Trainer.ResourcesPerNode)
+		return numGPUs(job.Spec.Trainer.ResourcesPerNode)
 	}
 	for _, replicatedJob := range clusterRuntime.Spec.Template.Spec.ReplicatedJobs {
 		step := replicatedJob.Template.Labels[constants.LabelTrainJobAncestor]
@@ -125,7 +139,7 @@ func countGPUs(job *trainer.TrainJob, clusterRuntime *trainer.ClusterTrainingRun
 		for _, container := range replicatedJob.Template.Spec.Template.Spec.Containers {
 			if container.Name == constants.Node {
 				resources := corev1.ResourceRequirements{Limits: container.Resources.Limits, Requests: container.Resources.Requests}
-				return runtime.GetNumGPUPerNode(&resources)
+				return numGPUs(&resources)
 			}
 		}
 	}

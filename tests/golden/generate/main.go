@@ -1,10 +1,13 @@
-// Command generate writes the golden files beside it: what Kubeflow Trainer v2.3.0 itself does with torch and torchtune jobs.
+// Command generate writes the golden files beside it: what Kubeflow Trainer itself does with torch and torchtune jobs.
 //
 // Muster's strategies take over work that Trainer does in Go. The files let Python tests compare the two without a Go
 // tool chain; this program makes them by calling the released code: the runtime objects through which its webhook
 // validates and its controller builds JobSets. It also checks that our mirrors of upstream's runtimes still are mirrors.
 //
 //	go run . -manifests ../../../manifests/runtimes -out ..
+//	go run -modfile=2.2.mod .
+//	go run -modfile=2.1.mod -tags=older .
+//	go run -modfile=2.0.mod -tags=older,first .
 package main
 
 import (
@@ -32,45 +35,64 @@ func main() {
 }
 
 func generate(ctx context.Context, manifests, out string) error {
-	if err := checkMirrors(manifests); err != nil {
-		return err
+	if minor() == newest {
+		if err := checkMirrors(manifests); err != nil {
+			return err
+		}
 	}
 	runtimes, err := tuneRuntimes(manifests)
 	if err != nil {
 		return err
 	}
-	if err := write(ctx, filepath.Join(out, "torchtune", "cases.json"), runtimes, tuneCases()); err != nil {
+	if err := write(ctx, filepath.Join(out, "torchtune"), runtimes, tuneCases()); err != nil {
 		return err
 	}
-	return write(ctx, filepath.Join(out, "torch", "cases.json"), torchRuntimes(), torchCases())
+	return write(ctx, filepath.Join(out, "torch"), torchRuntimes(), torchCases())
+}
+
+// known are the lines of the newest Trainer's file, which an older one leaves out; the newest writes all.
+func known(folder string) (map[string]bool, string, error) {
+	found := map[string]bool{}
+	newestFile := filepath.Join(folder, "cases.json")
+	if minor() == newest {
+		return found, newestFile, nil
+	}
+	raw, err := os.ReadFile(newestFile)
+	for each := range strings.SplitSeq(string(raw), "\n") {
+		found[strings.TrimSuffix(each, ",")] = true
+	}
+	return found, filepath.Join(folder, minor()+".json"), err
 }
 
 // write evaluates the cases and lays them out one per line, so that a change of one is a change of one line.
-func write(ctx context.Context, path string, runtimes map[string]document, cases []testCase) error {
-	var file bytes.Buffer
-	file.WriteString("{\"trainer\": \"v2.3.0\",\n\"runtimes\": {\n")
-	for index, key := range sortedKeys(runtimes) {
-		fmt.Fprintf(&file, "%s%s: %s", separator(index), line(key), line(runtimes[key]))
+func write(ctx context.Context, folder string, runtimes map[string]document, cases []testCase) error {
+	same, path, err := known(folder)
+	if err != nil {
+		return err
 	}
-	file.WriteString("\n},\n\"cases\": [\n")
-	for index, entry := range cases {
+	var rows, answers []string
+	for _, key := range sortedKeys(runtimes) {
+		if row := line(key) + ": " + line(runtimes[key]); !same[row] {
+			rows = append(rows, row)
+		}
+	}
+	for _, entry := range cases {
+		if strings.HasSuffix(folder, "torchtune") && minor() != newest && !strings.HasPrefix(entry.Name, "sample") {
+			continue // one part of them shows what differs
+		}
 		result, err := evaluate(ctx, runtimes[entry.Runtime], entry.TrainJob)
 		if err != nil {
 			return fmt.Errorf("case %q: %w", entry.Name, err)
 		}
 		entry.outcome = result
-		fmt.Fprintf(&file, "%s%s", separator(index), line(entry))
+		if row := line(entry); !same[row] {
+			answers = append(answers, row)
+		}
 	}
-	file.WriteString("\n]}\n")
-	fmt.Printf("%s: %d runtimes, %d cases, %d bytes\n", path, len(runtimes), len(cases), file.Len())
-	return os.WriteFile(path, file.Bytes(), 0o644)
-}
-
-func separator(index int) string {
-	if index == 0 {
-		return ""
-	}
-	return ",\n"
+	file := fmt.Sprintf("{\"trainer\": %q,\n\"runtimes\": {\n%s\n},\n\"cases\": [\n%s\n]}\n", release(),
+		strings.Join(rows, ",\n"), strings.Join(answers, ",\n"))
+	fmt.Printf("%s: %d runtimes, %d of %d cases, %d bytes\n", path, len(rows), len(answers), len(cases), len(file))
+	return os.WriteFile(path, []byte(file), 0o644)
 }
 
 // line is JSON without the escapes that Go adds for browsers; what comes here always marshals.

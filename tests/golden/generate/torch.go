@@ -39,8 +39,13 @@ func torchRuntimes() map[string]document {
 	add("env", nil, document{"env": []any{variable("LANG", "C"), variable("PET_NPROC_PER_NODE", "auto")}})
 	launch := document{"command": list("torchrun", "default.py"), "args": list("--epochs=1")}
 	add("command", nil, merge(launch, document{"resources": gpuLimit(2)}))
-	target := document{"jobName": "node", "containerNames": list("node")}
-	add("inject-node", document{"torch": document{"envInjection": document{"targets": []any{target}}}}, nil)
+	if minor() == newest {
+		target := document{"jobName": "node", "containerNames": list("node")}
+		add("inject-node", document{"torch": document{"envInjection": document{"targets": []any{target}}}}, nil)
+	}
+	if minor() < "2.2" {
+		addPolicies(out)
+	}
 	add("claims", nil, document{"resources": document{"claims": []any{document{"name": "gpu"}}, "requests": document{"cpu": "4"}}})
 	return out
 }
@@ -48,20 +53,27 @@ func torchRuntimes() map[string]document {
 // torchCases are plain torch jobs: what Trainer counts, and the environment that it gives to torchrun.
 func torchCases() []testCase {
 	out := collector{seen: map[string]bool{}}
-	for _, runtimeKey := range sortedKeys(torchRuntimes()) {
+	runtimes := torchRuntimes()
+	for _, runtimeKey := range sortedKeys(runtimes) {
 		out.add("runtime", runtimeKey, runtimeKey, document{})
 	}
-	addAbsence(&out)
+	addAbsence(&out, runtimes)
 	addOverrides(&out)
 	addCounts(&out)
 	addUserFields(&out)
+	addPatchCases(&out)
+	if minor() < "2.2" {
+		addPolicyCases(&out)
+	}
 	return out.cases
 }
 
 // addAbsence leaves spec.trainer out.
-func addAbsence(out *collector) {
+func addAbsence(out *collector, runtimes map[string]document) {
 	for _, runtimeKey := range []string{"bare", "gpu4", "env", "command", "nodes3", "inject-node"} {
-		out.add("no trainer", runtimeKey, runtimeKey, nil)
+		if runtimes[runtimeKey] != nil {
+			out.add("no trainer", runtimeKey, runtimeKey, nil)
+		}
 	}
 }
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from strategies.documents.versions import NEWEST, VERSIONS, Version
+
 __all__ = [
     "Adder",
     "context",
@@ -19,6 +21,7 @@ __all__ = [
     "replicas",
     "runtimes",
     "seconds",
+    "trainer",
 ]
 
 
@@ -62,6 +65,12 @@ def runtimes(command: argparse.ArgumentParser) -> None:
         "-n", "--namespace", default="default", help="namespace of objects that name none; default by default"
     )
     command.add_argument("--config", type=Path, metavar="FILE", help="configuration file of the service, for its modes")
+    command.add_argument(
+        "--trainer",
+        type=trainer,
+        metavar="VERSION",
+        help=f"Trainer that the cluster has: {', '.join(VERSIONS)}; by default the configuration's, else {NEWEST.name}",
+    )
 
 
 def output(command: argparse.ArgumentParser, *formats: str) -> None:
@@ -84,6 +93,14 @@ def seconds(text: str) -> float:
     if not 0.1 <= seconds <= 600:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0.1 and 600")
     return seconds
+
+
+def trainer(text: str) -> Version:
+    """Return a version of Trainer; a patch release counts as its minor one."""
+    minor = re.sub(r"^v?([0-9]+\.[0-9]+)(\.[0-9]+)?$", r"\1", text)
+    if minor not in VERSIONS:
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a Trainer that Muster knows: {', '.join(VERSIONS)}")
+    return VERSIONS[minor]
 
 
 def name(text: str) -> str:

@@ -52,14 +52,18 @@ def _outputs(setup: Setup, *, with_jobsets: bool) -> Iterator[_Output]:
         yield _Output(case.document, case)
         following = jobsets.follow(case, setup) if with_jobsets else None
         if following is not None:
-            yield _Output(_marked(following.document), following)
+            yield _Output(_marked(following), following)
 
 
-def _marked(document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _marked(case: Case) -> Mapping[str, Any]:
     """Mark a predicted document as one that is not in a cluster, for readers behind a pipe."""
-    metadata = document["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), _ANNOTATION: predictions.TRAINER}
+    document, metadata = case.document, case.document["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), _ANNOTATION: _trainer(case)}
     return {**document, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _trainer(case: Case) -> str:
+    return predictions.made_by(case.mutated.governor.runtime)
 
 
 def _yaml(outputs: Sequence[_Output]) -> str:
@@ -71,7 +75,7 @@ def _comment(output: _Output) -> str:
     if case is None or not case.predicted:
         return ""
     lines = [
-        f"Predicted, not for kubectl apply: the JobSet that {predictions.TRAINER} would make of the TrainJob above,",
+        f"Predicted, not for kubectl apply: the JobSet that {_trainer(case)} would make of the TrainJob above,",
         "after Muster.",
         *(f"Note: {note}." for note in case.notes),
     ]
@@ -102,7 +106,7 @@ def _patch(case: Case) -> dict[str, Any]:
             "kind": document["kind"],
             "namespace": case.namespace,
             "name": name,
-            **({"predicted": predictions.TRAINER} if case.predicted else {}),
+            **({"predicted": _trainer(case)} if case.predicted else {}),
         },
         "patch": case.mutated.changes.patch() if patched else [],
     }

@@ -30,7 +30,9 @@ def run(args: argparse.Namespace) -> int:
             _write(wire.deny(error.uid, str(error), code=400, reason="BadRequest"))
         raise CommandError(f"stdin: {error}") from error
     cluster = gathering.gather([], args.runtimes, namespace=args.namespace, whole=True)
-    _write(answers.answer(cases.evaluate(request, cluster.reader, cases.policy(args.config))))
+    settings = cases.policy(args.config)
+    cluster.reader.trainer = args.trainer or settings.trainer
+    _write(answers.answer(cases.evaluate(request, cluster.reader, settings)))
     return problems.CLEAN
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
+from strategies.documents.versions import NEWEST, VERSIONS, Version
+
 __all__ = ["Kind", "Shape", "kinds", "sources"]
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -63,12 +65,14 @@ class Kind:
         group: its API group.
         version: the one that is served.
         shape: of the whole object.
+        trainer: the version of Trainer whose definition it is.
     """
 
     name: str
     group: str
     version: str
     shape: Shape
+    trainer: Version = NEWEST
 
     @property
     def api_version(self) -> str:
@@ -76,27 +80,30 @@ class Kind:
         return f"{self.group}/{self.version}"
 
 
-def kinds() -> Mapping[str, Kind]:
-    """Return the kinds by their names."""
-    return _read()[0]
+@functools.cache
+def kinds(trainer: str = NEWEST.name) -> Mapping[str, Kind]:
+    """Return the kinds by their names, as a version of Trainer defines them."""
+    table, linker = _read()
+    found = {}
+    for key, facts in table["kinds"].items():
+        name, _, version = key.partition(" ")
+        mine = f"{name} {trainer}" in table["kinds"]
+        if version == (trainer if mine else ""):
+            shape = linker.link(facts["shape"])
+            found[name] = Kind(name, facts["group"], facts["version"], shape, VERSIONS[trainer])
+    return found
 
 
 def sources() -> Mapping[str, str]:
     """Return the Go modules that the definitions are from, with their versions."""
-    return _read()[1]
+    return dict(source.split(" ") for source in _read()[0]["source"])
 
 
 @functools.cache
-def _read() -> tuple[Mapping[str, Kind], Mapping[str, str]]:
+def _read() -> tuple[dict[str, Any], _Linker]:
     text = resources.files(__package__).joinpath("schemas.json").read_text(encoding="utf-8")
     table = json.loads(text)
-    linker = _Linker(table["shapes"])
-    found = {
-        name: Kind(name, facts["group"], facts["version"], linker.link(facts["shape"]))
-        for name, facts in table["kinds"].items()
-    }
-    versions = dict(source.split(" ") for source in table["source"])
-    return found, versions
+    return table, _Linker(table["shapes"])
 
 
 class _Linker:

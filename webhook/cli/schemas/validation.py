@@ -13,7 +13,7 @@ from typing import Any
 from strategies.documents import paths
 from strategies.documents.findings import Finding, error
 from strategies.documents.paths import Path
-from webhook.cli.schemas import limits, versions
+from webhook.cli.schemas import limits, releases, versions
 from webhook.cli.schemas.shapes import Kind, Shape
 
 __all__ = ["check"]
@@ -34,7 +34,7 @@ def check(document: Mapping[str, Any], kind: Kind) -> list[Finding]:
         document: an object as a user wrote it, of any shape; `apiVersion` and `kind` are texts.
         kind: what it is, as `versions.known_as` returns it.
     """
-    search = _Search()
+    search = _Search(document, kind)
     if not _fits(kind.shape, document):
         search.walk(kind.shape, document, ())
     if type(document.get("metadata", {})) is dict and not _is_named(document):
@@ -50,7 +50,8 @@ def _is_named(document: Mapping[str, Any]) -> bool:
 def _finding(document: Mapping[str, Any], fault: _Fault) -> Finding:
     path, message, rule = fault
     value = paths.lookup(document, path)
-    return error(paths.field(document, path), None if value is paths.ABSENT else value, message, rule=rule)
+    shown = None if value is paths.ABSENT or (rule == releases.RULE and isinstance(value, dict | list)) else value
+    return error(paths.field(document, path), shown, message, rule=rule)
 
 
 def _fits(shape: Shape, value: Any) -> bool:
@@ -97,8 +98,9 @@ def _is_whole(shape: Shape, value: Any) -> bool:
 class _Search:
     """Collects the faults of one object."""
 
-    def __init__(self) -> None:
+    def __init__(self, document: Mapping[str, Any], kind: Kind) -> None:
         self.faults: list[_Fault] = []
+        self._document, self._kind = document, kind
         self._guesses = 0
 
     def walk(self, shape: Shape, value: Any, path: Path) -> None:
@@ -107,7 +109,7 @@ class _Search:
             return
         if type(value) not in shape.types:
             if not _is_whole(shape, value):
-                self._add(path, limits.misfit(shape, value), "core/shape")
+                self._misfit(shape, value, path)
             return
         if type(value) is dict:
             self._members(shape, value, path)
@@ -116,6 +118,22 @@ class _Search:
         if shape.limits:
             for message in limits.broken(shape, value):
                 self._add(path, message, "core/value")
+
+    def _misfit(self, shape: Shape, value: Any, path: Path) -> None:
+        """Report a wrong type; a word for a number of processes is one of Trainer 2.0 and 2.1."""
+        if path == ("spec", "trainer", "numProcPerNode") and value in ("auto", "cpu", "gpu"):
+            known = "is a word, which only Trainer 2.0 and 2.1 take"
+            cure = "remove it for a process for each GPU, or write a number"
+            self._add(path, f"{known}, so {self._kind.trainer} refuses the job; {cure}", releases.RULE)
+        else:
+            self._add(path, limits.misfit(shape, value), "core/shape")
+
+    def _unknown(self, name: str, known: Mapping[str, Shape], path: Path) -> None:
+        foreign = releases.told(self._document, path, self._kind, lambda kind: _fits(kind.shape, self._document))
+        if foreign is not None:
+            self._add(path, foreign, releases.RULE)
+        else:
+            self._add(path, f"is not a known field{self._hint(name, known)}", "core/unknown-field")
 
     def _add(self, path: Path, message: str, rule: str) -> None:
         self.faults.append((path, message, rule))
@@ -129,7 +147,7 @@ class _Search:
             if inner is not None:
                 self.walk(inner, child, (*path, name))
             elif properties is not None:
-                self._add((*path, name), f"is not a known field{self._hint(name, properties)}", "core/unknown-field")
+                self._unknown(name, properties, (*path, name))
         for name in shape.required:
             if value.get(name) is None:
                 self._add((*path, name), "is required", "core/required")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from strategies.documents.findings import Finding, error
+from strategies.documents.versions import NEWEST, Version
 from webhook.cli.schemas import shapes
 from webhook.cli.schemas.shapes import Kind
 
@@ -20,22 +21,23 @@ _ORGANISATIONS = re.compile(r"(?:^|\.)(?:kubeflow\.org|(?:x-)?k8s\.io|kubernetes
 """Whose groups have no other kind of these names, under any version."""
 
 
-def known_as(document: Mapping[str, Any]) -> Kind | None:
+def known_as(document: Mapping[str, Any], trainer: Version = NEWEST) -> Kind | None:
     """Return the kind that an object is, or is meant to be: other spelling, other version, a group that is gone.
 
     Args:
         document: an object whose `apiVersion` and `kind` are texts.
+        trainer: the version in force.
     """
-    return _meant(document["apiVersion"].rpartition("/")[0], document["kind"].lower())
+    return _meant(document["apiVersion"].rpartition("/")[0], document["kind"].lower(), trainer.name)
 
 
 @functools.lru_cache(maxsize=256)
-def _meant(group: str, name: str) -> Kind | None:
-    every = _kinds()
+def _meant(group: str, name: str, trainer: str) -> Kind | None:
+    every = _kinds(trainer)
     called = re.sub(r"[-_ ]", "", name[:_LONGEST])
     found = every.get(called) or every.get(called.removesuffix("s"))
     if found is not None:
-        return found if _is_near(group) else None
+        return found if _is_near(group, every) else None
     mine = [each for each, kind in every.items() if kind.group == group]
     near = difflib.get_close_matches(name[:_LONGEST], mine, 1, _NEAR)
     return every[near[0]] if near else None
@@ -54,16 +56,16 @@ def misnamed(document: Mapping[str, Any], kind: Kind) -> list[Finding]:
 
 
 @functools.cache
-def _kinds() -> Mapping[str, Kind]:
-    return {name.lower(): kind for name, kind in shapes.kinds().items()}
+def _kinds(trainer: str) -> Mapping[str, Kind]:
+    return {name.lower(): kind for name, kind in shapes.kinds(trainer).items()}
 
 
-def _is_near(group: str) -> bool:
+def _is_near(group: str, every: Mapping[str, Kind]) -> bool:
     """Whether only a mistake gives this group to a kind of Trainer or JobSet: it is theirs, or misspelt, or built in.
 
     A group without a dot is one that Kubernetes has built in, for a CustomResourceDefinition needs one.
     """
     if "." not in group or _ORGANISATIONS.search(group):
         return True
-    wanted = {kind.group for kind in _kinds().values()} | {"kubeflow.org"}
+    wanted = {kind.group for kind in every.values()} | {"kubeflow.org"}
     return any(difflib.SequenceMatcher(None, group[:_LONGEST], each).ratio() >= _NEAR for each in wanted)
