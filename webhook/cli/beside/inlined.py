@@ -57,7 +57,7 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
         decide: returns all findings about another document in the place of the job.
     """
     request, governor = decision.request, decision.governor
-    if not inputs.has(request.namespace, "ConfigMap") or governor.owner is not None or decision.verdict == "skipped":
+    if governor.owner is not None or decision.verdict == "skipped":
         return Told()
     if (request.kind != "JobSet" and governor.runtime is None) or any(
         each.rule == "core/shape" for each in decision.findings
@@ -66,9 +66,14 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
     kind: Any = "JobSet" if request.kind == "JobSet" else "TrainJob"
     job = Job(kind, Changes(source.document), request.namespace, governor.runtime, identify=kinds.identify)
     containers = [held for held in places.containers(job) if kind == "JobSet" or held.own]
-    faults = [fault for held in containers for fault in configurations.faults(held, inputs)]
-    written = {held: _written(held, inputs) for held in containers}
-    written = {held: found for held, found in written.items() if found[0]}
+    launched = str([change.after for change in decision.changes])
+    faults = [
+        fault
+        for held in containers
+        for fault in configurations.faults(held, _script(held, inputs)[0] or held.command, inputs, launched)
+    ]
+    holding = containers if inputs.has(request.namespace, "ConfigMap") else ()
+    written = {held: inside for held in holding if (inside := _written(held, inputs))[0]}
     if not written:
         return Told(faults)
     document = copy.deepcopy(dict(source.document))
@@ -88,7 +93,7 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
     return Told([*faults, *(_told(each, written) for each in found)], frozenset(open_before - still))
 
 
-_OPEN = frozenset({"core/env-from", "core/unknown-world", "core/unset-variable"})
+_OPEN = frozenset({"core/env-from", "core/unknown-world", "core/unset-variable", "trl/launch"})
 """Rules of what Muster cannot see, of which a ConfigMap of the input may be what it cannot see."""
 
 
