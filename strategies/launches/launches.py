@@ -43,8 +43,8 @@ class Launcher(Enum):
 class Launch:
     """A parsed command line.
 
-    `head`, `options`, `target` and `rest` hold all of its words except torchrun's or python's `-m`, a `--`, and the text
-    of `STRICT`, which reads as its module.
+    `head`, `options`, `target` and `rest` hold all of its words except torchrun's or python's `-m`, a `--`, and the
+    text of `STRICT`, which reads as its module.
 
     Attributes:
         launcher: what starts the processes.

@@ -128,7 +128,7 @@ def trained(case: Result) -> Result:
     module = importlib.import_module(name)
     scope = {"__name__": "__main__", "main": trains(name), "make_parser": module.make_parser}
     with mock.patch.object(sys, "argv", [words[0], *argv]):
-        return outcome(lambda: exec(text, scope))  # the script's own last lines
+        return outcome(lambda: exec(text, scope))  # noqa: S102  # the script's own last lines
 
 
 def trains(name: str) -> Any:

@@ -93,7 +93,13 @@ def job(form, words, nodes):
 
 
 def env(nodes):
-    told = {"NNODES": str(nodes), "NPROC_PER_NODE": "2", "NODE_RANK": "0", "MASTER_ADDR": "head", "MASTER_PORT": "29500"}
+    told = {
+        "NNODES": str(nodes),
+        "NPROC_PER_NODE": "2",
+        "NODE_RANK": "0",
+        "MASTER_ADDR": "head",
+        "MASTER_PORT": "29500",
+    }
     return {f"PET_{name}": value for name, value in told.items()}
 
 
@@ -121,7 +127,9 @@ def files(tmp_path_factory):
 
 
 def placed(words, files):
-    return [str(files / word) if word.endswith(".yaml") else word.replace("=right", f"={files}/right") for word in words]
+    return [
+        str(files / word) if word.endswith(".yaml") else word.replace("=right", f"={files}/right") for word in words
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +137,8 @@ def answers(launch_answers, files):
     """For each case: how the author's launch ends, how Muster's ends, and what Muster refuses."""
     governing = runtime("trl", resources=gpus(2))
     known, questions, refused = {}, {}, {}
-    for name, words, nodes in cases():
-        words = [*SCRIPT, *placed(words, files)]
+    for name, given, nodes in cases():
+        words = [*SCRIPT, *placed(given, files)]
         known[f"author: {name}"] = (*FORMS["trl"], *words), nodes
         for form in FORMS:
             document = job(form, words, nodes)

@@ -73,7 +73,7 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
         for fault in configurations.faults(held, _script(held, inputs)[0] or held.command, inputs, launched)
     ]
     holding = containers if inputs.has(request.namespace, "ConfigMap") else ()
-    written = {held: inside for held in holding if (inside := _written(held, inputs))[0]}
+    written = {held: told for held in holding if (told := _written(held, inputs))[0]}
     if not written:
         return Told(faults)
     document = copy.deepcopy(dict(source.document))
