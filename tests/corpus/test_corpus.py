@@ -126,6 +126,10 @@ def test_a_head_that_allows_a_warning_or_a_refusal_names_the_rule(name):
     assert cases.expectation(name).get("reports")
 
 
+def test_folders_are_named_by_their_subject():
+    assert not [name for name in NAMES if name[0].isdigit()]
+
+
 def test_no_case_is_open_that_does_not_exist():
     assert not set(OPEN) - set(NAMES)
     assert len(OPEN) == len(set(OPEN))
