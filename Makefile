@@ -31,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LESS := $(if $(QUICK),-m "not thorough" --hypothesis-profile=repeatable)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo rl-demo sessions gpu test test-all test-fast venv tiers lint types layers rooms unit contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers costs fuzz record mutants sbom fix clean
+.PHONY: help demo rl-demo sessions gpu test test-all test-fast venv tiers lint types layers rooms unit manifests contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers costs fuzz record mutants sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -93,10 +93,10 @@ rl-demo: $(SESSIONS_VENV)/.done ## reinforcement learning by the tinker client t
 
 # In this order: what is quick and broken most often fails first. At the end each part's seconds are told.
 test: ## what to run before a change is sent: all but the tests that are marked thorough
-	@$(PYTHON) -m e2e.parts venv tiers lint types layers "unit QUICK=1" "prepare QUICK=1" "contract QUICK=1" "sessions QUICK=1" "packaging QUICK=1" "e2e QUICK=1"
+	@$(PYTHON) -m e2e.parts venv tiers lint types layers "unit QUICK=1" "manifests QUICK=1" "prepare QUICK=1" "contract QUICK=1" "sessions QUICK=1" "packaging QUICK=1" "e2e QUICK=1"
 
 test-all: ## everything there is
-	@$(PYTHON) -m e2e.parts venv tiers lint types layers unit prepare contract sessions packaging e2e
+	@$(PYTHON) -m e2e.parts venv tiers lint types layers unit manifests prepare contract sessions packaging e2e
 
 test-fast: $(VENV)/.dev ## unit tests only, seconds
 	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging --ignore=tests/sessions
@@ -133,6 +133,10 @@ chart-values: $(VENV)/.dev ## the table of values in the chart's README, written
 
 unit: $(VENV)/.dev promtool browser
 	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging --ignore=tests/sessions $(LESS)
+
+# QUICK=1: of the Go modules that the cluster is built from.
+manifests: $(VENV)/.dev ## check upstream's own manifests, and compare with what was judged (tools/manifests.tsv); ARGS: --write
+	@$(BIN)/python -m tools.manifests $(if $(QUICK),--quick) $(ARGS)
 
 # Tests the alert rules; no Python package has it, and Debian's can be unpacked without being installed. Without it those tests say so.
 promtool:

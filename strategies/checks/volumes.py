@@ -25,6 +25,7 @@ __all__ = ["check", "count", "named", "together"]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+_ONE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 _LEFT = "so the others never start; use ReadWriteMany"
 _ELSEWHERE = "pods on other nodes never start; use ReadWriteMany"
@@ -190,7 +191,8 @@ class _Crowd:
     def judged(self, modes: Sequence[Any]) -> Iterator[_Verdict]:
         """Judge the access modes of the volume."""
         rule = "core/shared-volume"
-        if self.count <= 1 or _MANY & {each for each in modes if isinstance(each, str)}:
+        known = {each for each in modes if isinstance(each, str)}
+        if self.count <= 1 or _MANY & known or not _ONE & known:
             return
         if "ReadWriteOncePod" in modes:
             yield error, f"only one of the {self.count} pods can have this volume, {_LEFT}", rule

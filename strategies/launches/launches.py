@@ -17,7 +17,7 @@ from strategies.launches import tables
 from strategies.launches.options import Table, split
 from strategies.launches.statuses import Loss
 
-__all__ = ["MAX_WORDS", "SHELLS", "Launch", "Launcher", "parse", "program"]
+__all__ = ["MAX_WORDS", "SHELLS", "STRICT", "Launch", "Launcher", "parse", "program"]
 
 
 class Launcher(Enum):
@@ -43,7 +43,8 @@ class Launcher(Enum):
 class Launch:
     """A parsed command line.
 
-    `head`, `options`, `target` and `rest` hold all of its words except torchrun's or python's `-m` and a `--`.
+    `head`, `options`, `target` and `rest` hold all of its words except torchrun's or python's `-m`, a `--`, and the
+    text of `STRICT`, which reads as its module.
 
     Attributes:
         launcher: what starts the processes.
@@ -101,6 +102,9 @@ _PYTHON = re.compile(r"python[\d.]*t?")
 _PYTHON_VALUES = "WX"
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh"})
 _TRL_MODULES = frozenset({"trl", "trl.cli", "trl.cli.main"})
+STRICT = "from {} import main, make_parser; main(*make_parser().parse_args_and_config())"
+"""What `torchrun -- -c` runs of a script of TRL, which as a module ignores the keys of a file that it does not know."""
+_STRICT = re.compile(re.escape(STRICT).replace(r"\{\}", r"(trl\.scripts\.\w+)"))
 
 
 MAX_WORDS = 2_048
@@ -233,6 +237,13 @@ def _trl(head: _Words, words: _Words) -> Launch:
     )
 
 
+def _torchrun(head: _Words, words: _Words) -> Launch:
+    """Read `torchrun`; `-c` behind its options is the text that its python runs."""
+    launch = _TORCHRUN(head, words)
+    script = _STRICT.fullmatch(launch.rest[0]) if launch.target == "-c" and launch.rest else None
+    return launch if script is None else replace(launch, module=True, target=script[1], rest=launch.rest[1:])
+
+
 def _fabric_run(head: _Words, words: _Words) -> Launch:
     """Read `fabric run`, and the `run model` of lightning before 2.4."""
     return _FABRIC((*head, "model"), words[1:]) if words[:1] == ("model",) else _FABRIC(head, words)
@@ -267,7 +278,7 @@ _PROGRAMS: Mapping[str, _Reader] = {
         ("mpirun", "mpiexec", "orterun", "prterun", "mpiexec.hydra", "mpiexec.mpich", "mpirun.openmpi"), _MPI
     ),
     "ray": _commands(Launcher.RAY, {"job": _ray_job}),
-    "torchrun": _TORCHRUN,
+    "torchrun": _torchrun,
     "trl": _trl,
     "tune": _commands(Launcher.TUNE, {"run": _TUNE_RUN}),
     "vllm": _subcommands(Launcher.VLLM),
@@ -284,6 +295,6 @@ _MODULES: Mapping[str, _Reader] = {
     "lightning.fabric.cli": _FABRIC_CLI,
     "lightning_fabric.cli": _FABRIC_CLI,
     "torch.distributed.launch": _launcher(Launcher.TORCHRUN, tables.DISTRIBUTED_LAUNCH, module="module"),
-    "torch.distributed.run": _TORCHRUN,
+    "torch.distributed.run": _torchrun,
     **dict.fromkeys(_TRL_MODULES, _trl),
 }

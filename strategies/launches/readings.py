@@ -9,6 +9,7 @@ its own: it is in `Reading.beside`. Where only such programs run, the last one i
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -363,12 +364,13 @@ def _written(launch: Launch, around: _Around) -> dict[str, str]:
         found = {target: files[name]} if name else {}
     elif launch.launcher is Launcher.PYTHON and target in ("", "-") and around.stdin is not None:
         found = {target: around.stdin}
-    if not files or launch.launcher not in (Launcher.ACCELERATE, Launcher.TRL, Launcher.DEEPSPEED):
+    if not files:
         return found
     names = {str(launch.values[option]) for option in FILES if option in launch.values}
+    names |= {after for word, after in itertools.pairwise(launch.rest) if word == "--config"}
     found |= {name: files[name] for name in names if name in files and text.count(name) == _WRITTEN_AND_READ}
     default = next((name for name in files if name.endswith(DEFAULT_PLACE) and text.count(name) == 1), None)
-    if default is not None and launch.launcher is not Launcher.DEEPSPEED:
+    if default is not None and launch.launcher in (Launcher.ACCELERATE, Launcher.TRL):
         found.setdefault(DEFAULT_PLACE, files[default])
     return found
 

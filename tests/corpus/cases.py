@@ -16,7 +16,8 @@ A case is a file of documents, as `muster check -f` reads it. The comment at its
 * `into`: the containers that get MASTER_ADDR; no others may.
 * `untouched`: replicated jobs of a JobSet that stay as they came.
 * `probes`: `http` or `none`.
-* `reports`: rule ids that have to be among the findings.
+* `reports`: rule ids that have to be among the findings; of a head that also allows silence, where it is not silent.
+  `unreadable` stands for a document that cannot be read. A case that may be warned of or refused names its rules.
 * `trainer`: the version of Trainer that the cluster has, in quotes; the newest release without it.
 * `update`: with `true` the first job of the file is created, and the second is merged into what Muster made of it, as
   `kubectl apply` and patches of controllers do; null takes a member away. Only the update is judged, and nothing may be
@@ -44,6 +45,7 @@ from webhook.kubeyaml.sources import Source
 FOLDER = Path(__file__).parent / "cases"
 OPEN = Path(__file__).parent / "OPEN"
 ENDS = frozenset({"right", "changed", "noted", "warned", "refused"})
+LOUD = frozenset({"warned", "refused"})
 MEMBERS = frozenset(
     {"expect", "source", "why", "world", "told", "says", "unsaid", "holds", "lacks", "wins", "env", "reports"}
     | {"into", "untouched", "probes", "update", "trainer"}
@@ -80,6 +82,11 @@ class Outcome:
             return {"warned"}
         ends = {"changed" if self.changes else "right"}
         return ends | ({"noted"} if Severity.NOTE in severities else set())
+
+    @property
+    def rules(self) -> set[str]:
+        """The rules that are reported."""
+        return {each.rule for each in self.findings} | ({"unreadable"} if self.refusals else set())
 
     @property
     def texts(self) -> list[str]:

@@ -6,6 +6,7 @@ import pytest
 
 from strategies.documents.findings import Severity
 from strategies.frameworks.trl import flags
+from strategies.launches import launches
 from tests.frameworks.builders import GPU, NEEDED, enforce, found, gpus, run, runtime, trainjob
 from tests.frameworks.trl_jobs import FOUR_GPUS, METHOD, TORCHRUN_SFT, TWO_NODES, enforced
 
@@ -42,6 +43,29 @@ def test_on_two_nodes_becomes(command, wanted):
     assert out.container["command"] == wanted
     assert out.container["args"] == list(NEEDED)
     assert out.warnings == []
+
+
+STRICT_FORMS = {
+    "trl": ("trl sft", ["torchrun"]),
+    "trl of a folder": ("/opt/venv/bin/trl sft", ["/opt/venv/bin/torchrun"]),
+    "trl as a module": ("python -m trl sft", ["python", "-m", "torch.distributed.run"]),
+    "torchrun around trl": ("torchrun --max-restarts=1 --no-python trl sft", ["torchrun", "--max-restarts=1"]),
+}
+
+
+@pytest.mark.parametrize(("command", "head"), STRICT_FORMS.values(), ids=STRICT_FORMS)
+def test_a_file_of_settings_is_read_as_strictly_as_by_trl(command, head):
+    out = enforced(command, args=["--config", "/cfg/sft.yaml"])
+    launch = launches.parse(out.container["command"] + out.container["args"])
+
+    assert out.container["command"] == [*head, "--", "-c", launches.STRICT.format("trl.scripts.sft")]
+    assert (launch.module, launch.target, launch.rest) == (True, "trl.scripts.sft", ("--config", "/cfg/sft.yaml"))
+    assert "cannot read /cfg/sft.yaml" in out.warnings[0]
+
+
+@pytest.mark.parametrize("command", ["torchrun -m trl.scripts.sft", "python -m trl.scripts.sft"])
+def test_a_script_that_the_author_runs_as_a_module_stays_one(command):
+    assert "-m trl.scripts.sft" in " ".join(enforced(command, args=["--config", "/cfg/sft.yaml"]).container["command"])
 
 
 @pytest.mark.parametrize("method", sorted(flags.methods()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strategies.documents.findings import Severity
+from strategies.launches.launches import STRICT
 from tests.frameworks.builders import NEEDED, enforce, found, run, runtime, trainjob
 from tests.frameworks.trl_jobs import CLAIM, FOUR_GPUS, ONE_GPU, TORCHRUN_SFT, TWO_NODES, enforced
 
@@ -165,7 +166,7 @@ def test_numbers_that_contradict_are_refused_and_not_rewritten(written, trainer,
 
 def test_a_file_of_settings_on_two_nodes_is_warned_of():
     out = enforced("trl sft", args=["--config", "sft.yaml"])
-    assert out.container["command"] == TORCHRUN_SFT
+    assert out.container["command"] == ["torchrun", "--", "-c", STRICT.format("trl.scripts.sft")]
     assert out.container["args"] == ["--config", "sft.yaml"]
     assert out.rules == ["trl/launch"]
     assert "cannot read sft.yaml" in out.warnings[0]

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.frameworks.trl import flags, parsing
+from strategies.launches.launches import STRICT
 from tests.frameworks.builders import enforce, found, gpus, runtime, trainjob
 from tests.support import limits
 
@@ -53,8 +54,8 @@ def scripts(method, words):
 
 
 def arguments_of(argv, method):
-    """The arguments behind `-m trl.scripts.METHOD` or `trl METHOD`."""
-    starts = (f"trl.scripts.{method}", method)
+    """The arguments behind `-m trl.scripts.METHOD`, the text that reads a file strictly, or `trl METHOD`."""
+    starts = (f"trl.scripts.{method}", STRICT.format(f"trl.scripts.{method}"), method)
     return argv[next(index for index, word in enumerate(argv) if word in starts) + 1 :]
 
 
@@ -105,7 +106,7 @@ def test_on_two_nodes_a_launch_spans_them_or_is_refused(given_, form):
     method, args = given_
     out, governing = enforced(form, method, args, nodes=2)
     launched = parsing.parse(method, arguments_of(out.argv, method)).launcher_values
-    spans = f"trl.scripts.{method}" in out.argv or launched.get("num_machines") == "2"
+    spans = f"trl.scripts.{method}" in " ".join(out.argv) or launched.get("num_machines") == "2"
     assert spans or "trl/launch" in {each.rule for each in found("trl", out.document, governing)}
 
 

@@ -4,6 +4,9 @@ torchrun is the only launcher that reads what Trainer injects; `trl sft` under t
 and exits with 0. Beside process counts, accelerate's packaged presets add a fixed set of env, so they translate
 exactly. A launch with other flags of accelerate keeps `trl <method>` and gets all of accelerate's multi-node flags.
 
+`trl <method>` stops at a key of its `--config` file that it does not know, and its scripts do not when they are run as
+modules. So torchrun runs the parser and the training of the script by a text, which reads the file as `trl` does.
+
 On one node `trl <method>` finds the devices by itself. There a launch stays as it is where torchrun might not do the
 same: with flags of accelerate, or with a `--config` file that may hold such flags.
 """
@@ -16,6 +19,7 @@ from dataclasses import dataclass, field
 from strategies.documents import names
 from strategies.frameworks.trl import flags, numbers, parsing
 from strategies.frameworks.trl.invocations import Form, Invocation
+from strategies.launches.launches import STRICT
 from strategies.launches.topologies import Topology
 
 __all__ = ["LaunchPlan", "Refused", "plan"]
@@ -36,6 +40,7 @@ _TOPOLOGY_FLAGS = frozenset(
 _TORCHRUN_FLAGS = frozenset({"max_restarts", "monitor_interval", "rdzv_conf", "role", "tee"})
 _KEPT = frozenset({"accelerate_config", "rdzv_backend", "same_network"})
 _OWN_DISTRIBUTION = frozenset({"use_fsdp", "use_deepspeed", "use_megatron_lm", "use_parallelism_config", "config_file"})
+_OF_TRL = frozenset({Form.TRL, Form.TORCHRUN_TRL})
 _SINGLE = "single_gpu"
 """The preset whose launch starts one process, whatever its number of processes."""
 
@@ -79,7 +84,7 @@ def plan(found: Invocation, topology: Topology, *, subdomain: bool) -> LaunchPla
     if found.form is Form.TORCHRUN:
         return _torchrun(found, parsing.ParsedArgs(), topology, None) if found.said_by else None
     parsed = parsing.parse(found.method, found.args)
-    if _stays(found, parsed, topology):
+    if _stays(found, parsed, topology) or _is_faulty(parsed):
         return None
     preset = _preset_name(parsed)
     try:
@@ -96,6 +101,11 @@ def plan(found: Invocation, topology: Topology, *, subdomain: bool) -> LaunchPla
     if used <= _TOPOLOGY_FLAGS and ("accelerate_config" not in used or preset):
         return _torchrun(found, parsed, topology, per_node)
     return _accelerate(found, parsed, topology, per_node, subdomain=subdomain)
+
+
+def _is_faulty(parsed: parsing.ParsedArgs) -> bool:
+    """Whether accelerate stops at a flag that a new launch would leave out; the launch stays, and is refused for it."""
+    return any(fault.index in parsed.launcher_tokens for fault in parsed.faults)
 
 
 def _counted(found: Invocation) -> bool:
@@ -134,13 +144,20 @@ def _torchrun(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology,
         options.append(f"--nproc_per_node={per_node}")
     args = [arg for index, arg in enumerate(found.args) if index not in parsed.launcher_tokens]
     return LaunchPlan(
-        head=(*found.torchrun, *options, "-m", found.module),
+        head=(*found.torchrun, *options, *_script(found, parsed)),
         args=tuple(args),
         rule="accelerate-preset" if preset else "launch",
         reason=_reason(found, preset, topology, per_node),
         env=flags.preset_environment(preset) if preset else {},
-        caveat=_hidden(parsed) if found.form is Form.TRL else "",
+        caveat=_hidden(parsed) if found.form in _OF_TRL else "",
     )
+
+
+def _script(found: Invocation, parsed: parsing.ParsedArgs) -> tuple[str, ...]:
+    """Return the words by which torchrun runs the script, as strict about a file of settings as the author's launch."""
+    if found.form in _OF_TRL and parsed.config_file is not None:
+        return ("--", "-c", STRICT.format(found.module))
+    return ("-m", found.module)
 
 
 def _reason(found: Invocation, preset: str, topology: Topology, per_node: str | None) -> str:
@@ -175,7 +192,7 @@ def _hidden(parsed: parsing.ParsedArgs) -> str:
     if parsed.config_file is None:
         return ""
     file = parsed.config_file
-    return f"Muster cannot read {file}; settings of accelerate in it have no effect under torchrun, so write them here"
+    return f"Muster cannot read {file}; the launch stops at settings of accelerate in it, so write them here"
 
 
 def _accelerate(

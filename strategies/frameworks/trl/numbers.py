@@ -63,9 +63,11 @@ def compare(parsed: parsing.ParsedArgs, topology: Topology, asked: str | None) -
     """Compare the processes of one node with its devices, where both are known; `asked` is what `per_node` returned.
 
     Raises:
-        ContradictionError: there are more processes than devices.
+        ContradictionError: there are more processes than devices, or too few for a mode that needs several.
     """
     devices = topology.devices.count
+    if "multi_gpu" in parsed.launcher_values and whole(parsed.launcher_values.get("num_processes")) in (0, 1):
+        raise ContradictionError("--multi_gpu needs a --num_processes of 2 or more, and accelerate stops; remove both")
     if not devices or (whole(asked) or 0) <= devices:
         return
     flag = "num_processes" if "num_processes" in parsed.launcher_values else "gpu_ids"

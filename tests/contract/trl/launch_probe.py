@@ -2,19 +2,24 @@
 
 Reads {"launches": {name: {"program", "argv", "env", "gpus"}}, "configs": {name: {"method", "argv", "env"}}} on
 stdin and prints one result per name. Nothing is started: the last call before a process would be born is caught, and
-its arguments are told. The number of GPUs is pretended.
+its arguments are told. The number of GPUs is pretended. With "through", the script that a launch would start is run as
+well, up to its training: the result is {"trains": method}, or how launcher or script fails.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
+import importlib.util
 import json
 import os
+import re
 import sys
 import types
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NoReturn  # TRL, accelerate and torch are only known at run time
 from unittest import mock
 
@@ -103,6 +108,38 @@ def launched(case: Result) -> Result:
             return outcome(lambda: importlib.import_module(module).main(argv))
 
 
+def trained(case: Result) -> Result:
+    """What one command line comes to: the launcher, then the script in the process that it would start."""
+    found = launched(case)
+    if "command" not in found:
+        return found
+    words = [word for word in found["command"][1:] if word != "-u"]
+    if words[0] == "-c":
+        name = re.search(r"trl\.scripts\.\w+", words[1])[0]
+        text, argv = words[1].replace(f"from {name} import main, make_parser; ", ""), words[2:]
+    else:
+        argv = words[2:] if words[0] == "-m" else words[1:]
+        name = words[1] if words[0] == "-m" else f"trl.scripts.{Path(words[0]).stem}"
+        if importlib.util.find_spec(name) is None:
+            return {"error": "FileNotFoundError", "message": words[0]}
+        tree = ast.parse(Path(importlib.util.find_spec(name).origin).read_text())
+        tree.body = [each for each in tree.body if getattr(each, "name", "") not in ("main", "make_parser")]
+        text = ast.unparse(tree)
+    module = importlib.import_module(name)
+    scope = {"__name__": "__main__", "main": trains(name), "make_parser": module.make_parser}
+    with mock.patch.object(sys, "argv", [words[0], *argv]):
+        return outcome(lambda: exec(text, scope))  # noqa: S102  # the script's own last lines
+
+
+def trains(name: str) -> Any:
+    """A stand-in for the `main` of a script, which is given what was parsed."""
+
+    def main(*_parsed: Any) -> NoReturn:
+        raise CaughtError({"trains": name})
+
+    return main
+
+
 def configured(case: Result) -> Result:
     """What a training script makes of its arguments before it touches model and data."""
     parser = importlib.import_module(f"trl.scripts.{case['method']}").make_parser()
@@ -149,7 +186,8 @@ def main() -> None:
     # Imports first: under the pretences below transformers would find a DeepSpeed that is none.
     importlib.import_module("trl.scripts.grpo").make_parser()
     importlib.import_module("accelerate.commands.launch")
-    answer = {name: launched(case) for name, case in request.get("launches", {}).items()}
+    asked = request.get("launches", {}).items()
+    answer = {name: trained(case) if case.get("through") else launched(case) for name, case in asked}
     answer |= {name: configured(case) for name, case in request.get("configs", {}).items()}
     json.dump(answer, sys.stdout)
 

@@ -14,13 +14,13 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents.findings import Finding, beginning, warning
+from strategies.documents.findings import Finding, beginning, error, warning
 from strategies.frameworks.trl import flags as trl_flags
 from strategies.frameworks.trl import invocations
 from strategies.frameworks.trl import parsing as of_trl
-from strategies.frameworks.trl.invocations import Invocation
+from strategies.frameworks.trl.invocations import Form, Invocation
 from strategies.frameworks.vllm import servers
-from strategies.launches import launches, readings
+from strategies.launches import launches, readings, starters
 from strategies.launches.invocations import invoked
 from strategies.launches.launches import Launch, Launcher
 from webhook import kubeyaml
@@ -59,14 +59,17 @@ def apply(held: Held, words: Sequence[str], inputs: Inputs) -> tuple[Sequence[st
 
 
 _FEW = 4  # files of one command line
-_MARKS = ("config", "deepspeed", "hostfile")
+_MARKS = ("config", "deepspeed", "hostfile", ".py")
 
 
 def _steps(held: Held, words: Sequence[str], inputs: Inputs) -> Iterator[tuple[Sequence[str], Seen]]:
     """Yield the command line with one of its files written into it, and that file."""
     for launch in readings.read(words).launches:
-        for name in (launch.values[option] for option in _FILES if option in launch.values):
+        program = [launch.target] if launch.target.endswith(".py") else []
+        for name in (*(launch.values[option] for option in _FILES if option in launch.values), *program):
             seen = _find(held, name, words, inputs) if name not in launch.written else None
+            if seen is not None and name in program and not starters.read(seen.text or ""):
+                continue
             text = f"cat > {name} <<'{_END}'\n"
             if seen is not None and seen.text and _END not in seen.text and not any(text in word for word in words):
                 yield _behind(words, f"{text}{seen.text.rstrip()}\n{_END}\n"), seen
@@ -122,30 +125,55 @@ def named(words: Sequence[str]) -> Iterator[str]:
         yield from (name for name in every if name.startswith("/") and "$" not in name and name not in launch.written)
 
 
-def faults(held: Held, inputs: Inputs) -> Iterator[Finding]:
+def faults(held: Held, words: Sequence[str], inputs: Inputs, written: str) -> Iterator[Finding]:
     """Report members of files for TRL at which it stops: a file's are not abbreviated, and a list is written as one.
 
-    TRL takes what a file says as it stands, and converts no text that stands for a list.
+    TRL takes what a file says as it stands, and converts no text that stands for a list. A script that is run as a
+    module ignores keys that it does not know (trl 1.16 `scripts/sft.py`); `trl sft` stops at them, and so does the
+    launch that Muster writes instead, which stops at settings of accelerate too.
+
+    Args:
+        held: the container.
+        words: its command line.
+        inputs: all documents of the input.
+        written: all launches that Muster writes.
     """
-    words = held.command
     for launch in readings.read(words).launches if any(_FLAG in word for word in words) else ():
         script = invocations.within(launch) if _FLAG in launch.rest[:-1] else None
-        seen = _find(held, launch.rest[launch.rest.index(_FLAG) + 1], words, inputs) if script else None
-        if script is None or seen is None:
+        name = launch.rest[launch.rest.index(_FLAG) + 1] if script else ""
+        seen = None if name in launch.written else _find(held, name, words, inputs)
+        text, where = (seen.text, _told(seen)) if seen else (launch.written.get(name), name)
+        if script is None or not text:
             continue
-        for key, value in (read(seen.text) or {}).items():
-            spec = _spec(launch, script, key)
-            if spec is None and key not in _OF_TRL:
+        strict = launches.STRICT.format(script.module)
+        sure = launch.certain and not held.job.brings_image
+        stops = script.form in (Form.TRL, Form.TORCHRUN_TRL) or any(strict in word for word in words)
+        for key, value in (read(text) or {}).items():
+            known = trl_flags.spec(script.method, f"--{key}") is not None or key == "env"
+            if known and key in _LISTED and isinstance(value, str):
+                cure = f"write [{beginning(value, _SHOWN)}]"
+                message = f"in {where}: the script would take each letter of this text for an entry of a list; {cure}"
+                yield held.report(warning, "command", beginning(key, _SHOWN), message, "trl/arguments")
+            elif not known and _is_launchers(launch, key):
+                if strict in written:
+                    message = f"in {where}: the launch that Muster writes stops at settings of accelerate; {_FLAGGED}"
+                    yield held.report(warning, "command", beginning(key, _SHOWN), message, "trl/launcher-flag")
+            elif not known:
                 near = trl_flags.closest(script.method, key)
                 hint = f"; did you mean {near[2:]}?" if near else "; remove it"
-                message = f"in {_told(seen)}: {script.called} has no argument of this name, and stops{hint}"
-                yield held.report(warning, "command", beginning(key, _SHOWN), message, "trl/unknown-flag")
-            elif key in _LISTED and isinstance(value, str):
-                cure = f"write [{beginning(value, _SHOWN)}]"
-                message = (
-                    f"in {_told(seen)}: the script would take each letter of this text for an entry of a list; {cure}"
-                )
-                yield held.report(warning, "command", beginning(key, _SHOWN), message, "trl/arguments")
+                ends = "and stops" if stops else "and ignores it"
+                message = f"in {where}: {script.called} has no argument of this name, {ends}{hint}"
+                make = error if stops and sure else warning
+                yield held.report(make, "command", beginning(key, _SHOWN), message, "trl/unknown-flag")
+
+
+_FLAGGED = "write it behind the command as a flag"
+
+
+def _is_launchers(launch: Launch, key: str) -> bool:
+    """Whether a member of a file is a setting of accelerate, which TRL hands on where it starts accelerate itself."""
+    ours = launch.launcher is Launcher.TRL
+    return ours and (key == "accelerate_config" or trl_flags.launcher_spec(f"--{key}") is not None)
 
 
 def _spec(launch: Launch, script: Invocation, key: str) -> trl_flags.FlagSpec | None:
@@ -155,7 +183,6 @@ def _spec(launch: Launch, script: Invocation, key: str) -> trl_flags.FlagSpec | 
 
 
 _SHOWN = 40
-_OF_TRL = frozenset({"env", "accelerate_config"})
 _LISTED = frozenset({"reward_funcs"})
 """Lists that no configuration of TRL makes of a text, as it does of `loss_type` or `lora_target_modules`."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from strategies.checks import sources
-from strategies.documents.findings import Finding, error
+from strategies.documents.findings import Finding, beginning, error
 from strategies.jobs import templates
 from strategies.jobs.jobs import Job
 from webhook.cli.beside import places
@@ -57,10 +57,14 @@ def _refused(spec: Mapping[str, Any]) -> str:
     modes = spec.get("accessModes")
     if isinstance(modes, list) and _ONE_POD in modes and len(modes) > 1:
         return f"has {_ONE_POD} beside other access modes"
+    unknown = [each for each in modes if each not in _MODES] if isinstance(modes, list) else []
+    if unknown:
+        return f"has the access mode {beginning(str(unknown[0]), 40)}, which does not exist"
     return "" if sources.lists_storage(spec) else "does not say how much storage it asks for"
 
 
 _ONE_POD = "ReadWriteOncePod"
+_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", _ONE_POD)
 
 
 def _mode(inputs: Inputs, namespace: str, name: Any) -> str:

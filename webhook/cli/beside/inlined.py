@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from strategies.changes.changes import Changes
 from strategies.documents import paths
 from strategies.documents.findings import Finding, Severity
 from strategies.jobs.jobs import Job
-from strategies.launches import kinds, launches, readings, starters
+from strategies.launches import kinds, launches
 from strategies.launches.invocations import invoked
 from webhook.admission.decisions import Decision
 from webhook.cli.beside import configurations, files, places
@@ -57,7 +56,7 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
         decide: returns all findings about another document in the place of the job.
     """
     request, governor = decision.request, decision.governor
-    if not inputs.has(request.namespace, "ConfigMap") or governor.owner is not None or decision.verdict == "skipped":
+    if governor.owner is not None or decision.verdict == "skipped":
         return Told()
     if (request.kind != "JobSet" and governor.runtime is None) or any(
         each.rule == "core/shape" for each in decision.findings
@@ -66,9 +65,14 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
     kind: Any = "JobSet" if request.kind == "JobSet" else "TrainJob"
     job = Job(kind, Changes(source.document), request.namespace, governor.runtime, identify=kinds.identify)
     containers = [held for held in places.containers(job) if kind == "JobSet" or held.own]
-    faults = [fault for held in containers for fault in configurations.faults(held, inputs)]
-    written = {held: _written(held, inputs) for held in containers}
-    written = {held: found for held, found in written.items() if found[0]}
+    launched = str([change.after for change in decision.changes])
+    faults = [
+        fault
+        for held in containers
+        for fault in configurations.faults(held, _script(held, inputs)[0] or held.command, inputs, launched)
+    ]
+    holding = containers if inputs.has(request.namespace, "ConfigMap") else ()
+    written = {held: told for held in holding if (told := _written(held, inputs))[0]}
     if not written:
         return Told(faults)
     document = copy.deepcopy(dict(source.document))
@@ -90,6 +94,7 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
 
 _OPEN = frozenset(
     {"core/env-from", "core/unknown-address", "core/unknown-world", "core/unset-variable", "torch/not-enforced"}
+    | {"trl/launch"}
 )
 """Rules of what Muster cannot see, of which a ConfigMap of the input may be what it cannot see."""
 
@@ -140,7 +145,7 @@ def _script(held: Held, inputs: Inputs) -> tuple[Sequence[str], str]:
         shell, options, path, rest = words[0], called.options, called.file or "", called.arguments
     seen = files.find(held, path, inputs) if path else None
     if seen is None or seen.secret or not seen.text or len(seen.text) > _LONGEST:
-        return _configured(held, words, inputs) if seen is None and words else ((), "")
+        return (), ""
     first = seen.text.partition("\n")[0].split() if seen.text.startswith("#!") else []
     if not shell:
         first = [word.removeprefix("#!") for word in first if word != "#!"]
@@ -150,33 +155,6 @@ def _script(held: Held, inputs: Inputs) -> tuple[Sequence[str], str]:
         shell, options = first[0], invoked([*first, path]).options
     given = [word for option in sorted(options) for word in _OPTIONS.get(option, ())]
     return [shell, *given, "-c", seen.text, path, *rest], f"{seen.path} of {seen.where}"
-
-
-def _configured(held: Held, words: Sequence[str], inputs: Inputs) -> tuple[Sequence[str], str]:
-    """Return a command line whose shell writes the file first that its launch reads; () where no object has one."""
-    text = invoked(words).text if launches.program(words[0]) in launches.SHELLS else ""
-    if text is None or not inputs.has(held.job.namespace, "ConfigMap"):
-        return (), ""
-    for launch in readings.read(words).launches:
-        for path in [
-            *(str(launch.values[option]) for option in readings.FILES if option in launch.values),
-            launch.target,
-        ]:
-            seen = files.find(held, path, inputs) if _PATH.fullmatch(path) else None
-            if seen is None or seen.secret or not seen.text or len(seen.text) > _LONGEST or _END in seen.text:
-                continue
-            if path == launch.target and not starters.read(seen.text):
-                continue
-            first = f"cat > {path} <<'{_END}'\n{seen.text.rstrip()}\n{_END}\n"
-            where = f"{seen.path} of {seen.where}"
-            if not text:
-                return ["bash", "-c", f"{first}exec {shlex.join(words)}"], where
-            return [first + text if word == text else word for word in words], where
-    return (), ""
-
-
-_PATH = re.compile(r"/[\w./-]+")
-_END = "END_OF_THE_FILE"
 
 
 def _env(held: Held, inputs: Inputs) -> tuple[list[Mapping[str, Any]] | None, list[Mapping[str, Any]]]:
