@@ -8,14 +8,12 @@ where it is full (NCCL user guide, Troubleshooting, Shared memory; torch 2.13 `t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from strategies.documents import mounts, pods
 from strategies.documents.findings import Finding, note
 from strategies.documents.paths import field
 from strategies.documents.quantities import whole
-from strategies.jobs import templates
 from strategies.jobs.jobs import Job
 from strategies.launches import sites, topologies, worlds
 from strategies.launches.launches import Launch, Launcher
@@ -26,8 +24,6 @@ _PLACE = "/dev/shm"  # noqa: S108  # the folder that NCCL and torch themselves u
 _WORKERS = frozenset({"dataloader_num_workers", "num_workers", "workers", "num_data_workers"})
 _OF_NCCL = frozenset({"", "nvidia.com", "amd.com"})
 """Makers of devices between which NCCL or RCCL hands on data; "" for those of claims."""
-_OLDER = ("podTemplateOverrides", "podSpecOverrides")
-"""Members of TrainJobs of Trainer 2.0 to 2.2 that patch pods."""
 
 
 def check(job: Job) -> Iterator[Finding]:
@@ -48,7 +44,7 @@ def check(job: Job) -> Iterator[Finding]:
 def judge(job: Job, processes: int, *, workers: bool = False) -> Iterator[Finding]:
     """Note the same of one container that is known to run so many processes with a GPU each."""
     place = job.container
-    if place is None or not (processes > 1 or workers) or _is_mounted(job, place):
+    if place is None or not (processes > 1 or workers) or _is_mounted(place):
         return
     who = f"{processes} processes of each pod exchange data" if processes > 1 else "workers hand on loaded data"
     message = (
@@ -72,21 +68,7 @@ def _loads(launch: Launch) -> bool:
     return False
 
 
-def _is_mounted(job: Job, place: pods.Place) -> bool:
+def _is_mounted(place: pods.Place) -> bool:
     """Whether a volume is at /dev/shm, or the pod has that of its machine."""
-    template = templates.find_template(job, place.job_path)
-    every = [place.pod_spec] if template is None else list(templates.pods_of(job, template))
-    every += [each.get("spec") or each for each in _overrides(job)]
-    return any(spec.get("hostIPC") is True or _mounts(spec, place.container.get("name")) for spec in every)
-
-
-def _overrides(job: Job) -> Iterator[Mapping[str, Any]]:
-    spec = job.document.get("spec") or {} if job.kind == "TrainJob" else {}
-    for member in _OLDER:
-        found = spec.get(member)
-        yield from (each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
-
-
-def _mounts(spec: Mapping[str, Any], name: str | None) -> bool:
-    own = [each for each in spec.get("containers") or () if isinstance(each, dict) and each.get("name") == name]
-    return any(mounts.holding(_PLACE, each.get("volumeMounts") or ()) is not None for each in own)
+    own = [each for each in place.container.get("volumeMounts") or () if isinstance(each, dict)]
+    return place.pod_spec.get("hostIPC") is True or mounts.holding(_PLACE, own) is not None

@@ -16,7 +16,6 @@ from typing import Any
 from strategies.documents import names, pods, quantities
 from strategies.documents.findings import Finding, beginning, note, warning
 from strategies.documents.paths import field
-from strategies.jobs import templates
 from strategies.jobs.jobs import Job
 from strategies.launches import topologies
 from strategies.launches.launches import Launcher
@@ -80,7 +79,6 @@ def check_others(job: Job, topology: Topology, counts: Callable[[], bool]) -> It
     place, count = job.container, topology.devices.count
     if place is None or count is None or topology.devices.maker not in ("", "nvidia.com"):
         return
-    every = [place.container, *_patched(job, place)]
     found = _entry(job, place, names.SHOWN_DEVICES)
     value = None if found is None else found[0]
     own = f"the pod has {count}" if count else "the pod asks for none"
@@ -88,7 +86,7 @@ def check_others(job: Job, topology: Topology, counts: Callable[[], bool]) -> It
         if count and value in ("none", "void", "") and found is not None:
             message = f"shows no GPU where the container toolkit reads it, and {own}; remove it"
             yield note(found[1], f"{names.SHOWN_DEVICES}={value}", message, rule=_RULE)
-        elif 0 < count < _WHOLE and any(map(_is_privileged, every)):
+        elif 0 < count < _WHOLE and _is_privileged(place.container):
             message = f"a privileged container may see all GPUs of its machine, and {own}, so it may use others"
             inside = f"{field(job.document, place.path)}.securityContext.privileged"
             yield note(inside if job.kind == "JobSet" else _RUNTIME, True, f"{message}; remove it", rule=_RULE)
@@ -129,14 +127,6 @@ def _entry(job: Job, place: pods.Place, name: str) -> tuple[str | None, str] | N
         if entry is not None:
             return (None if entry.get("valueFrom") is not None else str(entry.get("value") or "")), where
     return None
-
-
-def _patched(job: Job, place: pods.Place) -> list[Mapping[str, Any]]:
-    """Return what the patches of a TrainJob write into the training container, the last first."""
-    template = templates.find_template(job, place.job_path) if templates.list_patches(job) else None
-    specs = list(templates.pods_of(job, template))[1:] if template is not None else []
-    every = [each for spec in reversed(specs) for each in spec.get("containers") or () if isinstance(each, dict)]
-    return [each for each in every if each.get("name") == place.container.get("name")]
 
 
 def _is_privileged(container: Mapping[str, Any]) -> bool:

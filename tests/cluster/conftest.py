@@ -124,6 +124,9 @@ class FakeApiServer:
     async def _answer(self, request):
         if request.path.startswith("/openapi/"):
             return web.json_response(self.openapi, status=200 if self.openapi else 404)
+        return await self._of_objects(request)
+
+    async def _of_objects(self, request):
         parts = request.path.strip("/").split("/")
         parts = parts[2:] if parts[0] == "api" else parts[3:]
         namespace = parts[1] if len(parts) > 2 else ""

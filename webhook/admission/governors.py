@@ -176,7 +176,7 @@ def _live_runtime(trainjob: Mapping[str, Any], namespace: str, cluster: readers.
         return None
     kind, name = trainjobs.runtime_ref(trainjob)
     document = documents.read(Ref(kind, namespace if kind == "TrainingRuntime" else "", name), cluster)
-    return Runtime(document, "live", readers.trainer_of(cluster)) if document is not None else None
+    return Runtime(document, "live", version=readers.trainer_of(cluster)) if document is not None else None
 
 
 def _owner(jobset: Mapping[str, Any], namespace: str, cluster: readers.ClusterReader) -> Mapping[str, Any] | None:
@@ -207,7 +207,7 @@ def _runtime_of_jobset(
         if frozen is not None and _is_of_a_namesake(frozen, owner):
             raise readers.NotCached(ref)
         if frozen is not None:
-            return Runtime(frozen, "snapshot", readers.trainer_of(cluster))
+            return Runtime(frozen, "snapshot", version=readers.trainer_of(cluster))
         return _live_runtime(owner, request.namespace, cluster)
     labels = (request.document.get("metadata") or {}).get("labels") or {}
     label = labels.get(names.FRAMEWORK_LABEL)

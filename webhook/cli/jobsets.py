@@ -50,7 +50,7 @@ def _runtime(case: Case, name: str, setup: Setup) -> Runtime | None:
     except readers.SnapshotInvalid:
         return None
     trainer = readers.trainer_of(setup.cluster.reader)
-    return Runtime(frozen, "snapshot", trainer) if frozen is not None else case.mutated.governor.runtime
+    return Runtime(frozen, "snapshot", version=trainer) if frozen is not None else case.mutated.governor.runtime
 
 
 def _is_given(name: str, namespace: str, setup: Setup) -> bool:
