@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 from strategies.documents import mounts, pods
 from strategies.documents.findings import Finding, note
@@ -70,5 +71,6 @@ def _loads(launch: Launch) -> bool:
 
 def _is_mounted(place: pods.Place) -> bool:
     """Whether a volume is at /dev/shm, or the pod has that of its machine."""
-    own = [each for each in place.container.get("volumeMounts") or () if isinstance(each, dict)]
+    mounted: Any = place.container.get("volumeMounts") or ()
+    own = [each for each in mounted if isinstance(each, dict)]
     return place.pod_spec.get("hostIPC") is True or mounts.holding(_PLACE, own) is not None
