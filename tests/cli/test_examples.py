@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from strategies.launches.launches import STRICT
 from tests.cli import jobs
 from webhook import kubeyaml
 
@@ -65,7 +66,7 @@ def test_what_is_no_job_leaves_as_it_came(muster, path):
         ("09", ["bash", "-c"]),
         ("11", SFT),
         ("16", SFT),
-        ("17", SFT),
+        ("17", ["torchrun", "--", "-c", STRICT.format("trl.scripts.sft")]),
     ],
 )
 def test_the_launch_is_the_one_that_is_expected(muster, example, command):
