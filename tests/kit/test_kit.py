@@ -149,7 +149,7 @@ FEW = [each for each in jobs("acme") if "numProcPerNode 1" in each.name or "pyth
 
 BROKEN = {
     WritesIntoTheDocument: "it wrote into the job's document",
-    RecordsNoJson: "Rule 5, a second pass changes nothing: metadata.annotations.acme: acme/launcher",
+    RecordsNoJson: "is a list, and must be a string",
     ReadsMembersOfOthers: "Rule 1, fields that Muster does not know",
     ReplacesOnTheJobset: "Rules 2 and 3, the JobSet of a TrainJob is added to",
     AddsEachTime: "Rule 5, a second pass changes nothing",

@@ -24,7 +24,7 @@ _SECRET_DATA = ("data", "stringData")
 _DEEPEST = 48
 _SHORTEST_KEY = 5
 # A value in quotes, or a word.
-_QUOTES = re.compile(r"(?<!\w)(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|\S+")
+_QUOTES = re.compile(r"(?<!\w)'[^']{0,512}'|(?<!\w)\"[^\"]{0,512}\"|\S+")
 
 
 class TooMuchError(ValueError):
