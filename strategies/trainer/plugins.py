@@ -94,6 +94,8 @@ def ignored(runtime: Runtime, trainer: Trainer) -> list[str]:
     """Return the members of `spec.trainer` that would change something in the pods of a runtime, and nothing reads."""
     jobs, plugin = list(_jobs(runtime)), _plugin(runtime.ml_policy)
     labelled = any(_is_training(each) and _has_node(each) for each in jobs)
+    if labelled and not plugin.counted:  # all is read
+        return []
     taken = any(resources.takes(each, runtime.ml_policy) and _has_node(each) for each in jobs)
     read = {
         "numNodes": any(_is_counted(plugin, each) for each in jobs),
