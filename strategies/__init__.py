@@ -11,7 +11,7 @@ The names below are the whole public face for authors of strategies. Everything 
 * What it reads: `Job` with its `Settings` and `Runtime`; `find_site` returns the `Site` of the command line that will
   run, and `read_topology` returns the `Topology`: the nodes and processes that the job asks for.
 * What it writes: `Changes`, each a `Change`; `error`, `warning` and `note` make a `Finding` of a `Severity`;
-  `unenforced` warns about a launch that was left as it is.
+  `unenforced` notes a launch that was left as it is, and warns where it is known to start too little.
 * What loads it: `Registry` holds each strategy as `Registered`; `PluginError` and `PluginImportError` say what failed.
 """
 

@@ -61,7 +61,7 @@ def test_a_warning_of_muster_is_a_warning_in_python(answered):
     (warning,) = answered["warned"]
     assert warning.startswith("AdmissionWarning: spec.trainer.args: the job asks for no GPU")
     (script,) = answered["script"]
-    assert script.startswith("AdmissionWarning: spec.trainer.command: 'bash -c': the program ./train.sh is not one")
+    assert script.startswith("AdmissionWarning: spec.trainer.command: 'bash -c': this command line starts nothing")
 
 
 def test_a_refusal_says_what_muster_found(answered):

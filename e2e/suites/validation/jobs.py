@@ -30,8 +30,8 @@ def wrong(name="wrong", **options):
 
 
 def script(name="script", *, trainer=None, **options):
-    """A TrainJob that is right as far as anybody can tell, which Muster warns about."""
-    trainer = trainer or {"command": ["bash", "-c"], "args": ["./train.sh"], "numNodes": 2}
+    """A TrainJob that passes, and that Muster warns about, because it trains nothing."""
+    trainer = trainer or {"command": ["bash", "-c"], "args": ["echo train"], "numNodes": 2}
     return documents.trainjob(name, "trl-distributed", kind=CLUSTER, trainer=trainer, suspend=True, **options)
 
 

@@ -1,4 +1,4 @@
-"""kubectl shows a warning for what Muster cannot enforce; what Muster does not know stays as it was written."""
+"""kubectl shows a warning for what starts too little; what Muster does not know stays as it was written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from e2e.suites.support.spaces import JOBSETS
 from e2e.suites.validation import jobs
 
 CONTAINER = "spec.replicatedJobs[node].template.spec.template.spec.containers[node]"
-NOT_ENFORCED = "spec.trainer.command: 'bash -c': the program ./train.sh is not one that Muster reads"
+NOT_ENFORCED = "spec.trainer.command: 'bash -c': this command line starts nothing that trains"
 
 
 def differences(sent, stored):

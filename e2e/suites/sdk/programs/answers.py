@@ -33,7 +33,7 @@ def warned(client: TrainerClient) -> list[str]:
 def script(client: TrainerClient) -> list[str]:
     """Return the warnings about a job that is the SDK's own business."""
     container = CustomTrainerContainer(image="muster.test/none:0", num_nodes=2, resources_per_node={"gpu": 1})
-    options = [Name("script"), TrainerCommand(["bash", "-c"]), TrainerArgs(["./train.sh"])]
+    options = [Name("script"), TrainerCommand(["bash", "-c"]), TrainerArgs(["echo train"])]
     return shown(client, container, runtime="own-trl", options=options)
 
 
