@@ -287,7 +287,7 @@ def _host(seen: Seen, written: Written, host: str, kind: str, *, hosted: bool) -
         what = "the name of a pod of this training" if is_any else "the address of pod 0, at which rank 0 listens"
         message = f"is not {what} ({coordinator.host}); remove it, or write that"
         yield warning(written.field, written.shown, message, rule="core/other-coordinator")
-    elif label == domain and not rest.startswith("pod."):
+    elif label == domain and (not rest or rest.split(".")[1:2] == ["svc"]):
         message = f"is the name of all pods of the job, so each node may find another pod; write {coordinator.host}"
         yield warning(written.field, written.shown, message, rule="core/other-coordinator")
     else:
