@@ -25,7 +25,7 @@ from strategies.launches.written import LOOPBACK, REFERENCE, Seen, Written
 __all__ = ["OPTIONS", "VARIABLES", "Place", "check", "find", "host_of", "is_number", "judge", "will_be_c10d"]
 
 
-class Meeting(NamedTuple):
+class _Meeting(NamedTuple):
     """The options by which a launcher is told where its nodes meet, by full name; "" for none.
 
     Attributes:
@@ -45,23 +45,23 @@ class Meeting(NamedTuple):
     variables: Mapping[str, str] = {}
 
 
-_TORCHRUN = Meeting(
+_TORCHRUN = _Meeting(
     "master_addr",
     "master_port",
     "rdzv_endpoint",
     variables={option: f"PET_{option.upper()}" for option in ("master_addr", "master_port", "rdzv_endpoint")},
 )
 _PLAIN = {"master_addr": names.MASTER_ADDR, "master_port": names.MASTER_PORT}
-_ACCELERATE = Meeting("main_process_ip", "main_process_port", machines="num_machines")
-_MEETINGS: Mapping[Launcher, Meeting] = {
+_ACCELERATE = _Meeting("main_process_ip", "main_process_port", machines="num_machines")
+_MEETINGS: Mapping[Launcher, _Meeting] = {
     Launcher.TORCHRUN: _TORCHRUN,
     Launcher.TUNE: _TORCHRUN,
     Launcher.ACCELERATE: _ACCELERATE,
     Launcher.TRL: _ACCELERATE,
-    Launcher.FABRIC: Meeting("main_address", "main_port"),
-    Launcher.COMPOSER: Meeting("master_addr", "master_port", variables=_PLAIN),
-    Launcher.DEEPSPEED: Meeting("master_addr", "master_port", hosts="hostfile"),
-    Launcher.PYTHON: Meeting("master_addr", "master_port", variables=_PLAIN),
+    Launcher.FABRIC: _Meeting("main_address", "main_port"),
+    Launcher.COMPOSER: _Meeting("master_addr", "master_port", variables=_PLAIN),
+    Launcher.DEEPSPEED: _Meeting("master_addr", "master_port", hosts="hostfile"),
+    Launcher.PYTHON: _Meeting("master_addr", "master_port", variables=_PLAIN),
 }
 OPTIONS = frozenset(
     option for each in _MEETINGS.values() for option in (each.host, each.endpoint, each.hosts) if option
@@ -89,7 +89,7 @@ def will_be_c10d(job: Job, launch: Launch) -> bool:
     return job.settings.rendezvous == "c10d" or bool(high and low != high) or "max_restarts" in launch.values
 
 
-def _meeting_of(seen: Seen, launch: Launch) -> Meeting | None:
+def _meeting_of(seen: Seen, launch: Launch) -> _Meeting | None:
     meeting = _MEETINGS.get(launch.launcher)
     if meeting is None or not meeting.machines:
         return meeting
@@ -287,7 +287,7 @@ def _host(seen: Seen, written: Written, host: str, kind: str, *, hosted: bool) -
         what = "the name of a pod of this training" if is_any else "the address of pod 0, at which rank 0 listens"
         message = f"is not {what} ({coordinator.host}); remove it, or write that"
         yield warning(written.field, written.shown, message, rule="core/other-coordinator")
-    elif label == domain and not rest.startswith("pod."):
+    elif label == domain and (not rest or rest.split(".")[1:2] == ["svc"]):
         message = f"is the name of all pods of the job, so each node may find another pod; write {coordinator.host}"
         yield warning(written.field, written.shown, message, rule="core/other-coordinator")
     else:
