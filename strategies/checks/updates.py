@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from strategies.documents import overrides, quantities, trainjobs
+from strategies.documents import overrides, paths, quantities, trainjobs
 from strategies.documents.findings import Finding, warning
 
 __all__ = ["check_update"]
@@ -79,7 +79,8 @@ def _of_trainjob(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Fin
         message = (
             "can be changed only while the job is suspended, so Trainer refuses the update; write suspend: true with it"
         )
-        yield warning("spec.runtimePatches", None, message, rule=_RULE)
+        place = (overrides.entries(new) or overrides.entries(old))[0].place
+        yield warning(paths.field(new, place[:2]), None, message, rule=_RULE)
 
 
 def _queue(old: Mapping[str, Any], new: Mapping[str, Any], *, suspended: bool) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ _OLDER = ("podSpecOverrides", "podTemplateOverrides")
 _POD: Path = ("template", "spec", "template")
 _JOBS: Path = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
 _META = ("labels", "annotations")
+_ALL = frozenset({PATCHES, *_OLDER, *_META})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,9 @@ class Entry:
 
 def entries(trainjob: Mapping[str, Any]) -> list[Entry]:
     """Return the patches of a TrainJob, those that older members amount to included, in their order."""
-    spec = trainjob.get("spec") or {}
+    spec = trainjob.get("spec")
+    if not spec or _ALL.isdisjoint(spec):  # nearly all jobs
+        return []
     own = enumerate(spec.get(PATCHES) or ())
     return [*(Entry(patch, ("spec", PATCHES, number)) for number, patch in own), *_older(spec)]
 

@@ -243,8 +243,9 @@ def trainer_gpus(job: Job) -> int:
 def _of_trainjob(job: Job) -> Topology:
     trainer, place = job.trainer, job.container
     merged = resources.merge_resources(_resources(job), trainer.get("resourcesPerNode"), job.runtime)
-    claims = [*((place.pod_spec.get("resourceClaims") or ()) if place else ()), *claims_of(job)]
+    claims = (place.pod_spec.get("resourceClaims") or ()) if place else ()
     if own := claims_of(job):
+        claims = [*claims, *own]
         used = [*(merged.get("claims") or ()), *({"name": str(each.get("name"))} for each in own)]
         merged = cast("pods.ResourceRequirements", {**merged, "claims": used})
     found = _devices_of(job, merged, claims)

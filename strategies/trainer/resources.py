@@ -41,8 +41,10 @@ def effective(trainjob: Mapping[str, Any], runtime: Runtime | None) -> Trainer:
     """
     trainer = trainjobs.trainer(trainjob)
     written = trainer.get("numProcPerNode")
+    if type(written) is int:
+        return trainer
     policy = runtime.processes if runtime is not None and written is None else None
-    if policy is None and (written is None or type(written) is int):
+    if policy is None and written is None:
         return trainer
     inherited = runtime.trainer.container.get("resources") if runtime is not None and runtime.trainer else None
     found = written if policy is None else policy

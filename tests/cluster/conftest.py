@@ -50,6 +50,7 @@ class FakeApiServer:
         self._watchers = defaultdict(list)
         self._faults = defaultdict(deque)
         app = web.Application()
+        app.router.add_get("/openapi/{path:.*}", self._schema)
         app.router.add_get("/{path:.*}", self._answer)
         app.router.add_post("/{path:.*}", self._answer)
         self._server = TestServer(app)
@@ -121,12 +122,10 @@ class FakeApiServer:
         for queue in self._watchers[plural]:
             queue.put_nowait(event(kind, document))
 
-    async def _answer(self, request):
-        if request.path.startswith("/openapi/"):
-            return web.json_response(self.openapi, status=200 if self.openapi else 404)
-        return await self._of_objects(request)
+    async def _schema(self, _request):
+        return web.json_response(self.openapi, status=200 if self.openapi else 404)
 
-    async def _of_objects(self, request):
+    async def _answer(self, request):
         parts = request.path.strip("/").split("/")
         parts = parts[2:] if parts[0] == "api" else parts[3:]
         namespace = parts[1] if len(parts) > 2 else ""

@@ -188,7 +188,7 @@ TYPED = {
         *("spec.runtimeRef", *(f"spec.runtimeRef.{member}" for member in ("name", "kind", "apiGroup"))),
         *("spec.runtimePatches", "spec.runtimePatches.0.manager", "spec.runtimePatches.0.trainingRuntimeSpec"),
         *(f"spec.trainer.{member}" for member in ("image", "command", "command.0", "args", "args.0", *ENV)),
-        *(f"spec.trainer.{member}" for member in ("numNodes", "numProcPerNode", "resourcesPerNode")),
+        *(f"spec.trainer.{member}" for member in ("numNodes", "resourcesPerNode")),
         *(f"spec.trainer.resourcesPerNode.{member}" for member in RESOURCES),
     ),
     "Node": (

@@ -8,7 +8,6 @@ from typing import Any
 
 from strategies.documents import shapes
 from strategies.documents.findings import Finding
-from strategies.documents.versions import Version
 from strategies.platform import devices, placements
 from webhook.admission import budgets
 from webhook.cluster import readers
@@ -61,6 +60,7 @@ class Measured:
 
     def __init__(self, cluster: readers.ClusterReader, budget: budgets.Budget) -> None:
         self._cluster = cluster
+        self.trainer = readers.trainer_of(cluster)
         self._budget = budget
         self._within: dict[readers.Ref, readers.Document | None] = {}
 
@@ -68,11 +68,6 @@ class Measured:
     def whole(self) -> bool:
         """As the cluster's own."""
         return self._cluster.whole
-
-    @property
-    def trainer(self) -> Version:
-        """As the cluster's own."""
-        return readers.trainer_of(self._cluster)
 
     def get(self, ref: readers.Ref) -> readers.Document | None:
         """Return a document within its budget, with the exceptions of the cluster's own `get`.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strategies.documents.versions import Version
 from webhook.cluster import readers
 
 if TYPE_CHECKING:
@@ -26,17 +25,13 @@ class Overlay:
 
     def __init__(self, reader: readers.ClusterReader) -> None:
         self._reader = reader
+        self.trainer = readers.trainer_of(reader)
         self._answers: dict[readers.Ref, readers.Document | readers.SnapshotInvalid | None] = {}
 
     @property
     def whole(self) -> bool:
         """As the reader's. See `ClusterReader.whole`."""
         return self._reader.whole
-
-    @property
-    def trainer(self) -> Version:
-        """As the reader's. See `readers.trainer_of`."""
-        return readers.trainer_of(self._reader)
 
     def put(self, ref: readers.Ref, document: readers.Document | readers.SnapshotInvalid | None) -> None:
         """Answer `ref` with this document from now on, or raise this error; None means that it does not exist."""
