@@ -82,7 +82,7 @@ def test_the_groups_cover_what_they_promise():
     groups = {case["name"].split(":")[0] for name in ("torch", "torchtune") for case in golden(name)["cases"]}
     assert groups == {
         *("devices", "args", "models", "immutable", "nodes", "names", "command", "sample"),
-        *("runtime", "no trainer", "override", "processes", "user"),
+        *("runtime", "no trainer", "override", "processes", "user", "patches"),
     }
     refused = [case for case in golden("torchtune")["cases"] if case["wantErrors"]]
     assert 40 <= len(refused) < len(golden("torchtune")["cases"]) / 2
