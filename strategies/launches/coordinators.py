@@ -170,8 +170,8 @@ def _network_findings(job: Job) -> Iterator[Finding]:
 
 def _coordinator_findings(job: Job) -> Iterator[Finding]:
     chosen, members = _chosen(job), [place.job_name for place in job.world]
-    if chosen is None or not is_elsewhere(job):
-        return
+    if chosen is None or not is_elsewhere(job) or job.runtime is None:
+        return  # without a framework it may be the head of a program that has no ranks, as Pathways is
     annotated = job.annotation(names.RENDEZVOUS_ANNOTATION)
     backends = {pods.env_value(place.container.get("env"), names.PET_RDZV_BACKEND) for place in job.world}
     if chosen[0] not in members or not (backends == {"c10d"} or (annotated is not None and annotated[0] == "c10d")):

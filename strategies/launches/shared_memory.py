@@ -11,10 +11,9 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from strategies.documents import mounts, pods
+from strategies.documents import mounts, pods, quantities
 from strategies.documents.findings import Finding, note
 from strategies.documents.paths import field
-from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
 from strategies.launches import sites, topologies, worlds
 from strategies.launches.launches import Launch, Launcher
@@ -22,6 +21,7 @@ from strategies.launches.launches import Launch, Launcher
 __all__ = ["check", "judge"]
 
 _PLACE = "/dev/shm"  # noqa: S108  # the folder that NCCL and torch themselves use
+_ITSELF = 64 * 1024**2
 _WORKERS = frozenset({"dataloader_num_workers", "num_workers", "workers", "num_data_workers"})
 _OF_NCCL = frozenset({"", "nvidia.com", "amd.com"})
 """Makers of devices between which NCCL or RCCL hands on data; "" for those of claims."""
@@ -49,8 +49,8 @@ def judge(job: Job, processes: int, *, workers: bool = False) -> Iterator[Findin
         return
     who = f"{processes} processes of each pod exchange data" if processes > 1 else "workers hand on loaded data"
     message = (
-        f"{who} through {_PLACE}, and nothing is mounted there, so it has 64 MiB where the nodes say nothing else; "
-        f"NCCL and DataLoaders stop when it is full; mount a volume with emptyDir: {{medium: Memory}} at {_PLACE}"
+        f"{who} through {_PLACE}, which has 64 MiB where the nodes say nothing else, and NCCL and DataLoaders stop "
+        "when it is full; mount a volume with emptyDir: {medium: Memory} there"
     )
     if job.kind == "JobSet":
         yield note(f"{field(job.document, place.path)}.volumeMounts", None, message, rule="core/shared-memory")
@@ -64,13 +64,26 @@ def _loads(launch: Launch) -> bool:
     words = launch.rest if launch.launcher is not Launcher.VLLM else ()
     for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
         name, equals, value = word.lstrip("-").partition("=")
-        if word.startswith("--") and name.replace("-", "_") in _WORKERS and whole(value if equals else following):
+        if (
+            word.startswith("--")
+            and name.replace("-", "_") in _WORKERS
+            and quantities.whole(value if equals else following)
+        ):
             return True
     return False
 
 
 def _is_mounted(place: pods.Place) -> bool:
-    """Whether a volume is at /dev/shm, or the pod has that of its machine."""
-    mounted: Any = place.container.get("volumeMounts") or ()
-    own = [each for each in mounted if isinstance(each, dict)]
-    return place.pod_spec.get("hostIPC") is True or mounts.holding(_PLACE, own) is not None
+    """Whether a volume is at /dev/shm that holds more than a container has by itself, or the pod has its machine's."""
+    mounted, volumes = (_objects(each) for each in (place.container.get("volumeMounts"), place.pod_spec.get("volumes")))
+    mount = mounts.holding(_PLACE, mounted)
+    if mount is None:
+        return place.pod_spec.get("hostIPC") is True
+    limits = [
+        (each.get("emptyDir") or {}).get("sizeLimit") for each in volumes if each.get("name") == mount.get("name")
+    ]
+    return not any(0 < quantities.count(limit) <= _ITSELF for limit in limits)
+
+
+def _objects(value: Any) -> list[Any]:
+    return [each for each in value or () if isinstance(each, dict)]

@@ -132,10 +132,10 @@ def test_a_job_of_any_shape_is_judged_and_never_a_traceback(muster, kind, member
     assert "Traceback" not in result.out + result.err
 
 
-def test_a_runtime_that_no_file_holds_is_a_warning_that_says_how_to_give_it(muster):
+def test_a_runtime_that_no_file_holds_is_a_note_that_says_how_to_give_it(muster):
     result = check(muster, jobs.trainjob(runtime="nowhere", numNodes=1))
     assert (
-        "warning: TrainJob/sft spec.runtimeRef.name: 'nowhere': no ClusterTrainingRuntime of this name is among"
+        "note: TrainJob/sft spec.runtimeRef.name: 'nowhere': no ClusterTrainingRuntime of this name is among"
         in result.out
     )
     assert "--runtimes FILE, which `kubectl get clustertrainingruntime nowhere -o yaml > FILE` writes" in result.out

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from strategies.documents import paths, trainjobs
-from strategies.documents.findings import Finding, warning
+from strategies.documents.findings import Finding, note, warning
 from webhook.admission.decisions import Decision
 from webhook.cli import beside, schemas
 from webhook.cluster import readers
@@ -44,7 +44,7 @@ def check(
         if kind.name in trainjobs.RUNTIME_KINDS:
             yield from schemas.check_runtime(source.document)
     if decision.verdict != "skipped" and decision.governor.runtime_open:
-        yield _unknown_runtime(decision, cluster)
+        yield _unknown_runtime(decision, cluster, inputs)
     if decision.verdict != "skipped" and decision.governor.owner is None:
         yield from beside.check(source, decision, cluster, inputs)
 
@@ -64,7 +64,8 @@ def _repeated(document: Mapping[str, Any], repeat: Repeat) -> Finding:
     return warning(paths.field(document, repeat.path), shown, message, rule="core/repeated-member")
 
 
-def _unknown_runtime(decision: Decision, cluster: readers.ClusterReader) -> Finding:
+def _unknown_runtime(decision: Decision, cluster: readers.ClusterReader, inputs: beside.Inputs) -> Finding:
+    """Note a runtime that the cluster may have; warn where the files have one of nearly this name, or elsewhere."""
     kind, name = trainjobs.runtime_ref(decision.request.document)
     namespace = decision.request.namespace if kind == "TrainingRuntime" else ""
     given = map(_name, () if namespace else cluster.every(kind, {}) or ())
@@ -74,7 +75,9 @@ def _unknown_runtime(decision: Decision, cluster: readers.ClusterReader) -> Find
         f"no {kind} of this name is among the files, so what depends on it was not checked; {meant}give it with "
         f"--runtimes FILE, which `{_command(kind, name, namespace)} > FILE` writes"
     )
-    return warning("spec.runtimeRef.name", name, message, rule="core/runtime-unknown")
+    elsewhere = any(each.kind in trainjobs.RUNTIME_KINDS and _name(each.document) == name for each in inputs.sources)
+    report = warning if near or elsewhere else note
+    return report("spec.runtimeRef.name", name, message, rule="core/runtime-unknown")
 
 
 def _command(kind: str, name: str, namespace: str) -> str:

@@ -149,7 +149,7 @@ def faults(held: Held, words: Sequence[str], inputs: Inputs, written: str) -> It
         sure = launch.certain and not held.job.brings_image
         stops = script.form in (Form.TRL, Form.TORCHRUN_TRL) or any(strict in word for word in words)
         for key, value in (read(text) or {}).items():
-            known = trl_flags.spec(script.method, f"--{key}") is not None or key == "env"
+            known = _argument(script, key) is not None or key == "env"
             if known and key in _LISTED and isinstance(value, str):
                 cure = f"write [{beginning(value, _SHOWN)}]"
                 message = f"in {where}: the script would take each letter of this text for an entry of a list; {cure}"
@@ -176,9 +176,17 @@ def _is_launchers(launch: Launch, key: str) -> bool:
     return ours and (key == "accelerate_config" or trl_flags.launcher_spec(f"--{key}") is not None)
 
 
+def _argument(script: Invocation, key: str) -> trl_flags.FlagSpec | None:
+    """Return the argument of a script that a member of a file sets: by its name alone, which has no hyphen.
+
+    Source: trl 1.16 `scripts/utils.py` set_defaults_with_config.
+    """
+    return trl_flags.spec(script.method, f"--{key}") if "-" not in key else None
+
+
 def _spec(launch: Launch, script: Invocation, key: str) -> trl_flags.FlagSpec | None:
     """Return the flag of a member of a file; one of accelerate's only where TRL itself starts it."""
-    found = trl_flags.spec(script.method, f"--{key}")
+    found = _argument(script, key)
     return trl_flags.launcher_spec(f"--{key}") if found is None and launch.launcher is Launcher.TRL else found
 
 
