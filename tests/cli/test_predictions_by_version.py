@@ -34,7 +34,7 @@ def answered():
 
 
 def predicted(version, case, runtime):
-    return predictions.predict(case["trainjob"], Runtime(runtime, "live", VERSIONS[version]), "lab").jobset
+    return predictions.predict(case["trainjob"], Runtime(runtime, "live", version=VERSIONS[version]), "lab").jobset
 
 
 @pytest.mark.parametrize(("version", "case", "runtime"), list(answered()))

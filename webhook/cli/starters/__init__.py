@@ -48,7 +48,8 @@ def text(kind: str, wish: Wish) -> str:
         "output": f"/results/{wish.name}" if wish.volume else "/tmp/output",  # noqa: S108 - in the pod
     }
     results = "\n".join(_MARK + line for line in _read("results.part").splitlines())
-    lines = Template(_read(f"{kind}.yaml")).substitute(blanks, results=Template(results).substitute(blanks))
+    parts = {"results": Template(results).substitute(blanks), "memory": _read("memory.part").rstrip("\n")}
+    lines = Template(_read(f"{kind}.yaml")).substitute(blanks, **parts)
     return "".join(f"{_line(each, active=bool(wish.volume))}\n" for each in lines.splitlines())
 
 
