@@ -21,6 +21,7 @@ from strategies.trainer import plugins, resources
 
 __all__ = [
     "Topology",
+    "claims_of",
     "hiding",
     "is_uneven",
     "launched",

@@ -18,7 +18,7 @@ from webhook import kubeyaml
 ROOT = Path(__file__).parents[2]
 WRONG = jobs.stream(jobs.trainjob("wrong", numNodes=0))
 RIGHT = jobs.stream(jobs.two_nodes())
-WARNED = jobs.stream(jobs.trainjob("script", command=["bash", "-c", "train"], numNodes=2))
+WARNED = jobs.stream(jobs.trainjob("script", command=["bash", "-c", "train \\ # two\n  --more"], numNodes=2))
 
 
 @pytest.fixture(scope="module")

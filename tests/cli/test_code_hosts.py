@@ -12,7 +12,7 @@ from webhook import catalogue
 
 ARGS = ["--dataset_name=d", "--model_name_or_path=m", "--bf16=true", "--fp16=true"]
 WRONG = jobs.trainjob("wrong", command=["trl", "sft"], args=ARGS, numNodes=0)
-SCRIPT = jobs.trainjob("script", command=["bash", "-c", "train"], numNodes=2)
+SCRIPT = jobs.trainjob("script", command=["bash", "-c", "train \\ # two\n  --more"], numNodes=2)
 LEVELS = {"none", "note", "warning", "error"}  # SARIF 2.1.0, 3.27.10
 
 

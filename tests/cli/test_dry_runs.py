@@ -15,7 +15,7 @@ NO_RIGHT = 'pods is forbidden: User "u" cannot create resource "pods" in API gro
 OURS = 'admission webhook "create.jobsets.muster.dev" denied the request: ...'
 
 
-def asked(check, *documents):  # noqa: F811
+def asked(check, *documents):  # noqa: F811  # the fixture of that name
     return check("-n", "team-a", "-o", "json", "-", stdin=jobs.stream(*documents))
 
 
@@ -29,7 +29,7 @@ def a_jobset():
     return jobset
 
 
-def test_a_job_and_its_pods_are_created_as_dry_runs(cluster, check):  # noqa: F811
+def test_a_job_and_its_pods_are_created_as_dry_runs(cluster, check):  # noqa: F811  # the fixture of that name
     assert told(asked(check, jobs.two_nodes("mine"))) == []
     assert [plural for plural, _, _ in cluster.server.created] == ["trainjobs", "pods"]
     assert all(query == {"dryRun": "All"} for _, query, _ in cluster.server.created)
@@ -37,14 +37,14 @@ def test_a_job_and_its_pods_are_created_as_dry_runs(cluster, check):  # noqa: F8
     assert (pod["metadata"]["namespace"], pod["spec"]["restartPolicy"]) == ("team-a", "OnFailure")
 
 
-def test_the_volume_of_a_claim_that_jobset_makes_is_there(cluster, check):  # noqa: F811
+def test_the_volume_of_a_claim_that_jobset_makes_is_there(cluster, check):  # noqa: F811  # the fixture of that name
     asked(check, a_jobset())
     (pod,) = [document for plural, _, document in cluster.server.created if plural == "pods"]
     assert {"name": "work", "emptyDir": {}} in pod["spec"]["volumes"]
 
 
 @pytest.mark.parametrize("plural", ["pods", "jobsets"])
-def test_a_refusal_is_told_in_the_words_of_the_api_server(cluster, check, plural):  # noqa: F811
+def test_a_refusal_is_told_in_the_words_of_the_api_server(cluster, check, plural):  # noqa: F811  # the fixture of that name
     cluster.server.refusals[plural] = (403, PODS)
     (finding,) = told(asked(check, a_jobset()))
     assert finding["severity"] == "error"
@@ -52,19 +52,19 @@ def test_a_refusal_is_told_in_the_words_of_the_api_server(cluster, check, plural
 
 
 @pytest.mark.parametrize(("code", "message"), [(403, NO_RIGHT), (403, OURS), (409, "exists"), (404, "no namespace")])
-def test_what_says_nothing_about_the_pods_is_not_a_finding(cluster, check, code, message):  # noqa: F811
+def test_what_says_nothing_about_the_pods_is_not_a_finding(cluster, check, code, message):  # noqa: F811  # the fixture of that name
     cluster.server.refusals["pods"] = (code, message)
     result = asked(check, a_jobset())
     assert told(result) == []
     assert ("may not be created in team-a" in result.err) is (message == NO_RIGHT)
 
 
-def test_a_job_whose_runtime_is_in_the_files_is_not_sent_and_its_pods_are(cluster, check):  # noqa: F811
+def test_a_job_whose_runtime_is_in_the_files_is_not_sent_and_its_pods_are(cluster, check):  # noqa: F811  # the fixture of that name
     asked(check, jobs.two_nodes("mine"), jobs.runtime("trl-distributed", "trl"))
     assert [plural for plural, _, _ in cluster.server.created] == ["pods"]
 
 
-def test_stored_jobs_are_not_sent(cluster, check):  # noqa: F811
+def test_stored_jobs_are_not_sent(cluster, check):  # noqa: F811  # the fixture of that name
     cluster.put(jobs.two_nodes("right"))
     check()
     assert cluster.server.created == []

@@ -145,7 +145,7 @@ def test_aliases_of_aliases_are_not_written_out():
 class Args:
     """Arguments as the commands with `-f` have them."""
 
-    paths, runtimes, namespace, config = (), (), "default", None
+    paths, runtimes, namespace, config, trainer = (), (), "default", None, None
 
     def __init__(self, path):
         self.filename = [str(path)]

@@ -43,7 +43,6 @@ IDLE = {
     "the launcher alone": ("mpirun -np 4 -H localhost:4 python x.py", "core/nodes"),
     "one node of two": ("deepspeed --hostfile /etc/mpi/hostfile --num_nodes 1 x.py", "core/nodes"),
     "half of the GPUs": ("deepspeed --hostfile /etc/mpi/hostfile --num_gpus 2 x.py", "core/idle-devices"),
-    "a plain program": ("python x.py", "core/nodes"),
     "a launcher in each rank": ("mpirun torchrun x.py", "core/launch"),
 }
 
@@ -51,6 +50,10 @@ IDLE = {
 @pytest.mark.parametrize(("line", "rule"), IDLE.values(), ids=IDLE)
 def test_nodes_and_gpus_without_a_rank_are_told(line, rule):
     assert launched(line) == [("warning", rule)]
+
+
+def test_a_plain_program_may_start_the_ranks_itself_and_is_noted():
+    assert launched("python x.py") == [("note", "core/nodes")]
 
 
 RIGHT = (

@@ -6,8 +6,10 @@ import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from strategies.documents.versions import NEWEST, VERSIONS, Version
+if TYPE_CHECKING:
+    from strategies.documents.versions import Version
 
 __all__ = [
     "Adder",
@@ -69,7 +71,7 @@ def runtimes(command: argparse.ArgumentParser) -> None:
         "--trainer",
         type=trainer,
         metavar="VERSION",
-        help=f"Trainer that the cluster has: {', '.join(VERSIONS)}; by default the configuration's, else {NEWEST.name}",
+        help="minor release of the Trainer that the cluster has; by default the configuration's, else the newest",
     )
 
 
@@ -97,6 +99,9 @@ def seconds(text: str) -> float:
 
 def trainer(text: str) -> Version:
     """Return a version of Trainer; a patch release counts as its minor one."""
+    # `muster --version` needs the parser alone.
+    from strategies.documents.versions import VERSIONS  # noqa: PLC0415  # for that reason
+
     minor = re.sub(r"^v?([0-9]+\.[0-9]+)(\.[0-9]+)?$", r"\1", text)
     if minor not in VERSIONS:
         raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a Trainer that Muster knows: {', '.join(VERSIONS)}")
