@@ -148,7 +148,7 @@ _CLOSED = (Launcher.TORCHRUN, Launcher.TUNE, Launcher.ACCELERATE)
 
 def _faults(job: Job, site: Site, world: World, topology: Topology) -> Iterator[Finding]:
     report = _severity(world)
-    if world.fault:
+    if world.fault and not _is_for_one_node(site, world):
         shown = f"--{world.option}" if world.option else _shown(world)
         rule = "core/standalone" if world.option == "standalone" else "core/launch"
         yield report(site.locate_option(world.launch, world.option), shown, world.fault, rule=rule)
@@ -163,6 +163,16 @@ def _faults(job: Job, site: Site, world: World, topology: Topology) -> Iterator[
         have = f"the job has {topology.nodes}"
         message = f"the launch would wait for {world.waits} nodes, and {have}; set numNodes, or remove the flag"
         yield report(site.locate_option(world.launch, "nnodes"), shown, message, rule="core/nodes")
+
+
+def _is_for_one_node(site: Site, world: World) -> bool:
+    """Whether it is the branch of a shell for one node: --standalone under a condition, and another launch without."""
+    others = (each for each in site.reading.launches if "standalone" not in each.values)
+    return (
+        world.option == "standalone"
+        and not world.launch.certain
+        and any(each.launcher is world.launch.launcher for each in others)
+    )
 
 
 def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
@@ -181,6 +191,8 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
                 held = _held(site, world) if held is None else held
                 yield from _unexpanded(site, world, option, name, held) if name in held else ()
                 continue
+            if world.launch.unseen or _OF_SERVICES.search(name):
+                continue  # a file that the shell reads may, or a Service of the namespace
             if container.get("envFrom") and name not in _NEVER_SET:
                 continue  # the ConfigMap or the Secret may
             if name != name.upper() and not launches.SHELLS.isdisjoint(world.launch.through) and _runs(site, name):
@@ -271,6 +283,7 @@ _NUMBERS = (
     *("num_machines", "num_processes", "machine_rank", "main_process_ip", "main_process_port"),
     *("num_nodes", "num_gpus", "devices", "main_address", "nproc", "world_size"),
 )
+_OF_SERVICES = re.compile(r"_SERVICE_(HOST|PORT)(_|$)")
 _ALWAYS_SET = frozenset({"MASTER_ADDR", "MASTER_PORT", "JOB_COMPLETION_INDEX", "HOSTNAME", "RANDOM", "UID", "HOME"})
 """Kubernetes, Muster and shells set these."""
 _NEVER_SET = frozenset(

@@ -63,6 +63,7 @@ class Launch:
         assigned: variables that a shell sets and does not export: they reach the launch only where the container's env
             has the name.
         cleared: whether a wrapper takes away the env of the container (`env -i`).
+        unseen: whether the shell has taken variables from a file or a program before, so that any name may be set.
         through: programs around the launch, outermost first: `("bash", "uv run")`; empty for a bare launch.
         certain: whether it runs exactly once; False inside a branch, a loop, or the background of a shell that does not
             wait for it.
@@ -85,6 +86,7 @@ class Launch:
     env: Mapping[str, str | None] = field(default_factory=dict)
     assigned: Mapping[str, str | None] = field(default_factory=dict)
     cleared: bool = False
+    unseen: bool = False
     through: tuple[str, ...] = ()
     certain: bool = True
     chosen: frozenset[str] = frozenset()

@@ -131,6 +131,7 @@ class _Reader:
         self._allowance = Allowance(length)
         self._unread: list[str] = []
         self._faults: list[str] = []
+        self._unseen = False
         self._torn: list[tuple[int, str]] = []
 
     def command(self, around: _Around, words: tuple[str, ...], command: Command | None = None) -> None:
@@ -177,6 +178,8 @@ class _Reader:
             self._given(around, words, command)
         elif around.shells and name in ("source", "."):
             self._sourced(words)
+        elif around.shells and name in shells.DECLARING:
+            self._unseen = True
         elif around.shells and name == "unset":
             self._say("which variables the shell takes away is known only in the pod")
         elif around.files and words[0].removeprefix("./") in around.files:
@@ -223,6 +226,7 @@ class _Reader:
                     env=dict(around.env or {}),
                     assigned=dict(around.assigned or {}),
                     cleared=around.cleared,
+                    unseen=self._unseen,
                     through=around.through,
                     written=written,
                 ),
@@ -251,6 +255,7 @@ class _Reader:
 
     def _sourced(self, words: tuple[str, ...]) -> None:
         file = words[1] if len(words) > 1 else ""
+        self._unseen = self._unseen or launches.program(file) not in _HARMLESS
         if launches.program(file) not in _HARMLESS and not file.startswith("/etc/profile"):
             self._say(f"the file {quotes.program(file)} is read by the shell and cannot be seen")
 

@@ -43,10 +43,11 @@ def check(job: Job) -> Iterator[Finding]:
             continue
         document = job.document if job.kind == "JobSet" or job.runtime is None else job.runtime.document
         for inside, value, what in _restarts(place):
+            cure = "FailJob" if value == "Ignore" else "restartPolicy: Never and backoffLimit: 0"
             message = (
                 f"{what} starts again alone, and the others of the {nodes} nodes wait in a rendezvous that takes no "
-                "member in later, so the training stands still until all have ended; set restartPolicy: Never and "
-                "backoffLimit: 0, and failurePolicy.maxRestarts of the JobSet, which starts all pods again"
+                "member in later, so the training stands still until all have ended; "
+                f"set {cure}, and failurePolicy.maxRestarts of the JobSet, which starts all pods again"
             )
             yield note(paths.field(document, (*place.job_path, *inside)), value, message, rule="core/restart-alone")
             return

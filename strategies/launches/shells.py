@@ -22,13 +22,13 @@ from strategies.launches.statuses import Loss, Status
 from strategies.launches.trees import Part, Script
 from strategies.launches.words import Scope, Value, Words
 
-__all__ = ["walk"]
+__all__ = ["DECLARING", "walk"]
 
 MAX_TEXT = 32 * 1024
 MAX_COMMANDS = 512
 _DEPTH = 60
 _BRIEF = frozenset({"date", "sync", "nvidia-smi", "free", "uptime", "hostname", "env", "ls", "touch", "mkdir"})
-_DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
+DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
 
 
@@ -304,7 +304,7 @@ class _Walker:
         self._redirected([each for each in command.redirects if each.here is None])
         stdin = next((self._words.one(each.here) for each in command.redirects if each.here is not None), None)
         name = command.words[0].plain if command.words else None
-        if name in _DECLARING:
+        if name in DECLARING:
             self._declare(name or "", words[1:], command.settings)
         elif not words:
             for setting in command.settings:
@@ -341,6 +341,8 @@ class _Walker:
         if exported and "n" not in flags:
             self._scope.exported.update(setting.name for setting in settings)
             self._scope.exported.update(words)
+        if any("$" in word for word in words):  # `export $(cat FILE)`: the names are known only in the pod
+            self._emit(Command((name, *words), inner=self._context.inner))
 
     def _start(
         self,
@@ -481,6 +483,8 @@ class _Walker:
         text = " ".join(words[1:])
         if text.startswith(("$(conda ", "$(mamba ", "$(micromamba ", "$(ssh-agent")):
             return
+        if text.startswith("$"):
+            self._emit(Command(("export", text), inner=context.inner))
         emit, certain = self._emit, context.certain and not self._doubt
 
         def inside(command: Command) -> None:

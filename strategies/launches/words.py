@@ -241,6 +241,8 @@ class Words:
         return [_Piece(part.written, split=not part.quoted)] if part.kind == "text" else self._piece(part)
 
     def _substitution(self, part: Part) -> _Piece:
+        if part.script is not None and not part.script.statements:
+            return _Piece("", split=not part.quoted)  # a comment: `# which batch`
         words = part.written.strip("`$() \t").split()
         if len(words) in (2, 3) and words[0] in _FINDERS and not words[-1].startswith(("-", "$")):
             return _Piece(words[-1])

@@ -9,7 +9,7 @@ accelerate see `strategies.launches.accelerate`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from strategies.launches import (
     ranks,
     sites,
     starters,
+    tables,
     topologies,
 )
 from strategies.launches.launches import Launch, Launcher
@@ -367,11 +368,26 @@ def _accelerate(world: World, env: _Env, topology: Topology) -> World:
         option = next((name for name in accelerate_files.CONFIGS if name in values), "")
         return world._replace(nodes=None, fault=fault, doubt="" if fault else doubt, option=option)
     if world.launch.launcher is Launcher.TRL and config is None:
-        found = accelerate.read_trl(values, world.launch.rest, topology.nodes, world.devices, env)
+        flags, words = _with_settings(world.launch, values)
+        found = accelerate.read_trl(flags, words, topology.nodes, world.devices, env)
     else:
         found = accelerate.read_accelerate(values, topology.nodes, world.devices, env, config)
     unknown = f"Muster cannot see {found.unknown}" if found.unknown else ""
     return world._replace(nodes=found.nodes, processes=found.per_node, fault=found.fault, unknown=unknown)
+
+
+def _with_settings(launch: Launch, values: Mapping[str, str]) -> tuple[Mapping[str, str], Sequence[str]]:
+    """Return flags and words of `trl`, those of a file of settings that its own shell has written taken in.
+
+    trl hands accelerate's flags of the file on before those of the command line (trl 1.16 `cli/commands/training.py`).
+    """
+    at = launch.rest.index("--config") if "--config" in launch.rest[:-1] else None
+    name = "" if at is None else launch.rest[at + 1]
+    found = accelerate_files.read(launch.written[name], name) if name in launch.written else None
+    held = {key: value for key, value in (found or {}).items() if key in tables.TRL.counts}
+    if found is None or any(not isinstance(value, str) or "$" in value for value in held.values()):
+        return values, launch.rest
+    return {**held, **values}, (*launch.rest[:at], *launch.rest[(at or 0) + 2 :])
 
 
 def _starts_nothing(launch: Launch) -> bool:
