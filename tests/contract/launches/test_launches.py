@@ -125,13 +125,13 @@ WRONG = (
     Launch("torchrun --node_rank=1 world.py", None),
     Launch("torchrun --nnodes=4 world.py", None),
     Launch("env -u PET_NNODES -u PET_NODE_RANK torchrun world.py", None),
-    Launch(bash("python world.py # torchrun"), None),
     Launch("accelerate launch world.py", None, gpus=1),
     Launch(f"accelerate launch --num_machines 2 --num_processes 2 {ME} world.py", None, gpus=1),
     Launch("accelerate launch --num_machines 2 --num_processes 4 world.py", None),
     Launch("accelerate launch --num_processes 4 world.py", None),
-    Launch("python world.py", None),
 )
+# What a program starts by itself, as Lightning does, cannot be read from its command line.
+PLAIN = (Launch("python world.py", None), Launch(bash("python world.py # torchrun"), None))
 
 
 # These take ten seconds and more: TRL's arguments are slow to make, and torchrun waits for others in rounds.
@@ -209,19 +209,32 @@ def test_a_launch_of_fewer_processes_is_warned_about_and_never_told_another_size
 @pytest.mark.parametrize("launch", list(params(WRONG)))
 def test_a_launch_that_makes_no_training_of_all_nodes_has_a_finding(place, launch):
     before = said(launch)
-    ran = place.run(before.pods, patience=6)
 
-    whole = set(ran.codes) == {0} and len(set(ran.sizes)) == 1 and len(ran.sizes) == ran.sizes[0]
-    assert not whole, ran.log
+    assert not whole(place, before)
     assert before.severities & {Severity.WARNING, Severity.ERROR}, before.texts
 
 
-@pytest.mark.parametrize("launch", list(params(each for each in (*RIGHT, *FEWER, *WRONG) if modelled(each))))
+@pytest.mark.parametrize("launch", PLAIN, ids=str)
+def test_a_plain_program_that_makes_no_training_of_all_nodes_is_open(place, launch):
+    before = said(launch)
+
+    assert not whole(place, before)
+    assert before.severities == {Severity.NOTE}, before.texts
+    assert any("which is known only when the job runs" in each for each in before.texts), before.texts
+
+
+@pytest.mark.parametrize("launch", list(params(each for each in (*RIGHT, *FEWER, *WRONG, *PLAIN) if modelled(each))))
 def test_the_model_says_what_happens(launch):
     nodes = [Node(pod.host, pod.argv, pod.env, visible(pod), 4) for pod in said(launch).pods]
     found = launcher_model.outcome(nodes)
 
     assert (found.size if isinstance(found, Worlds) else None) == launch.world, found
+
+
+def whole(place, before):
+    """Whether the pods become one training of all of them."""
+    ran = place.run(before.pods, patience=6)
+    return set(ran.codes) == {0} and len(set(ran.sizes)) == 1 and len(ran.sizes) == ran.sizes[0]
 
 
 def visible(pod):
