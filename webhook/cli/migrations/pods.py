@@ -16,9 +16,9 @@ from strategies.documents import quantities
 from webhook.cli.migrations import reading
 from webhook.cli.migrations.notes import Notes, Unmigrated, path
 
-__all__ = ["KEYS", "Renamed", "Replica", "merge", "read", "readdress", "rename", "set_env", "uses"]
+__all__ = ["Renamed", "Replica", "merge", "read", "readdress", "rename", "set_env", "uses"]
 
-KEYS = {
+_KEYS = {
     "containers": "name", "initContainers": "name", "env": "name", "volumes": "name", "volumeMounts": "mountPath",
     "ports": "containerPort", "imagePullSecrets": "name",
 }  # fmt: skip
@@ -117,7 +117,7 @@ def _check(value: Mapping[str, Any], at: str) -> None:
         reading.field(value, list, member)
     for member in ("requests", "limits"):
         reading.section(value, "resources", member)
-    for member, key in KEYS.items():
+    for member, key in _KEYS.items():
         for number, each in enumerate(reading.objects(value.get(member), f"{at}.{member}")):
             reading.field(each, int if key == "containerPort" else str, key)
             _check(each, f"{at}.{member}[{number}]")
@@ -160,8 +160,8 @@ class _Merging:
                 self._added(where, self._first)
             elif isinstance(mine, dict) and isinstance(theirs, dict):
                 merged[name] = self.objects(mine, theirs, where)
-            elif isinstance(mine, list) and isinstance(theirs, list) and name in KEYS:
-                merged[name] = self._lists(mine, theirs, where, KEYS[name])
+            elif isinstance(mine, list) and isinstance(theirs, list) and name in _KEYS:
+                merged[name] = self._lists(mine, theirs, where, _KEYS[name])
             else:
                 self._lost(where)
         return merged
