@@ -19,7 +19,7 @@ from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template, find_spec, is_of_job, placed
 from strategies.launches import topologies
-from strategies.trainer import plugins
+from strategies.trainer import ml_policies
 
 __all__ = ["check", "count", "named", "together"]
 
@@ -113,7 +113,7 @@ def _unheld(template: Template, claimed: set[Any], job_name: str | None) -> Iter
     ValidatePodTemplateSpec and its ValidateVolumeMounts).
     """
     policy = template.runtime.ml_policy if template.runtime is not None else None
-    added = plugins.volumes(policy, template.job, job_name) if policy is not None else set()
+    added = ml_policies.volumes(policy, template.job, job_name) if policy is not None else set()
     held: set[Any] | None = None
     for inside, name in _mounting(template.spec):
         held = _held(template) | claimed | added if held is None else held

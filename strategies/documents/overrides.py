@@ -23,7 +23,7 @@ OLDER = frozenset({*OVERRIDES, *META})
 """Members that patches replaced."""
 _MANAGER = "muster.dev/migrate"
 """Who owns a patch that is written in place of something older: Trainer wants a domain and a path."""
-_POD: Path = ("template", "spec", "template")
+_POD = ("template", "spec", "template")
 _JOBS: Path = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
 
 

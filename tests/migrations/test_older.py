@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from strategies.documents import overrides, versions
+from strategies.documents import overrides, trainer_versions
 from tests.migrations import jobs
 from webhook.cli import migrations
 from webhook.cli.schemas import releases, shapes
@@ -46,7 +46,7 @@ def _pod(patch):
 def test_the_patches_are_those_that_a_finding_of_the_trainer_of_today_says(migrated):
     override = {"targetJobs": [*NODE, {"name": "launcher"}], "spec": {"hostUsers": False}}
     job = jobs.trainjob({**REF, "annotations": {"c": "d"}, "podTemplateOverrides": [override]})
-    written = overrides.spelled(job, versions.NEWEST.patches)
+    written = overrides.spelled(job, trainer_versions.NEWEST.patches)
     assert migrated(job).job == {**REF, **written}
     kind = shapes.kinds("2.3")["TrainJob"]
     told = releases.told(job, ("spec", "podTemplateOverrides"), kind, lambda _: False)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from strategies.documents.versions import NEWEST, VERSIONS, Version
+from strategies.documents.trainer_versions import NEWEST, VERSIONS, Version
 
 __all__ = [
     "Adder",

@@ -11,7 +11,7 @@ from typing import Any
 
 from strategies.documents import overrides, paths
 from strategies.documents.paths import Path
-from strategies.documents.versions import VERSIONS, Version
+from strategies.documents.trainer_versions import VERSIONS, Version
 from webhook import kubeyaml
 from webhook.cli.schemas import shapes
 from webhook.cli.schemas.shapes import Kind, Shape
