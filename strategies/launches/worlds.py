@@ -79,6 +79,11 @@ class World(NamedTuple):
             return None
         return self.nodes * self.processes
 
+    @property
+    def may_start_more(self) -> bool:
+        """Whether the program may start processes itself, one for each of several devices."""
+        return self.own and (self.devices is None or self.devices > 1)
+
 
 def find_world(job: Job) -> World | None:
     """Return the world of the job's training; None where no launch, or more than one kind of world, was read."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from strategies.documents import loose
 from webhook import kubeyaml
 from webhook.cli import cases, diffs, envelopes, migrations, problems, wording
 from webhook.cli.cases import Case
@@ -30,8 +31,7 @@ class _Output:
     @property
     def title(self) -> str:
         """`PyTorchJob/mnist`."""
-        metadata = self.source.document.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, dict) else None
+        name = loose.member(self.source.document, "metadata").get("name")
         return problems.one_line(f"{self.source.kind}/{name or '(no name)'}")
 
     @property
