@@ -63,9 +63,7 @@ class Case:
     @property
     def title(self) -> str:
         """`TrainJob/llama`."""
-        metadata = loose.member(self.source.document, "metadata")
-        generated = metadata.get("generateName")
-        return f"{self.source.kind}/{metadata.get('name') or (f'{generated}*' if generated else '(no name)')}"
+        return self.source.title
 
     @property
     def namespace(self) -> str:

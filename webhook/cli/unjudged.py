@@ -61,12 +61,11 @@ class Unjudged:
 
     def __str__(self) -> str:
         """`PyTorchJob/llama was not judged: Muster judges TrainJobs, JobSets and runtimes`."""
-        name = loose.member(self.source.document, "metadata").get("name")
         if self.what == _UNREAD:
             why = "it has no label of a framework, and Muster does not read its launch; add the label"
         else:
             why = "Muster judges TrainJobs, JobSets and runtimes"
-        return f"{self.source.kind}/{name or '(no name)'} was not judged: {why}"
+        return f"{self.source.title} was not judged: {why}"
 
 
 def find(sources: Iterable[Source], decided: Iterable[Case]) -> list[Unjudged]:

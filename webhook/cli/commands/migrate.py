@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import loose
 from webhook import kubeyaml
 from webhook.cli import cases, diffs, envelopes, migrations, problems, wording
 from webhook.cli.cases import Case
@@ -31,8 +30,7 @@ class _Output:
     @property
     def title(self) -> str:
         """`PyTorchJob/mnist`."""
-        name = loose.member(self.source.document, "metadata").get("name")
-        return problems.one_line(f"{self.source.kind}/{name or '(no name)'}")
+        return problems.one_line(self.source.title)
 
     @property
     def text(self) -> str:

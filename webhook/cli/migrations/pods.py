@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ from strategies.documents import quantities
 from webhook.cli.migrations import reading
 from webhook.cli.migrations.notes import Notes, Unmigrated, path
 
-__all__ = ["Renamed", "Replica", "merge", "read", "readdress", "rename", "set_env", "uses"]
+__all__ = ["Renamed", "Replica", "drop_env", "merge", "read", "readdress", "rename", "set_env", "uses"]
 
 _KEYS = {
     "containers": "name", "initContainers": "name", "env": "name", "volumes": "name", "volumeMounts": "mountPath",
@@ -227,6 +227,14 @@ def set_env(container: dict[str, Any], entries: Sequence[Mapping[str, Any]]) -> 
     if entries:
         container["env"] = [*(each for each in present if each.get("name") not in new), *map(dict, entries)]
     return [each["name"] for each in present if each.get("name") in new]
+
+
+def drop_env(container: dict[str, Any], reserved: Collection[str]) -> list[str]:
+    """Take variables away that Trainer sets, and refuses in a TrainJob; return the names of those that were there."""
+    dropped = [each["name"] for each in container.get("env") or () if each.get("name") in reserved]
+    if dropped:
+        container["env"] = [each for each in container["env"] if each.get("name") not in reserved]
+    return dropped
 
 
 def uses(container: Mapping[str, Any], names: Sequence[str]) -> bool:
