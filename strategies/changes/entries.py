@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from strategies.changes.changes import Changes
-from strategies.documents import names, paths
+from strategies.documents import loose, names, paths
 from strategies.documents.paths import Path
 
 __all__ = ["added", "keep"]
@@ -65,7 +65,7 @@ def keep(old: Mapping[str, Any], changes: Changes, memory: Any, digest: Hash) ->
             continue
         seen.add(stored_at)
         known = frozenset(each for each in hashes if isinstance(each, str))
-        stored = [each for each in _entries(paths.lookup(old, stored_at))[:_MOST] if _is_kept(incoming_at, each)]
+        stored = [each for each in loose.sequence(paths.lookup(old, stored_at))[:_MOST] if _is_kept(incoming_at, each)]
         wanted = {hashed: each for each in stored if (hashed := digest(each)) in known}
         for entry in _lacked(list(wanted.values()), changes.get(*incoming_at)):
             changes.append(incoming_at, entry, rule="core/restore", reason=_REASON)
@@ -73,7 +73,7 @@ def keep(old: Mapping[str, Any], changes: Changes, memory: Any, digest: Hash) ->
 
 def _lacked(wanted: list[Any], found: Any) -> list[Any]:
     """Return the entries that a list lacks; each of its entries is looked at once and then compared with few."""
-    for entry in _entries(found):
+    for entry in loose.sequence(found):
         if not wanted:
             break
         if entry in wanted:
@@ -85,7 +85,3 @@ def _is_kept(path: Path, entry: Any) -> bool:
     if path[:2] != ("spec", "replicatedJobs"):
         return False
     return path[-1] == _TOLERATIONS or (path[-1] == _GATES and entry == {"name": names.SEAT_GATE})
-
-
-def _entries(found: Any) -> list[Any]:
-    return found if isinstance(found, list) else []

@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import mounts
+from strategies.documents import loose, mounts
 from strategies.documents.findings import Finding, warning
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import find_spec, find_template
@@ -64,7 +64,7 @@ def why(job: Job, settings: Mapping[str, Any]) -> str:
         return ""
     path = posixpath.normpath(posixpath.join(str(place.container.get("workingDir") or ""), folder))
     template = find_template(job, place.job_path)
-    mount = mounts.holding(path, _objects(place.container.get("volumeMounts"))) if path.startswith("/") else None
+    mount = mounts.holding(path, loose.mappings(place.container.get("volumeMounts"))) if path.startswith("/") else None
     if mount is None or template is None or not mounts.is_shared(mount, _volumes(job, template.spec)):
         return ""
     return (
@@ -80,13 +80,11 @@ def _volumes(job: Job, spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     for member in path:
         inner = inner.get(member) or {}
     claims = [
-        each for policy in _objects(inner.get("volumeClaimPolicies")) for each in _objects(policy.get("templates"))
+        each
+        for policy in loose.mappings(inner.get("volumeClaimPolicies"))
+        for each in loose.mappings(policy.get("templates"))
     ]
     made: list[Mapping[str, Any]] = [
         {"name": (each.get("metadata") or {}).get("name"), mounts.CLAIM: {}} for each in claims
     ]
-    return [*_objects(spec.get("volumes")), *made]
-
-
-def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [*loose.mappings(spec.get("volumes")), *made]

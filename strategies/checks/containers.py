@@ -16,7 +16,7 @@ from typing import Any
 
 from strategies.checks import mounts, profiles, sources, surroundings
 from strategies.checks.sources import Fault
-from strategies.documents import labels
+from strategies.documents import labels, loose
 from strategies.documents.paths import Path
 
 __all__ = ["Fault", "environment", "faults"]
@@ -45,7 +45,7 @@ _ROOT = "user 0 is root, and runAsNonRoot forbids it, so the kubelet never start
 
 def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield what is wrong with the containers and volumes of one pod, each at its place inside the pod spec."""
-    outer = _object(spec.get("securityContext"))
+    outer = loose.mapping(spec.get("securityContext"))
     if outer and _is_root(outer) and any(_inherits(each) for each in spec.get("containers") or ()):
         yield ("securityContext", "runAsUser"), 0, _ROOT, "core/security-context"
     yield from _of_all(spec, outer)
@@ -71,9 +71,9 @@ def _of_all(spec: Mapping[str, Any], outer: Mapping[str, Any]) -> Iterator[Fault
 
 def _pauses(container: Mapping[str, Any], grace: Any) -> Iterator[Fault]:
     """Compare the pauses of a container's hooks with the time that the pod has for its end (validateSleepAction)."""
-    grace, hooks = _GRACE if grace is None else grace, _object(container.get("lifecycle"))
+    grace, hooks = _GRACE if grace is None else grace, loose.mapping(container.get("lifecycle"))
     for name in hooks:
-        seconds = _object(_object(hooks[name]).get("sleep")).get("seconds")
+        seconds = loose.member(hooks[name], "sleep").get("seconds")
         if type(seconds) is int and type(grace) is int and not 0 <= seconds <= grace:
             message = f"is not within terminationGracePeriodSeconds, {grace}, {_REFUSED}; correct one of them"
             yield ("lifecycle", name, "sleep", "seconds"), seconds, message, "core/hook"
@@ -126,7 +126,7 @@ def environment(entries: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
             message = f"has a value and a source of one, {_REFUSED}; remove one of the two"
             yield (index, "valueFrom"), None, message, "core/env-source"
         else:
-            for place, value, message in _reference(held[0], _object(source[held[0]])):
+            for place, value, message in _reference(held[0], loose.mapping(source[held[0]])):
                 yield (index, "valueFrom", held[0], place), value, message, "core/env-source"
 
 
@@ -222,7 +222,7 @@ def _security(_member: str, context: Any, outer: Mapping[str, Any]) -> Iterator[
         return
     rule = "core/security-context"
     if context.get("allowPrivilegeEscalation") is False:
-        added = _object(context.get("capabilities")).get("add")
+        added = loose.mapping(context.get("capabilities")).get("add")
         raised = isinstance(added, list) and "CAP_SYS_ADMIN" in added
         if context.get("privileged") is True or raised:
             what = "CAP_SYS_ADMIN" if raised else "privileged"
@@ -236,7 +236,7 @@ def _security(_member: str, context: Any, outer: Mapping[str, Any]) -> Iterator[
 
 def _inherits(container: Mapping[str, Any]) -> bool:
     """Whether a container says nothing of its user, so that the pod's word holds for it."""
-    own = _object(container.get("securityContext"))
+    own = loose.mapping(container.get("securityContext"))
     return all(own.get(name) is None for name in _USERS)
 
 
@@ -274,7 +274,3 @@ _JUDGES: Mapping[str, Callable[[str, Any, Mapping[str, Any]], Iterator[Fault]]] 
     **dict.fromkeys(_PROBES, _probe),
 }
 _JUDGED = frozenset(_JUDGES)
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

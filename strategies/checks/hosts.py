@@ -8,11 +8,11 @@ cluster knows: no host is known with more than 16 GPUs, and more is a warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from strategies.checks.contradictions import lets
-from strategies.documents import names, paths, pods, quantities
+from strategies.documents import loose, names, paths, pods, quantities
 from strategies.documents.findings import Severity
 from strategies.documents.paths import Path
 from strategies.jobs.templates import Template
@@ -37,7 +37,7 @@ _WAITS = "so some of them wait for ever"
 def faults(template: Template) -> Iterator[Fault]:
     """Yield what keeps the pods of one replicated job from the hosts that they ask for."""
     spec = template.spec
-    selector = _object(spec.get("nodeSelector"))
+    selector = loose.mapping(spec.get("nodeSelector"))
     if selector or spec.get("affinity"):
         asked = _asked(spec)
         yield from _by_count(spec, selector, asked.get("nvidia.com/gpu", 0))
@@ -53,7 +53,7 @@ def _asked(spec: Mapping[str, Any]) -> dict[str, int]:
     """Return the GPUs of a pod by their resource."""
     found: dict[str, int] = {}
     for container in spec.get("containers") or ():
-        limits = _object(_object(container.get("resources")).get("limits"))
+        limits = loose.member(container.get("resources"), "limits")
         for name in _GPUS:
             if name in limits:
                 found[name] = found.get(name, 0) + quantities.count(limits[name])
@@ -66,16 +66,15 @@ def _by_count(spec: Mapping[str, Any], selector: Mapping[str, Any], asked: int) 
     given = selector.get(_COUNT)
     if isinstance(given, str) and given.isascii() and given.isdecimal() and len(given) < 4 and int(given) < asked:
         yield ("nodeSelector", _COUNT), given, message, Severity.WARNING
-    terms = _object(_object(_object(spec.get("affinity")).get("nodeAffinity")).get(REQUIRED)).get("nodeSelectorTerms")
-    few = [_is_below(term, asked) for term in terms] if isinstance(terms, list) and 0 < asked <= _MOST else []
+    terms = loose.sequence(loose.member(spec, "affinity", "nodeAffinity", REQUIRED).get("nodeSelectorTerms"))
+    few = [_is_below(term, asked) for term in terms] if 0 < asked <= _MOST else []
     if few and all(few):
         yield _TERMS, None, message, Severity.WARNING
 
 
 def _is_below(term: Any, asked: int) -> bool:
     """Whether a term allows no node of as many GPUs as are asked for."""
-    found = _object(term).get("matchExpressions")
-    about = [each for each in found if _object(each).get("key") == _COUNT] if isinstance(found, list) else []
+    about = [each for each in loose.items(term, "matchExpressions") if each.get("key") == _COUNT]
     return bool(about) and not any(
         all(lets(each, str(count)) for each in about) for count in range(asked, 2 * _MOST + 1)
     )
@@ -129,7 +128,7 @@ def _host(template: Template, selector: Mapping[str, Any]) -> tuple[Path, str, b
         return ("nodeName",), name, False
     if isinstance(wanted, str) and wanted:
         return ("nodeSelector", names.HOSTNAME_LABEL), wanted, True
-    annotations = [_object(paths.lookup(template.document, ("metadata", "annotations")))]
+    annotations = [loose.mapping(paths.lookup(template.document, ("metadata", "annotations")))]
     annotations += [held for held, _ in template.metadata("annotations")]
     if any(held.get(_EXCLUSIVE) == names.HOSTNAME_LABEL for held in annotations):
         return (), _EXCLUSIVE, True
@@ -170,34 +169,29 @@ def _port(spec: Mapping[str, Any]) -> int | None:
 def _is_about_itself(template: Template, kind: str) -> bool:
     """Whether a required affinity or anti-affinity of pods about hosts selects the pods of the job themselves."""
     affinity = template.spec.get("affinity")
-    terms = _object(_object(affinity).get(kind)).get(REQUIRED) if affinity else None
+    terms = loose.member(affinity, kind).get(REQUIRED) if affinity else None
     if not terms:
         return False
     labels = _labels(template)
     return any(
-        _object(term).get("topologyKey") == names.HOSTNAME_LABEL
-        and _selects(_object(term).get("labelSelector"), labels)
-        for term in (terms if isinstance(terms, list) else ())
+        term.get("topologyKey") == names.HOSTNAME_LABEL and _selects(term.get("labelSelector"), labels)
+        for term in loose.mappings(terms)
     )
 
 
 def _labels(template: Template) -> dict[str, Any]:
     """Return the labels of the pods: their own, and those of JobSet."""
     own, _ = next(template.metadata("labels"))
-    name = _object(template.document.get("metadata")).get("name")
+    name = loose.mapping(template.document.get("metadata")).get("name")
     return {_JOBSET_NAME: name, _JOB_NAME: template.job.get("name"), **own}
 
 
 def _selects(selector: Any, labels: Mapping[str, Any]) -> bool:
     """Whether a selector certainly selects pods of these labels."""
-    wanted, expressions = _object(_object(selector).get("matchLabels")), _object(selector).get("matchExpressions")
-    about: Sequence[Any] = expressions if isinstance(expressions, list) else ()
+    wanted = loose.member(selector, "matchLabels")
+    about = loose.sequence(loose.mapping(selector).get("matchExpressions"))
     return (
         bool(wanted or about)
         and all(labels.get(key) == value for key, value in wanted.items())
-        and all(_object(each).get("key") in labels and lets(each, str(labels[each["key"]])) for each in about)
+        and all(loose.mapping(each).get("key") in labels and lets(each, str(labels[each["key"]])) for each in about)
     )
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

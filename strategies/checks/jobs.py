@@ -18,7 +18,7 @@ from strategies.documents.findings import Finding, error, warning
 from strategies.documents.runtimes import Runtime
 from strategies.jobs.jobs import Job
 from strategies.launches import coordinators, slots, topologies, untold
-from strategies.trainer import plugins as plugins_of_trainer
+from strategies.trainer import ml_policies
 
 __all__ = ["check_immutable", "check_job"]
 
@@ -144,7 +144,7 @@ def _runtime(subject: Job) -> Iterator[Finding]:
 
 def _ignored(subject: Job, runtime: Runtime, name: str) -> Iterator[Finding]:
     """Report members of `spec.trainer` that Trainer drops, because the runtime labels no training job."""
-    place, dropped = runtime.trainer, plugins_of_trainer.ignored(runtime, subject.trainer)
+    place, dropped = runtime.trainer, ml_policies.ignored(runtime, subject.trainer)
     if not dropped:
         return
     what = f"Trainer would ignore {', '.join(dropped)} of spec.trainer"

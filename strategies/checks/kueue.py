@@ -145,7 +145,3 @@ def _ungrouped(job: Job, group: Sequence[tuple[Template, Mapping[str, Any]]]) ->
 def _number(text: Any) -> int:
     """Return a number of pods, 0 for what is none."""
     return int(text) if isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= _DIGITS else 0
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -8,11 +8,11 @@ those of their own validation (ValidateConfigMapName), so that a pod which names
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from strategies.checks import images
-from strategies.documents import labels
+from strategies.documents import labels, loose
 from strategies.documents.paths import Path
 from strategies.launches.endless import Reader
 
@@ -47,7 +47,7 @@ def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
         name = spec.get(member)
         if isinstance(name, str) and name and not labels.is_object(name):
             yield (member,), name, f"{_NO_NAME}, {_REFUSED}; correct it", _NAMED
-    for index, volume in enumerate(_list(spec.get("volumes"))):
+    for index, volume in enumerate(loose.sequence(spec.get("volumes"))):
         for inside, name in _named(volume):
             yield ("volumes", index, *inside), name, f"{_NO_NAME}, {_WAITS}; correct it", _NAMED
     yield from _of_containers(spec)
@@ -55,14 +55,14 @@ def faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
 
 def _of_containers(spec: Mapping[str, Any]) -> Iterator[Fault]:
     for member in ("containers", "initContainers"):
-        for index, container in enumerate(_list(spec.get(member))):
+        for index, container in enumerate(loose.sequence(spec.get(member))):
             for inside, value, message, rule in _of_container(container, spec):
                 yield (member, index, *inside), value, message, rule
 
 
 def endless_init(spec: Mapping[str, Any], reader: Reader) -> Iterator[Fault]:
     """Yield the init containers that never end, so that their pod never starts."""
-    for index, container in enumerate(_list(spec.get("initContainers"))):
+    for index, container in enumerate(loose.sequence(spec.get("initContainers"))):
         if container.get("restartPolicy") != "Always" and reader.never_ends(container):
             message = (
                 "never ends, and the other containers start when this init container has ended, so that the pod never "
@@ -95,11 +95,11 @@ def _of_container(container: Mapping[str, Any], spec: Mapping[str, Any]) -> Iter
     wrong = images.wrong(image) if isinstance(image, str) and image == image.strip() else ""
     if wrong:
         yield ("image",), image, f"the kubelet never starts this container: {wrong}", "core/image"
-    for index, entry in enumerate(_list(container.get("env"))):
+    for index, entry in enumerate(loose.sequence(container.get("env"))):
         if entry.get("valueFrom") is not None:
             yield from _reference(("env", index, "valueFrom"), entry["valueFrom"])
-    for index, policy in enumerate(_list(container.get("resizePolicy"))):
-        if spec.get("restartPolicy") == "Never" and _object(policy).get("restartPolicy") == "RestartContainer":
+    for index, policy in enumerate(loose.sequence(container.get("resizePolicy"))):
+        if spec.get("restartPolicy") == "Never" and loose.mapping(policy).get("restartPolicy") == "RestartContainer":
             message = f"a pod with restartPolicy: Never takes NotRequired alone, {_REFUSED}; write it, or remove this"
             yield ("resizePolicy", index, "restartPolicy"), "RestartContainer", message, _CONFLICT
 
@@ -107,17 +107,9 @@ def _of_container(container: Mapping[str, Any], spec: Mapping[str, Any]) -> Iter
 def _reference(place: Path, source: Any) -> Iterator[Fault]:
     """Judge the ConfigMap or the Secret, and the key in it, that a variable names."""
     for kind in _SOURCES:
-        held = _object(_object(source).get(kind))
+        held = loose.member(source, kind)
         name, key = held.get("name"), held.get("key")
         if isinstance(name, str) and name and not labels.is_object(name) and held.get("optional") is not True:
             yield (*place, kind, "name"), name, f"{_NO_NAME}, {_WAITS}; correct it", _NAMED
         if key == "":
             yield (*place, kind, "key"), "", f"needs the key of the value, {_REFUSED}; write it", "core/env-source"
-
-
-def _list(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list) else ()
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

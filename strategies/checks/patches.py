@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import names, overrides, paths, pods
+from strategies.documents import loose, names, overrides, paths, pods
 from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
 
@@ -40,10 +40,10 @@ def check(job: Job) -> Iterator[Finding]:
     if not every and not spec.get("initializer"):
         return
     bare = job.runtime.document if job.runtime.bare is None else job.runtime.bare
-    template = _object(_object(_object(bare, "spec"), "template"), "spec")
+    template = loose.member(bare, "spec", "template", "spec")
     held = {
-        str(each.get("name")): _object(_object(_object(each, "template"), "spec"), "template")
-        for each in _list(template, "replicatedJobs")
+        str(each.get("name")): loose.member(each, "template", "spec", "template")
+        for each in loose.items(template, "replicatedJobs")
     }
     known: dict[str, _Known] = {}
     for entry in every:
@@ -51,11 +51,11 @@ def check(job: Job) -> Iterator[Finding]:
             yield from _manager(entry)
         yield from _patched(entry, held, known, job.runtime.kind)
     for member, name in _INITIALIZERS.items():
-        if _object(spec, "initializer").get(member):
+        if loose.member(spec, "initializer").get(member):
             yield from _initializer(member, name, held, job.runtime.kind)
-            yield from _scheme(member, _object(_object(spec, "initializer"), member).get("storageUri"))
-            yield from _two_sources(member, _object(_object(spec, "initializer"), member))
-            yield from _unheard(member, name, _list(template, "replicatedJobs"), job.runtime.kind)
+            yield from _scheme(member, loose.member(spec, "initializer", member).get("storageUri"))
+            yield from _two_sources(member, loose.member(spec, "initializer", member))
+            yield from _unheard(member, name, loose.items(template, "replicatedJobs"), job.runtime.kind)
 
 
 def _named(entry: overrides.Entry) -> str:
@@ -79,9 +79,9 @@ def _patched(
     kind: str,
 ) -> Iterator[Finding]:
     """Check one patch; `known` gets what each replicated job that is named has, the patches before included."""
-    inside = _object(_object(_object(entry.patch, "trainingRuntimeSpec"), "template"), "spec")
+    inside = loose.member(entry.patch, "trainingRuntimeSpec", "template", "spec")
     place = _named(entry)
-    for each in _list(inside, "replicatedJobs"):
+    for each in loose.items(inside, "replicatedJobs"):
         name = str(each.get("name"))
         where = (
             f"{place}.{'trainingRuntimeSpec.template.spec.replicatedJobs' if entry.is_own else 'targetJobs'}[{name}]"
@@ -92,14 +92,14 @@ def _patched(
             )
             yield error(f"{where}.name", name, message, rule="core/patches")
             continue
-        pod = _object(_object(_object(each, "template"), "spec"), "template")
+        pod = loose.member(each, "template", "spec", "template")
         if name not in known:
             known[name] = _known(held[name])
         where = f"{where}.template.spec.template.spec" if entry.is_own else f"{place}{_INSIDE[str(entry.place[1])]}"
         for member in _MEMBERS:
-            for container in _list(_object(pod, "spec"), member):
+            for container in loose.items(loose.member(pod, "spec"), member):
                 yield from _container(f"{where}.{member}", container, known[name].containers[member], name)
-        for volume in _list(_object(pod, "spec"), "volumes"):
+        for volume in loose.items(loose.member(pod, "spec"), "volumes"):
             yield from _volume(f"{where}.volumes", volume, known[name].sources)
 
 
@@ -112,9 +112,9 @@ class _Known:
 
 
 def _known(pod: Mapping[str, Any]) -> _Known:
-    spec = _object(pod, "spec")
-    own = {member: {str(each.get("name")): each for each in _list(spec, member)} for member in _MEMBERS}
-    return _Known(own, {str(each.get("name")): _sources(each) for each in _list(spec, "volumes")})
+    spec = loose.member(pod, "spec")
+    own = {member: {str(each.get("name")): each for each in loose.items(spec, member)} for member in _MEMBERS}
+    return _Known(own, {str(each.get("name")): _sources(each) for each in loose.items(spec, "volumes")})
 
 
 def _sources(volume: Mapping[str, Any]) -> set[str]:
@@ -152,7 +152,7 @@ def _initializer(member: str, name: str, held: Mapping[str, Mapping[str, Any]], 
         missing = f"replicated job {name}"
     elif name not in containers:
         missing = f"container {name} in its replicated job {name}"
-    elif all(mount.get("name") != _VOLUME for mount in _list(containers[name], "volumeMounts")):
+    elif all(mount.get("name") != _VOLUME for mount in loose.items(containers[name], "volumeMounts")):
         missing = f"mount of a volume {_VOLUME} in its container {name}"
     if missing:
         message = f"the {kind} has no {missing}, so Trainer refuses the job; remove it, or use a runtime that has one"
@@ -162,7 +162,7 @@ def _initializer(member: str, name: str, held: Mapping[str, Mapping[str, Any]], 
 def _two_sources(member: str, wanted: Mapping[str, Any]) -> Iterator[Finding]:
     """Report a source in env, which wins over `storageUri` (`plugins/jobset/builder.go` Initializer)."""
     uri = wanted.get("storageUri")
-    for entry in _list(wanted, "env"):
+    for entry in loose.items(wanted, "env"):
         if entry.get("name") == _SOURCE and uri and entry.get("value") not in (None, uri):
             message = "wins over storageUri, so that another source than that is loaded; remove one of the two"
             field = f"spec.initializer.{member}.env[{_SOURCE}]"
@@ -196,7 +196,7 @@ def _awaited(training: Mapping[str, Any], jobs: list[Mapping[str, Any]]) -> set[
     """Return the replicated jobs that have ended before a training starts, through others that it waits for."""
     waits = {
         str(each.get("name")): [
-            str(item.get("name")) for item in _list(each, "dependsOn") if item.get("status") == "Complete"
+            str(item.get("name")) for item in loose.items(each, "dependsOn") if item.get("status") == "Complete"
         ]
         for each in jobs
     }
@@ -220,19 +220,9 @@ def _scheme(member: str, uri: Any) -> Iterator[Finding]:
 
 
 def _containers(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    spec = _object(pod, "spec")
-    return {str(each.get("name")): each for member in reversed(_MEMBERS) for each in _list(spec, member)}
+    spec = loose.member(pod, "spec")
+    return {str(each.get("name")): each for member in reversed(_MEMBERS) for each in loose.items(spec, member)}
 
 
 def _either(known: Mapping[str, Any]) -> str:
     return " or ".join(itertools.islice(known, 5)) or "another runtime"
-
-
-def _object(document: Mapping[str, Any], member: str) -> Mapping[str, Any]:
-    found = document.get(member)
-    return found if isinstance(found, dict) else {}
-
-
-def _list(document: Mapping[str, Any], member: str) -> list[Mapping[str, Any]]:
-    found = document.get(member)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import names
+from strategies.documents import loose, names
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
@@ -32,8 +32,8 @@ def check(job: Job) -> Iterator[Finding]:
         return
     policy = runtime.ml_policy
     if policy.get("torch") is not None:
-        if policy["torch"] and _object(policy["torch"]).get("envInjection") is not None:
-            yield from _targets(job, _object(policy["torch"])["envInjection"])
+        if policy["torch"] and loose.mapping(policy["torch"]).get("envInjection") is not None:
+            yield from _targets(job, loose.mapping(policy["torch"])["envInjection"])
         return
     if isinstance(policy.get("mpi"), dict):
         yield from _mpi(job, policy)
@@ -48,7 +48,7 @@ def check(job: Job) -> Iterator[Finding]:
 def _unread(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
     """Report members of a TrainJob that nothing reads."""
     runtime = job.runtime
-    spec = _object(runtime.document.get("spec")) if runtime is not None else {}
+    spec = loose.mapping(runtime.document.get("spec")) if runtime is not None else {}
     if spec.get("mlPolicy") is None and job.trainer.get("resourcesPerNode"):
         message = "Trainer does not read it with a runtime that has no mlPolicy; add mlPolicy to the runtime"
         yield warning("spec.trainer.resourcesPerNode", None, message, rule="core/plugin")
@@ -80,14 +80,12 @@ def _targets(job: Job, injection: Any) -> Iterator[Finding]:
         for member in ("containers", "initContainers")
         for container in each.spec.get(member) or ()
     }
-    targets = _object(injection).get("targets")
-    for target in targets if isinstance(targets, list) else ():
-        named = _object(target).get("containerNames")
-        for container in named if isinstance(named, list) else ():
-            if (str(_object(target).get("jobName")), str(container)) not in held:
+    for target in loose.items(injection, "targets"):
+        for container in loose.sequence(target.get("containerNames")):
+            if (str(target.get("jobName")), str(container)) not in held:
                 message = (
                     f"mlPolicy.torch.envInjection of the runtime names container {container} of replicated job "
-                    f"{_object(target).get('jobName')}, which it lacks, so Trainer refuses the job; correct the runtime"
+                    f"{target.get('jobName')}, which it lacks, so Trainer refuses the job; correct the runtime"
                 )
                 yield _of_runtime(job, message, error)
 
@@ -186,7 +184,3 @@ def _of_jax(job: Job, name: str, text: str, nodes: int) -> Iterator[tuple[Any, s
     if seen is not None and count is not None and seen < count:
         message = f"shows {seen} of the {count} GPUs of each node, whose one process of JAX uses no others; remove it"
         yield warning, message, idle
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -31,7 +31,7 @@ from strategies.checks import (
     users,
     volumes,
 )
-from strategies.documents import labels, names, paths, pods
+from strategies.documents import labels, loose, names, paths, pods
 from strategies.documents.findings import Finding, Severity, error
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job
@@ -135,7 +135,7 @@ def _is_one_word(command: Sequence[str]) -> bool:
 def _programs(job: Job, template: Template) -> Iterator[Finding]:
     """Check the command lines of the containers; on a TrainJob that of its training has the words of the TrainJob."""
     pod = template.spec
-    volumes_of = programs.Volumes(_objects(pod, "volumes"))
+    volumes_of = programs.Volumes(loose.items(pod, "volumes"))
     for (member, index), container in _containers(template.spec):
         mine = job.container is not None and template.path == job.container.job_path
         mine = mine and container.get("name") == names.CONTAINER_NODE and job.kind == "TrainJob"
@@ -146,7 +146,7 @@ def _programs(job: Job, template: Template) -> Iterator[Finding]:
             yield from _root_image(job, template, (member, index), users.context_of(pod, container), own)
         if not command:
             continue
-        mounts = _objects(container, "volumeMounts")
+        mounts = loose.items(container, "volumeMounts")
         context = container.get("securityContext")
         if context and isinstance(context, dict) and context.get("readOnlyRootFilesystem") is True:
             yield from _read_only(job, template, (member, index), ([*command, *(args or ())], own, mounts))
@@ -191,7 +191,7 @@ def _read_only(
     container = _container(template, inside)
     argv, own, mounts = around
     env = [*(container.get("env") or ()), *(own.get("env") or ())]
-    message = readonly.wrong(container, argv, env, mounts, _objects(template.spec, "volumes"))
+    message = readonly.wrong(container, argv, env, mounts, loose.items(template.spec, "volumes"))
     if message:
         field = template.field(*inside, "securityContext", "readOnlyRootFilesystem")
         yield placed(job, Finding(Severity.WARNING, field, True, message, "core/read-only-root"))
@@ -199,16 +199,16 @@ def _read_only(
 
 def _names(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Any, str]]:
     """Check the names of containers, ports and volumes (validateContainers, ValidatePortNumOrName, ValidateVolumes)."""
-    for index, volume in enumerate(_objects(spec, "volumes")):
+    for index, volume in enumerate(loose.items(spec, "volumes")):
         if isinstance(volume.get("name"), str) and not _is_label(volume["name"], _LABEL):
             yield ("volumes", index, "name"), volume["name"], _NO_LABEL
-    begun = {each.get("name") for each in _objects(spec, "containers")} if spec.get("initContainers") else set()
+    begun = {each.get("name") for each in loose.items(spec, "containers")} if spec.get("initContainers") else set()
     for inside, container in _containers(spec):
         if isinstance(container.get("name"), str) and not _is_label(container["name"], _LABEL):
             yield (*inside, "name"), container["name"], _NO_LABEL
         elif inside[0] == "initContainers" and isinstance(container.get("name"), str) and container["name"] in begun:
             yield (*inside, "name"), container["name"], _TAKEN
-        for index, port in enumerate(_objects(container, "ports")):
+        for index, port in enumerate(loose.items(container, "ports")):
             name = port.get("name")
             if isinstance(name, str) and name and not _is_port(name):
                 yield (*inside, "ports", index, "name"), name, _NO_PORT
@@ -236,12 +236,6 @@ def _annotations(job: Job, template: Template) -> Iterator[Finding]:
                 message = "is not the key of an annotation: letters, digits, -, _ and ., or DOMAIN/ before; correct it"
                 field = template.locate((*path, key))
                 yield placed(job, error(field, value, message, rule="core/label"))
-
-
-def _objects(document: Mapping[str, Any], member: str) -> list[Mapping[str, Any]]:
-    """Return the objects of a list whose shape was not checked."""
-    found = document.get(member)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _is_label(name: str, longest: int) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.checks import successes
-from strategies.documents import paths, pods
+from strategies.documents import loose, paths, pods
 from strategies.documents.findings import Finding, error, warning
 from strategies.documents.paths import Path
 from strategies.jobs.jobs import Job
@@ -65,7 +65,7 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
         for inside, value, message in _gated(spec):
             yield warning(paths.field(document, (*start, *inside)), value, message, rule="core/jobset-policy")
     for template in templates:
-        own = _object(_object(template.job.get("template")).get("spec"))
+        own = loose.member(template.job.get("template"), "spec")
         for inside, value, message in () if _JUDGED.isdisjoint(own) else _of_job(own, template.spec):
             place = (*template.path, "template", "spec", *inside)
             yield error(template.locate(place), value, message, rule="core/job-policy")
@@ -77,7 +77,7 @@ def _deleted(templates: Sequence[Template]) -> Iterator[Finding]:
     """Report Jobs that are deleted when they have ended, and that JobSet then makes again (shouldCreateJob)."""
     alone = len(templates) == 1 and pods.replicas(templates[0].job) <= 1
     for template in () if alone else templates:
-        own = _object(_object(template.job.get("template")).get("spec"))
+        own = loose.member(template.job.get("template"), "spec")
         if type(own.get("ttlSecondsAfterFinished")) is int:
             place = (*template.path, "template", "spec", "ttlSecondsAfterFinished")
             message = (
@@ -96,16 +96,15 @@ def _gang(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
     """
     if job.kind != "TrainJob" or job.runtime is None:
         return
-    policy = _object(job.runtime.document.get("spec")).get("podGroupPolicy")
-    gang = next((each for each in _GANGS if _object(policy).get(each) is not None), None)
+    policy = loose.mapping(job.runtime.document.get("spec")).get("podGroupPolicy")
+    gang = next((each for each in _GANGS if loose.mapping(policy).get(each) is not None), None)
     if gang == "volcano" and paths.lookup(job.runtime.document, _QUEUE) == "":  # plugins/volcano/volcano.go Validate
         patched = runtime_patches.find(job.runtime, _QUEUE)
         where = paths.field(job.runtime.document, _QUEUE) if patched is None else paths.field(job.document, patched)
         message = "is not the name of a queue, so Trainer refuses the job; write one, or remove it"
         yield error(where, "", message, rule="core/gang")
     for template in templates if gang else ():
-        depends = template.job.get("dependsOn")
-        for index, item in enumerate(depends if isinstance(depends, list) else ()):
+        for index, item in enumerate(loose.sequence(template.job.get("dependsOn"))):
             if isinstance(item, dict) and item.get("status") == "Complete":
                 message = (
                     f"{gang} starts no pod before all of them exist, and these are made when {item.get('name')} has "
@@ -122,8 +121,7 @@ _QUEUE: Path = ("spec", "template", "metadata", "annotations", "scheduling.volca
 
 def _of_jobset(spec: Mapping[str, Any], names: Sequence[Any]) -> Iterator[_Fault]:
     held = {each for each in names if isinstance(each, str)}
-    targets = _object(spec.get("successPolicy")).get("targetReplicatedJobs") or ()
-    for index, name in enumerate(targets if isinstance(targets, list) else ()):
+    for index, name in enumerate(loose.sequence(loose.mapping(spec.get("successPolicy")).get("targetReplicatedJobs"))):
         if isinstance(name, str) and name not in held:
             yield ("successPolicy", "targetReplicatedJobs", index), name, _nobody(names)
     yield from _order(spec, held)
@@ -132,7 +130,7 @@ def _of_jobset(spec: Mapping[str, Any], names: Sequence[Any]) -> Iterator[_Fault
     if spec.get("volumeClaimPolicies"):
         yield from _templates(spec["volumeClaimPolicies"])
     if spec.get("failurePolicy"):
-        yield from _failures(_object(spec["failurePolicy"]), held, names)
+        yield from _failures(loose.mapping(spec["failurePolicy"]), held, names)
 
 
 def _nobody(names: Sequence[Any]) -> str:
@@ -142,7 +140,7 @@ def _nobody(names: Sequence[Any]) -> str:
 def _order(spec: Mapping[str, Any], held: set[str]) -> Iterator[_Fault]:
     """Check `dependsOn`, which names replicated jobs that stand before."""
     earlier: dict[str, None] = {}
-    in_order = _object(spec.get("startupPolicy")).get("startupPolicyOrder") == "InOrder"
+    in_order = loose.mapping(spec.get("startupPolicy")).get("startupPolicyOrder") == "InOrder"
     for index, each in enumerate(spec.get("replicatedJobs") or ()):
         depends = each.get("dependsOn")
         if depends and in_order:
@@ -163,10 +161,10 @@ def _order(spec: Mapping[str, Any], held: set[str]) -> Iterator[_Fault]:
 
 def _templates(policies: Any) -> Iterator[_Fault]:
     """Check that no template of a volume claim names a namespace (`api/jobset/v1alpha2/jobset_types.go`)."""
-    for index, policy in enumerate(policies if isinstance(policies, list) else ()):
-        templates = _object(policy).get("templates")
-        for number, template in enumerate(templates if isinstance(templates, list) else ()):
-            namespace = _object(_object(template).get("metadata")).get("namespace")
+    for index, policy in enumerate(loose.sequence(policies)):
+        templates = loose.mapping(policy).get("templates")
+        for number, template in enumerate(loose.sequence(templates)):
+            namespace = loose.member(template, "metadata").get("namespace")
             if namespace:
                 place = ("volumeClaimPolicies", index, "templates", number, "metadata", "namespace")
                 yield place, namespace, f"a claim lies where its JobSet does, {_JOBSET}; remove it"
@@ -182,7 +180,7 @@ def _coordinator(spec: Mapping[str, Any]) -> Iterator[_Fault]:
     if job is None:
         yield ("coordinator", "replicatedJob"), name, _nobody([each.get("name") for each in jobs])
         return
-    own = _object(_object(job.get("template")).get("spec"))
+    own = loose.member(job.get("template"), "spec")
     for member, count in (("jobIndex", job.get("replicas")), ("podIndex", own.get("completions"))):
         index = chosen.get(member)
         if type(index) is int and type(count) is int and index >= count:
@@ -192,7 +190,7 @@ def _coordinator(spec: Mapping[str, Any]) -> Iterator[_Fault]:
 
 def _network(spec: Mapping[str, Any]) -> Iterator[_Fault]:
     """Check the subdomain, which becomes the name of a Service, and the manager."""
-    name = _object(spec.get("network")).get("subdomain")
+    name = loose.mapping(spec.get("network")).get("subdomain")
     if isinstance(name, str) and name and not (len(name) <= _LABEL and _SUBDOMAIN.fullmatch(name)):
         message = f"begins with a letter and takes small letters, digits and -, up to {_LABEL}, {_JOBSET}; rename it"
         yield ("network", "subdomain"), name, message
@@ -205,7 +203,7 @@ def _network(spec: Mapping[str, Any]) -> Iterator[_Fault]:
 def _failures(policy: Mapping[str, Any], held: set[str], names: Sequence[Any]) -> Iterator[_Fault]:
     rules = policy.get("rules")
     seen: set[str] = set()
-    for index, rule in enumerate(rules if isinstance(rules, list) else ()):
+    for index, rule in enumerate(loose.sequence(rules)):
         place: Path = ("failurePolicy", "rules", index)
         if not isinstance(rule, dict):
             continue
@@ -228,9 +226,9 @@ def _failures(policy: Mapping[str, Any], held: set[str], names: Sequence[Any]) -
 
 def _gated(spec: Mapping[str, Any]) -> Iterator[_Fault]:
     """Yield what JobSet takes only behind feature gates that are off (`pkg/features/features.go`)."""
-    policy = _object(spec.get("failurePolicy"))
+    policy = loose.mapping(spec.get("failurePolicy"))
     rules = policy.get("rules")
-    for index, rule in enumerate(rules if isinstance(rules, list) else ()):
+    for index, rule in enumerate(loose.sequence(rules)):
         if isinstance(rule, dict) and rule.get("action") in _GATED:
             message = "JobSet refuses it while its feature gate RestartJob is off, as by default; use RestartJobSet"
             yield ("failurePolicy", "rules", index, "action"), rule["action"], message
@@ -275,12 +273,12 @@ def _failed_indexes(spec: Mapping[str, Any]) -> Iterator[_Fault]:
 
 
 def _pod_failures(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[_Fault]:
-    rules = _object(spec["podFailurePolicy"]).get("rules")
+    rules = loose.mapping(spec["podFailurePolicy"]).get("rules")
     held = {each.get("name") for member in ("containers", "initContainers") for each in pod.get(member) or ()}
     if spec.get("podReplacementPolicy") not in (None, "", "Failed"):
         message = f"a Job with a podFailurePolicy takes only Failed, {_REFUSED}; write it, or remove this"
         yield ("podReplacementPolicy",), spec["podReplacementPolicy"], message
-    for index, rule in enumerate(rules if isinstance(rules, list) else ()):
+    for index, rule in enumerate(loose.sequence(rules)):
         if isinstance(rule, dict):
             for inside, value, message in _pod_failure(rule, spec, held):
                 yield ("podFailurePolicy", "rules", index, *inside), value, message
@@ -320,7 +318,3 @@ def _exit_codes(codes: Mapping[str, Any], held: set[Any]) -> Iterator[_Fault]:
 def _texts(rule: Mapping[str, Any], member: str) -> list[tuple[int, str]]:
     found = rule.get(member)
     return [(n, each) for n, each in enumerate(found) if isinstance(each, str)] if isinstance(found, list) else []
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

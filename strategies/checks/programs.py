@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from strategies.documents import loose
 from strategies.launches import launches, syntax, trees
 from strategies.launches.cursors import Unreadable
 from strategies.launches.invocations import invoked
@@ -63,7 +64,7 @@ class Volumes:
         """Return the mode of the files of the volume that holds a path; None where there is none, or they differ."""
         volume = self._named.get(_volume_of(path, mounts) or "", {})
         source = next((volume[member] for member in _MODES if isinstance(volume.get(member), dict)), None)
-        if source is None or any("mode" in each for each in _objects(source, "items")) or source.get("sources"):
+        if source is None or any("mode" in each for each in loose.items(source, "items")) or source.get("sources"):
             return None
         mode = source.get("defaultMode", _MODE)
         return mode if type(mode) is int else None
@@ -166,19 +167,14 @@ def _lacks_execute(volume: Mapping[str, Any]) -> bool:
     source = next((volume[member] for member in _MODES if isinstance(volume.get(member), dict)), None)
     if source is None:
         return False
-    parts = [part for each in _objects(source, "sources") for part in each.values() if isinstance(part, dict)]
-    listed = [item for each in (source, *parts) for item in _objects(each, "items")]
+    parts = [part for each in loose.items(source, "sources") for part in each.values() if isinstance(part, dict)]
+    listed = [item for each in (source, *parts) for item in loose.items(each, "items")]
     default = source.get("defaultMode")
     modes = [
         default if default is not None else _MODE,
         *(each.get("mode") for each in listed),
     ]
     return not any(mode & _EXECUTE for mode in modes if isinstance(mode, int))
-
-
-def _objects(document: Mapping[str, Any], member: str) -> list[Mapping[str, Any]]:
-    found = document.get(member)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _holds(mount: str, path: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.checks import contradictions
-from strategies.documents import labels
+from strategies.documents import labels, loose
 from strategies.documents.paths import Path
 from strategies.roles.affinities import REQUIRED
 
@@ -85,8 +85,7 @@ def _affinity(affinity: Mapping[str, Any]) -> Iterator[Fault]:
     of_nodes = affinity.get("nodeAffinity") or {}
     for index, term in enumerate((of_nodes.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()):
         yield from _expressions((*place, REQUIRED, "nodeSelectorTerms", index), term, required=True)
-    wishes = of_nodes.get(_PREFERRED)
-    for index, wish in enumerate(wishes if isinstance(wishes, list) else ()):
+    for index, wish in enumerate(loose.sequence(of_nodes.get(_PREFERRED))):
         term = wish.get("preference") if isinstance(wish, dict) else None
         if isinstance(term, dict):
             yield from _expressions((*place, _PREFERRED, index, "preference"), term, required=False)
@@ -99,8 +98,7 @@ def _of_pods(affinity: Mapping[str, Any]) -> Iterator[Fault]:
     for member in ("podAffinity", "podAntiAffinity"):
         terms: Any = affinity.get(member)
         for kind in (REQUIRED, _PREFERRED) if isinstance(terms, dict) else ():
-            found = terms.get(kind)
-            for index, each in enumerate(found if isinstance(found, list) else ()):
+            for index, each in enumerate(loose.sequence(terms.get(kind))):
                 inside: Path = () if kind == REQUIRED else ("podAffinityTerm",)
                 term = each.get("podAffinityTerm") if inside and isinstance(each, dict) else each
                 if isinstance(term, dict) and not term.get("topologyKey"):
@@ -113,7 +111,7 @@ def _weights(affinity: Mapping[str, Any]) -> Iterator[Fault]:
     for member in ("nodeAffinity", "podAffinity", "podAntiAffinity"):
         held: Any = affinity.get(member)
         wishes = held.get(_PREFERRED) if isinstance(held, dict) else None
-        for index, wish in enumerate(wishes if isinstance(wishes, list) else ()):
+        for index, wish in enumerate(loose.sequence(wishes)):
             weight = wish.get("weight") if isinstance(wish, dict) else None
             if type(weight) is int and not 1 <= weight <= _HEAVIEST:
                 message = f"is a number from 1 to {_HEAVIEST}, {_REFUSED}; correct it"
@@ -125,8 +123,7 @@ _HEAVIEST = 100
 
 def _expressions(place: Path, term: Mapping[str, Any], *, required: bool) -> Iterator[Fault]:
     """Judge the expressions about labels; those of a wish may name values that no label can have."""
-    found = term.get("matchExpressions")
-    for index, each in enumerate(found if isinstance(found, list) else ()):
+    for index, each in enumerate(loose.sequence(term.get("matchExpressions"))):
         if not isinstance(each, dict):
             continue
         inside: Path = (*place, "matchExpressions", index)

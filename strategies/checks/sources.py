@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from strategies.documents import quantities
+from strategies.documents import loose, quantities
 from strategies.documents.findings import beginning
 from strategies.documents.paths import Path
 
@@ -32,7 +32,7 @@ _MOST_MODE, _LEAST_TOKEN, _MOST_TOKEN = 0o777, 600, 2**32
 
 def faults(volumes: Any) -> Iterator[Fault]:
     """Yield what is wrong with the volumes of one pod, each at its place inside the pod spec."""
-    for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
+    for index, volume in enumerate(loose.sequence(volumes)):
         for place, value, message in _volume(volume) if isinstance(volume, dict) else ():
             yield ("volumes", index, *place), value, message, "core/volume-source"
 
@@ -84,9 +84,9 @@ def _modes(place: Path, source: Mapping[str, Any]) -> Iterator[_Inner]:
     """Judge the modes of files, which are numbers of YAML: 0755 and 493 are the same, and 755 is another."""
     listed = source.get("items")
     every: list[tuple[Path, str, Any]] = [((), "defaultMode", source)]
-    every += [(("items", index), "mode", each) for index, each in enumerate(listed if isinstance(listed, list) else ())]
+    every += [(("items", index), "mode", each) for index, each in enumerate(loose.sequence(listed))]
     for inside, name, held in every:
-        mode = _object(held).get(name)
+        mode = loose.mapping(held).get(name)
         if type(mode) is int and not 0 <= mode <= _MOST_MODE:
             message = f"is above 0777 (511), {_REFUSED}; write an octal number such as 0755, which is 493"
             yield (*place, *inside, name), mode, message
@@ -97,13 +97,13 @@ def _projected(member: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
     yield from _modes((member,), source)
     parts = source.get("sources")
     paths: set[str] = set()
-    for index, part in enumerate(parts if isinstance(parts, list) else ()):
+    for index, part in enumerate(loose.sequence(parts)):
         place: Path = (member, "sources", index)
         for each in ("configMap", "secret", "downwardAPI"):
-            held = _object(_object(part).get(each))
+            held = loose.member(part, each)
             yield from _modes((*place, each), held)
             yield from _paths((*place, each), held, paths)
-        seconds = _object(_object(part).get("serviceAccountToken")).get("expirationSeconds")
+        seconds = loose.member(part, "serviceAccountToken").get("expirationSeconds")
         if type(seconds) is int and not _LEAST_TOKEN <= seconds <= _MOST_TOKEN:
             message = f"a token lives at least {_LEAST_TOKEN} seconds, {_REFUSED}; raise it"
             yield (*place, "serviceAccountToken", "expirationSeconds"), seconds, message
@@ -112,8 +112,8 @@ def _projected(member: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
 def _paths(place: Path, source: Mapping[str, Any], known: set[str]) -> Iterator[_Inner]:
     """Judge the paths of the listed files of one part, each of which is added to those of the parts before."""
     listed = source.get("items")
-    for index, item in enumerate(listed if isinstance(listed, list) else ()):
-        path = _object(item).get("path")
+    for index, item in enumerate(loose.sequence(listed)):
+        path = loose.mapping(item).get("path")
         if isinstance(path, str) and path in known:
             message = f"another file of the volume has this path, {_REFUSED}; rename one"
             yield (*place, "items", index, "path"), path, message
@@ -124,7 +124,7 @@ def _paths(place: Path, source: Mapping[str, Any], known: set[str]) -> Iterator[
 def _ephemeral(member: str, source: Mapping[str, Any]) -> Iterator[_Inner]:
     """Judge the claim of a volume that lives as long as its pod (ValidatePersistentVolumeClaimSpec)."""
     place: Path = (member, "volumeClaimTemplate", "spec")
-    claim = _object(source.get("volumeClaimTemplate")).get("spec")
+    claim = loose.mapping(source.get("volumeClaimTemplate")).get("spec")
     if not isinstance(claim, dict):
         return
     if not claim.get("accessModes"):
@@ -147,7 +147,7 @@ _JUDGES: Mapping[str, Callable[[str, Mapping[str, Any]], Iterator[_Inner]]] = {
 
 def lists_storage(claim: Mapping[str, Any]) -> bool:
     """Whether a claim of a volume says how much storage it asks for."""
-    return "storage" in _object(_object(claim.get("resources")).get("requests"))
+    return "storage" in loose.member(claim.get("resources"), "requests")
 
 
 def _amount(written: object) -> Fraction | int:
@@ -155,7 +155,3 @@ def _amount(written: object) -> Fraction | int:
         return quantities.value(written) if isinstance(written, str | int) else 0
     except ValueError:
         return 0  # the API server says so at once
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import names
+from strategies.documents import loose, names
 from strategies.documents.findings import Finding, note, warning
 from strategies.documents.paths import Path
 from strategies.jobs.templates import Template
@@ -32,7 +32,7 @@ def check(spec: Mapping[str, Any], templates: Sequence[Template], reader: Reader
         templates: its replicated jobs.
         reader: says which containers never end.
     """
-    policy = _object(spec.get("successPolicy"))
+    policy = loose.mapping(spec.get("successPolicy"))
     targets = policy.get("targetReplicatedJobs")
     named = set(map(str, targets)) if isinstance(targets, list) else set()
     if policy.get("operator", "All") != "All" or len(templates) < 2:
@@ -67,11 +67,11 @@ def faults(policy: Any, completions: Any) -> Iterator[tuple[Path, Any, str]]:
         policy: `successPolicy` of the Job.
         completions: how many indexes the Job has; anything but a number is not judged.
     """
-    rules = _object(policy).get("rules")
+    rules = loose.mapping(policy).get("rules")
     if isinstance(rules, list) and not 0 < len(rules) <= _MOST:
         yield ("rules",), None, f"needs 1 to {_MOST} rules"
-    for index, rule in enumerate(rules if isinstance(rules, list) else ()):
-        indexes, count = _object(rule).get("succeededIndexes"), _object(rule).get("succeededCount")
+    for index, rule in enumerate(loose.sequence(rules)):
+        indexes, count = loose.mapping(rule).get("succeededIndexes"), loose.mapping(rule).get("succeededCount")
         place: Path = ("rules", index)
         if indexes is None and count is None:
             yield place, None, "a rule needs succeededIndexes or succeededCount"
@@ -100,7 +100,3 @@ def _indexes(text: str, completions: int) -> int | None:
 
 def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from strategies.checks import profiles
-from strategies.documents import labels
+from strategies.documents import labels, loose
 from strategies.documents.paths import Path
 
 __all__ = ["Fault", "action", "env_from", "faults", "hooks", "key"]
@@ -54,13 +54,13 @@ def _word(member: str, spec: Mapping[str, Any]) -> Iterator[Fault]:
     value, allowed = spec[member], _WORDS[member]
     if isinstance(value, str) and value and value not in allowed:
         yield (member,), value, f"is not {' or '.join(allowed)}, {_REFUSED}; use one of them", _CONFLICT
-    elif value == "None" and not _list(_object(spec.get("dnsConfig")).get("nameservers")):
+    elif value == "None" and not loose.sequence(loose.mapping(spec.get("dnsConfig")).get("nameservers")):
         message = f"needs dnsConfig.nameservers, {_REFUSED}; add them, or use ClusterFirst"
         yield (member,), value, message, _CONFLICT
 
 
 def _resolver(member: str, spec: Mapping[str, Any]) -> Iterator[Fault]:
-    servers = _list(_object(spec[member]).get("nameservers"))
+    servers = loose.sequence(loose.mapping(spec[member]).get("nameservers"))
     if len(servers) > _MOST_SERVERS:
         yield (member, "nameservers"), len(servers), f"are at most {_MOST_SERVERS}, {_REFUSED}", _CONFLICT
     for index, server in enumerate(servers[:_MOST_SERVERS]):
@@ -69,8 +69,8 @@ def _resolver(member: str, spec: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _aliases(member: str, spec: Mapping[str, Any]) -> Iterator[Fault]:
-    for index, alias in enumerate(_list(spec[member])):
-        address = _object(alias).get("ip")
+    for index, alias in enumerate(loose.sequence(spec[member])):
+        address = loose.mapping(alias).get("ip")
         if isinstance(address, str) and not _ADDRESS.fullmatch(address):
             yield (member, index, "ip"), address, f"is not an IP address, {_REFUSED}; write one", _CONFLICT
 
@@ -83,33 +83,33 @@ def _name(member: str, spec: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _system(member: str, spec: Mapping[str, Any]) -> Iterator[Fault]:
-    name = _object(spec[member]).get("name")
+    name = loose.mapping(spec[member]).get("name")
     if isinstance(name, str) and name not in _SYSTEMS:
         yield (member, "name"), name, f"is not {' or '.join(_SYSTEMS)}, {_REFUSED}; use one of them", _CONFLICT
 
 
 def _security(member: str, spec: Mapping[str, Any]) -> Iterator[Fault]:
-    context = _object(spec[member])
+    context = loose.mapping(spec[member])
     for name in _NUMBERS:
         if type(context.get(name)) is int and context[name] < 0:
             yield (member, name), context[name], f"is below 0, {_REFUSED}; correct it", "core/security-context"
     for inside, value, message, rule in profiles.faults(context):
         yield (member, *inside), value, message, rule
-    for index, entry in enumerate(_list(context.get("sysctls"))):
-        written = _object(entry).get("name")
+    for index, entry in enumerate(loose.sequence(context.get("sysctls"))):
+        written = loose.mapping(entry).get("name")
         if isinstance(written, str) and not (len(written) <= _LONGEST_KEY and _SYSCTL.fullmatch(written)):
             message = f"is not a name of sysctl, {_REFUSED}; write it as net.core.somaxconn"
             yield (member, "sysctls", index, "name"), written, message, "core/security-context"
 
 
 def _volumes(member: str, spec: Mapping[str, Any]) -> Iterator[Fault]:
-    for index, volume in enumerate(_list(spec[member])):
+    for index, volume in enumerate(loose.sequence(spec[member])):
         if not isinstance(volume, dict) or _OF_FILES.isdisjoint(volume):
             continue
         sources: list[tuple[Path, Mapping[str, Any]]] = [((), volume)]
         sources += [
-            (("projected", "sources", number), _object(each))
-            for number, each in enumerate(_list(_object(volume.get("projected")).get("sources")))
+            (("projected", "sources", number), loose.mapping(each))
+            for number, each in enumerate(loose.sequence(loose.mapping(volume.get("projected")).get("sources")))
         ]
         for place, held in sources:
             for kind in [each for each in held if each in _KINDS]:
@@ -122,11 +122,11 @@ _OF_FILES = _KINDS | {"projected"}
 
 
 def _items(kind: str, source: Any) -> Iterator[tuple[Path, Any, str]]:
-    for index, item in enumerate(_list(_object(source).get("items"))):
-        path = _object(item).get("path")
+    for index, item in enumerate(loose.sequence(loose.mapping(source).get("items"))):
+        path = loose.mapping(item).get("path")
         if isinstance(path, str) and (path.startswith(("/", "..")) or ".." in path.split("/")):
             yield ("items", index, "path"), path, f"is relative and has no .., {_REFUSED}; write it without"
-        field = _object(_object(item).get("fieldRef")).get("fieldPath")
+        field = loose.member(item, "fieldRef").get("fieldPath")
         if kind == "downwardAPI" and isinstance(field, str) and field not in _FIELDS and not field.startswith(_KEYED):
             message = f"is not a field that a file can have, {_REFUSED}; use one of {', '.join(sorted(_FIELDS))}"
             yield ("items", index, "fieldRef", "fieldPath"), field, message
@@ -134,13 +134,13 @@ def _items(kind: str, source: Any) -> Iterator[tuple[Path, Any, str]]:
 
 def env_from(_member: str, sources: Any, _outer: object) -> Iterator[Fault]:
     """Yield what is wrong with the objects that a container takes all its variables from."""
-    for index, source in enumerate(_list(sources)):
-        held = [name for name in ("configMapRef", "secretRef") if _object(source).get(name) is not None]
+    for index, source in enumerate(loose.sequence(sources)):
+        held = [name for name in ("configMapRef", "secretRef") if loose.mapping(source).get(name) is not None]
         if len(held) != 1:
             message = f"needs one of configMapRef and secretRef, {_REFUSED}; write an entry for each"
             yield (index,), None, message, _ENV
         for name in held:
-            written = _object(source[name]).get("name")
+            written = loose.mapping(source[name]).get("name")
             if isinstance(written, str) and not labels.is_object(written.removesuffix("-") or "-"):
                 message = f"no object has a name of other than small letters, digits, - and ., {_REFUSED}; correct it"
                 yield (index, name, "name"), written, message, "core/object-name"
@@ -160,8 +160,8 @@ def _is_key(key: str) -> bool:
 def hooks(_member: str, lifecycle: Any, _outer: object) -> Iterator[Fault]:
     """Yield what is wrong with the hooks of a container."""
     for name in ("postStart", "preStop"):
-        hook = _object(lifecycle).get(name)
-        held = [kind for kind in _HANDLERS if _object(hook).get(kind) is not None]
+        hook = loose.mapping(lifecycle).get(name)
+        held = [kind for kind in _HANDLERS if loose.mapping(hook).get(kind) is not None]
         if isinstance(hook, dict) and len(held) != 1:
             message = f"needs one of {', '.join(_HANDLERS)}, {_REFUSED}; correct it"
             yield (name,), " and ".join(held) or None, message, "core/hook"
@@ -170,7 +170,7 @@ def hooks(_member: str, lifecycle: Any, _outer: object) -> Iterator[Fault]:
 def action(probe: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield what is wrong with the port and the scheme of a probe."""
     for kind in ("httpGet", "tcpSocket", "grpc"):
-        asked = _object(probe.get(kind))
+        asked = loose.mapping(probe.get(kind))
         port, scheme = asked.get("port"), asked.get("scheme")
         if type(port) is int and not 0 < port <= _HIGHEST_PORT:
             message = f"is not a port, which is a number from 1 to {_HIGHEST_PORT}, {_REFUSED}; correct it"
@@ -189,11 +189,3 @@ _OF_PODS: Mapping[str, Callable[[str, Mapping[str, Any]], Iterator[Fault]]] = {
     "volumes": _volumes,
 }
 _JUDGED = frozenset(_OF_PODS)
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

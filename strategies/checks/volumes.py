@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.checks import sources
-from strategies.documents import names, paths
+from strategies.documents import loose, names, paths
 from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import Template, find_spec, is_of_job, placed
 from strategies.launches import topologies
-from strategies.trainer import plugins
+from strategies.trainer import ml_policies
 
 __all__ = ["check", "count", "named", "together"]
 
@@ -44,7 +44,7 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
     """
     document, start = find_spec(job)
     claims = list(_claims(document, start))
-    given = (_object(claim.get("metadata")).get("name") for _, claim in claims)
+    given = (loose.mapping(claim.get("metadata")).get("name") for _, claim in claims)
     names_ = {name for name in given if isinstance(name, str)}
     for template in replicated:
         for inside, name in _unheld(template, names_, job.name):
@@ -55,17 +55,17 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
     for path, claim in claims:
         field, modes = (
             paths.field(document, (*path, "spec", "accessModes")),
-            _object(claim.get("spec")).get("accessModes"),
+            loose.mapping(claim.get("spec")).get("accessModes"),
         )
         if isinstance(modes, list) and modes:
-            name = _object(claim.get("metadata")).get("name")
+            name = loose.mapping(claim.get("metadata")).get("name")
             found: Iterable[_Verdict] = crowds.get(str(name), _Crowd()).judged(modes)
         else:
             message = "a volume claim needs at least one access mode, so the API server refuses it; add accessModes"
             found = ((error, message, "core/volume-claim"),)
         for make, message, rule in found:
             yield _told(job, make(field, modes, message, rule=rule))
-        if not sources.lists_storage(_object(claim.get("spec"))):
+        if not sources.lists_storage(loose.mapping(claim.get("spec"))):
             place = paths.field(document, (*path, "spec", "resources", "requests"))
             yield _told(job, error(place, None, _UNSIZED, rule="core/volume-claim"))
 
@@ -80,8 +80,8 @@ def named(job: Job, replicated: Sequence[Template], modes: Mapping[str, Sequence
     """
     users: dict[str, list[tuple[Template, int]]] = {}
     for template in together(replicated):
-        for index, volume in enumerate(_objects(template.spec.get("volumes"))):
-            name = _object(volume.get("persistentVolumeClaim")).get("claimName")
+        for index, volume in enumerate(loose.mappings(template.spec.get("volumes"))):
+            name = loose.mapping(volume.get("persistentVolumeClaim")).get("claimName")
             if isinstance(name, str) and modes.get(name):
                 users.setdefault(name, []).append((template, index))
     for name, found in users.items():
@@ -95,15 +95,15 @@ def named(job: Job, replicated: Sequence[Template], modes: Mapping[str, Sequence
 def _are_of_one_node(templates: Sequence[Template]) -> bool:
     """Whether the pods are bound to one node by its name, or to the node of another pod."""
     hosts = {
-        _object(each.spec.get("nodeSelector")).get(names.HOSTNAME_LABEL) or each.spec.get("nodeName")
+        loose.mapping(each.spec.get("nodeSelector")).get(names.HOSTNAME_LABEL) or each.spec.get("nodeName")
         for each in templates
     }
     return (len(hosts) == 1 and None not in hosts) or all(_follows(each) for each in templates)
 
 
 def _follows(template: Template) -> bool:
-    affinity = _object(_object(template.spec.get("affinity")).get("podAffinity"))
-    return any(term.get("topologyKey") == names.HOSTNAME_LABEL for term in _objects(affinity.get(_REQUIRED)))
+    affinity = loose.member(template.spec.get("affinity"), "podAffinity")
+    return any(term.get("topologyKey") == names.HOSTNAME_LABEL for term in loose.mappings(affinity.get(_REQUIRED)))
 
 
 def _unheld(template: Template, claimed: set[Any], job_name: str | None) -> Iterator[tuple[paths.Path, Any]]:
@@ -113,7 +113,7 @@ def _unheld(template: Template, claimed: set[Any], job_name: str | None) -> Iter
     ValidatePodTemplateSpec and its ValidateVolumeMounts).
     """
     policy = template.runtime.ml_policy if template.runtime is not None else None
-    added = plugins.volumes(policy, template.job, job_name) if policy is not None else set()
+    added = ml_policies.volumes(policy, template.job, job_name) if policy is not None else set()
     held: set[Any] | None = None
     for inside, name in _mounting(template.spec):
         held = _held(template) | claimed | added if held is None else held
@@ -128,7 +128,7 @@ def _unused(
     mounted = {str(name) for each in replicated for _, name in _mounting(each.spec)}
     taken = set[Any]().union(*(_held(each) for each in replicated))
     for path, claim in claims:
-        name = _object(claim.get("metadata")).get("name")
+        name = loose.mapping(claim.get("metadata")).get("name")
         wrong = "no container mounts it" if str(name) not in mounted else ""
         wrong = "a volume of the pods has this name too" if str(name) in taken else wrong
         if name is not None and wrong:
@@ -141,14 +141,14 @@ def _unused(
 
 def _held(template: Template) -> set[Any]:
     """Return the names of the volumes of a pod."""
-    return {str(each.get("name")) for each in _objects(template.spec.get("volumes"))}
+    return {str(each.get("name")) for each in loose.mappings(template.spec.get("volumes"))}
 
 
 def _mounting(spec: Mapping[str, Any]) -> Iterator[tuple[paths.Path, Any]]:
     """Yield the mounts of all containers of a pod, each with the name of its volume."""
     for member in ("containers", "initContainers"):
-        for index, each in enumerate(_objects(spec.get(member))):
-            for number, mount in enumerate(_objects(each.get("volumeMounts"))):
+        for index, each in enumerate(loose.mappings(spec.get(member))):
+            for number, mount in enumerate(loose.mappings(each.get("volumeMounts"))):
                 yield (member, index, "volumeMounts", number, "name"), mount.get("name")
 
 
@@ -157,7 +157,7 @@ def together(templates: Sequence[Template]) -> list[Template]:
     ended = {
         str(each.get("name"))
         for template in templates
-        for each in _objects(template.job.get("dependsOn"))
+        for each in loose.mappings(template.job.get("dependsOn"))
         if each.get("status") == "Complete"
     }
     return [each for each in templates if str(each.job.get("name")) not in ended and not each.is_initializer]
@@ -165,8 +165,8 @@ def together(templates: Sequence[Template]) -> list[Template]:
 
 def _claims(document: Mapping[str, Any], start: paths.Path) -> Iterator[tuple[paths.Path, Mapping[str, Any]]]:
     """Yield the claim templates of the JobSetSpec with their paths."""
-    for number, policy in enumerate(_objects(paths.lookup(document, (*start, "volumeClaimPolicies")))):
-        for index, claim in enumerate(_objects(policy.get("templates"))):
+    for number, policy in enumerate(loose.mappings(paths.lookup(document, (*start, "volumeClaimPolicies")))):
+        for index, claim in enumerate(loose.mappings(policy.get("templates"))):
             yield (*start, "volumeClaimPolicies", number, "templates", index), claim
 
 
@@ -216,14 +216,17 @@ def _crowds(job: Job, templates: Sequence[Template]) -> dict[str, _Crowd]:
 
 def _are_apart(job: Job, template: Template) -> bool:
     """Whether pods of the template certainly refuse to share a node with each other."""
-    affinity = _object(_object(template.spec.get("affinity")).get("podAntiAffinity"))
+    affinity = loose.member(template.spec.get("affinity"), "podAntiAffinity")
     own, _ = next(template.metadata("labels"))
     labels = {**own, _JOB_LABEL: template.job.get("name"), _JOBSET_LABEL: job.name}
-    for term in _objects(affinity.get(_REQUIRED)):
+    for term in loose.mappings(affinity.get(_REQUIRED)):
         selector = term.get("labelSelector")
         if term.get("topologyKey") != names.HOSTNAME_LABEL or not isinstance(selector, dict):
             continue
-        if not selector.get("matchExpressions") and _object(selector.get("matchLabels")).items() <= labels.items():
+        if (
+            not selector.get("matchExpressions")
+            and loose.mapping(selector.get("matchLabels")).items() <= labels.items()
+        ):
             return True
     return False
 
@@ -240,11 +243,3 @@ def _told(job: Job, finding: Finding) -> Finding:
         message = f"{finding.message} ({job.runtime.kind} {finding.field})"  # kubectl truncates warnings at their end
         return dataclasses.replace(finding, field="spec.trainer.numNodes", value=nodes, message=message)
     return placed(job, finding)
-
-
-def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

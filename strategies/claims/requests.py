@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from strategies.claims.notations import AskedClaim, read
-from strategies.documents import names, paths
+from strategies.documents import loose, names, paths
 from strategies.documents.findings import Finding, warning
 from strategies.documents.paths import Path
 from strategies.documents.pods import ResourceRequirements
@@ -99,7 +99,7 @@ def _asks(job: Job) -> bool:
     if any(key in annotations for annotations, _, _ in _around(job) for key in _KEYS):
         return True
     document, path = templates.find_spec(job)
-    every = _list(paths.lookup(document, (*path, "replicatedJobs")))
+    every = loose.sequence(paths.lookup(document, (*path, "replicatedJobs")))
     return any(not _NAMED.isdisjoint(annotations) for each in every for annotations in _of_template(each))
 
 
@@ -108,9 +108,9 @@ _NAMED = frozenset(_KEYS)
 
 def _of_template(replicated: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the annotations of a replicated job's template that are there, and those of its pods."""
-    template = _object(_object(replicated).get("template"))
-    for inside in (template, _object(_object(template.get("spec")).get("template"))):
-        if annotations := _object(_object(inside.get("metadata")).get("annotations")):
+    template = loose.member(replicated, "template")
+    for inside in (template, loose.member(template.get("spec"), "template")):
+        if annotations := loose.member(inside.get("metadata"), "annotations"):
             yield annotations
 
 
@@ -225,11 +225,3 @@ def _around(job: Job) -> Iterator[tuple[Mapping[str, Any], str, str]]:
 
 def _annotations(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return (document.get("metadata") or {}).get("annotations") or {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

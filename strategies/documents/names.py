@@ -45,7 +45,6 @@ __all__ = [
     "SEAT_GATE",
     "SET_BY",
     "SHOWN_DEVICES",
-    "SNAPSHOT_SUFFIX",
     "SPEC_HASH_ANNOTATION",
     "TRAINER_API_VERSION",
     "TRAINER_GROUP",
@@ -69,9 +68,6 @@ CONTAINER_NODE = "node"
 """Name of the training container in every Trainer runtime, and of its replicated job."""
 LAUNCHER = "launcher"
 """Name of the replicated job in which a runtime of MPI starts the training (trainer v2.3.0 `plugins/mpi/mpi.go`)."""
-
-SNAPSHOT_SUFFIX = "-runtime-snapshot"
-"""Suffix of the ConfigMap in which Trainer freezes a TrainJob's runtime (`pkg/runtime/core/snapshot.go`)."""
 
 DEFAULT_PORT = 29500
 COMPLETION_INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"

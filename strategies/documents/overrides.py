@@ -11,19 +11,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import paths
-from strategies.documents.paths import Absent, Path
+from strategies.documents import loose, paths
+from strategies.documents.paths import Path
 
-__all__ = ["MANAGER", "PATCHES", "Entry", "entries", "patches", "spelled"]
+__all__ = ["META", "OLDER", "OVERRIDES", "PATCHES", "Entry", "entries", "of_pods", "patches", "spelled"]
 
 PATCHES = "runtimePatches"
-MANAGER = "example.org/user"
-"""Who owns a patch that is written in place of overrides: Trainer wants a domain and a path."""
-_OLDER = ("podSpecOverrides", "podTemplateOverrides")
-_POD: Path = ("template", "spec", "template")
+OVERRIDES = ("podSpecOverrides", "podTemplateOverrides")
+META = ("labels", "annotations")
+OLDER = frozenset({*OVERRIDES, *META})
+"""Members that patches replaced."""
+_MANAGER = "muster.dev/migrate"
+"""Who owns a patch that is written in place of something older: Trainer wants a domain and a path."""
+_POD = ("template", "spec", "template")
 _JOBS: Path = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
-_META = ("labels", "annotations")
-_ALL = frozenset({PATCHES, *_OLDER, *_META})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Entry:
 def entries(trainjob: Mapping[str, Any]) -> list[Entry]:
     """Return the patches of a TrainJob, those that older members amount to included, in their order."""
     spec = trainjob.get("spec")
-    if not spec or _ALL.isdisjoint(spec):  # nearly all jobs
+    if not spec or (PATCHES not in spec and OLDER.isdisjoint(spec)):  # nearly all jobs
         return []
     own = enumerate(spec.get(PATCHES) or ())
     return [*(Entry(patch, ("spec", PATCHES, number)) for number, patch in own), *_older(spec)]
@@ -70,39 +71,32 @@ def spelled(trainjob: Mapping[str, Any], member: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     pods = []
     for entry in every:
-        template = paths.lookup(entry.patch, _JOBS[:2])
-        meta = template.get("metadata") if isinstance(template, dict) else None
-        found |= {name: value for name, value in (meta or {}).items() if name in _META}
-        jobs = paths.lookup(entry.patch, _JOBS)
-        for job in jobs if isinstance(jobs, list) else ():
-            pod = paths.lookup(job, _POD)
-            pod = pod if isinstance(pod, dict) else {}
+        meta = loose.member(entry.patch, "trainingRuntimeSpec", "template", "metadata")
+        found |= {name: value for name, value in meta.items() if name in META}
+        for job in loose.sequence(paths.lookup(entry.patch, _JOBS)):
+            pod = loose.member(job, *_POD)
             target = {"targetJobs": [{"name": job.get("name")}]}
-            pods.append({**target, **((pod.get("spec") or {}) if member == _OLDER[0] else pod)})
+            pods.append({**target, **((pod.get("spec") or {}) if member == OVERRIDES[0] else pod)})
     return {**found, member: pods} if pods else found
 
 
 def _older(spec: Mapping[str, Any]) -> Iterator[Entry]:
-    meta = {member: spec[member] for member in _META if isinstance(spec.get(member), dict) and spec[member]}
+    meta = {member: spec[member] for member in META if isinstance(spec.get(member), dict) and spec[member]}
     number = 0
     if meta:
         number = 1
-        yield Entry({"manager": MANAGER, "trainingRuntimeSpec": {"template": {"metadata": meta}}}, ("spec",))
-    for member in _OLDER:
-        given = spec.get(member)
-        for index, each in enumerate(given if isinstance(given, list) else ()):
-            targets = each.get("targetJobs") if isinstance(each, dict) else None
-            pod = {name: value for name, value in each.items() if name != "targetJobs"} if targets else {}
-            pod = {"spec": pod} if member == _OLDER[0] else pod
-            jobs = [{"name": name, "template": {"spec": {"template": pod}}} for name in _names(targets)]
+        yield Entry({"manager": _MANAGER, "trainingRuntimeSpec": {"template": {"metadata": meta}}}, ("spec",))
+    for member in OVERRIDES:
+        for index, each in enumerate(loose.sequence(spec.get(member))):
+            names = [name for job in loose.items(each, "targetJobs") if isinstance(name := job.get("name"), str)]
+            pod = {name: value for name, value in each.items() if name != "targetJobs"} if names else {}
             number += 1
-            manager = f"{MANAGER}-{number}" if number > 1 else MANAGER
-            made = {"manager": manager, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
-            yield Entry(made, ("spec", member, index))
+            pods = dict.fromkeys(names, {"spec": pod} if member == OVERRIDES[0] else pod)
+            yield Entry(of_pods(pods, number), ("spec", member, index))
 
 
-def _names(targets: Any) -> Iterator[str]:
-    for each in targets if isinstance(targets, list) else ():
-        name = paths.lookup(each, ("name",))
-        if not isinstance(name, Absent):
-            yield name
+def of_pods(pods: Mapping[str, Any], number: int = 1) -> dict[str, Any]:
+    """Return a patch that Muster writes, from the pod template of each replicated job."""
+    manager = _MANAGER if number == 1 else f"{_MANAGER}-{number}"
+    jobs = [{"name": name, "template": {"spec": {"template": pod}}} for name, pod in pods.items()]
+    return {"manager": manager, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}

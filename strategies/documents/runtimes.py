@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from strategies.documents import names, pods
 from strategies.documents.paths import Path
-from strategies.documents.versions import NEWEST, Version
+from strategies.documents.trainer_versions import NEWEST, Version
 
 __all__ = ["Runtime", "Source"]
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from strategies.documents import names
+from strategies.documents import loose, names
 
 __all__ = ["of_job", "read"]
 
@@ -21,9 +21,8 @@ _Notes = Mapping[str, Any]
 
 def of_job(job: Mapping[str, Any]) -> frozenset[str] | None:
     """Return `read` of the replicated job's own annotations, those of its pods first."""
-    template = _object(job.get("template"))
-    pod = _object(_object(template.get("spec")).get("template"))
-    return read(_object(_object(each.get("metadata")).get("annotations")) for each in (pod, template))
+    pods = (("template", "spec", "template"), ("template",))
+    return read(loose.member(job, *each, "metadata", "annotations") for each in pods)
 
 
 def read(levels: Iterable[_Notes]) -> frozenset[str] | None:
@@ -51,10 +50,5 @@ def _named(claims: Any) -> Iterator[str]:
         entries: Any = json.loads(claims)
     except (ValueError, RecursionError):
         return
-    for entry in entries if isinstance(entries, list) else ():
-        named = _object(entry).get(_NAMES)
-        yield from (each for each in (named if isinstance(named, list) else ()) if isinstance(each, str))
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    for entry in loose.mappings(entries):
+        yield from (each for each in loose.sequence(entry.get(_NAMES)) if isinstance(each, str))

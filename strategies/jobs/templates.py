@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import names, paths, pods, trainjobs
+from strategies.documents import loose, names, paths, pods, trainjobs
 from strategies.documents.findings import Finding, quoted
 from strategies.documents.paths import Absent, Path
 from strategies.documents.runtimes import Runtime
@@ -53,7 +53,7 @@ class Template:
     @functools.cached_property
     def spec(self) -> Mapping[str, Any]:
         """Its pod spec, empty when it is missing."""
-        return _object(self.job, *_POD, "spec")
+        return loose.member(self.job, *_POD, "spec")
 
     @property
     def is_initializer(self) -> bool:
@@ -84,14 +84,14 @@ class Template:
 
     def metadata(self, member: str) -> Iterator[tuple[Mapping[str, Any], Path]]:
         """Yield its `labels` or `annotations` and their path, those of the pod template first, then the Job's."""
-        yield _object(self.job, *_POD, "metadata", member), (*self.path, *_POD, "metadata", member)
-        yield _object(self.job, "template", "metadata", member), (*self.path, "template", "metadata", member)
+        yield loose.member(self.job, *_POD, "metadata", member), (*self.path, *_POD, "metadata", member)
+        yield loose.member(self.job, "template", "metadata", member), (*self.path, "template", "metadata", member)
 
     @property
     def annotations(self) -> Mapping[str, Any]:
         """The annotations of its pods."""
-        metadata = _object(self.job, *_POD).get("metadata")
-        return _object(metadata, "annotations") if metadata else {}
+        metadata = loose.member(self.job, *_POD).get("metadata")
+        return loose.member(metadata, "annotations") if metadata else {}
 
     @property
     def annotations_path(self) -> Path:
@@ -112,7 +112,7 @@ class Template:
 def list_templates(job: Job) -> Sequence[Template]:
     """Return the replicated jobs of a JobSet, or those that the JobSet of a TrainJob will have."""
     document, path = find_spec(job)
-    every = enumerate(_object(document, *path).get("replicatedJobs") or ())
+    every = enumerate(loose.member(document, *path).get("replicatedJobs") or ())
     if job.kind == "JobSet":
         return [Template(document, each, (*path, "replicatedJobs", n), job.identify) for n, each in every]
     trainer, runtime = trainjobs.trainer(job.document), job.runtime
@@ -151,10 +151,3 @@ def placed(job: Job, finding: Finding) -> Finding:
 def is_of_job(job: Job, field: str) -> bool:
     """Whether the field of a template is one of the job's own document, and not of its runtime."""
     return job.kind == "JobSet" or job.runtime is None or field.startswith(runtime_patches.FIELDS)
-
-
-def _object(document: Any, *members: str) -> Mapping[str, Any]:
-    found = document
-    for member in members:
-        found = found.get(member) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}

@@ -131,6 +131,12 @@ class Place(NamedTuple):
         """The kind of store, "" for that of the launcher."""
         return self.backend.text if self.backend is not None else ""
 
+    @property
+    def number(self) -> str:
+        """The port as it is written, "" where the launcher takes its own."""
+        written = self.address if self.is_endpoint else self.port
+        return written.text.rpartition(":")[2].strip() if written is not None else ""
+
 
 def find(seen: Seen, launch: Launch) -> Place:
     """Return where the nodes of a launch of the site are told to meet."""

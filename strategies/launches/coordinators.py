@@ -17,7 +17,7 @@ from strategies.jobs.jobs import Job, follow_parts, remembered
 from strategies.jobs.templates import find_spec
 from strategies.launches import topologies
 
-__all__ = ["Coordinator", "find_coordinator", "is_elsewhere", "is_trainers", "validate"]
+__all__ = ["Coordinator", "find_coordinator", "find_port", "is_elsewhere", "is_trainers", "validate"]
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _GENERATED_SUFFIX = "xxxxx"
@@ -58,7 +58,7 @@ def find_coordinator(job: Job) -> Coordinator | None:
     world = job.world
     if not world or job.name is None:
         return None
-    place, port = world[0], _port(job)
+    place, port = world[0], find_port(job)
     unnamed = place.job["template"]["spec"].get("completionMode") == "NonIndexed" or pods.takes_turns(place.job)
     if (unnamed or job.network.get("enableDNSHostnames") is False) and topologies.read_topology(job).nodes == 1:
         return Coordinator("localhost", port)
@@ -81,13 +81,13 @@ def _chosen(job: Job) -> tuple[str, int, int] | None:
     return chosen.get("replicatedJob") or "", chosen.get("jobIndex") or 0, chosen.get("podIndex") or 0
 
 
-def _port(job: Job) -> int:
+def find_port(job: Job) -> int:
     """Return the port that rank 0 names, else that of any other member."""
     world = job.world
     if len(world) == 1:
         port = _named_port(world[0])
         return names.DEFAULT_PORT if port is None else port
-    every = follow_parts(job, _port, lambda part: _named_port(job.world[part]))
+    every = follow_parts(job, find_port, lambda part: _named_port(job.world[part]))
     return next((port for port in every if port is not None), names.DEFAULT_PORT)
 
 

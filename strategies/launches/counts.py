@@ -19,7 +19,7 @@ from strategies.launches import (
     quotes,
     ranks,
     sites,
-    starters,
+    spawns,
     topologies,
     variables,
     visibilities,
@@ -464,4 +464,4 @@ def _number_field(job: Job, site: Site, world: World) -> str:
 
 def _shown(world: World) -> str:
     shown = quotes.launch(world.launch)
-    return f"{shown}: {starters.call(world.launch.values)}" if "starter" in world.launch.values else shown
+    return f"{shown}: {spawns.call(world.launch.values)}" if "starter" in world.launch.values else shown

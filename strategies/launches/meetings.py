@@ -17,7 +17,7 @@ from strategies.documents.findings import Finding, beginning, error, note, warni
 from strategies.documents.paths import field
 from strategies.documents.quantities import whole
 from strategies.jobs.jobs import Job
-from strategies.launches import addresses, probes, ranks, references, sites, topologies
+from strategies.launches import addresses, coordinators, probes, ranks, references, sites, topologies
 from strategies.launches.launches import Launch, Launcher
 from strategies.launches.written import LOOPBACK, Seen, Written
 
@@ -131,10 +131,8 @@ def _probes(seen: Seen, launch: Launch) -> Iterator[Finding]:
     """Report probes that ask each node for the port at which the first alone listens."""
     if probes.ENDING.isdisjoint(seen.place.container):
         return
-    endpoint = seen.setting(launch, "rdzv_endpoint")
-    port = seen.setting(launch, "master_port") if endpoint is None else None
-    text = endpoint.text.rpartition(":")[2] if endpoint is not None else port.text if port is not None else "29500"
-    number = whole(text.strip())
+    text = addresses.find(seen, launch).number
+    number = whole(text) if text else coordinators.find_port(seen.job)
     for member, kind in probes.of_the_meeting(seen.place.container, number) if number else ():
         message = (
             f"asks each node for port {number}, at which the first of the {seen.nodes} nodes alone listens, so the "

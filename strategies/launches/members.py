@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strategies.documents import names, paths, pods
+from strategies.documents import loose, names, paths, pods
 from strategies.documents.findings import Finding, error, note, warning
 from strategies.jobs import containers, parts
 from strategies.jobs.jobs import Job
@@ -122,8 +122,7 @@ def _waiting(job: Job) -> Iterator[Finding]:
     """Report nodes that start when other nodes of the same training have ended, which wait for them."""
     members = {place.job_name for place in job.world}
     for place in job.world:
-        waits = place.job.get("dependsOn")
-        for index, each in enumerate(waits if isinstance(waits, list) else ()):
+        for index, each in enumerate(loose.sequence(place.job.get("dependsOn"))):
             if isinstance(each, dict) and each.get("status") == "Complete" and str(each.get("name")) in members:
                 message = (
                     "ends only with the training, of which these pods are nodes, so neither would ever go on; wait for "
@@ -140,8 +139,7 @@ def _behind_servers(job: Job) -> Iterator[Finding]:
         return
     serving = {place.job_name for place in pods.places(job.document, ("spec",)) if _serves_alone(place.container)}
     for number, each in enumerate(every):
-        waits = each.get("dependsOn")
-        for index, item in enumerate(waits if isinstance(waits, list) else ()):
+        for index, item in enumerate(loose.sequence(each.get("dependsOn"))):
             if isinstance(item, dict) and item.get("status") == "Complete" and str(item.get("name")) in serving:
                 message = "is a server, which never ends by itself, so these pods never start; wait for status Ready"
                 where = paths.field(job.document, ("spec", "replicatedJobs", number, "dependsOn", index))

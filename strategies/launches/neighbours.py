@@ -39,14 +39,14 @@ def _holders(job: Job, place: pods.Place) -> Iterator[Finding]:
                 f"this init container holds devices, which the pod keeps when it has ended, and {own} asks for none "
                 f"and would see none; ask for them in {own}"
             )
-            yield warning(_field(job, place, "resources"), other.get("name"), message, rule="core/neighbour-devices")
+            yield warning(_field(job, place), other.get("name"), message, rule="core/neighbour-devices")
     for other in _others(place):
         if containers.holds_devices(other, place.pod_spec) and containers.is_aside(other, job.identify):
             message = (
                 f"this container holds the devices of the pod, and {own} asks for none and would see none; move them "
                 f"to {own}"
             )
-            yield warning(_field(job, place, "resources"), other.get("name"), message, rule="core/neighbour-devices")
+            yield warning(_field(job, place), other.get("name"), message, rule="core/neighbour-devices")
 
 
 def _launchers(job: Job, place: pods.Place) -> Iterator[Finding]:
@@ -129,5 +129,5 @@ def _others(place: pods.Place) -> Iterator[pods.Container]:
             yield each
 
 
-def _field(job: Job, place: pods.Place, member: str) -> str:
-    return f"{paths.field(job.document, place.path)}.{member}" if job.kind == "JobSet" else "spec.runtimeRef.name"
+def _field(job: Job, place: pods.Place) -> str:
+    return f"{paths.field(job.document, place.path)}.resources" if job.kind == "JobSet" else "spec.runtimeRef.name"

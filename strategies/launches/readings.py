@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from strategies.launches import launches, quotes, shells, starters, wrappers
+from strategies.launches import launches, quotes, shells, spawns, wrappers
 from strategies.launches.accelerate_files import DEFAULT_PLACE
 from strategies.launches.allowances import Allowance
 from strategies.launches.commands import BEHIND, Choice, Command
@@ -217,7 +217,7 @@ class _Reader:
             self._say(f"the words of {quotes.variable(hidden)} are known only in the pod")
             command = replace(command, certain=False)
         written = _written(launch, around)
-        starter = starters.find(launch, written.get(launch.target))
+        starter = spawns.find(launch, written.get(launch.target))
         self._found.append(
             (
                 replace(

@@ -203,14 +203,10 @@ def _world(world: worlds.World | None, topology: topologies.Topology) -> Iterato
     """Yield the guard's number only where the launch certainly makes it: a guard must never end a good job."""
     if world is None or world.nodes != topology.nodes:
         return
-    if world.world_size is not None and not _may_start_more(world):
+    if world.world_size is not None and not world.may_start_more:
         size = f"{_plural(world.nodes, 'node')} x {_plural(world.processes, 'process', 'es')}"
         reason = f"{size}; an image that checks this value can stop a job of another world size"
         yield {"name": names.EXPECTED_WORLD_SIZE, "value": str(world.world_size)}, reason
-
-
-def _may_start_more(world: worlds.World) -> bool:
-    return world.own and (world.devices is None or world.devices > 1)
 
 
 def _plural(count: int | None, noun: str, ending: str = "s") -> str:

@@ -17,7 +17,7 @@ from strategies.documents import names, pods, quantities
 from strategies.jobs.jobs import Job, follow_parts, keep, remembered, remembered_for_part, remembered_for_place
 from strategies.launches.launches import Launch, Launcher
 from strategies.platform import devices
-from strategies.trainer import plugins, resources
+from strategies.trainer import ml_policies, resources
 
 __all__ = [
     "Topology",
@@ -185,7 +185,7 @@ def pods_of(job: Job) -> int:
 def pods_of_replicated_job(job: Job, replicated: Mapping[str, Any]) -> int:
     """Return the pods of a replicated job that exist at once; those of a TrainJob are as many as Trainer makes."""
     if job.kind == "TrainJob":
-        return plugins.count(job.runtime.ml_policy if job.runtime else {}, replicated, job.trainer)
+        return ml_policies.count(job.runtime.ml_policy if job.runtime else {}, replicated, job.trainer)
     return pods.replicas(replicated) * pods.at_once(replicated)
 
 

@@ -25,7 +25,7 @@ from strategies.launches import (
     nestings,
     ranks,
     sites,
-    starters,
+    spawns,
     tables,
     topologies,
 )
@@ -79,6 +79,11 @@ class World(NamedTuple):
         if self.nodes is None or self.processes is None or self.fault or self.waits:
             return None
         return self.nodes * self.processes
+
+    @property
+    def may_start_more(self) -> bool:
+        """Whether the program may start processes itself, one for each of several devices."""
+        return self.own and (self.devices is None or self.devices > 1)
 
 
 def find_world(job: Job) -> World | None:
@@ -571,7 +576,7 @@ def _python(world: World, env: _Env, topology: Topology) -> World:
 
 
 def _started(world: World, env: _Env, topology: Topology) -> World:
-    """Read a program whose text says how many processes it starts; see `starters`."""
+    """Read a program whose text says how many processes it starts; see `spawns`."""
     values = _own_numbers(world.launch.values, env)
     text = next(values[name] for name in ("devices", "num_processes", "nprocs") if name in values)
     processes = _devices(values, world.devices, topology) if text == "auto" else whole(text)
@@ -602,7 +607,7 @@ def _devices(values: Mapping[str, str], devices: int | None, topology: Topology)
 def _within(world: World, env: _Env, topology: Topology) -> World:
     """Compare what a program of Lightning's says with the processes that its launcher starts (`torchelastic.py`)."""
     text = world.launch.written.get(world.launch.target)
-    values = _own_numbers(starters.read(text), env) if text is not None and world.world_size else {}
+    values = _own_numbers(spawns.read(text), env) if text is not None and world.world_size else {}
     if values.get("starter") not in ("Trainer", "Fabric"):
         return world
     devices = _devices(values, world.devices, topology) if values["devices"] == "auto" else whole(values["devices"])
@@ -610,7 +615,7 @@ def _within(world: World, env: _Env, topology: Topology) -> World:
     if devices is None or nodes is None or devices * nodes == world.world_size:
         return world
     effect = "each process trains alone" if devices * nodes == 1 else "Lightning stops"
-    said = starters.call({**values, "devices": str(devices)})
+    said = spawns.call({**values, "devices": str(devices)})
     doubt = (
         f"{said} of the program means {devices * nodes} processes, and {world.launch.launcher.value} starts "
         f"{world.world_size}, so {effect}; write devices={world.processes} and num_nodes={world.nodes}"

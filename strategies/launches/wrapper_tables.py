@@ -80,7 +80,6 @@ _UV = table(
     """,
     abbreviated=False,
 )
-_PYTHON_MODULE = "m=module"
 GDB = _plain(
     """
     ex:+ iex:+ x=command:+ eval-command:+ q,quiet=silent batch nx n nw return-child-result args

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from strategies.documents import loose
+
 __all__ = ["Generation", "find"]
 
 _TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -87,10 +89,10 @@ def find(spec: Mapping[str, Any]) -> Generation | None:
     """Return the bound of the nodes on which a pod with this spec can run; None where its labels do not say one."""
     selector = spec.get("nodeSelector")
     found = list(_bounds((key, [value]) for key, value in selector.items())) if isinstance(selector, dict) else []
-    required = _object(_object(_object(spec.get("affinity")).get("nodeAffinity")).get(_TERMS))
+    required = loose.member(spec.get("affinity"), "nodeAffinity", _TERMS)
     terms = required.get("nodeSelectorTerms")
     if isinstance(terms, list) and terms:
-        each = [min(_of_term(_object(term)), key=_capability, default=None) for term in terms]
+        each = [min(_of_term(loose.mapping(term)), key=_capability, default=None) for term in terms]
         known = [bound for bound in each if bound is not None]
         found += [max(known, key=_capability)] if len(known) == len(each) else []
     return min(found, key=_capability, default=None)
@@ -101,9 +103,8 @@ def _capability(bound: Generation) -> tuple[int, int]:
 
 
 def _of_term(term: Mapping[str, Any]) -> Iterator[Generation]:
-    expressions = term.get("matchExpressions")
-    for each in expressions if isinstance(expressions, list) else ():
-        key, operator, values = (_object(each).get(member) for member in ("key", "operator", "values"))
+    for each in loose.sequence(term.get("matchExpressions")):
+        key, operator, values = (loose.mapping(each).get(member) for member in ("key", "operator", "values"))
         if isinstance(key, str) and isinstance(values, list) and values:
             if operator == "In":
                 yield from _bounds([(key, values)])
@@ -147,10 +148,6 @@ def _major(value: str) -> tuple[int, int] | None:
 
 def _instance(value: str) -> tuple[int, int] | None:
     return next((found for pattern, found in _INSTANCES if pattern.match(value)), None)
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 _READERS = {

@@ -16,8 +16,8 @@ from typing import Any, cast
 
 from strategies.documents import names, pods, trainjobs
 from strategies.documents.runtimes import Runtime
-from strategies.documents.versions import NEWEST
-from strategies.trainer import merges, plugins, resources, runtime_patches, torch_plugin
+from strategies.documents.trainer_versions import NEWEST
+from strategies.trainer import merges, ml_policies, resources, runtime_patches, torch_plugin
 
 __all__ = ["Prediction", "UnpredictableError", "job_name", "made_by", "predict"]
 
@@ -107,7 +107,7 @@ def _shape_job(job: dict[str, Any], trainjob: Mapping[str, Any], runtime: Runtim
     """Set replicas, the number of pods, and the resources of the training container."""
     step, trainer = pods.labels(job).get(names.ANCESTOR_LABEL), trainjobs.trainer(trainjob)
     spec = job.setdefault("template", {}).setdefault("spec", {})
-    count = plugins.parallelism(runtime.ml_policy, job, trainer)
+    count = ml_policies.parallelism(runtime.ml_policy, job, trainer)
     if step == names.ANCESTOR_TRAINER or step in _INITIALIZERS:
         job["replicas"] = 1
     spec["parallelism"] = spec["completions"] = count

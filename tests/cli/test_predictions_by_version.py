@@ -8,7 +8,7 @@ import json
 import pytest
 
 from strategies.documents.runtimes import Runtime
-from strategies.documents.versions import NEWEST, VERSIONS
+from strategies.documents.trainer_versions import NEWEST, VERSIONS
 from strategies.trainer import predictions
 from tests.cli.test_predictions import GOLDEN, node, nodes, resources
 

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from strategies.documents.versions import NEWEST, VERSIONS
+from strategies.documents.trainer_versions import NEWEST, VERSIONS
 from tests.cli import jobs
 from webhook.cli import main
 from webhook.cli.arguments import options

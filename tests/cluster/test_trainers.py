@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.documents.versions import NEWEST, VERSIONS
+from strategies.documents.trainer_versions import NEWEST, VERSIONS
 from tests.support import waits
 from webhook import configs
 from webhook.cluster import readers, trainers

@@ -36,7 +36,7 @@ from typing import Any
 import yaml
 
 from strategies.documents.findings import Finding, Severity
-from strategies.documents.versions import VERSIONS
+from strategies.documents.trainer_versions import VERSIONS
 from webhook.cli import cases as decided
 from webhook.cli import jobsets, problems
 from webhook.kubeyaml import sources

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
+from strategies.documents import overrides, trainer_versions
 from tests.migrations import jobs
 from webhook.cli import migrations
+from webhook.cli.schemas import releases, shapes
 
 NODE = [{"name": "node"}]
 REF = {"runtimeRef": {"name": "torch-distributed"}}
@@ -26,19 +29,36 @@ def test_overrides_of_a_pod_template_become_a_patch(migrated):
     assert found.patch == {"metadata": {"labels": {"a": "b"}}, "spec": {"nodeSelector": {"a": "b"}}}
 
 
-def test_two_overrides_of_one_job_become_one_and_the_later_wins(migrated):
-    first = {"targetJobs": NODE, "nodeSelector": {"a": "1", "b": "1"}, "volumes": [{"name": "x", "emptyDir": {}}]}
-    mounts = [{"name": "node", "volumeMounts": [{"name": "x", "mountPath": "/x"}]}]
-    other = {
-        "targetJobs": NODE,
-        "nodeSelector": {"a": "2"},
-        "volumes": [{"name": "y", "emptyDir": {}}],
-        "containers": mounts,
-    }
-    found = migrated(jobs.trainjob({**REF, "podSpecOverrides": [first, other]}))
-    assert found.patch["spec"]["nodeSelector"] == {"a": "2", "b": "1"}
-    assert [each["name"] for each in found.patch["spec"]["volumes"]] == ["x", "y"]
-    assert found.patch["spec"]["containers"] == mounts
+def test_each_override_becomes_a_patch_and_the_order_stays_so_that_the_later_wins(migrated):
+    first = {"targetJobs": NODE, "nodeSelector": {"a": "1"}, "volumes": [{"name": "x", "emptyDir": {}}]}
+    other = {"targetJobs": NODE, "nodeSelector": {"a": "2"}, "volumes": [{"name": "y", "emptyDir": {}}]}
+    found = migrated(jobs.trainjob({**REF, "labels": {"a": "b"}, "podSpecOverrides": [first, other]}))
+    patches = found.job["runtimePatches"]
+    assert [each["manager"] for each in patches] == [f"muster.dev/migrate{each}" for each in ("", "-2", "-3")]
+    assert [_pod(each)["spec"]["nodeSelector"]["a"] for each in patches[1:]] == ["1", "2"]
+    assert [_pod(each)["spec"]["volumes"][0]["name"] for each in patches[1:]] == ["x", "y"]
+
+
+def _pod(patch):
+    return patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+
+
+def test_the_patches_are_those_that_a_finding_of_the_trainer_of_today_says(migrated):
+    override = {"targetJobs": [*NODE, {"name": "launcher"}], "spec": {"hostUsers": False}}
+    job = jobs.trainjob({**REF, "annotations": {"c": "d"}, "podTemplateOverrides": [override]})
+    written = overrides.spelled(job, trainer_versions.NEWEST.patches)
+    assert migrated(job).job == {**REF, **written}
+    kind = shapes.kinds("2.3")["TrainJob"]
+    told = releases.told(job, ("spec", "podTemplateOverrides"), kind, lambda _: False)
+    assert "&" not in told
+    assert yaml.safe_load(f"{{{told.partition('write this: ')[2]}}}") == written
+
+
+@pytest.mark.parametrize(
+    "spec", [{"labels": "x"}, {"podSpecOverrides": {}}, {"labels": {"a": "b"}, "runtimePatches": 3}]
+)
+def test_a_member_of_another_type_is_refused(refusal, spec):
+    assert "correct it, then migrate" in refusal(jobs.trainjob({**REF, **spec}))
 
 
 def test_an_override_of_several_jobs_patches_each(migrated):

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from strategies.changes.changes import Change
+from strategies.documents import loose
 from strategies.documents.findings import Finding
 from strategies.documents.paths import ABSENT
 from webhook.admission.decisions import Decision
@@ -68,8 +69,7 @@ def record(decision: Decision, moment: datetime.datetime, latency: float) -> rec
 
 def names(decision: Decision) -> Iterator[str]:
     """Yield the names that a job's author gave to what a record is about, as they are."""
-    metadata = decision.request.document.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata = loose.member(decision.request.document, "metadata")
     runtime = decision.governor.runtime
     given = (metadata.get("name"), metadata.get("generateName"), decision.governor.framework, runtime and runtime.name)
     yield from (each for each in given if isinstance(each, str) and each)
@@ -87,8 +87,7 @@ def name(given: object, secrets: Echoes) -> str:
 
 
 def _object(decision: Decision) -> records.RecordedObject:
-    request, metadata = decision.request, decision.request.document.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
+    request, metadata = decision.request, loose.member(decision.request.document, "metadata")
     out: records.RecordedObject = {
         "kind": request.kind,
         "namespace": _text(request.namespace),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
-from strategies.documents.versions import Version
+from strategies.documents.trainer_versions import Version
 from strategies.frameworks import builtin
 from strategies.jobs.jobs import Settings
 from strategies.platform.placements import Role

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from strategies.documents import findings, names, paths
+from strategies.documents import findings, loose, names, paths
 from strategies.documents.findings import Finding, Severity
 from strategies.frameworks import builtin
 from strategies.plugins.registry import PluginImportError
@@ -63,10 +63,7 @@ class Case:
     @property
     def title(self) -> str:
         """`TrainJob/llama`."""
-        metadata = self.source.document.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
-        generated = metadata.get("generateName")
-        return f"{self.source.kind}/{metadata.get('name') or (f'{generated}*' if generated else '(no name)')}"
+        return self.source.title
 
     @property
     def namespace(self) -> str:
@@ -238,8 +235,7 @@ class Setup:
     def _request(
         self, source: Source, document: Mapping[str, Any], phase: reviews.Phase, old: Mapping[str, Any] | None
     ) -> reviews.Request:
-        metadata = document.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
+        metadata = loose.member(document, "metadata")
         namespace, name = metadata.get("namespace"), metadata.get("name")
         return reviews.Request(
             phase=phase,

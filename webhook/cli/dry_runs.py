@@ -14,7 +14,7 @@ from typing import Any
 
 from strategies.documents import trainjobs
 from strategies.documents.findings import Finding, error
-from strategies.trainer import plugins
+from strategies.trainer import ml_policies
 from webhook.audit.redaction import doors
 from webhook.cli import jobsets
 from webhook.cli.beside.inputs import items, member
@@ -113,7 +113,7 @@ def _pods(case: Case, jobset: Mapping[str, Any]) -> Iterator[tuple[str, dict[str
         template = member(job, "template", "spec", "template")
         added = set(claims)
         if case.source.kind == "TrainJob" and runtime is not None:
-            added |= plugins.volumes(runtime.ml_policy, job, _name(case.document))
+            added |= ml_policies.volumes(runtime.ml_policy, job, _name(case.document))
         pod = dict(member(template, "spec"))
         held = {str(each.get("name")) for each in items(pod, "volumes")}
         made = [{"name": name, "emptyDir": {}} for name in sorted(added - held)]

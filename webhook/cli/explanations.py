@@ -10,7 +10,7 @@ from typing import Any
 
 from strategies.changes import restores
 from strategies.changes.changes import Change, Changes
-from strategies.documents import names, trainjobs
+from strategies.documents import loose, names, trainjobs
 from strategies.documents.paths import Absent
 from strategies.jobs.jobs import Job
 from strategies.launches import kinds
@@ -35,8 +35,7 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         before: the explanation of the job before; a predicted JobSet follows from that TrainJob.
     """
     origin, document, decision = case.source.origin, case.source.document, case.mutated
-    metadata = document.get("metadata")
-    metadata, job = metadata if isinstance(metadata, dict) else {}, _job(case, setup)
+    metadata, job = loose.member(document, "metadata"), _job(case, setup)
     world = launchlines.measure(job) if job else None
     return {
         "file": origin.file,

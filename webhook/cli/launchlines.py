@@ -87,7 +87,7 @@ def _told(world: World, pods: int) -> str:
     processes = "an unknown number of processes"
     if world.processes is not None:
         processes = f"{world.processes} process{'' if world.processes == 1 else 'es'}"
-    return f"{_nodes(world)} x {processes}{'; the program may start more' if _may_start_more(world) else ''}"
+    return f"{_nodes(world)} x {processes}{'; the program may start more' if world.may_start_more else ''}"
 
 
 def _nodes(world: World) -> str:
@@ -95,10 +95,6 @@ def _nodes(world: World) -> str:
     if world.nodes is None and colon and low.isdecimal() and high.isdecimal():
         return f"{low[:_DIGITS]} to {high[:_DIGITS]} nodes"
     return "an unknown number of nodes" if world.nodes is None else wording.plural(world.nodes, "node")
-
-
-def _may_start_more(world: World) -> bool:
-    return world.own and (world.devices is None or world.devices > 1)
 
 
 def _counts(job: Job) -> bool:

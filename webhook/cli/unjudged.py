@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from strategies.documents import loose
 from webhook.cli import cases, unlabelled, wording
 from webhook.cli.cases import Case
 from webhook.kubeyaml.sources import Origin, Source
@@ -60,13 +61,11 @@ class Unjudged:
 
     def __str__(self) -> str:
         """`PyTorchJob/llama was not judged: Muster judges TrainJobs, JobSets and runtimes`."""
-        metadata = self.source.document.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, dict) else None
         if self.what == _UNREAD:
             why = "it has no label of a framework, and Muster does not read its launch; add the label"
         else:
             why = "Muster judges TrainJobs, JobSets and runtimes"
-        return f"{self.source.kind}/{name or '(no name)'} was not judged: {why}"
+        return f"{self.source.title} was not judged: {why}"
 
 
 def find(sources: Iterable[Source], decided: Iterable[Case]) -> list[Unjudged]:
@@ -101,12 +100,11 @@ def _starts_training(document: Mapping[str, Any]) -> bool:
     spec: Any = document.get("spec")
     for member in ("jobTemplate", "spec", "template", "spec"):
         spec = spec.get(member, spec) if isinstance(spec, dict) else None
-    containers = spec.get("containers") if isinstance(spec, dict) else None
-    return any(map(_launches, containers if isinstance(containers, list) else ()))
+    return any(map(_launches, loose.items(spec, "containers")))
 
 
 def _launches(container: Any) -> bool:
-    words = [container.get(each) or [] for each in ("command", "args")] if isinstance(container, dict) else [None]
+    words = [container.get(each) or [] for each in ("command", "args")]
     if not all(isinstance(each, list) and all(isinstance(word, str) for word in each) for each in words):
         return False
     return unlabelled.of_container(container) not in ("", "vllm")

@@ -14,7 +14,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from strategies.documents.versions import Version
+from strategies.documents.trainer_versions import Version
 from webhook.cluster import bodies, fetches, kinds, readers, reflector, served, stores, transports
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from strategies.documents.versions import Version
+from strategies.documents.trainer_versions import Version
 from webhook.cluster import kinds, readers
 
 if TYPE_CHECKING:

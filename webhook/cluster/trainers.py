@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.documents.versions import NEWEST, VERSIONS, Version
+from strategies.documents.trainer_versions import NEWEST, VERSIONS, Version
 from webhook.cluster import bodies, kinds, transports
 
 __all__ = ["read", "served"]

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from strategies.documents.versions import VERSIONS
+from strategies.documents.trainer_versions import VERSIONS
 from strategies.jobs.jobs import Settings
 from strategies.plugins.registry import Registry
 from webhook.admission.budgets import Budget

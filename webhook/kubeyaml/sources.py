@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from strategies.documents import loose
 from webhook.kubeyaml import builders, jsons, streams
 from webhook.kubeyaml.positions import Passage, Spot
 
@@ -75,6 +76,13 @@ class Source:
     def group(self) -> str:
         """API group, "" for the core group."""
         return str(self.document["apiVersion"]).rpartition("/")[0]
+
+    @property
+    def title(self) -> str:
+        """`TrainJob/llama`, or `TrainJob/llama-*` for a generated name."""
+        about = loose.member(self.document, "metadata")
+        generated = f"{about['generateName']}*" if about.get("generateName") else "(no name)"
+        return f"{self.kind}/{about.get('name') or generated}"
 
     @property
     def text(self) -> str:

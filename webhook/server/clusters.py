@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from strategies.documents.versions import VERSIONS, Version
+from strategies.documents.trainer_versions import VERSIONS, Version
 from webhook import configs
 from webhook.cluster import kinds, live, memory, readers, trainers, transports
 from webhook.kubeyaml import sources

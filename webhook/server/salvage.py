@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from strategies.documents import loose
 from webhook.admission import reviews
 
 __all__ = ["MOST_VALUES", "find_request", "find_uid", "is_dense"]
@@ -84,9 +85,9 @@ def _nothing(_digits: str) -> None:
 
 
 def _head(request: Mapping[str, Any], phase: reviews.Phase) -> reviews.Request:
-    gvk, user, document = (_mapping(request.get(name)) for name in ("kind", "userInfo", "object"))
+    gvk, user, document = (loose.mapping(request.get(name)) for name in ("kind", "userInfo", "object"))
     groups = user.get("groups")
-    name = _text(request.get("name")) or _text(_mapping(document.get("metadata")).get("name"))
+    name = _text(request.get("name")) or _text(loose.mapping(document.get("metadata")).get("name"))
     return reviews.Request(
         phase=phase,
         uid=_text(request.get("uid")),
@@ -102,10 +103,6 @@ def _head(request: Mapping[str, Any], phase: reviews.Phase) -> reviews.Request:
         group=_text(gvk.get("group")),
         subresource=_text(request.get("subResource")),
     )
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: object) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from strategies.documents import loose
 from strategies.documents.pods import Place
 from strategies.frameworks.samplers.pairs import Pair
 
@@ -73,7 +74,7 @@ def _mount(pair: Pair, place: Place, folder: str) -> _Mount | None:
 def _mounts(pair: Pair, place: Place) -> Iterator[_Mount]:
     sources = dict(_sources(pair, place))
     container: Mapping[str, Any] = place.container
-    for each in _objects(container.get("volumeMounts")):
+    for each in loose.mappings(container.get("volumeMounts")):
         path, name = each.get("mountPath"), each.get("name")
         if isinstance(path, str) and isinstance(name, str):
             below = str(each.get("subPath") or each.get("subPathExpr") or "")
@@ -82,14 +83,10 @@ def _mounts(pair: Pair, place: Place) -> Iterator[_Mount]:
 
 def _sources(pair: Pair, place: Place) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the kind and the identity of each volume, by its name in the pod."""
-    for policy in _objects(pair.spec.get("volumeClaimPolicies")):
-        for template in _objects(policy.get("templates")):
+    for policy in loose.mappings(pair.spec.get("volumeClaimPolicies")):
+        for template in loose.mappings(policy.get("templates")):
             name = str((template.get("metadata") or {}).get("name"))
             yield name, ("volumeClaimPolicies", name)
-    for volume in _objects(place.pod_spec.get("volumes")):
+    for volume in loose.mappings(place.pod_spec.get("volumes")):
         kind = next((each for each in volume if each != "name"), "emptyDir")
         yield str(volume.get("name")), (kind, repr(volume.get(kind)))
-
-
-def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

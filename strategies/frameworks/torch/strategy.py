@@ -18,10 +18,10 @@ from strategies.launches import (
     capabilities,
     counts,
     endings,
+    host_ports,
     meetings,
     members,
     networks,
-    ports,
     quotes,
     rendezvous,
     restarts,
@@ -68,7 +68,7 @@ class TorchFamily:
         yield from trainer_sections.check_slices(job, self.framework)
         yield from meetings.check_meetings(job)
         yield from networks.check(job)
-        yield from ports.check(job)
+        yield from host_ports.check(job)
         yield from endings.check(job)
         yield from variables.check(job)
         yield from capabilities.check(job)

@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import mounts
+from strategies.documents import loose, mounts
 from strategies.documents.findings import Finding, error, warning
 from strategies.jobs.jobs import Job
 from strategies.jobs.templates import find_template
@@ -37,10 +37,10 @@ def check(job: Job, folder: object, field: str) -> Iterator[Finding]:
     template = find_template(job, job.container.job_path)
     if template is None or not path.startswith("/"):
         return
-    mount = mounts.holding(path, _objects(container.get("volumeMounts")))
+    mount = mounts.holding(path, loose.mappings(container.get("volumeMounts")))
     shown = f"--output_dir {folder}"
     if mount is None:
-        if _object(container.get("securityContext")).get("readOnlyRootFilesystem") is True:
+        if loose.mapping(container.get("securityContext")).get("readOnlyRootFilesystem") is True:
             message = (
                 "no volume is mounted there, and readOnlyRootFilesystem lets nothing be written elsewhere; mount one"
             )
@@ -51,7 +51,7 @@ def check(job: Job, folder: object, field: str) -> Iterator[Finding]:
             )
             yield warning(field, shown, message, rule=_RULE)
         return
-    why = mounts.why_fixed(mount, _objects(template.spec.get("volumes")))
+    why = mounts.why_fixed(mount, loose.mappings(template.spec.get("volumes")))
     if why:
         message = (
             f"the volume at {mount['mountPath']} {why}, and TRL cannot save there; use a volume that can be written"
@@ -61,13 +61,5 @@ def check(job: Job, folder: object, field: str) -> Iterator[Finding]:
 
 def _user(container: Mapping[str, Any], pod: Mapping[str, Any]) -> int:
     """Return the number of the user as whom a container runs, 0 where it is the image's or root."""
-    users = [_object(each.get("securityContext")).get("runAsUser") for each in (container, pod)]
+    users = [loose.mapping(each.get("securityContext")).get("runAsUser") for each in (container, pod)]
     return next((each for each in users if type(each) is int), 0)
-
-
-def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

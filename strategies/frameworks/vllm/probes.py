@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import pods
+from strategies.documents import loose, pods
 from strategies.documents.findings import Finding, warning
 from strategies.frameworks.vllm.servers import Server
 
@@ -66,9 +66,9 @@ def check(server: Server, pod: Mapping[str, Any], container: pods.Container, pla
         place: its field path.
     """
     for name in NAMES:
-        probe = _mapping(container.get(name))
+        probe = loose.mapping(container.get(name))
         for kind in ("httpGet", "tcpSocket"):
-            asked = _mapping(probe.get(kind))
+            asked = loose.mapping(probe.get(kind))
             why = _fault(server, pod, container, kind, asked) if asked else ""
             if why:
                 message = f"{why}, so this probe never succeeds; ask for what the server answers"
@@ -97,7 +97,7 @@ def _refusal(server: Server, asked: Mapping[str, Any]) -> str:
     tls, scheme = server.has("ssl-certfile") or server.has("ssl-keyfile"), str(asked.get("scheme") or "HTTP")
     if tls != (scheme == "HTTPS"):
         return f"the server speaks {'HTTPS' if tls else 'HTTP'}, and the scheme of the probe is {scheme}"
-    headers = {str(_mapping(each).get("name")).lower() for each in _listed(asked.get("httpHeaders"))}
+    headers = {str(loose.mapping(each).get("name")).lower() for each in loose.sequence(asked.get("httpHeaders"))}
     guarded = str(asked.get("path") or "").startswith(_GUARDED) and not server.has("root-path")
     if guarded and (server.text("api-key") or "VLLM_API_KEY" in server.env) and "authorization" not in headers:
         return f"the server asks for its API key under {asked['path']}, and not under /health"
@@ -109,8 +109,8 @@ def _asked_port(container: pods.Container, port: object) -> int | None:
     if isinstance(port, int):
         return port
     held: Mapping[str, Any] = container  # its ports are not a member that Muster reads elsewhere
-    named = next((each for each in _listed(held.get("ports")) if _mapping(each).get("name") == port), None)
-    number = _mapping(named).get("containerPort")
+    named = next((each for each in loose.sequence(held.get("ports")) if loose.mapping(each).get("name") == port), None)
+    number = loose.mapping(named).get("containerPort")
     return number if isinstance(number, int) else None
 
 
@@ -122,14 +122,6 @@ def _is_alone(pod: Mapping[str, Any]) -> bool:
 
 _GUARDED = ("/v1", "/v2", "/inference", "/cohere")
 """Paths that ask for the API key (vLLM 0.31 `entrypoints/serve/middleware/authenticate.py`)."""
-
-
-def _listed(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _listens(server: Server) -> int | None:

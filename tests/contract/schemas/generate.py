@@ -20,7 +20,7 @@ from typing import Any  # schemas as upstream writes them
 import yaml
 
 from e2e.cluster import builds
-from strategies.documents.versions import NEWEST, VERSIONS
+from strategies.documents.trainer_versions import NEWEST, VERSIONS
 
 Schema = dict[str, Any]
 
@@ -67,7 +67,7 @@ def definitions() -> dict[str, Schema]:
     """Each kind's facts; those of another Trainer than the newest under `KIND VERSION`."""
     found = dict([definition(JOBSET, JOBSET_CRD)])
     pinned = builds.version("kubernetes", TRAINER)
-    assert pinned == NEWEST.release, f"the pin is {pinned}, and strategies.documents.versions says {NEWEST.release}"
+    assert pinned == NEWEST.release, f"the pin is {pinned}, and trainer_versions says {NEWEST.release}"
     for version in (*OTHERS, NEWEST):
         is_next = version.name == "next"
         rows = yaml.safe_load(NEXT.read_text()) if is_next else []

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from strategies.documents import loose
 from strategies.documents.findings import Finding, beginning, error
 from strategies.documents.pods import CLAIM_SOURCES
 from strategies.jobs import templates
@@ -75,11 +76,12 @@ def asked(template: Template, namespace: str, inputs: Inputs) -> Mapping[str, in
     """Return how many devices of each class one pod claims by templates of the input, at most, as a quota counts."""
     found: dict[str, int] = {}
     for entry in template.spec.get("resourceClaims") or ():
-        documents = inputs.named(_TEMPLATE, namespace, _object(entry).get("resourceClaimTemplateName"))
+        documents = inputs.named(_TEMPLATE, namespace, loose.mapping(entry).get("resourceClaimTemplateName"))
         for request in _requests(documents[-1].document) if documents else ():
             most: dict[str, int] = {}
             for each in [
-                _object(each) for each in (*_list(request.get("firstAvailable")), request.get("exactly") or {})
+                loose.mapping(each)
+                for each in (*loose.sequence(request.get("firstAvailable")), request.get("exactly") or {})
             ]:
                 count = each.get("count", 1) if each.get("allocationMode") != _MODES[1] else _MOST_REQUESTS
                 name = each.get("deviceClassName")
@@ -91,8 +93,7 @@ def asked(template: Template, namespace: str, inputs: Inputs) -> Mapping[str, in
 
 
 def _requests(document: Document) -> list[Document]:
-    claimed = _object(_object(_object(document.get("spec")).get("spec")).get("devices"))
-    return [each for each in _list(claimed.get("requests")) if isinstance(each, dict)]
+    return loose.items(loose.member(document, "spec", "spec", "devices"), "requests")
 
 
 def _forbidden(document: Document, inputs: Inputs, namespace: str) -> Iterator[_Fault]:
@@ -100,11 +101,11 @@ def _forbidden(document: Document, inputs: Inputs, namespace: str) -> Iterator[_
     found = inputs.named("Namespace", "", namespace)
     if len(found) != 1:
         return
-    labels = _object(_object(found[0].document.get("metadata")).get("labels"))
-    inner = _object(document.get("spec"))
-    claim = _object(inner.get("spec")) if document.get("kind") == _TEMPLATE else inner
-    requests = [_object(each) for each in _list(_object(claim.get("devices")).get("requests"))]
-    if labels.get(_ADMIN) != "true" and any(_object(each.get("exactly")).get("adminAccess") for each in requests):
+    labels = loose.member(found[0].document.get("metadata"), "labels")
+    inner = loose.mapping(document.get("spec"))
+    claim = loose.mapping(inner.get("spec")) if document.get("kind") == _TEMPLATE else inner
+    requests = loose.items(claim.get("devices"), "requests")
+    if labels.get(_ADMIN) != "true" and any(loose.mapping(each.get("exactly")).get("adminAccess") for each in requests):
         yield "adminAccess: true", f"for which the namespace {namespace} of the input lacks the label {_ADMIN}: 'true'"
 
 
@@ -112,14 +113,14 @@ _ADMIN = "resource.kubernetes.io/admin-access"
 
 
 def _faults(document: Document) -> Iterator[_Fault]:
-    outer, place = _object(document.get("spec")), "spec"
+    outer, place = loose.mapping(document.get("spec")), "spec"
     if document.get("kind") == _TEMPLATE:
         if "spec" not in outer:
             yield "no spec.spec", "where the claim stands"
             return
-        outer, place = _object(outer.get("spec")), "spec.spec"
-    claimed, place = _object(outer.get("devices")), f"{place}.devices"
-    requests = [each for each in _list(claimed.get("requests")) if isinstance(each, dict)]
+        outer, place = loose.mapping(outer.get("spec")), "spec.spec"
+    claimed, place = loose.mapping(outer.get("devices")), f"{place}.devices"
+    requests = loose.items(claimed, "requests")
     names: dict[str, set[str]] = {}
     if len(requests) > _MOST_REQUESTS:
         yield f"{place}.requests", f"which are more than {_MOST_REQUESTS}"
@@ -129,16 +130,16 @@ def _faults(document: Document) -> Iterator[_Fault]:
             yield f"{where}.name", "which another request has too"
         if not _DNS.fullmatch(name) or "-" in (name[0], name[-1]):
             yield f"{where}.name", "which is not a DNS label (lower-case letters, digits and -)"
-        names[name] = {str(_object(each).get("name")) for each in _list(request.get("firstAvailable"))}
+        names[name] = {str(loose.mapping(each).get("name")) for each in loose.sequence(request.get("firstAvailable"))}
         yield from _request(request, where)
-    for index, config in enumerate(_list(claimed.get("config"))):
-        yield from _named_requests(_object(config), names, f"{place}.config[{index}]")
-    for index, constraint in enumerate(_list(claimed.get("constraints"))):
-        yield from _constraint(_object(constraint), names, f"{place}.constraints[{index}]")
+    for index, config in enumerate(loose.sequence(claimed.get("config"))):
+        yield from _named_requests(loose.mapping(config), names, f"{place}.config[{index}]")
+    for index, constraint in enumerate(loose.sequence(claimed.get("constraints"))):
+        yield from _constraint(loose.mapping(constraint), names, f"{place}.constraints[{index}]")
 
 
 def _request(request: Document, place: str) -> Iterator[_Fault]:
-    choices, exactly = _list(request.get("firstAvailable")), request.get("exactly")
+    choices, exactly = loose.sequence(request.get("firstAvailable")), request.get("exactly")
     if bool(choices) == (exactly is not None):
         yield place, "which needs one of exactly and firstAvailable"
     if len(choices) > _MOST_CHOICES:
@@ -146,12 +147,12 @@ def _request(request: Document, place: str) -> Iterator[_Fault]:
     every = [(f"{place}.exactly", exactly)] if isinstance(exactly, dict) else []
     every += [(f"{place}.firstAvailable[{n}]", each) for n, each in enumerate(choices[:_MOST_CHOICES])]
     for where, each in every:
-        yield from _wanted(_object(each), where)
+        yield from _wanted(loose.mapping(each), where)
 
 
 def _wanted(wanted: Document, place: str) -> Iterator[_Fault]:
-    for index, selector in enumerate(_list(wanted.get("selectors"))):
-        text = _object(_object(selector).get("cel")).get("expression")
+    for index, selector in enumerate(loose.sequence(wanted.get("selectors"))):
+        text = loose.member(selector, "cel").get("expression")
         fault = expressions.wrong(text) if isinstance(text, str) else ""
         if fault:
             yield f"{place}.selectors[{index}].cel.expression", f"which {fault}"
@@ -168,7 +169,7 @@ def _wanted(wanted: Document, place: str) -> Iterator[_Fault]:
 
 def _named_requests(part: Document, names: Mapping[str, set[str]], place: str) -> Iterator[_Fault]:
     """Judge the requests that a constraint or a configuration names."""
-    for name in _list(part.get("requests")):
+    for name in loose.sequence(part.get("requests")):
         top, slash, inner = str(name).partition("/")
         if top not in names or (slash and inner not in names[top]):
             yield f"{place}.requests", f"of which {beginning(str(name), _SHOWN)} is not a request"
@@ -180,11 +181,3 @@ def _constraint(constraint: Document, names: Mapping[str, set[str]], place: str)
         name = constraint.get(part)
         if isinstance(name, str) and "/" not in name:
             yield f"{place}.{part}", f"which is {beginning(name, _SHOWN)} and needs a domain, domain/name"
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _object(value: Any) -> Document:
-    return value if isinstance(value, dict) else {}

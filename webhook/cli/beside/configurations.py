@@ -20,7 +20,7 @@ from strategies.frameworks.trl import invocations
 from strategies.frameworks.trl import parsing as of_trl
 from strategies.frameworks.trl.invocations import Form, Invocation
 from strategies.frameworks.vllm import servers
-from strategies.launches import launches, readings, starters
+from strategies.launches import launches, readings, spawns
 from strategies.launches.invocations import invoked
 from strategies.launches.launches import Launch, Launcher
 from webhook import kubeyaml
@@ -68,7 +68,7 @@ def _steps(held: Held, words: Sequence[str], inputs: Inputs) -> Iterator[tuple[S
         program = [launch.target] if launch.target.endswith(".py") else []
         for name in (*(launch.values[option] for option in _FILES if option in launch.values), *program):
             seen = _find(held, name, words, inputs) if name not in launch.written else None
-            if seen is not None and name in program and not starters.read(seen.text or ""):
+            if seen is not None and name in program and not spawns.read(seen.text or ""):
                 continue
             text = f"cat > {name} <<'{_END}'\n"
             if seen is not None and seen.text and _END not in seen.text and not any(text in word for word in words):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from strategies.documents import names, trainjobs
+from strategies.documents.loose import items, member
 from strategies.documents.pods import CLAIM_SOURCES
 from webhook.kubeyaml.sources import Source
 
@@ -81,17 +82,3 @@ def name_of(document: Mapping[str, Any]) -> str:
     """Return `metadata.name`; "" where there is none, or none that is a text."""
     name = member(document, "metadata").get("name")
     return name if isinstance(name, str) else ""
-
-
-def member(document: object, *names: str) -> Mapping[str, Any]:
-    """Return the object inside others; an empty one where it, or one around it, is missing or something else."""
-    found = document
-    for name in names:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def items(document: object, name: str) -> list[Mapping[str, Any]]:
-    """Return the objects in a list of an object."""
-    found = document.get(name) if isinstance(document, dict) else None
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

@@ -91,8 +91,7 @@ def _why_not(spec: Mapping[str, Any], job: Job, where: addresses.Place) -> str:
         return ""
     if where.kind == "c10d":
         return "has an address of its own, which is not that of a pod that could host the store"
-    written = where.address if where.is_endpoint else where.port
-    number = written.text.rpartition(":")[2].strip() if written is not None else str(names.DEFAULT_PORT)
+    number = where.number or str(names.DEFAULT_PORT)
     forwarded = {str(each.get("port")) for each in items(spec, "ports")}
     return "" if "$" in number or number in forwarded else f"does not forward port {number}"
 

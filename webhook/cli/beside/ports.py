@@ -7,8 +7,8 @@ from typing import Any
 
 from strategies.documents.findings import Finding, warning
 from strategies.jobs.jobs import Job
-from strategies.launches import ports
-from strategies.launches.ports import Opened
+from strategies.launches import host_ports
+from strategies.launches.host_ports import Opened
 from webhook.cli.beside.inputs import Inputs, member
 from webhook.kubeyaml.sources import Source
 
@@ -20,7 +20,7 @@ _OF_A_MACHINE = 8
 
 def check(job: Job, source: Source, inputs: Inputs) -> Iterator[Finding]:
     """Report the second of two jobs; the first is compared with those before it alone."""
-    found = ports.opened(job)
+    found = host_ports.opened(job)
     if found is None:
         return
     kept: dict[Any, tuple[Source, Opened]] = inputs.memory.setdefault("ports", {})

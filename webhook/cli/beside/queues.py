@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from strategies.documents import quantities
 from strategies.documents.findings import Finding, warning
 from strategies.jobs.jobs import Job
-from webhook.cli.beside import quotas
+from webhook.cli.beside import quotas, ranges
 from webhook.cli.beside.inputs import Inputs, items, member, name_of
 
 __all__ = ["check"]
@@ -57,13 +56,6 @@ def _covered(spec: Mapping[str, Any]) -> Mapping[str, Fraction | None]:
         for flavor in items(group, "flavors"):
             for resource in items(flavor, "resources"):
                 name, before = str(resource.get("name")), found.get(str(resource.get("name")), Fraction(0))
-                amount = _value(resource.get("nominalQuota"))
+                amount = ranges.value(resource.get("nominalQuota"))
                 found[name] = None if amount is None or before is None else before + amount
     return found
-
-
-def _value(written: object) -> Fraction | None:
-    try:
-        return Fraction(quantities.exact(written)) if isinstance(written, str | int) else None
-    except ValueError:
-        return None

@@ -18,7 +18,7 @@ from webhook.cli.beside import places
 from webhook.cli.beside.inputs import Inputs, items, member, name_of
 from webhook.cli.beside.places import Held
 
-__all__ = ["check"]
+__all__ = ["check", "value"]
 
 _RULE = "core/limit-range"
 _COUNTED = ("requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
@@ -54,7 +54,7 @@ def _outside(held: Held, resources: Mapping[str, Any], name: str, item: Mapping[
     limits, requests = member(resources, "limits"), member(resources, "requests")
     for word, asked in (("max", {**requests, **limits}), ("min", {**limits, **requests})):
         for resource, bound in member(item, word).items():
-            least, amount = _value(bound), _value(asked.get(resource))
+            least, amount = value(bound), value(asked.get(resource))
             if least is None or amount is None:
                 continue
             if amount > least if word == "max" else amount < least:
@@ -91,7 +91,8 @@ def _is_said(resources: Mapping[str, Any], name: str) -> bool:
     return resource in member(resources, part) or (part == "requests" and resource in member(resources, "limits"))
 
 
-def _value(written: object) -> Fraction | None:
+def value(written: object) -> Fraction | None:
+    """Return a quantity; None where nothing is written, or no quantity."""
     try:
         return Fraction(quantities.exact(written)) if isinstance(written, str | int) else None
     except ValueError:

@@ -16,7 +16,7 @@ from strategies.jobs import templates
 from strategies.jobs.jobs import Job
 from strategies.launches import launches, readings
 from strategies.launches.invocations import invoked
-from webhook.cli.beside import checkpoints, configurations, files, places
+from webhook.cli.beside import configurations, files, places, saves
 from webhook.cli.beside.files import Seen
 from webhook.cli.beside.inputs import Inputs, items, member
 from webhook.cli.beside.places import Held
@@ -40,7 +40,7 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
         yield from _unread(held, inputs, told)
         yield from _variables(held, inputs)
         yield from _programs(held, inputs)
-        yield from checkpoints.check(held, inputs)
+        yield from saves.check(held, inputs)
 
 
 def _listed(volume: Mapping[str, Any], namespace: str, inputs: Inputs) -> Iterator[tuple[Path, str, str]]:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from strategies.documents import loose
 from strategies.documents.findings import Severity
 from webhook.cli import cases, envelopes, explanations, problems, selections, unjudged, wording
 from webhook.cli.cases import Case, Setup
@@ -112,8 +113,7 @@ def _summary(decided: Sequence[Case], others: Sequence[Unjudged], setup: Setup) 
 
 
 def _object(case: Case) -> dict[str, Any]:
-    origin, metadata = case.source.origin, case.source.document.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
+    origin, name = case.source.origin, loose.member(case.source.document, "metadata").get("name")
     return {
         "file": origin.file,
         "document": origin.document,

@@ -30,9 +30,7 @@ class _Output:
     @property
     def title(self) -> str:
         """`PyTorchJob/mnist`."""
-        metadata = self.source.document.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, dict) else None
-        return problems.one_line(f"{self.source.kind}/{name or '(no name)'}")
+        return problems.one_line(self.source.title)
 
     @property
     def text(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from strategies.documents import loose
 from strategies.trainer import predictions
 from webhook import kubeyaml
 from webhook.cli import cases, diffs, envelopes, jobsets, problems, wording
@@ -93,8 +94,7 @@ def _patches(outputs: Sequence[_Output]) -> str:
 
 def _patch(case: Case) -> dict[str, Any]:
     document, origin = case.source.document, case.source.origin
-    metadata = document.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
+    name = loose.member(document, "metadata").get("name")
     patched = case.mutated.verdict == "patched"
     return {
         "schema": envelopes.schema("patch"),

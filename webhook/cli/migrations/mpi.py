@@ -100,11 +100,10 @@ def _prepare(container: dict[str, Any], replica: Replica, notes: Notes, *, alone
     if replica.role == "Launcher" and alone:
         env += [{"name": each, "value": ""} for each in _NO_GPU]
     pods.set_env(container, env)
-    written = [each["name"] for each in container["env"] if each["name"] in names.RESERVED_ENV_OF_MPI]
+    written = pods.drop_env(container, names.RESERVED_ENV_OF_MPI)
     if written:
         text = f"Trainer sets {', '.join(written)}; the values of the MPIJob are not kept."
         notes.changed(f"{replica.at}.template.spec.containers[0].env", "spec.trainer", text)
-        container["env"] = [each for each in container["env"] if each["name"] not in written]
     if any(_HOSTS in str(each) for each in (container.get("command"), container.get("args"))):
         notes.lost(f"{replica.at}.template.spec.containers[0]", f"Trainer makes no {_HOSTS}; its workers are fixed.")
 

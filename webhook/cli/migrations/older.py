@@ -10,13 +10,11 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from webhook.cli.migrations import pods, pytorch, reading, targets
+from strategies.documents import overrides
+from webhook.cli.migrations import pytorch, reading
 from webhook.cli.migrations.notes import Notes, Unmigrated
 
 __all__ = ["is_old", "migrate_job", "migrate_runtime", "processes_of"]
-
-_OVERRIDES = ("podSpecOverrides", "podTemplateOverrides")
-_ABOUT = ("labels", "annotations")
 
 
 def is_old(document: Mapping[str, Any]) -> bool:
@@ -26,7 +24,7 @@ def is_old(document: Mapping[str, Any]) -> bool:
         torch = reading.section(document, "spec", "mlPolicy", "torch")
         return "numProcPerNode" in torch or "elasticPolicy" in torch
     number = reading.section(document, "spec", "trainer").get("numProcPerNode")
-    return isinstance(number, str) or any(each in spec for each in (*_OVERRIDES, *_ABOUT))
+    return isinstance(number, str) or not overrides.OLDER.isdisjoint(spec)
 
 
 def migrate_job(document: Mapping[str, Any], notes: Notes, runtimes: Mapping[str, str | int]) -> list[dict[str, Any]]:
@@ -47,46 +45,24 @@ def migrate_job(document: Mapping[str, Any], notes: Notes, runtimes: Mapping[str
         resources = reading.section(trainer, "resourcesPerNode")
         number = pytorch.processes(written or "auto", resources, "spec.trainer.numProcPerNode", notes)
         spec["trainer"] = {**trainer, **({} if number is None else {"numProcPerNode": number})}
-    about = {each: spec.pop(each) for each in _ABOUT if spec.get(each)}
-    jobs: dict[str, dict[str, Any]] = {}
-    for member in _OVERRIDES:
-        for number, override in enumerate(reading.objects(spec.pop(member, None), f"spec.{member}")):
-            for name, pod in _override(override, f"spec.{member}[{number}]").items():
-                jobs[name] = _later(jobs.get(name, {}), pod)
-    if about or jobs:
-        spec["runtimePatches"] = [*(spec.get("runtimePatches") or []), targets.patched(jobs, about)]
+    _check(spec)
+    if not overrides.OLDER.isdisjoint(spec):
+        patched = overrides.spelled(made, overrides.PATCHES)
+        kept = {each: value for each, value in spec.items() if each not in overrides.OLDER}
+        made["spec"] = {**kept, **(patched if patched[overrides.PATCHES] else {})}
     return [made]
 
 
-def _override(override: Mapping[str, Any], at: str) -> dict[str, dict[str, Any]]:
-    """Return the pod template that an override asks for, by the replicated jobs that it is for."""
-    jobs = [reading.string(each, "name") for each in reading.objects(override.get("targetJobs"), f"{at}.targetJobs")]
-    if not jobs:
-        raise Unmigrated(f"{at}.targetJobs: names no replicated job, so the override has no effect; name one")
-    if at.startswith("spec.podTemplate"):
-        metadata = reading.section(override, "metadata")
-        pod = {"metadata": {each: metadata[each] for each in _ABOUT if metadata.get(each)}} if metadata else {}
-        inner = reading.section(override, "spec")
-    else:
-        pod, inner = {}, {each: value for each, value in override.items() if each != "targetJobs"}
-    return {name: {**pod, **({"spec": inner} if inner else {})} for name in jobs}
-
-
-def _later(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return two overrides of one replicated job as one; the later one wins, as in Trainer."""
-    merged = dict(first)
-    for name, value in other.items():
-        mine = merged.get(name)
-        if isinstance(mine, dict) and isinstance(value, dict):
-            merged[name] = _later(mine, value)
-        elif isinstance(mine, list) and isinstance(value, list) and name in pods.KEYS:
-            key = pods.KEYS[name]
-            new = {each.get(key): each for each in value}
-            kept = [_later(each, new.pop(each.get(key), {})) for each in mine]
-            merged[name] = [*kept, *new.values()]
-        else:
-            merged[name] = value
-    return merged
+def _check(spec: Mapping[str, Any]) -> None:
+    """Raise where a member that changes the pods has another type, or an override is for no replicated job."""
+    for member in overrides.META:
+        reading.section(spec, member)
+    for member in (overrides.PATCHES, *overrides.OVERRIDES):
+        for number, each in enumerate(reading.objects(spec.get(member), f"spec.{member}")):
+            at = f"spec.{member}[{number}].targetJobs"
+            jobs = [reading.string(job, "name") for job in reading.objects(each.get("targetJobs"), at)]
+            if not any(jobs) and member != overrides.PATCHES:
+                raise Unmigrated(f"{at}: names no replicated job, so the override has no effect; name one")
 
 
 def processes_of(document: Mapping[str, Any]) -> str | int | None:

@@ -77,13 +77,10 @@ def _port(container: Mapping[str, Any], kind: Kind) -> int:
 
 
 def _drop_reserved(container: dict[str, Any], kind: Kind, replica: Replica, notes: Notes) -> None:
-    """Drop variables that Trainer sets, and refuses in a TrainJob."""
-    reserved = names.SET_BY.get(kind.framework, frozenset())
-    dropped = [each["name"] for each in container.get("env") or () if each.get("name") in reserved]
+    dropped = pods.drop_env(container, names.SET_BY.get(kind.framework, frozenset()))
     if dropped:
         text = f"Trainer sets {', '.join(dropped)}, and refuses {'it' if len(dropped) == 1 else 'them'} in a TrainJob."
         notes.changed(f"{replica.at}.template.spec.containers[0].env", "spec.trainer.env", text)
-        container["env"] = [each for each in container["env"] if each.get("name") not in reserved]
 
 
 def _pods(name: str, count: int, first: int = 0) -> list[str]:

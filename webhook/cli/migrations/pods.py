@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,9 +16,9 @@ from strategies.documents import quantities
 from webhook.cli.migrations import reading
 from webhook.cli.migrations.notes import Notes, Unmigrated, path
 
-__all__ = ["KEYS", "Renamed", "Replica", "merge", "read", "readdress", "rename", "set_env", "uses"]
+__all__ = ["Renamed", "Replica", "drop_env", "merge", "read", "readdress", "rename", "set_env", "uses"]
 
-KEYS = {
+_KEYS = {
     "containers": "name", "initContainers": "name", "env": "name", "volumes": "name", "volumeMounts": "mountPath",
     "ports": "containerPort", "imagePullSecrets": "name",
 }  # fmt: skip
@@ -117,7 +117,7 @@ def _check(value: Mapping[str, Any], at: str) -> None:
         reading.field(value, list, member)
     for member in ("requests", "limits"):
         reading.section(value, "resources", member)
-    for member, key in KEYS.items():
+    for member, key in _KEYS.items():
         for number, each in enumerate(reading.objects(value.get(member), f"{at}.{member}")):
             reading.field(each, int if key == "containerPort" else str, key)
             _check(each, f"{at}.{member}[{number}]")
@@ -160,8 +160,8 @@ class _Merging:
                 self._added(where, self._first)
             elif isinstance(mine, dict) and isinstance(theirs, dict):
                 merged[name] = self.objects(mine, theirs, where)
-            elif isinstance(mine, list) and isinstance(theirs, list) and name in KEYS:
-                merged[name] = self._lists(mine, theirs, where, KEYS[name])
+            elif isinstance(mine, list) and isinstance(theirs, list) and name in _KEYS:
+                merged[name] = self._lists(mine, theirs, where, _KEYS[name])
             else:
                 self._lost(where)
         return merged
@@ -227,6 +227,14 @@ def set_env(container: dict[str, Any], entries: Sequence[Mapping[str, Any]]) -> 
     if entries:
         container["env"] = [*(each for each in present if each.get("name") not in new), *map(dict, entries)]
     return [each["name"] for each in present if each.get("name") in new]
+
+
+def drop_env(container: dict[str, Any], reserved: Collection[str]) -> list[str]:
+    """Take variables away that Trainer sets, and refuses in a TrainJob; return the names of those that were there."""
+    dropped = [each["name"] for each in container.get("env") or () if each.get("name") in reserved]
+    if dropped:
+        container["env"] = [each for each in container["env"] if each.get("name") not in reserved]
+    return dropped
 
 
 def uses(container: Mapping[str, Any], names: Sequence[str]) -> bool:

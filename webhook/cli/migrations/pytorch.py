@@ -36,7 +36,7 @@ def migrate(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
         env += _coordinator(document, name, replica)
     env += _elastic(document, name, renamed)
     replaced = [each for side in replica.containers for each in pods.set_env(side, env)]
-    _drop_reserved(container, replaced)
+    replaced += pods.drop_env(container, names.RESERVED_ENV)
     if replaced:
         text = f"The operator replaced {', '.join(dict.fromkeys(replaced))}; the values here are those of the TrainJob."
         notes.changed(f"{replica.at}.template.spec.containers[0].env", "spec.trainer.env", text)
@@ -67,13 +67,6 @@ def _is_torchrun(container: Mapping[str, Any]) -> bool:
     if words and PurePosixPath(words[0]).name == "torchrun":
         return True
     return len(words) > 2 and words[1] == "-m" and words[2] in _MODULES
-
-
-def _drop_reserved(container: dict[str, Any], replaced: list[str]) -> None:
-    """Drop variables that Trainer sets, and refuses in a TrainJob; the operator replaced them too."""
-    entries = container.get("env") or []
-    replaced += [str(each.get("name")) for each in entries if each.get("name") in names.RESERVED_ENV]
-    container["env"] = [each for each in entries if each.get("name") not in names.RESERVED_ENV]
 
 
 def _elastic(document: Mapping[str, Any], name: str, renamed: pods.Renamed) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from strategies.documents import names
+from strategies.documents import names, overrides
 from webhook import kubeyaml
 from webhook.cli.migrations import reading
 from webhook.cli.migrations.notes import Notes, Unmigrated
@@ -40,7 +40,6 @@ _POD_PATCH = frozenset({
 })  # fmt: skip
 _CONTAINER_PATCH = ("volumeMounts", "securityContext")
 _TRAINER = {"image": "image", "command": "command", "args": "args", "env": "env", "resources": "resourcesPerNode"}
-_MANAGER = "muster.dev/migrate"
 _OPERATORS = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
 _RETRIES = "Without a backoffLimit the operator tried again without end; the Job of a TrainJob fails after 6 tries."
 _PERMANENT = range(1, 128)  # exit codes after which ExitCode gives up (training-operator pkg/util/train)
@@ -189,22 +188,13 @@ def single(document: Mapping[str, Any], notes: Notes, replica: Replica, framewor
         made.append(runtime(about, framework.label, policy, [replicated], found))
         spec["runtimeRef"] = {"apiGroup": names.TRAINER_GROUP, "kind": "TrainingRuntime", "name": about["name"]}
     elif patch:
-        spec["runtimePatches"] = [patched({"node": patch})]
+        spec[overrides.PATCHES] = [overrides.of_pods({"node": patch})]
     return [*made, trainjob(about, {**spec, **found.spec})]
 
 
 def trainjob(about: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a TrainJob."""
     return {"apiVersion": TRAINER, "kind": "TrainJob", "metadata": dict(about), "spec": dict(spec)}
-
-
-def patched(jobs: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return an entry of `runtimePatches` with the pod template of each replicated job, and labels of the JobSet."""
-    template: dict[str, Any] = {"metadata": dict(about)} if about else {}
-    if jobs:
-        made = [{"name": name, "template": {"spec": {"template": pod}}} for name, pod in jobs.items()]
-        template["spec"] = {"replicatedJobs": made}
-    return {"manager": _MANAGER, "trainingRuntimeSpec": {"template": template}}
 
 
 def _patch(job: Mapping[str, Any], framework: str, found: Policies) -> dict[str, Any] | None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import yaml
-
 from strategies.documents import overrides, paths
 from strategies.documents.paths import Path
-from strategies.documents.versions import VERSIONS, Version
+from strategies.documents.trainer_versions import VERSIONS, Version
+from webhook import kubeyaml
 from webhook.cli.schemas import shapes
 from webhook.cli.schemas.shapes import Kind, Shape
 
@@ -80,14 +79,10 @@ def _text(text: str) -> _Write:
 
 def _patched(document: Mapping[str, Any], _: Any, version: Version) -> str:
     """Write what changes the pods of a runtime as the version in force spells it."""
-    written = overrides.spelled(document, version.patches)
-    return f"{version} has {version.patches} in its place, so write this: {_yaml(written)}"
-
-
-def _yaml(value: Any) -> str:
-    text = yaml.safe_dump(value, default_flow_style=True, width=10**6, sort_keys=False, allow_unicode=True).strip()
-    text = text[1:-1] if text.startswith("{") else text
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST].rpartition(', ')[0]}, … (and so on, entry by entry)"
+    text = kubeyaml.dump(kubeyaml.Row([overrides.spelled(document, version.patches)])).strip()[2:-2]
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST].rpartition(', ')[0]}, … (and so on, entry by entry)"
+    return f"{version} has {version.patches} in its place, so write this: {text}"
 
 
 def _processes(_: Mapping[str, Any], value: Any, __: Version) -> str:

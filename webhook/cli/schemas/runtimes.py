@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import names, paths
+from strategies.documents import loose, names, paths
 from strategies.documents.findings import Finding, error
 from strategies.documents.paths import Path
 
@@ -35,8 +35,8 @@ def check(document: Mapping[str, Any]) -> list[Finding]:
         document: a runtime, of any shape.
     """
     found = [*_policies(document), *_targets(document)]
-    metadata = _object(document.get("metadata"))
-    if metadata.get("uid") is None and _object(metadata.get("labels")).get(_UNSEEN[0]) != _UNSEEN[1]:
+    metadata = loose.mapping(document.get("metadata"))
+    if metadata.get("uid") is None and loose.mapping(metadata.get("labels")).get(_UNSEEN[0]) != _UNSEEN[1]:
         found += _jobs(document)
     return [error(paths.field(document, path), value, text, rule="core/runtime-rule") for path, value, text in found]
 
@@ -45,45 +45,40 @@ _Fault = tuple[Path, Any, str]
 
 
 def _policies(document: Mapping[str, Any]) -> Iterator[_Fault]:
-    policy = _object(_object(document.get("spec")).get("mlPolicy"))
+    policy = loose.member(document.get("spec"), "mlPolicy")
     named = [each for each in _POLICIES if policy.get(each) is not None]
     if len(named) > 1:
         message = f"{' and '.join(named)} are policies of which a runtime has one, {_CRD}; remove the others"
         yield ("spec", "mlPolicy"), None, message
-    processes = _object(policy.get("flux")).get("numProcPerNode")
+    processes = loose.mapping(policy.get("flux")).get("numProcPerNode")
     if type(processes) is int and processes < 1:
         yield ("spec", "mlPolicy", "flux", "numProcPerNode"), processes, f"must be at least 1, {_CRD}; raise it"
 
 
 def _targets(document: Mapping[str, Any]) -> Iterator[_Fault]:
-    torch = _object(_object(_object(document.get("spec")).get("mlPolicy")).get("torch"))
-    targets = _object(torch.get("envInjection")).get("targets")
-    for index, target in enumerate(targets if isinstance(targets, list) else ()):
-        containers = _object(target).get("containerNames")
+    torch = loose.member(document.get("spec"), "mlPolicy", "torch")
+    targets = loose.mapping(torch.get("envInjection")).get("targets")
+    for index, target in enumerate(loose.sequence(targets)):
+        containers = loose.mapping(target).get("containerNames")
         if isinstance(containers, list) and names.CONTAINER_NODE in containers:
             place = ("spec", "mlPolicy", "torch", "envInjection", "targets", index, "containerNames")
             yield place, names.CONTAINER_NODE, f"is the container that always gets PET_*, {_CRD}; remove it"
 
 
 def _jobs(document: Mapping[str, Any]) -> Iterator[_Fault]:
-    jobs = paths.lookup(document, _JOBS)
-    for index, job in enumerate(jobs if isinstance(jobs, list) else ()):
-        template = _object(_object(job).get("template"))
-        step = _object(_object(template.get("metadata")).get("labels")).get(names.ANCESTOR_LABEL)
+    for index, job in enumerate(loose.sequence(paths.lookup(document, _JOBS))):
+        template = loose.member(job, "template")
+        step = loose.member(template.get("metadata"), "labels").get(names.ANCESTOR_LABEL)
         if not isinstance(step, str) or step not in _REQUIRED:
             continue
-        replicas = _object(job).get("replicas")
+        replicas = loose.mapping(job).get("replicas")
         if type(replicas) is int and replicas != 1:
             message = f"a replicated job with the label {names.ANCESTOR_LABEL} has one replica, {_WEBHOOK}; write 1"
             yield (*_JOBS, index, "replicas"), replicas, message
-        pod = _object(_object(_object(template.get("spec")).get("template")).get("spec"))
+        pod = loose.member(template.get("spec"), "template", "spec")
         containers = pod.get("containers")
-        held = [_object(each).get("name") for each in containers] if isinstance(containers, list) else []
+        held = [loose.mapping(each).get("name") for each in containers] if isinstance(containers, list) else []
         if _REQUIRED[step] not in held:
             message = f"a replicated job of the step {step} has a container {_REQUIRED[step]}, {_WEBHOOK}; rename one"
             place = (*_JOBS, index, "template", "spec", "template", "spec", "containers")
             yield place, ", ".join(map(str, held[:5])) or None, message
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from strategies.documents.findings import Finding, error
-from strategies.documents.versions import NEWEST, Version
+from strategies.documents.trainer_versions import NEWEST, Version
 from webhook.cli.schemas import shapes
 from webhook.cli.schemas.shapes import Kind
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from webhook.cli import wording
 from webhook.cli.stories import seats, words
 from webhook.cli.stories.gathered import Document, Gathered, condition, containers
 from webhook.cli.stories.told import Phase, Why, World
@@ -75,7 +76,7 @@ def _finished(found: Gathered, world: World) -> _Answer:
         return None
     if world.right is False:
         return f"finished, but {_sizes(world)}"
-    ranks = f" with {words.plural(world.reached, 'rank')}" if world.reached else ""
+    ranks = f" with {wording.plural(world.reached, 'rank')}" if world.reached else ""
     return f"finished{ranks}{', as was asked for' if world.right else ''}"
 
 
@@ -188,7 +189,7 @@ def _crashing(found: Gathered, _world: World) -> _Answer:
     for pod, status, waiting in _waiting(found):
         if waiting.get("reason") == "CrashLoopBackOff":
             ended = (status.get("lastState") or {}).get("terminated") or {}
-            times = words.plural(int(status.get("restartCount") or 0), "restart")
+            times = wording.plural(int(status.get("restartCount") or 0), "restart")
             return f"pod {_name(pod)} crashes again and again ({times}): {_end(pod, ended)}"
     return None
 
@@ -235,10 +236,10 @@ def _running(found: Gathered, world: World) -> _Answer:
     if not running:
         return None
     ended = len(found.pods) - len(found.live_pods())
-    text = f"runs: {words.plural(len(running), 'pod')}{f', and {ended} ended' if ended else ''}"
+    text = f"runs: {wording.plural(len(running), 'pod')}{f', and {ended} ended' if ended else ''}"
     if world.right is False:
         return f"{text}; but {_sizes(world)}"
-    return f"{text}; training with {words.plural(world.reached, 'rank')}" if world.reached else text
+    return f"{text}; training with {wording.plural(world.reached, 'rank')}" if world.reached else text
 
 
 def _no_pods(found: Gathered, _world: World) -> _Answer:
@@ -288,7 +289,7 @@ TABLE: Final = (
 
 
 def _sizes(world: World) -> str:
-    return f"the training had {words.plural(world.reached or 0, 'rank')}, and {world.asked} were asked for"
+    return f"the training had {wording.plural(world.reached or 0, 'rank')}, and {world.asked} were asked for"
 
 
 def _scheduler(message: object) -> str:

@@ -6,7 +6,7 @@ from webhook.audit.redaction import doors
 from webhook.cli import problems
 from webhook.cli.stories.gathered import Document
 
-__all__ = ["age", "last_words", "listed", "plural", "quoted"]
+__all__ = ["age", "last_words", "listed", "quoted"]
 
 _SHOWN = 300  # characters of a quotation
 _READ = 4096
@@ -40,8 +40,3 @@ def listed(names: list[str]) -> str:
     """Return `a, b, c and 2 more`."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
-
-
-def plural(count: int, noun: str) -> str:
-    """Return `1 rank`, `2 ranks`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strategies.documents.runtimes import Runtime
-from strategies.trainer import plugins
+from strategies.trainer import ml_policies
 from tests.support.jobs import ANCESTOR
 
 MPI = {"numNodes": 1, "mpi": {"numProcPerNode": 4}}
@@ -42,7 +42,7 @@ def runtime(policy, *jobs):
     ],
 )
 def test_a_replicated_job_has_as_many_pods_as_trainer_gives_it(policy, job, trainer, count):
-    assert plugins.count(policy, job, trainer) == count
+    assert ml_policies.count(policy, job, trainer) == count
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_replicated_job_has_as_many_pods_as_trainer_gives_it(policy, job, trai
     ],
 )
 def test_only_what_nothing_reads_and_would_change_something_is_ignored(policy, jobs, trainer, ignored):
-    assert plugins.ignored(runtime(policy, *jobs), trainer) == ignored
+    assert ml_policies.ignored(runtime(policy, *jobs), trainer) == ignored
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_only_what_nothing_reads_and_would_change_something_is_ignored(policy, j
     ],
 )
 def test_volumes_are_those_of_the_plugin_and_of_the_name(policy, job, volumes):
-    assert plugins.volumes(policy, job, "mine") == volumes
+    assert ml_policies.volumes(policy, job, "mine") == volumes
 
 
 def test_a_volume_of_flux_has_the_name_of_the_trainjob():
-    assert "mine-flux-entrypoint" in plugins.volumes({"flux": {}}, replicated("node"), "mine")
+    assert "mine-flux-entrypoint" in ml_policies.volumes({"flux": {}}, replicated("node"), "mine")

@@ -1,4 +1,4 @@
-"""Checkpoints: files of settings of the input that let each node save to a folder which the nodes share.
+"""Saves: files of settings of the input that let each node save to a folder which the nodes share.
 
 A program gets such a file as a word of its command line: arguments of transformers as JSON or YAML (`HfArgumentParser`,
 LLaMA-Factory, axolotl), or DeepSpeed's JSON. What TRL reads with `--config` is in `configurations`.

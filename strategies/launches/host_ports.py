@@ -79,14 +79,6 @@ def _port(seen: Seen, launch: Launch, nodes: int) -> int | None:
     where, default = addresses.find(seen, launch), _DEFAULTS.get(launch.launcher)
     if where.kind not in ("", "static", "c10d"):
         return None  # etcd says where to meet, and the first worker takes any port
-    text = where.port.text if where.port is not None else ""
-    if where.is_endpoint and where.address is not None:
-        text = where.address.text.rpartition(":")[2]
-    if text:
-        return whole(text) or (None if "PORT" not in text else _usual(seen))
-    return default or _usual(seen)
-
-
-def _usual(seen: Seen) -> int:
-    coordinator = coordinators.find_coordinator(seen.job)
-    return coordinator.port if coordinator is not None else names.DEFAULT_PORT
+    if where.number:
+        return whole(where.number) or (None if "PORT" not in where.number else coordinators.find_port(seen.job))
+    return default or coordinators.find_port(seen.job)

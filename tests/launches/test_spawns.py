@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from strategies.launches import readings, starters
+from strategies.launches import readings, spawns
 
 LIGHTNING = "import lightning as L\n"
 SEEN = {
@@ -51,19 +51,19 @@ HOSTILE = {
 
 @pytest.mark.parametrize(("text", "numbers"), SEEN.values(), ids=SEEN)
 def test_devices_and_nodes_of_lightning_are_read(text, numbers):
-    found = starters.read(text)
+    found = spawns.read(text)
     assert (found["devices"], found["num_nodes"]) == numbers
 
 
 @pytest.mark.parametrize("text", UNSEEN.values(), ids=UNSEEN)
 def test_what_another_decides_is_not_read(text):
-    assert starters.read(text) == {}
+    assert spawns.read(text) == {}
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_program_is_not_read_also_on_a_small_stack(text):
     found = []
-    thread = threading.Thread(target=lambda: found.append(starters.read(text[:32_768])))
+    thread = threading.Thread(target=lambda: found.append(spawns.read(text[:32_768])))
     thread.start()
     thread.join()
     assert [{name: value for name, value in each.items() if value.isdecimal()} for each in found] == [{}]
@@ -94,5 +94,5 @@ def test_a_program_that_is_changed_afterwards_is_not_read():
 def test_the_text_of_an_option_is_read():
     assert readings.read(["python", "-c", PROGRAM]).launches[0].values["devices"] == "4"
     assert (
-        starters.call(readings.read(["python", f"-c{PROGRAM}"]).launches[0].values) == "Trainer(devices=4, num_nodes=1)"
+        spawns.call(readings.read(["python", f"-c{PROGRAM}"]).launches[0].values) == "Trainer(devices=4, num_nodes=1)"
     )

@@ -1,4 +1,4 @@
-"""Plugins: what Trainer's plugins add to which pods of a runtime, and which members of a TrainJob they read for them.
+"""What Trainer's plugins add to which pods of a runtime, and which members of a TrainJob they read, by `mlPolicy`.
 
 Nothing that Trainer makes itself is missing in a runtime, and nothing that a plugin reads is ignored, whatever labels
 the runtime lacks: MPI and Flux find pods by the names of their replicated jobs. Source: trainer v2.3.0

@@ -1,4 +1,4 @@
-"""Starters: how many processes the text of a Python program says that it starts itself.
+"""Spawns: how many processes the text of a Python program says that it starts itself.
 
 Lightning's Trainer and Fabric start one process for each of their devices, unless torchrun has (lightning 2.6
 `pytorch/trainer/connectors/accelerator_connector.py`, `fabric/plugins/environments`); `notebook_launcher` (accelerate
