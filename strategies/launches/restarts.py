@@ -17,6 +17,7 @@ from strategies.documents import paths, pods
 from strategies.documents.findings import Finding, note
 from strategies.documents.paths import Path
 from strategies.documents.quantities import whole
+from strategies.jobs import templates
 from strategies.jobs.jobs import Job
 from strategies.launches import ranks, rendezvous, sites, topologies
 from strategies.launches.launches import Launch, Launcher
@@ -41,14 +42,15 @@ def check(job: Job) -> Iterator[Finding]:
             continue
         if _is_alone(place, launch) or _takes_back(view, site, launch):
             continue
-        document = job.document if job.kind == "JobSet" or job.runtime is None else job.runtime.document
+        document, around = templates.find_spec(job)
         for inside, value, what in _restarts(place):
             message = (
-                f"{what} starts again alone, and the others of the {nodes} nodes wait in a rendezvous that takes no "
-                "member in later, so the training stands still until all have ended; set restartPolicy: Never and "
-                "backoffLimit: 0, and failurePolicy.maxRestarts of the JobSet, which starts all pods again"
+                f"{what} starts again alone, and the rest of the {nodes} nodes wait in a rendezvous that admits no "
+                "member later, so the training stands still until all have ended; set restartPolicy: Never and "
+                f"backoffLimit: 0 there, and {'.'.join(around)}.failurePolicy.maxRestarts, which starts all pods again"
             )
-            yield note(paths.field(document, (*place.job_path, *inside)), value, message, rule="core/restart-alone")
+            found = note(paths.field(document, (*place.job_path, *inside)), value, message, rule="core/restart-alone")
+            yield templates.placed(job, found)
             return
 
 
