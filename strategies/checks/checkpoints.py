@@ -69,7 +69,7 @@ def why(job: Job, settings: Mapping[str, Any]) -> str:
         return ""
     return (
         f"a process of each of the {nodes} nodes writes the same files into the volume at {mount['mountPath']}, which "
-        "the nodes share, so that they overwrite each other's; remove it, or save to a volume of each pod"
+        "the nodes share, and the nodes overwrite each other's files; remove it, or save to a volume of each pod"
     )
 
 

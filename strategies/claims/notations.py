@@ -85,13 +85,13 @@ def read(text: str, field: str) -> tuple[tuple[AskedClaim, ...], tuple[Finding, 
 def _drafted(entry: Mapping[str, Any], field: str) -> Iterator[Finding]:
     for member, cure in _DRAFT.items():
         if entry.get(member):
-            message = f"is of a draft of KEP-2782 and works here; Trainer's own field will not have it: {cure}"
+            message = f"is of an earlier draft of KEP-2782: Muster reads it, Trainer's field will not; {cure}"
             yield note(f"{field}.{member}", None, message, rule="claims/draft")
 
 
 _DRAFT = {
-    "resourceClaimName": "write a claim that all pods share into the pods of the runtime",
-    "containerNames": "write claims of other containers than the training into the pods of the runtime",
+    "resourceClaimName": "remove it, and write the claim that the pods share into resourceClaims of the runtime's pods",
+    "containerNames": "remove it: the training container gets the claim; write other claims into the runtime",
 }
 _EXAMPLE = '[{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]'
 

@@ -48,8 +48,9 @@ def check(job: Job) -> Iterator[Finding]:
     found = opened(job) if job.owner is None else None
     if found is not None and found.port in (names.DEFAULT_PORT, *_DEFAULTS.values()):
         message = (
-            f"the first pod opens port {found.port} of its machine, and Muster cannot see whether another job of the "
-            "machine does; write a port of its own for each job"
+            f"the first pod opens port {found.port} of its machine, and Muster cannot see whether another job on that "
+            "machine opens it too; write a port of its own for each job, by a flag of "
+            "the launcher, or by PET_MASTER_PORT and MASTER_PORT"
         )
         yield note(found.field, found.value, message, rule="core/host-port")
 

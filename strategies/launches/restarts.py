@@ -17,6 +17,7 @@ from strategies.documents import paths, pods
 from strategies.documents.findings import Finding, note
 from strategies.documents.paths import Path
 from strategies.documents.quantities import whole
+from strategies.jobs import templates
 from strategies.jobs.jobs import Job
 from strategies.launches import ranks, rendezvous, sites, topologies
 from strategies.launches.launches import Launch, Launcher
@@ -41,15 +42,16 @@ def check(job: Job) -> Iterator[Finding]:
             continue
         if _is_alone(place, launch) or _takes_back(view, site, launch):
             continue
-        document = job.document if job.kind == "JobSet" or job.runtime is None else job.runtime.document
+        document, around = templates.find_spec(job)
         for inside, value, what in _restarts(place):
             cure = "FailJob" if value == "Ignore" else "restartPolicy: Never and backoffLimit: 0"
             message = (
-                f"{what} starts again alone, and the others of the {nodes} nodes wait in a rendezvous that takes no "
-                "member in later, so the training stands still until all have ended; "
-                f"set {cure}, and failurePolicy.maxRestarts of the JobSet, which starts all pods again"
+                f"{what} starts again alone, and the rest of the {nodes} nodes wait in a rendezvous that admits no "
+                f"member later, so the training stands still until all have ended; set {cure} there, and "
+                f"{'.'.join(around)}.failurePolicy.maxRestarts, which starts all pods again"
             )
-            yield note(paths.field(document, (*place.job_path, *inside)), value, message, rule="core/restart-alone")
+            found = note(paths.field(document, (*place.job_path, *inside)), value, message, rule="core/restart-alone")
+            yield templates.placed(job, found)
             return
 
 

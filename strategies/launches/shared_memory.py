@@ -49,8 +49,8 @@ def judge(job: Job, processes: int, *, workers: bool = False) -> Iterator[Findin
         return
     who = f"{processes} processes of each pod exchange data" if processes > 1 else "workers hand on loaded data"
     message = (
-        f"{who} through {_PLACE}, which has 64 MiB where the nodes say nothing else, and NCCL and DataLoaders stop "
-        "when it is full; mount a volume with emptyDir: {medium: Memory} there"
+        f"{who} through {_PLACE}, which has 64 MiB unless the machines are configured otherwise, and NCCL and "
+        "DataLoaders stop when it is full; mount a volume with emptyDir: {medium: Memory} there"
     )
     if job.kind == "JobSet":
         yield note(f"{field(job.document, place.path)}.volumeMounts", None, message, rule="core/shared-memory")

@@ -257,10 +257,17 @@ def test_every_error_of_a_stream_is_found_and_not_only_the_first(muster):
 def test_documents_of_another_group_with_our_kinds_are_passed_over(muster):
     other = {**WRONG, "apiVersion": "example.org/v1"}
     result = check(muster, other)
-    assert (result.code, result.err.splitlines()[0]) == (
+    assert (result.code, result.err.splitlines()[1]) == (
         3,
         "0 jobs: 0 errors, 0 warnings; 1 document not judged (1 TrainJob)",
     )
+
+
+@pytest.mark.parametrize("text", ["name: {{ .Values.name }}\n", "{{- if .Values.on }}\nname: a\n{{- end }}\n"])
+def test_a_template_of_helm_is_named_as_one(muster, text):
+    result = muster("check", "-", stdin=text)
+    assert (result.code, "`helm template`" in result.err) == (2, True)
+    assert "helm" not in muster("check", "-", stdin="name: {[1]: 2}\n").err
 
 
 def test_nothing_to_check_is_said_and_has_an_exit_code_of_its_own(muster):

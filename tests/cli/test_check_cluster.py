@@ -78,7 +78,8 @@ def test_the_jobs_of_all_namespaces_are_checked_without_a_path(cluster, check):
         in result.out
     )
     assert "TrainJob/right" not in result.out
-    assert result.err.startswith("3 jobs: ")
+    assert "\n3 jobs: " in result.err
+    assert "cluster/team-b: JobSet/set was not judged" in result.err
     assert "1 document not judged (1 JobSet without a framework label)" in result.err
 
 

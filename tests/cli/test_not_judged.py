@@ -73,6 +73,17 @@ def test_what_was_not_judged_is_counted_by_what_it_is_and_strict_fails_where_peo
     assert check(muster, jobs.two_nodes(), document, options=["--strict"]).code == (1 if trains else 0)
 
 
+def test_the_text_names_each_document_in_which_people_train_and_the_command_that_migrates_it(muster):
+    ray = {**PYTORCH, "apiVersion": "ray.io/v1", "kind": "RayJob"}
+    result = check(muster, jobs.two_nodes(), PYTORCH, ray, jobs.configmap())
+    named = [line for line in result.err.splitlines() if "was not judged" in line]
+    assert [line.partition(" was ")[0] for line in named] == [
+        "muster: stdin:doc 2: PyTorchJob/older",
+        "muster: stdin:doc 3: RayJob/older",
+    ]
+    assert ["muster migrate" in line for line in named] == [True, False]
+
+
 def test_several_documents_of_a_kind_are_counted_together(muster):
     assert "3 documents not judged (2 PyTorchJob, 1 ComputeDomain)" in check(muster, PYTORCH, DOMAIN, PYTORCH).err
 

@@ -29,7 +29,7 @@ _TRAINING = {
     "elastic.pytorch.org": {"ElasticJob"},
     "run.ai": {"TrainingWorkload", "DistributedWorkload"},
 }
-"""Kinds of others in which people train, by their groups."""
+"""Kinds of other projects in which people train, by their groups."""
 _NAMED = {("resource.nvidia.com", "ComputeDomain"), ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")}
 _OURS = {"trainjob", "jobset"}
 _UNREAD = "JobSet without a framework label"
@@ -60,11 +60,13 @@ class Unjudged:
         return "warning" if self.trains else "note"
 
     def __str__(self) -> str:
-        """`PyTorchJob/llama was not judged: Muster judges TrainJobs, JobSets and runtimes`."""
+        """`RayJob/llama was not judged: Muster judges TrainJobs, JobSets and runtimes`."""
         if self.what == _UNREAD:
             why = "it has no label of a framework, and Muster does not read its launch; add the label"
         else:
             why = "Muster judges TrainJobs, JobSets and runtimes"
+            if _can_migrate(self.source):
+                why += "; `muster migrate` writes such jobs as TrainJobs, where Trainer can run them"
         return f"{self.source.title} was not judged: {why}"
 
 
@@ -87,6 +89,12 @@ def _found(sources: Iterable[Source], unread: set[int]) -> Iterator[Unjudged]:
             kind, group = source.kind, source.group
             trains = kind in _TRAINING.get(group, ()) or kind.lower() in _OURS or _starts_training(source.document)
             yield Unjudged(source, kind if trains or (group, kind) in _NAMED else "", trains)
+
+
+def _can_migrate(source: Source) -> bool:
+    from webhook.cli import migrations  # noqa: PLC0415  # its tables are only for those who have such a job
+
+    return source.group == "kubeflow.org" and source.kind in migrations.SOURCES
 
 
 def _is_unread(case: Case) -> bool:

@@ -79,7 +79,7 @@ def judged(plain: Decision, assumed: Decision) -> Decision:
     name = assumed.governor.framework
     message = (
         f"the JobSet has no such label, so the webhook of Muster will not touch it, and nothing was added here; it was "
-        f"judged as what its launch is: for the changes and checks in a cluster, add the label with the value {name}"
+        f"judged by its launch; for the changes and checks in a cluster, add the label with the value {name}"
     )
     told = note(f"metadata.labels[{names.FRAMEWORK_LABEL}]", None, message, rule="core/unlabelled")
     found = (*assumed.findings, told)

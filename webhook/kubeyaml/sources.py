@@ -186,11 +186,16 @@ def _parts(file: Origin, text: str) -> Iterator[Source | Unreadable]:
     is_json = _is_json(file.file, text)
     for parsed in (_jsons if is_json else streams.load_each)(text):
         if isinstance(parsed, builders.YamlError):
-            yield Unreadable(Origin(file.file, parsed.document, 0, parsed.line), str(parsed))
+            written = text.splitlines()[parsed.line - 1 : parsed.line]
+            hint = _TEMPLATE if any("{{" in line for line in written) else ""
+            yield Unreadable(Origin(file.file, parsed.document, 0, parsed.line), f"{parsed}{hint}")
         elif parsed.value is not None:
             origin = Origin(file.file, parsed.number, 0, parsed.line)
             passage = Passage(text, parsed.start, parsed.end, parsed.line, is_json=is_json)
             yield from _objects(Source(origin, parsed.value, passage, repeats=parsed.repeats))
+
+
+_TEMPLATE = "; {{ belongs to a template, as of a chart: give the files that `helm template` writes"
 
 
 def _jsons(text: str) -> Iterator[streams.Parsed | builders.YamlError]:

@@ -31,8 +31,9 @@ def check(job: Job, source: Source, inputs: Inputs) -> Iterator[Finding]:
         if (found.devices or 0) + (opened.devices or 0) > _OF_A_MACHINE or _are_apart(found.spec, opened.spec):
             continue
         message = (
-            f"the first pod opens port {found.port} of its machine, and so does that of the {other.kind} of "
-            f"{other.origin}: where both are on one machine, the second one stops; write a port of its own for each"
+            f"the first pod opens port {found.port} of its machine, and so does the first pod of the {other.kind} "
+            f"of {other.origin}: where both are on one machine, the second job stops; write a port of its own for "
+            "each job"
         )
         yield warning(found.field, found.value, message, rule="core/host-port")
         return

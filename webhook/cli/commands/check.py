@@ -39,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
     others = unjudged.find(setup.sources, decided)
     sys.stdout.write(_report(decided, others, setup, args))
     wording.warn(f"muster: {problems.one_line(each)}" for each in setup.unreadable)
+    if args.output == "text":
+        wording.warn(f"muster: {problems.one_line(f'{each.origin}: {each}')}" for each in others if each.what)
     wording.warn([_summary(decided, others, setup)])
     if args.output == "text" and sys.stderr.isatty() and any(case.findings for case in decided):
         wording.warn(["`muster rule ID` explains the id at the end of a finding"])

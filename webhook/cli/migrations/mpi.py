@@ -19,7 +19,7 @@ __all__ = ["migrate"]
 _AT = "spec.mpiReplicaSpecs"
 _ROOT = "/root/.ssh"
 _KEY = (
-    "Trainer v2.3 mounts the private key with mode 0640, and ssh refuses such a key of its own user, here root. "
+    "Trainer v2.3 mounts the private key with mode 0640, and ssh refuses such a key where its owner, root, runs ssh. "
     "Use an image with another user, and write runAsUser, fsGroup and sshAuthMountPath"
 )
 _SSHD = "v1 started processes by kubectl exec; Trainer starts them by ssh, so the image needs sshd and an ssh client."
