@@ -56,7 +56,7 @@ def judge(job: Job, processes: int, *, workers: bool = False) -> Iterator[Findin
         yield note(f"{field(job.document, place.path)}.volumeMounts", None, message, rule="core/shared-memory")
     else:
         message += ", in the runtime or by spec.runtimePatches"
-        yield note("spec.runtimeRef.name", job.runtime and job.runtime.name, message, rule="core/shared-memory")
+        yield note("spec.runtimeRef.name", None, message, rule="core/shared-memory")
 
 
 def _loads(launch: Launch) -> bool:

@@ -52,7 +52,7 @@ class Recorder:
 async def post():
     """Post a body to the four paths of a real listener, over the runtimes that the command line takes."""
     metrics, policy = Metrics(), Policy()
-    resolver = Resolver(gathering.gather([]).reader, None, metrics)
+    resolver = Resolver(gathering.gather([], whole=True).reader, None, metrics)
     admission = handlers.Admission(lambda: policy, resolver, Recorder(), metrics, (200, 4.0))
 
     def serving(phase, kind):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import paths, trainjobs
+from strategies.documents import loose, paths, trainjobs
 from strategies.documents.findings import Finding, note, warning
 from webhook.admission.decisions import Decision
 from webhook.cli import beside, schemas
@@ -86,4 +86,4 @@ def _command(kind: str, name: str, namespace: str) -> str:
 
 
 def _name(document: Mapping[str, Any]) -> str:
-    return str((document.get("metadata") or {}).get("name", ""))
+    return str(loose.member(document, "metadata").get("name", ""))
